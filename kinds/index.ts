@@ -8,6 +8,7 @@ import { certifiedCheckpoint } from './certified-checkpoint.ts';
 import { checkpoint } from './checkpoint.ts';
 import { chunk } from './chunk.ts';
 import { copies } from './copies.ts';
+import { delegation } from './delegation.ts';
 import { fault } from './fault.ts';
 import { gradient } from './gradient.ts';
 import { heartbeat } from './heartbeat.ts';
@@ -29,6 +30,7 @@ export {
   checkpoint,
   chunk,
   copies,
+  delegation,
   fault,
   gradient,
   heartbeat,
@@ -55,6 +57,7 @@ export const kinds = {
   [fault.kind]: fault,
   [memberKind.kind]: memberKind,
   [packed.kind]: packed,
+  [delegation.kind]: delegation,
   [gradient.kind]: gradient,
   [heartbeat.kind]: heartbeat,
   [checkpoint.kind]: checkpoint,

@@ -1,5 +1,6 @@
 /** What the page of a tab and its worker say to each other. */
 import type { RunEvent } from '../certified/events.ts';
+import type { Name } from './naming.ts';
 
 /** From the page. */
 export type ToWorker =
@@ -10,6 +11,8 @@ export type ToWorker =
       readonly host: string;
       /** A text that the person chose. */
       readonly text?: Uint8Array | undefined;
+      /** In whose name, where somebody said. */
+      readonly name?: Name | undefined;
     }
   /** Ends the worker; what is saved stays. */
   | { readonly type: 'stop' }
@@ -29,6 +32,8 @@ export type FromWorker =
       readonly code: string;
       readonly message: string;
       readonly hint?: string | undefined;
+      /** With `tab/name`: what a signer is to sign. */
+      readonly draft?: unknown;
     }
   | {
       readonly type: 'verified';

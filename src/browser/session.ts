@@ -20,6 +20,7 @@ import { canonicalSpec, type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import { prepareTabTask } from './data.ts';
 import type { TabLink } from './link.ts';
+import { type Name, nameOf } from './naming.ts';
 import { openSocket } from './sockets.ts';
 import { openStorage, prefixOf, type TabStorage, workerStorage } from './storage.ts';
 import { createTabTrainer } from './trainer.ts';
@@ -28,6 +29,8 @@ export interface TabSession {
   readonly link: TabLink;
   /** A text that the person chose, where the run's is not here otherwise. */
   readonly text?: Uint8Array | undefined;
+  /** In whose name, as the person said; asked for in a run with sessions. */
+  readonly name?: Name | undefined;
   /** Whether anybody sees the page: only then the worker asks for seats, in a run whose joins say so. */
   readonly isVisible: () => boolean;
   readonly report: (event: RunEvent) => void;
@@ -61,7 +64,11 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     await relays.ready(signal);
     const board = { relays, clock: systemClock, sha256, signal };
     const spec = await specOf(link, storage, board);
-    assertJoinable(spec, signer.publicKey);
+    const delegation = await nameOf(spec, {
+      ...{ run, session: signer.publicKey, storage, prefix, given: options.name, signal },
+      onNotice: (message) => report({ type: 'notice', message }),
+    });
+    assertJoinable(spec, delegation?.key ?? signer.publicKey);
     const place = placeIn(spec, signer.publicKey, {});
     const settings = settingsOf(spec, { relay: relays.relays, ...place });
     const evaluation = await sliceOf(spec, storage, board);
@@ -81,7 +88,7 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     const { store, journal } = workerStorage(storage, prefix);
     const worker = await joinCertifiedRun({
       ...{ spec, secretKey, relays, trainer, store, journal, report, signal },
-      wantsSeats: options.isVisible,
+      ...{ wantsSeats: options.isVisible, delegation },
       plan: {
         ...{ tokensPerExample: task.tokensPerExample, bytesPerToken: task.bytesPerToken },
         ...{ turns: turnsOf(task.model), evaluate: link.evaluates && settings.evaluate },

@@ -21,13 +21,18 @@ let link: TabLink | undefined;
 let isPlaying = false;
 let isVisible = true;
 
-async function join({ hash, host, text }: Extract<ToWorker, { type: 'join' }>): Promise<void> {
+async function join({
+  hash,
+  host,
+  text,
+  name,
+}: Extract<ToWorker, { type: 'join' }>): Promise<void> {
   if (isPlaying) return;
   isPlaying = true;
   try {
     link = parseLink(hash, host);
     const state = await runTab({
-      ...{ link, text, report, signal: stop.signal },
+      ...{ link, text, name, report, signal: stop.signal },
       isVisible: () => isVisible,
     });
     say({ type: 'ended', rounds: state.round, root: state.head.modelRoot });
@@ -60,7 +65,8 @@ async function verify(): Promise<void> {
 function failureOf(error: unknown): FromWorker {
   const message = error instanceof Error ? error.message : String(error);
   if (!(error instanceof NostrainError)) return { type: 'failed', code: 'internal', message };
-  return { type: 'failed', code: error.code, message, hint: error.hint };
+  const { code, hint, data } = error;
+  return { type: 'failed', code, message, hint, draft: data?.draft };
 }
 
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {

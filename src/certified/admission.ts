@@ -11,7 +11,9 @@ import { bytes32, taggedHash } from '../base/tagged-hash.ts';
 import type { Stakes } from '../consensus/committee/committee.ts';
 import { eventId, parseEvent, type SignedEvent } from '../network/event.ts';
 import type { Filter } from '../network/transport/filter.ts';
+import { delegatedAgain } from '../network/wire/delegations.ts';
 import { joinProof, MOST_PROOF } from '../run/admission.ts';
+import type { Delegation } from '../run/delegation.ts';
 import type { FeatureValues } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -23,7 +25,11 @@ export interface Asking {
   readonly features?: FeatureValues<'join'>;
 }
 
-export type AdmissionFault = 'join-without-work' | 'join-without-stake' | 'join-without-trust';
+export type AdmissionFault =
+  | 'join-without-delegation'
+  | 'join-without-work'
+  | 'join-without-stake'
+  | 'join-without-trust';
 
 type Admission = RunSpec['admission'];
 type Trust = Extract<Admission, { readonly kind: 'trust' }>;
@@ -33,16 +39,33 @@ const NONCE = /^(0|[1-9][0-9]{0,15})$/;
 
 /** Why a key is not admitted; undefined where it is, or where the roster says. */
 export function refuseAdmission(
+  spec: Pick<RunSpec, 'admission' | 'founders'>,
+  run: Digest,
+  stakes: Stakes,
+  asking: Asking,
+  isSigned: (event: SignedEvent) => boolean,
+): AdmissionFault | undefined {
+  const { key, features } = asking;
+  const by = features?.sessions?.by ?? null;
+  const unfit = refuseName(spec, run, stakes, asking, isSigned);
+  if (unfit !== undefined || by === null) return unfit;
+  const isDelegated = by.key !== key && isSigned(delegatedAgain({ run, session: key }, by));
+  return isDelegated ? undefined : 'join-without-delegation';
+}
+
+/** The same for whoever it is in whose name the key asks, which is not looked at; work is of the key itself. */
+function refuseName(
   { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
   run: Digest,
   stakes: Stakes,
   { key, evidence, features }: Asking,
   isSigned: (event: SignedEvent) => boolean,
 ): AdmissionFault | undefined {
-  const isFounder = founders.includes(key);
+  const name = features?.sessions?.by?.key ?? key;
+  const isFounder = founders.includes(name);
   if (admission.kind === 'trust') {
     const { proof = [] } = features?.trust ?? {};
-    const isGood = isFounder ? proof.length === 0 : isTrusted(admission, key, proof, isSigned);
+    const isGood = isFounder ? proof.length === 0 : isTrusted(admission, name, proof, isSigned);
     return isGood ? undefined : 'join-without-trust';
   }
   if (admission.kind === 'work' && !isFounder) {
@@ -50,7 +73,7 @@ export function refuseAdmission(
     return isDone ? undefined : 'join-without-work';
   }
   if (admission.kind !== 'stake' || isFounder) return undefined;
-  return (stakes?.get(key) ?? -1n) >= BigInt(admission.least) ? undefined : 'join-without-stake';
+  return (stakes?.get(name) ?? -1n) >= BigInt(admission.least) ? undefined : 'join-without-stake';
 }
 
 /** Leading zero bits of hash(run, key, nonce). */
@@ -125,16 +148,30 @@ interface Means {
   find(filters: readonly Filter[]): Promise<readonly SignedEvent[]>;
 }
 
-/** What a join of this key has to show; nothing where the run asks for nothing, or where nobody is found who trusts it. Rejects with the signal's reason. */
+/**
+ * What a join of this key has to show, in the name of whoever delegated it; nothing where the run asks for nothing, or where nobody is found
+ * who trusts it. Rejects with the signal's reason.
+ */
 export async function evidenceFor(
-  { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
+  spec: Pick<RunSpec, 'admission' | 'founders' | 'sessions'>,
   run: Digest,
   key: WorkerId,
   means: Means,
+  by: Delegation | null = null,
 ): Promise<Shown> {
-  const isFounder = founders.includes(key);
+  const shown = await shownFor(spec, run, { key, name: by?.key ?? key }, means);
+  return spec.sessions ? { ...shown, features: { ...shown.features, sessions: { by } } } : shown;
+}
+
+async function shownFor(
+  { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
+  run: Digest,
+  { key, name }: { readonly key: WorkerId; readonly name: WorkerId },
+  means: Means,
+): Promise<Shown> {
+  const isFounder = founders.includes(name);
   if (admission.kind === 'trust') {
-    const proof = isFounder ? [] : await findTrust(admission, key, means);
+    const proof = isFounder ? [] : await findTrust(admission, name, means);
     return { evidence: '', features: { trust: { proof } } };
   }
   if (admission.kind !== 'work' || isFounder) return { evidence: '' };

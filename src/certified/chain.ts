@@ -28,6 +28,7 @@ import { modelRoot } from '../consensus/state-root.ts';
 import { modelOf } from '../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../model/parameters.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
+import { principalOf } from '../run/delegation.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Ledger, ledgerRoot, type Member, snapshotOf } from '../run/ledger.ts';
 import type { ListedJoin, ListedVotes } from '../run/listed.ts';
@@ -105,6 +106,12 @@ export const rosterJoin = (
   ...(features?.seats && {
     seats: { wants: features.seats.wants, asked: roundAfter(chain, after) ?? -1 },
   }),
+  ...(features?.sessions && {
+    session: {
+      principal: features.sessions.by?.key ?? '',
+      until: features.sessions.by?.until ?? -1,
+    },
+  }),
 });
 
 /** What a worker keeps of a certified state beside the model. */
@@ -155,7 +162,23 @@ export function stakesOf(ledger: Ledger, evidence: StakeEvidence): Verdict<Stake
   const snapshot = snapshotOf(ledger);
   if (snapshot === null) return found(null);
   const stakes = evidence.stakes(snapshot);
-  return stakes === undefined ? lacking({ what: 'snapshot', id: snapshot }) : found(stakes);
+  return stakes === undefined
+    ? lacking({ what: 'snapshot', id: snapshot })
+    : found(bySession(ledger, stakes));
+}
+
+const lent = new WeakMap<Ledger, { readonly of: Stakes; readonly stakes: Stakes }>();
+
+/** The stakes with those of principals under the session keys that take part in their names. */
+function bySession(ledger: Ledger, stakes: ReadonlyMap<WorkerId, bigint>): Stakes {
+  const known = lent.get(ledger);
+  if (known?.of === stakes) return known.stakes;
+  const sessions = ledger.members.filter((member) => principalOf(member) !== member.key);
+  if (sessions.length === 0) return stakes;
+  const all = new Map(stakes);
+  for (const member of sessions) all.set(member.key, stakes.get(principalOf(member)) ?? 0n);
+  lent.set(ledger, { of: stakes, stakes: all });
+  return all;
 }
 
 /** A newcomer is waited for in its first rounds: nobody who is as fast as the others should always be a moment too late to be seen. */

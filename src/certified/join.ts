@@ -11,6 +11,7 @@ import { Control } from '../network/wire/control.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import { settingsOf } from '../run/complete-spec.ts';
+import type { Delegation } from '../run/delegation.ts';
 import { featureSet } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { keptSeconds } from '../run/lifetime.ts';
@@ -59,6 +60,8 @@ export interface CertifiedOptions extends Hashing {
   readonly branch?: Digest | undefined;
   /** An outcome that somebody vouched for: a worker that begins refuses every history without it. */
   readonly trust?: Digest | undefined;
+  /** By which other key this one was delegated, in a run with sessions: it takes part in that key's name. */
+  readonly delegation?: Delegation | null | undefined;
   /** Whether this worker wants seats in committees now, in a run whose joins say so; asked anew in every round. Default always. */
   readonly wantsSeats?: (() => boolean) | undefined;
 }
@@ -177,7 +180,8 @@ export async function playCertified(
   const find: Parameters<typeof evidenceFor>[3]['find'] = async (filters) =>
     (await parts.relays.query(filters, { waitMs: TRUST_MS, signal })).events;
   const asked = { clock: given.ports.clock, signal, find };
-  const admission = await evidenceFor(spec, runIdOf(spec), parts.signer.publicKey, asked);
+  const { publicKey } = parts.signer;
+  const admission = await evidenceFor(spec, runIdOf(spec), publicKey, asked, options.delegation);
   const member = memberOf(options, given, { ...parts, admission });
   options.chunks?.holder?.announce(parts.relays, signal);
   // the spec is the agreement

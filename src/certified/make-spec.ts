@@ -242,7 +242,7 @@ export function assertNoContradiction(spec: RunSpec, asked: PartialSettings): vo
   });
 }
 
-/** Throws when the run has a list and the key is not on it. */
+/** Throws when the run has a list and the key, or the one in whose name it takes part, is not on it. */
 export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): void {
   const isIn = admission.kind !== 'list' || founders.includes(me) || admission.keys.includes(me);
   if (isIn) return;

@@ -3,6 +3,7 @@
  * checked for its form alone. It is a worker's own opinion and steers first votes; what is valid is decided in
  * consensus/round/roster-change.ts.
  */
+import { principalOf } from '../run/delegation.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Ledger, nextSnapshotOf } from '../run/ledger.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -183,10 +184,11 @@ export class Refresh {
   }
 }
 
-const keysOf = ({ members }: Ledger): readonly WorkerId[] => members.map(({ key }) => key);
+/** Whose stakes count. */
+const keysOf = ({ members }: Ledger): readonly WorkerId[] => members.map(principalOf);
 
 /** A table by which nobody of the roster may sit would end the run. */
 function hasSeats({ spec, ledger }: Chain, { stakes }: Table): boolean {
   const least = BigInt(spec.committee.minStake);
-  return ledger.members.some(({ key }) => (stakes.get(key) ?? -1n) >= least);
+  return keysOf(ledger).some((key) => (stakes.get(key) ?? -1n) >= least);
 }

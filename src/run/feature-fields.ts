@@ -45,6 +45,13 @@ export const digests = (doc: string): FeatureField<readonly Digest[]> => ({
   },
 });
 
+/** A key, or the empty text. */
+export const keyOrNone = (doc: string): FeatureField<WorkerId | ''> => ({
+  accepted: 'a public key in hex, or empty',
+  doc,
+  read: (json) => (json === '' || (typeof json === 'string' && isHex32(json)) ? json : undefined),
+});
+
 /** Keys, each once. */
 export const keysAscending = (doc: string): FeatureField<readonly WorkerId[]> => ({
   accepted: 'a list of public keys in hex, ascending',

@@ -8,11 +8,13 @@ import { ok, type Result, refuse } from '../base/result.ts';
 import { joinProof } from './admission.ts';
 import { usualAggregation } from './aggregation.ts';
 import { readChunkedFiles } from './chunked-files.ts';
+import { delegationField } from './delegation.ts';
 import {
   bit,
   digest,
   digests,
   type FeatureField,
+  keyOrNone,
   keysAscending,
   lastRounds,
   measured,
@@ -67,15 +69,18 @@ const manifest = digest(
   'SHA-256 of the manifest of parameters and momentum, see docs/checkpoints.md',
 );
 
+/** A field of the top level that is read like any other. */
+const plain = (field: keyof typeof plainFields, absent: unknown): SpecField => ({
+  absent,
+  read: (spec, name) => plainFields[field].read(spec[field], name),
+});
+
 /** All features, by name. */
 export const features = {
   address: {
     says: 'the text that everybody trains on lies at an address',
     spec: {
-      dataFrom: {
-        absent: '',
-        read: ({ dataFrom }, name) => plainFields.dataFrom.read(dataFrom, name),
-      },
+      dataFrom: plain('dataFrom', ''),
     },
   },
   admission: {
@@ -90,10 +95,7 @@ export const features = {
   defer: {
     says: 'a contribution that comes one round late is listed by the next outcome',
     spec: {
-      late: {
-        absent: 'discard',
-        read: ({ late }, name) => plainFields.late.read(late, name),
-      },
+      late: plain('late', 'discard'),
     },
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
   },
@@ -104,14 +106,14 @@ export const features = {
   jury: {
     says: 'members run drawn contributions again by themselves; whom a quorum of a committee finds at fault is out',
     spec: {
-      jury: { absent: 0, read: ({ jury }, name) => plainFields.jury.read(jury, name) },
+      jury: plain('jury', 0),
     },
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
   places: {
     says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',
     spec: {
-      places: { absent: [], read: ({ places }, name) => plainFields.places.read(places, name) },
+      places: plain('places', []),
     },
     checkpoint: { manifest },
   },
@@ -142,16 +144,13 @@ export const features = {
   sample: {
     says: 'a round counts contributions of workers that are drawn for it, where the roster has more than are useful',
     spec: {
-      contributors: {
-        absent: 0,
-        read: ({ contributors }, name) => plainFields.contributors.read(contributors, name),
-      },
+      contributors: plain('contributors', 0),
     },
   },
   scores: {
     says: 'members score the contributions of the round before on rows they all share; who does harm loses its seat',
     spec: {
-      scores: { absent: false, read: ({ scores }, name) => plainFields.scores.read(scores, name) },
+      scores: plain('scores', false),
     },
     vote: {
       of: scored('scores of the round before, in millionths of a loss, by place in the roster'),
@@ -165,20 +164,14 @@ export const features = {
   screening: {
     says: 'members refuse contributions that make the model worse by their own measure, and say whose',
     spec: {
-      screening: {
-        absent: false,
-        read: ({ screening }, name) => plainFields.screening.read(screening, name),
-      },
+      screening: plain('screening', false),
     },
     vote: { screened: places('whose contribution the voter would not list, since it does harm') },
   },
   seats: {
     says: 'a join says whether its key wants seats in committees; a later one changes that, two rounds on',
     spec: {
-      seatWishes: {
-        absent: false,
-        read: ({ seatWishes }, name) => plainFields.seatWishes.read(seatWishes, name),
-      },
+      seatWishes: plain('seatWishes', false),
     },
     join: { wants: bit('1 where the key wants seats, 0 where it wants none') },
     member: {
@@ -187,6 +180,17 @@ export const features = {
       asked: roundAsked(
         'the round of the outcome that its last wish follows; -1 for the run itself',
       ),
+    },
+  },
+  sessions: {
+    says: 'a join may show by which other key, its principal, its own was delegated for this run; one session of a principal at a time',
+    spec: {
+      sessions: plain('sessions', false),
+    },
+    join: { by: delegationField },
+    member: {
+      principal: keyOrNone('in whose name it takes part; empty where in its own'),
+      until: roundAsked('the last round in which it may; -1 where in its own name'),
     },
   },
   start: {
@@ -205,10 +209,7 @@ export const features = {
   telemetry: {
     says: 'workers say how their training goes: losses, a text, their device; nothing is decided by it',
     spec: {
-      telemetry: {
-        absent: false,
-        read: ({ telemetry }, name) => plainFields.telemetry.read(telemetry, name),
-      },
+      telemetry: plain('telemetry', false),
     },
     manifest: {
       own: millionths('mean training loss of the inner steps, in millionths'),
@@ -219,10 +220,7 @@ export const features = {
   tier: {
     says: 'the run is of a tier that asks who takes part',
     spec: {
-      tier: {
-        absent: 'open',
-        read: ({ tier }, name) => plainFields.tier.read(tier, name),
-      },
+      tier: plain('tier', 'open'),
     },
   },
   trust: {

@@ -1,5 +1,7 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
+
 import { type Clock, systemClock } from '../../src/base/clock.ts';
+import type { Shown } from '../../src/certified/admission.ts';
 import { createHistory } from '../../src/certified/branches.ts';
 import { fromCheckpoint } from '../../src/certified/catch-up.ts';
 import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/chain.ts';
@@ -117,6 +119,8 @@ export interface CertifiedOptions {
   readonly first?: Vector;
   readonly trainMs?: number;
   readonly wantsSeats?: () => boolean;
+  /** What its joins show, in runs that ask for something. */
+  readonly admission?: Shown;
   readonly trainer?: Trainer;
   readonly disk?: Disk;
   /** Sees every state that is saved. */
@@ -214,6 +218,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const { measure } = ports.trainer;
   const member = createMember({
     wantsSeats: options.wantsSeats,
+    admission: options.admission,
     measuring: measure && { measure, secret: `${index}` },
     ...{ spec, control, journal: options.journal ?? memoryJournal(disk), ports, signal, crypto },
     hold: (state) => holdState(state, options.chunks?.holder, createNativeSha256),

@@ -1,5 +1,6 @@
 /** The page of a worker in a tab: starts its Web Worker, shows what it reports as text, and tells it whether anybody looks. */
 import type { FromWorker, ToWorker } from '../messages.ts';
+import type { Name } from '../naming.ts';
 
 const worker = new Worker(new URL('tab-worker.js', import.meta.url), { type: 'module' });
 const tell = (message: ToWorker): void => worker.postMessage(message);
@@ -76,6 +77,7 @@ function hear(message: FromWorker): void {
   } else {
     show('status', `${message.message}${message.hint === undefined ? '' : `. ${message.hint}`}`);
     at('file').hidden = message.code !== 'tab/corpus';
+    if (message.code === 'tab/name') askName(message.draft);
   }
   if (isTelling) tellServer(message);
 }
@@ -104,12 +106,53 @@ function openRunPage(): void {
   location.assign(`./#${named}`);
 }
 
-async function join(text?: Uint8Array): Promise<void> {
+/** A signer that the browser has for its user (NIP-07). */
+interface BrowserSigner {
+  signEvent(draft: unknown): Promise<unknown>;
+}
+
+const browserSigner = (): BrowserSigner | undefined =>
+  (globalThis as { readonly nostr?: BrowserSigner }).nostr;
+
+/** What a signer is to sign. */
+let toSign: unknown;
+
+function askName(draft: unknown): void {
+  toSign = draft;
+  at('name').hidden = false;
+  // extensions put it there once the page is loaded
+  at('sign').hidden = browserSigner() === undefined;
+}
+
+function joinAs(name: Name): void {
+  at('name').hidden = true;
+  void join(undefined, name);
+}
+
+at('own').addEventListener('click', () => joinAs({ kind: 'own' }));
+at('sign').addEventListener('click', () => {
+  void browserSigner()
+    ?.signEvent(toSign)
+    .then(
+      (event) => joinAs({ kind: 'signed', event }),
+      (error: unknown) => show('status', `the signer refused: ${String(error)}`),
+    );
+});
+at('name').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const field = at('bunker') as HTMLInputElement;
+  const address = field.value;
+  // it is good for one connection, and a secret key that was typed in all the same is not to stay there
+  field.value = '';
+  joinAs({ kind: 'bunker', address });
+});
+
+async function join(text?: Uint8Array, name?: Name): Promise<void> {
   const { hash, hostname: host } = location;
   show('status', 'joining');
   // asked for again by every tab; a browser that refuses may clear what it kept when room is short
   await navigator.storage?.persist?.().catch(() => false);
-  tell({ type: 'join', hash, host, text });
+  tell({ type: 'join', hash, host, text, name });
 }
 
 worker.onmessage = ({ data }: MessageEvent<FromWorker>) => hear(data);

@@ -3,6 +3,7 @@
  * on certified outcomes only, never on local observations. Specified in section 4 of docs/committee.md.
  */
 
+import { principalOf } from '../../run/delegation.ts';
 import { JURY_ROUNDS } from '../../run/feature-fields.ts';
 import { withFeatures } from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -36,6 +37,8 @@ export interface MembershipRules {
   };
   /** Whether contributions are scored. */
   readonly scores?: boolean;
+  /** Whether keys may take part in the name of others. */
+  readonly sessions?: boolean;
   /** Whether joins say if their key wants seats. */
   readonly seatWishes?: boolean;
   /** How many members run a drawn contribution again at once; then the ledger says who sat in the last committees. */
@@ -52,7 +55,16 @@ export interface Join {
   readonly tip: Digest;
   /** In a run with seat wishes: what it wants, and the round of the outcome that it follows. */
   readonly seats?: { readonly wants: 0 | 1; readonly asked: number };
+  /** In a run with sessions: in whose name it takes part, empty for its own, and up to which round. */
+  readonly session?: Session;
 }
+
+type Session = Pick<
+  NonNullable<NonNullable<Member['features']>['sessions']>,
+  'principal' | 'until'
+>;
+
+const OWN: Session = { principal: '', until: -1 };
 
 /** The membership content of an outcome whose events were verified. Lists are in any order. */
 export interface RosterChange {
@@ -114,14 +126,21 @@ const ledgerFeatures = (
 });
 
 const newMember = (
-  { scores, seatWishes, jury }: Pick<MembershipRules, 'scores' | 'seatWishes' | 'jury'>,
+  {
+    scores,
+    seatWishes,
+    sessions,
+    jury,
+  }: Pick<MembershipRules, 'scores' | 'seatWishes' | 'sessions' | 'jury'>,
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
+  session: Session = OWN,
 ): Member => ({
   ...{ key, tip, joined, lastSeen: -1, seenBefore: -1, seatFrom },
   ...withFeatures({
     ...(jury && { jury: { sat: [] } }),
     ...(scores && { scores: { history: [], low: 0, before: 0 } as const }),
     ...(seatWishes && { seats: { wants: 1, before: 1, asked: -1 } as const }),
+    ...(sessions && { sessions: session }),
   }),
 });
 
@@ -132,10 +151,16 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   const isFinal = change.result === 'final';
   const lookBack = Math.max(rules.liveRounds + 1, rules.absentRounds);
   const finals = isFinal ? [...ledger.finals, round].slice(-lookBack) : ledger.finals;
-  const faulted = ascending([...ledger.faulted, ...change.faults]);
+  const culprits = new Set(change.faults);
+  // whoever lent its name answers for it
+  const principals = ledger.members.filter(({ key }) => culprits.has(key)).map(principalOf);
+  const faulted = ascending([...ledger.faulted, ...culprits, ...principals]);
   const gone = new Set([...faulted, ...change.leaves]);
   const members = nextMembers(rules, ledger, change, finals).filter(
-    (member) => !gone.has(member.key) && !isAbsent(member, finals, rules.absentRounds),
+    (member) =>
+      !gone.has(member.key) &&
+      !isAbsent(member, finals, rules.absentRounds) &&
+      !isOver(member, round + 1),
   );
   const accepted = new Set(change.accepted);
   const snapshot = nextSnapshotOf(ledger) ?? '';
@@ -202,7 +227,9 @@ function nextMembers(
   const known = new Set(keysOf(ledger.members));
   const come = change.joins
     .filter(({ key }) => !known.has(key))
-    .map(({ key, tip }) => newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }));
+    .map(({ key, tip, session }) =>
+      newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }, session),
+    );
   const sorted = [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
   const seated = rules.jury ? sitting(sorted, change) : sorted;
   const all = rules.seatWishes ? wishing(seated, change.joins) : seated;
@@ -263,6 +290,12 @@ function nextSeatFrom(
 ): number {
   if (tip === null) return round === 0 && isJoining ? seatFrom : -1;
   return seatFrom < 0 && hasContributed ? round + 2 : seatFrom;
+}
+
+/** Whether it was delegated for rounds before this one only. */
+function isOver({ features }: Member, round: number): boolean {
+  const { principal, until } = features?.sessions ?? OWN;
+  return principal !== '' && until < round;
 }
 
 /** Whether a member was in the roster of the last `rounds` final rounds and seen in none of them. */

@@ -4,6 +4,7 @@
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
+import { principalOf } from '../../run/delegation.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import { quorumOf } from '../committee/quorum.ts';
@@ -21,7 +22,7 @@ export function chooseJoins(
   const once = [...new Map(known.map((join) => [join.key, join])).values()];
   const good = once.filter((join) => refuse(join) === undefined);
   const byLot = (joins: readonly Join[]) =>
-    joins
+    onePerName(joins)
       .map((join) => ({ join, lot: joinLot(ledger, join.key) }))
       .sort((a, b) => (a.lot < b.lot ? -1 : 1))
       .map(({ join }) => join)
@@ -33,6 +34,19 @@ export function chooseJoins(
     ...byLot(good.filter(isWish)),
   ];
 }
+
+/** Of several sessions of one name the one with the lowest key. */
+function onePerName(joins: readonly Join[]): readonly Join[] {
+  const first = new Map<WorkerId, Join>();
+  for (const join of joins) {
+    const before = first.get(nameOf(join));
+    if (before === undefined || join.key < before.key) first.set(nameOf(join), join);
+  }
+  return [...first.values()];
+}
+
+/** In whose name a join is. */
+const nameOf = ({ key, session }: Join): WorkerId => session?.principal || key;
 
 /** Whether a join is of a member whose tip is certified: it changes what it wants, and nothing else. */
 const wishesIn =
@@ -69,18 +83,26 @@ function changesWish({ seatWishes }: MembershipRules, member: Member, join: Join
 /** Judges joins, of which there may be any number: each in a few look-ups. */
 function joinJudge(
   rules: MembershipRules,
-  { faulted }: Ledger,
+  { faulted, members, round }: Ledger,
   roster: Roster,
 ): (join: Join) => ChangeFault | undefined {
   const { admission, founders } = rules;
   const out = new Set(faulted);
   const admitted = admission.kind === 'list' ? new Set([...founders, ...admission.keys]) : null;
+  const names = new Set(members.map(principalOf));
   return (join) => {
-    const { key } = join;
-    if (out.has(key)) return 'join-of-faulted';
-    if (admitted !== null && !admitted.has(key)) return 'join-not-admitted';
+    const { key, session } = join;
+    const name = nameOf(join);
+    if (out.has(key) || out.has(name)) return 'join-of-faulted';
+    if (admitted !== null && !admitted.has(name)) return 'join-not-admitted';
     const member = roster.get(key);
-    const isFree = (member?.tip ?? null) === null || changesWish(rules, member!, join);
+    if (member === undefined) {
+      if (names.has(name)) return 'principal-taken';
+      const isOver = name !== key && session!.until <= round;
+      return isOver ? 'delegation-over' : undefined;
+    }
+    if (principalOf(member) !== name) return 'join-of-member';
+    const isFree = member.tip === null || changesWish(rules, member, join);
     return isFree ? undefined : 'join-of-member';
   };
 }
@@ -123,6 +145,8 @@ export type ChangeFault =
   | 'join-of-faulted'
   | 'join-of-member'
   | 'join-not-admitted'
+  | 'principal-taken'
+  | 'delegation-over'
   | 'leave-not-in-roster'
   | 'fault-not-in-roster'
   | 'snapshot-out-of-turn';
@@ -144,7 +168,8 @@ export function refuseChange(
   if (!change.faults.every(isMember)) return 'fault-not-in-roster';
   if (!isSnapshotInTurn(rules, ledger, change)) return 'snapshot-out-of-turn';
   const keys = new Set(joins.map(({ key }) => key));
-  if (keys.size !== joins.length) return 'join-twice';
+  const names = new Set(joins.map(nameOf));
+  if (Math.min(keys.size, names.size) !== joins.length) return 'join-twice';
   const newcomers = joins.filter(({ key }) => !isMember(key));
   const wishes = joins.filter(wishesIn(roster));
   const most = joinLimit(rules, ledger);

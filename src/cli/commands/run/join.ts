@@ -44,6 +44,7 @@ import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { addBringFlags, type BringFlags, bringFiles } from '../../shared/bring-files.ts'; // biome-ignore format: one import
+import { addNamingFlags, delegationIn, type NamingFlags, namingRules } from '../../shared/delegation.ts'; // biome-ignore format: one import
 import { accessOf } from '../../shared/endpoints.ts';
 import { type FoundRun, findRun, hintOption, keepSpec, runDir } from '../../shared/find-run.ts';
 import { holdRules, openChunks } from '../../shared/hold-flags.ts';
@@ -61,7 +62,7 @@ import { type Reach, withRelays } from '../../shared/with-relays.ts';
 const tell = writeNote;
 
 /** The command. */
-export const joinRun = (): Command => hideShared(joining().action(trainIn));
+export const joinRun = (): Command => hideShared(addNamingFlags(joining()).action(trainIn));
 
 const SHARD =
   'part of the data to train on, such as 2/4 (default: by place among the founders, else by key)';
@@ -106,7 +107,7 @@ const advertiseOption = (): Option =>
     'relay that heartbeats name, without user, password and query; repeatable (default: none)',
   ).argParser((url: string, before: readonly string[] = []) => [...before, url]);
 
-interface JoinFlags extends BringFlags, MemberFlags, StateOutput {
+interface JoinFlags extends BringFlags, MemberFlags, NamingFlags, StateOutput {
   readonly advertiseRelay?: readonly string[];
   readonly discoverRelays?: boolean;
 }
@@ -133,11 +134,12 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     assertNoContradiction(spec, asked);
     refuseUnused(command, [...joinRules(spec, asked), ...holdRules(spec, flags)]);
     const beacon = neededBeacon(spec, flags);
-    assertAdmitted(spec, signer.publicKey);
+    const dir = flags.dir ?? runDir(run);
+    const delegation = await delegationIn(spec, flags, { run, signer, dir, connection, signal });
+    assertAdmitted(spec, delegation?.key ?? signer.publicKey);
     const { branch, trust } = flags;
     const place = placeIn(spec, signer.publicKey, asked);
     const given = await readStakeFile(flags.stake);
-    const dir = flags.dir ?? runDir(run);
     const own = { corpus: flags.corpus, base: asked.base };
     const reach = { relays, publicOnly: connection.publicOnly, signal };
     const { corpus, base } = await bringFiles(spec, own, flags, reach);
@@ -162,7 +164,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
         fixed: fixedData(spec, slice),
         protocol: certifiedProtocol({
           ...{ spec, beacon, branch, trust, sha256: nativeSha256, crypto: nativeCrypto },
-          chunks: opened.chunks,
+          ...{ chunks: opened.chunks, delegation, wantsSeats: () => flags.seats !== false },
           first: await firstOf(spec, openedBase),
           tables: tablesOf(given),
           stepsAgain: createStepsAgain(spec, openedBase, settings, { corpus, signal }),
@@ -247,19 +249,20 @@ const chainOf = ({ timing }: RunSpec, flags: MemberFlags): StakeOptions['chain']
     : accessOf({ ...flags, wait: Math.ceil(timing.graceMaxMs / 1000) });
 
 /** Of what may be typed beside a run, what its spec leaves no room for. */
-const joinRules = ({ data, start }: RunSpec, { sync }: PartialSettings): readonly FlagRule[] => [
-  {
-    flags: unspecifiedNames,
-    goesWith: 'runs without a spec',
-    holds: false,
-  },
+const joinRules = (spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[] => [
+  { flags: unspecifiedNames, goesWith: 'runs without a spec', holds: false },
   {
     flags: ['sync'],
     goesWith: 'runs without a spec; here strict:N alone says for how many workers to wait',
     holds: sync?.strategy === 'strict',
   },
-  { flags: ['base'], goesWith: 'runs that start from a published model', holds: start !== null },
-  { flags: ['corpus'], goesWith: 'runs that train on a text', holds: data.kind !== 'made' },
+  ...namingRules(spec),
+  {
+    flags: ['base'],
+    goesWith: 'runs that start from a published model',
+    holds: spec.start !== null,
+  },
+  { flags: ['corpus'], goesWith: 'runs that train on a text', holds: spec.data.kind !== 'made' },
 ];
 
 /** What only a joiner can say. */

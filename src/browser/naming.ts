@@ -1,0 +1,90 @@
+/**
+ * In whose name a tab takes part, in a run with sessions: under the key that was made in this browser, or for an owner whose own signer said so once
+ * (NIP-07 in the page, a NIP-46 bunker from here). No secret key of an owner ever comes here.
+ */
+import { parseJson } from '../base/canonical-json.ts';
+import { systemClock } from '../base/clock.ts';
+import { ConfigError } from '../base/errors.ts';
+import { parseEvent, type SignedEvent } from '../network/event.ts';
+import { createRelaySet } from '../network/transport/relay-set.ts';
+import { askBunker, parseBunker } from '../network/wire/bunker.ts';
+import { draftDelegation, readDelegation, type Session } from '../network/wire/delegations.ts';
+import { type Delegation, delegationField } from '../run/delegation.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import { openSocket } from './sockets.ts';
+import type { TabStorage } from './storage.ts';
+
+/** What the person said. */
+export type Name =
+  | { readonly kind: 'own' }
+  /** What a signer in the page (NIP-07) returned. */
+  | { readonly kind: 'signed'; readonly event: unknown }
+  /** Where a remote signer is. */
+  | { readonly kind: 'bunker'; readonly address: string };
+
+export interface NamingOptions extends Session {
+  readonly storage: TabStorage;
+  /** How the names of this worker begin in it. */
+  readonly prefix: string;
+  readonly given: Name | undefined;
+  readonly onNotice: (message: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** As kept, else as said; null for the tab's own key. Throws `tab/name`, with what a signer is to sign, where nobody has said yet. */
+export async function nameOf(
+  { sessions, training }: RunSpec,
+  options: NamingOptions,
+): Promise<Delegation | null> {
+  if (!sessions) return null;
+  const { storage, prefix, given } = options;
+  const place = `${prefix}/name`;
+  if (given === undefined) {
+    const kept = await storage.get(place);
+    const read = typeof kept === 'string' ? parseJson(kept) : undefined;
+    const name = read?.ok ? delegationField.read(read.value) : undefined;
+    if (name !== undefined) return name;
+  }
+  const draft = draftDelegation(options, training.rounds - 1, Math.floor(Date.now() / 1000));
+  if (given === undefined) throw unsaid('say in whose name this tab takes part', draft);
+  const name = given.kind === 'own' ? null : await signedName(given, draft, options);
+  await storage.put(place, JSON.stringify(name));
+  return name;
+}
+
+const unsaid = (message: string, draft: object) =>
+  new ConfigError('tab/name', message, {
+    hint: 'the key of this tab will do, or let your own signer delegate to it',
+    data: { draft },
+  });
+
+async function signedName(
+  given: Exclude<Name, { readonly kind: 'own' }>,
+  draft: ReturnType<typeof draftDelegation>,
+  options: NamingOptions,
+): Promise<Delegation> {
+  const event =
+    given.kind === 'signed' ? parseEvent(given.event) : await fromBunker(given, draft, options);
+  const read = event.ok ? readDelegation(event.value, options) : event;
+  if (read.ok) return read.value;
+  throw unsaid(`what the signer returned does not count: ${read.issue.message}`, draft);
+}
+
+async function fromBunker(
+  { address }: Extract<Name, { readonly kind: 'bunker' }>,
+  draft: ReturnType<typeof draftDelegation>,
+  { onNotice, signal }: NamingOptions,
+): Promise<{ readonly ok: true; readonly value: SignedEvent }> {
+  const bunker = parseBunker(address);
+  if (!bunker.ok) throw unsaid(bunker.issue.message, draft);
+  const relays = createRelaySet(bunker.value.relays, { openSocket, clock: systemClock });
+  try {
+    await relays.ready(signal);
+    onNotice('waiting for your signer: it may ask you first');
+    const onAuth = (url: string) => onNotice(`your signer asks you to open ${url}`);
+    const means = { relays, clock: systemClock, signal, onAuth };
+    return { ok: true, value: await askBunker(draft, bunker.value, means) };
+  } finally {
+    await relays.close();
+  }
+}

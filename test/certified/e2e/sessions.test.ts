@@ -1,0 +1,56 @@
+/** A run in which a key takes part in the name of another one: it gets in by that name, has its stake, and a replay finds the same. */
+import { expect, it } from 'vitest';
+import { draftDelegation, readDelegation } from '../../../src/network/wire/delegations.ts';
+import { runIdOf } from '../../../src/run/run-spec.ts';
+import {
+  certifiedRounds,
+  certifiedSpec,
+  keyOf,
+  startCertified,
+} from '../../support/certified-swarm.ts';
+import { historyOf, replayed } from '../../support/replaying.ts';
+import { signerOf } from '../../support/signers.ts';
+import { createStage } from '../../support/stage.ts';
+import { smallLayout as layout } from '../../support/swarm.ts';
+
+const { relay, start } = createStage(startCertified);
+/** Invited, and never in the run itself. */
+const OWNER = signerOf(40);
+
+it('who was invited takes part by a session key, which nobody else may use, and it is replayed', async () => {
+  const { url } = await relay();
+  const admission = { kind: 'list', keys: [OWNER.publicKey] };
+  const spec = certifiedSpec({
+    ...{ founders: [0, 1, 2], rounds: 6 },
+    document: { sessions: true, admission },
+  });
+  expect(spec.features).toEqual(['sessions']);
+  const of = { run: runIdOf(spec), session: keyOf(3) };
+  const read = readDelegation(OWNER.sign(draftDelegation(of, 5, 1_790_000_000)), of);
+  if (!read.ok) throw new TypeError(read.issue.message);
+  const by = read.value;
+  const shown = (one: typeof by | null) => ({
+    evidence: '',
+    features: { sessions: { by: one } },
+  });
+  const members = [0, 1, 2].map((index) =>
+    start({ index, relays: [url], spec, admission: shown(null) }),
+  );
+  const session = start({ index: 3, relays: [url], spec, admission: shown(by) });
+  // it shows what was delegated to another key
+  const thief = start({ index: 4, relays: [url], spec, admission: shown(by) });
+  const ends = await Promise.all([...members, session].map(({ finished }) => finished));
+  expect(new Set(ends.map(({ head }) => head.modelRoot)).size).toBe(1);
+  const counted = certifiedRounds(members[0]!).flatMap(({ accepted }) => accepted);
+  expect(counted).toContain(keyOf(3));
+  expect(counted).not.toContain(keyOf(4));
+  const row = ends[0]!.head.ledger.members.find(({ key }) => key === keyOf(3));
+  thief.stop();
+  const { rounds, ...found } = replayed(spec, layout, await historyOf(url, spec));
+  expect(rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
+  expect(Object.keys(found).length).toBeGreaterThan(0);
+  const joins = rounds.flatMap(({ decided }) => decided!.outcome.joins);
+  expect(joins.find(({ key }) => key === keyOf(3))?.features?.sessions?.by).toEqual(by);
+  // delegated for the last round: the ledger after it is of a round that it may not take part in
+  expect(row).toBeUndefined();
+});

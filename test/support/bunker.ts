@@ -1,0 +1,78 @@
+/** A remote signer (NIP-46) over a relay, as far as tests need one: it answers whoever has its secret, signs, and counts what it signed. */
+import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
+import { systemClock } from '../../src/base/clock.ts';
+import { createSigner, type EventDraft } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { openSocket } from '../../src/node/sockets.ts';
+
+const KIND = 24_133;
+
+export interface TestBunker {
+  /** bunker://… */
+  readonly address: string;
+  /** What it was asked to sign, and signed. */
+  readonly signed: readonly EventDraft[];
+  close(): Promise<void>;
+}
+
+export interface BunkerHabits {
+  /** Whose name it signs in. */
+  readonly owner: Uint8Array;
+  /** What it does to a draft before it signs it. */
+  readonly change?: (draft: EventDraft) => EventDraft;
+  /** Sends its owner to this page first. */
+  readonly authUrl?: string;
+  /** Refuses to sign with these words. */
+  readonly refusal?: string;
+}
+
+export async function startBunker(url: string, habits: BunkerHabits): Promise<TestBunker> {
+  const secretKey = habits.owner.map((byte) => byte + 100);
+  const bunker = createSigner(secretKey, nativeCrypto);
+  const owner = createSigner(habits.owner, nativeCrypto);
+  const secret = 'only-once';
+  const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
+  await relays.ready();
+  const connected = new Set<string>();
+  const signed: EventDraft[] = [];
+
+  const answer = (method: string, params: readonly string[], client: string) => {
+    if (method === 'connect') {
+      if (params[1] !== secret) return { result: '', error: 'no such secret' };
+      connected.add(client);
+      return { result: 'ack' };
+    }
+    if (!connected.has(client)) return { result: '', error: 'not connected' };
+    if (method === 'get_public_key') return { result: owner.publicKey };
+    if (habits.refusal !== undefined) return { result: '', error: habits.refusal };
+    const draft: EventDraft = JSON.parse(params[0]!);
+    signed.push(draft);
+    return { result: JSON.stringify(owner.sign(habits.change?.(draft) ?? draft)) };
+  };
+
+  const subscription = relays.subscribe([{ kinds: [KIND], '#p': [bunker.publicKey] }], {
+    onEvent: ({ pubkey, content }) => {
+      const shared = getConversationKey(secretKey, pubkey);
+      const { id, method, params } = JSON.parse(decrypt(content, shared));
+      const say = (said: object) => {
+        const sealed = encrypt(JSON.stringify({ id, ...said }), shared);
+        const draft = { kind: KIND, created_at: Math.floor(Date.now() / 1000), content: sealed };
+        void relays.publish(bunker.sign({ ...draft, tags: [['p', pubkey]] }));
+      };
+      if (method === 'sign_event' && habits.authUrl !== undefined) {
+        say({ result: 'auth_url', error: habits.authUrl });
+      }
+      say(answer(method, params, pubkey));
+    },
+  });
+  const query = new URLSearchParams({ relay: url, secret });
+  return {
+    address: `bunker://${bunker.publicKey}?${query}`,
+    signed,
+    close: async () => {
+      subscription.close();
+      await relays.close();
+    },
+  };
+}
