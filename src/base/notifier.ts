@@ -42,13 +42,20 @@ export interface Watch {
   stop(): Promise<void>;
 }
 
-/** Looks now and after every `notify`, until stopped. */
-export function watchChanges(changed: Pick<Notifier, 'next'>, look: () => void): Watch {
+/** Looks now and after every `notify`, until stopped; what comes while it rests after a look is looked at together. */
+export function watchChanges(
+  changed: Pick<Notifier, 'next'>,
+  look: () => void,
+  rest: (signal: AbortSignal) => Promise<void> | undefined = () => undefined,
+): Watch {
   const stopping = new AbortController();
   async function keepLooking(): Promise<void> {
     while (!stopping.signal.aborted) {
       look();
-      await changed.next(stopping.signal).catch(() => undefined);
+      const { signal } = stopping;
+      const next = changed.next(signal).catch(() => undefined);
+      await rest(signal)?.catch(() => undefined);
+      await next;
     }
   }
   const looking = keepLooking();

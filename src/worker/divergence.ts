@@ -4,7 +4,7 @@ import type { FeatureValues } from '../run/features.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';
-import { hasOtherTerms } from './peer-check.ts';
+import { hasOtherTerms, restOf } from './peer-check.ts';
 import type { Session } from './ports.ts';
 
 /** A starting state of ours. */
@@ -23,7 +23,9 @@ export interface Comparison extends Watch {
 }
 
 /** Reports every peer whose heartbeat names other bits than ours for a round, once, until stopped. */
-export function compareWithPeers({ plan, ports: { wire, report } }: Session): Comparison {
+export function compareWithPeers(session: Session): Comparison {
+  const { plan } = session;
+  const { wire, report } = session.ports;
   const known = new Map<number, KnownState>();
   const told = new Set<string>();
 
@@ -39,7 +41,7 @@ export function compareWithPeers({ plan, ports: { wire, report } }: Session): Co
     }
   }
 
-  const watch = watchChanges(wire.changed, check);
+  const watch = watchChanges(wire.changed, check, restOf(session));
   return {
     remember(mine) {
       known.set(mine.round, mine);

@@ -19,6 +19,16 @@ const ANSWER_MS = 4000;
 export const hasOtherTerms = ({ terms: theirs }: Heartbeat, { terms }: Plan): boolean =>
   terms !== undefined && theirs !== undefined && theirs.settings !== terms.settings;
 
+/** From so many workers on those who look at all of them do so once a second. */
+const CROWD = 64;
+const LOOK_MS = 1000;
+
+/** Between two looks at all who are heard: none among few, and in a crowd, where somebody is always heard, as long as a person would not notice. */
+export const restOf =
+  ({ ports: { clock, wire } }: Session) =>
+  (signal: AbortSignal): Promise<void> | undefined =>
+    wire.heartbeats.size > CROWD ? clock.sleep(LOOK_MS, signal) : undefined;
+
 /** Compares with every peer until stopped; `answer` lets the other process with this key know, once. */
 export function checkPeers(session: Session, answer: () => void): Watch {
   const { ports } = session;
@@ -41,7 +51,7 @@ export function checkPeers(session: Session, answer: () => void): Watch {
     for (const difference of differencesOfPeers(session)) tell(difference);
   }
 
-  const watch = watchChanges(wire.changed, look);
+  const watch = watchChanges(wire.changed, look, restOf(session));
   return {
     async stop() {
       stopping.abort();

@@ -3,6 +3,7 @@ import { type Watch, watchChanges } from '../base/notifier.ts';
 import { isStale } from '../run/heartbeat.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';
+import { restOf } from './peer-check.ts';
 import type { Session } from './ports.ts';
 import type { OpenRound } from './strategy.ts';
 
@@ -16,7 +17,9 @@ type Status = Omit<Extract<WorkerEvent, { type: 'peer' }>, 'type' | 'worker'>;
 const NONE: ReadonlyMap<WorkerId, number> = new Map();
 
 /** Reports each change of each peer once, until stopped. */
-export function watchPeers({ plan, ports: { clock, wire, report } }: Session): PeerWatch {
+export function watchPeers(session: Session): PeerWatch {
+  const { plan } = session;
+  const { clock, wire, report } = session.ports;
   const told = new Map<WorkerId, string>();
   let round = 0;
   let arrivals = (): ReadonlyMap<WorkerId, number> => NONE;
@@ -42,7 +45,7 @@ export function watchPeers({ plan, ports: { clock, wire, report } }: Session): P
     }
   }
 
-  const { stop } = watchChanges(wire.changed, look);
+  const { stop } = watchChanges(wire.changed, look, restOf(session));
   return {
     follow(next, { arrived }) {
       round = next;

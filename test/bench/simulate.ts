@@ -83,8 +83,13 @@ const profile = await parts?.stop();
 for (const failure of played.failures.slice(0, 5)) tell(failure);
 if (values.json) console.log(JSON.stringify(figuresOf(played)));
 else {
-  const { rounds: _, roots, ...rest } = played;
-  console.log(JSON.stringify({ ...figuresOf(played), ...rest, root: [...roots] }, null, 2));
+  const { rounds, roots, ...rest } = played;
+  const counted = rounds.reduce((sum, { accepted }) => sum + accepted, 0);
+  const goodput = (3600 * counted) / (rounds.at(-1)?.seconds ?? Number.NaN);
+  // contributions counted in an hour of the run
+  console.log(
+    JSON.stringify({ ...figuresOf(played), ...rest, root: [...roots], goodput }, null, 2),
+  );
 }
 if (profile) console.error(JSON.stringify(profile, null, 2));
 process.exitCode = played.failures.length > 0 || played.roots.size !== 1 ? 1 : 0;

@@ -129,6 +129,8 @@ export interface CertifiedOptions {
   readonly openSocket?: OpenSocket;
   /** Default compiled. */
   readonly crypto?: EventCrypto;
+  /** What an event says; default read anew. */
+  readonly read?: typeof toProtocolMessage;
   /** Default in memory, what is on `disk`. */
   readonly journal?: Journal;
   /** Hears what is else kept in `events`. */
@@ -188,11 +190,12 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const events: RunEvent[] = [];
   const report = options.onEvent ?? ((event: RunEvent) => void events.push(event));
   const { crypto = nativeCrypto } = options;
+  const features = featureSet(spec.features);
   const control = new Control<ProtocolMessage>({
     ...{ run, relays, signer, clock, sha256: nativeSha256, crypto, signal },
     keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) =>
-      toProtocolMessage(event, run, crypto, bodyOf, featureSet(spec.features)),
+      (options.read ?? toProtocolMessage)(event, run, crypto, bodyOf, features),
     isKept: ({ type }) => type !== 'unreadable',
     ...checkpointFeatures(spec, options.chunks, {
       signal,

@@ -38,7 +38,7 @@ export interface Tap {
 }
 
 /** Moments are so far apart: what arrives within one arrives together. */
-const MOMENT_MS = 5;
+const MOMENT_MS = 20;
 const REPEATED_MS = 250;
 const [TERMINATED, NORMAL] = [1006, 1000] as const;
 

@@ -23,8 +23,8 @@ import {
 } from '../../support/certified-swarm.ts';
 import { drawnTrainer } from './drawn-trainer.ts';
 import { createFolderJournal, type KeptJournal } from './folder-journal.ts';
-import { type Checks, chargedSeconds, countedCrypto } from './memoised-crypto.ts';
 import { Network, type SimulatedRelay } from './network.ts';
+import { type Checks, chargedSeconds, countedCrypto, countedRead } from './shared-work.ts';
 import { type Sent, Tally } from './tally.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
@@ -46,7 +46,7 @@ export interface SimulationOptions {
   readonly loss: number;
   /** Share of the workers that are killed in each round, and come back. */
   readonly churn: number;
-  /** Every signature is checked once in this process, and charged to all who ask. */
+  /** Every signature is checked, and every event read, once in this process, and charged to all who ask. */
   readonly sharesChecks: boolean;
   /** Over the usual spec. */
   readonly document: Untyped;
@@ -62,6 +62,8 @@ export interface RoundFigures {
   readonly accepted: number;
   /** Seconds on the clock of the run from the last contribution listed to the certificate: of the median worker, and of the last one. */
   readonly secondsToCertificate: readonly [number, number];
+  /** Bytes that came to a worker since the round before ended with all. */
+  readonly bytesDown: number;
   /** From the beginning of the run. */
   readonly seconds: number;
   /** Processor of this process since the round before. */
@@ -81,7 +83,10 @@ export interface Played {
   readonly framesDown: number;
   readonly receivedByKind: Readonly<Record<string, number>>;
   readonly checks: Checks;
+  readonly reads: Checks;
+  /** Of the processor, for one worker and round. */
   readonly checkSeconds: number;
+  readonly readSeconds: number;
   readonly journalBytes: number;
   readonly cpuSeconds: number;
   readonly relays: readonly {
@@ -130,7 +135,9 @@ class Simulation {
   readonly #network: Network;
   readonly #tally: Tally;
   readonly #checks: Checks = { asked: 0, done: 0, seconds: 0 };
+  readonly #reads: Checks = { asked: 0, done: 0, seconds: 0 };
   readonly #crypto;
+  readonly #read;
   readonly #spec;
   readonly #first: Params;
   readonly #slots: Slot[] = [];
@@ -145,6 +152,7 @@ class Simulation {
     this.#folder = folder;
     const { workers, rounds, seed, params, document } = options;
     this.#crypto = countedCrypto(this.#checks, options.sharesChecks);
+    this.#read = countedRead(this.#reads, options.sharesChecks);
     this.#spec = certifiedSpec({
       founders: Array.from({ length: workers }, (_, i) => i),
       rounds,
@@ -217,7 +225,7 @@ class Simulation {
         layout: this.#first.layout,
         first: this.#first.values,
       },
-      crypto: this.#crypto,
+      ...{ crypto: this.#crypto, read: this.#read },
       trainer: drawnTrainer(index, this.#first.layout, clock, (round) =>
         this.#trainMs(index, round),
       ),
@@ -297,6 +305,8 @@ class Simulation {
       framesDown: mean(({ framesDown }) => framesDown),
       receivedByKind: this.#tally.received(rounds),
       checks: this.#checks,
+      reads: this.#reads,
+      readSeconds: chargedSeconds(this.#reads) / workers / rounds,
       checkSeconds: chargedSeconds(this.#checks) / workers / rounds,
       journalBytes: this.#slots.reduce((sum, { journal }) => sum + journal.written, 0),
       cpuSeconds: this.#tally.cpuSeconds / rounds,

@@ -53,6 +53,8 @@ export class Tally {
   /** Which round each worker plays. */
   readonly #rounds = new Map<number, number>();
   readonly #startedMs: number;
+  /** Bytes that all got since the last round ended. */
+  #down = 0;
   #own = 0;
   #ownEvents = 0;
   #copies = 0;
@@ -86,6 +88,7 @@ export class Tally {
       at < 0
         ? 'other'
         : String(Number.parseInt(text.slice(at + KIND.length, at + KIND.length + 5), 10));
+    this.#down += bytes;
     this.#received.set(kind, (this.#received.get(kind) ?? 0) + bytes);
   }
 
@@ -154,10 +157,12 @@ export class Tally {
     const figures: RoundFigures = {
       ...{ round: index, finished: ends.length, accepted },
       secondsToCertificate: [(at(ends, 0.5) - last) / 1000, (at(ends, 1) - last) / 1000],
+      bytesDown: this.#down / this.#options.workers,
       seconds: (ends.at(-1)! - this.#startedMs) / 1000,
       cpuSeconds: secondsOf(used),
       ...{ rssBytes: rss, heapBytes: heapUsed },
     };
+    this.#down = 0;
     this.rounds.push(figures);
     this.#options.onRound?.(figures);
   }

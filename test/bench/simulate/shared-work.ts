@@ -1,19 +1,22 @@
 /**
- * Signatures of workers that share a process: every check is counted, and either done each time, or once for all of them with the
- * time it took charged to whoever asks again.
+ * What workers that share a process do with the same events: signatures that they check and contents that they read. Each is counted, and either
+ * done each time, or once for all of them with the time it took charged to whoever asks again.
  */
+import type { ProtocolMessage } from '../../../src/certified/evidence.ts';
+import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { EventCrypto } from '../../../src/network/event-crypto.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 
 export interface Checks {
-  /** Signatures that workers asked to be checked, and those that were checked in earnest. */
+  /** How often workers asked, and how often it was done in earnest. */
   asked: number;
   done: number;
   /** Seconds that the latter took. */
   seconds: number;
 }
 
-/** Seconds that all checks take, each done for itself. */
+/** Seconds that all take, each done for itself. */
 export const chargedSeconds = ({ asked, done, seconds }: Checks): number =>
   done === 0 ? 0 : (asked / done) * seconds;
 
@@ -49,5 +52,23 @@ export function countedCrypto(checks: Checks, isShared: boolean): EventCrypto {
       },
       sign: nativeCrypto.schnorr.sign,
     },
+  };
+}
+
+/** Reads what each event says for everybody who asks, or with `isShared` once where nothing but the event says it. */
+export function countedRead(reads: Checks, isShared: boolean): typeof toProtocolMessage {
+  const known = new Map<string, ProtocolMessage>();
+  return (event, ...rest) => {
+    reads.asked++;
+    const before = known.get(event.id);
+    if (before) return before;
+    const from = performance.now();
+    const message = toProtocolMessage(event, ...rest);
+    reads.done++;
+    reads.seconds += (performance.now() - from) / 1000;
+    if (!isShared || message === undefined || apartIn(event)) return message;
+    if (known.size >= REMEMBERED) known.delete(known.keys().next().value!);
+    known.set(event.id, message);
+    return message;
   };
 }
