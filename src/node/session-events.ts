@@ -1,6 +1,6 @@
 /** What a worker says first and last, however it is told to train. */
 import { stateDigest } from '../tensor/digest.ts';
-import type { WorkerEvent } from '../worker/events.ts';
+import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
 import type { Plan } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
@@ -12,12 +12,14 @@ export const hello = (
   { device: { device, threads }, layout }: Trainer,
   worker: string,
   state: WorkerState,
+  tier?: WorkerTier,
 ): WorkerEvent => ({
   type: 'hello',
   ...{ worker, run: plan.run, task: plan.task, parameters: layout.size, device, threads },
   ...{ rounds: plan.rounds, round: state.round, innerSteps: plan.innerSteps },
   digest: stateDigest(state.params, createNativeSha256),
   lossBefore: state.lossBefore,
+  ...(tier && { tier }),
 });
 
 /** What is said of a run that is over before it is gone on with. */
@@ -47,6 +49,7 @@ export async function summary(
     ...traffic,
     secondsTraining: sum(({ secondsTraining }) => secondsTraining),
     secondsWaiting: sum(({ secondsWaiting }) => secondsWaiting),
+    peakBytes: 1024 * process.resourceUsage().maxRSS,
     ...(validationLoss === undefined ? {} : { validationLoss }),
     ...(bitsPerByte === undefined ? {} : { bitsPerByte }),
   };

@@ -35,6 +35,7 @@ import { assertRelaysFit, stripeOver } from './relay-fit.ts';
 import { openRunFolder } from './run-folder.ts';
 import { type RunLock, takeKeyLock } from './run-lock.ts';
 import { finished, hello, summary } from './session-events.ts';
+import { tierBanner, tierShown, withTier } from './tiers/worker-tier.ts';
 import { createTrainer } from './trainer/trainer.ts';
 
 export interface WorkerSessionOptions<M extends object = object> {
@@ -84,7 +85,7 @@ export const runWorkerSession = <M extends object>(
   options: WorkerSessionOptions<M>,
 ): Promise<WorkerState> =>
   withScope(async (scope) => {
-    const { settings, dir, signal, protocol } = options;
+    const { dir, signal, protocol } = options;
     const folder = await openRunFolder(dir, protocol.members);
     scope.defer(() => folder.close());
     const report = (event: RunEvent) => {
@@ -93,6 +94,11 @@ export const runWorkerSession = <M extends object>(
     };
     const onNotice = (message: string) => report({ type: 'notice', message });
 
+    const settings = await withTier(options.settings, {
+      ...{ onNotice, signal },
+      prepare: (each) => prepareTask(each, { ...options, onNotice }),
+      open: (each) => openTrainer(each, options),
+    });
     const base = options.openedBase ?? (await baseFor(settings, { onNotice, signal }));
     const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
     notices.forEach(onNotice);
@@ -110,10 +116,9 @@ export const runWorkerSession = <M extends object>(
     const trainer = await openTrainer(task, options);
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);
-    const { run, relay, peers, topk, packing, eventBudget } = settings;
+    const { relay } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.relays, settings.stripe);
-    const whole = wholeOf(task.model);
     const size = largestEvent(settings, { layout, turns: turnsOf(task.model) });
     const { publicOnly } = options.connection;
     await assertRelaysFit(relay, size, stripe, { signal, publicOnly, onNotice });
@@ -121,22 +126,20 @@ export const runWorkerSession = <M extends object>(
     const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
     const state = (await folder.store.load(layout)) ?? (await first());
     const { wire, play: playRounds } = await protocol.open({
-      ...{ run, layout, relays, signer, stripe, packing, mine },
+      ...sendingOf(settings, task),
+      ...{ layout, relays, signer, stripe, mine },
       clock: systemClock,
       sha256: nativeSha256,
       advertise: options.advertise,
-      peers,
-      eventBudget,
-      ratio: topk,
-      maxContainerBytes: protocol.maxPayloadBytes ?? mostPayloadBytes(modelLayout(whole)),
-      ...(settings.tiers > 0 && {
-        ringEnds: ringsOf(whole).map(({ to }) => to),
-        features: tierFeatures,
+      ...(protocol.maxPayloadBytes !== undefined && {
+        maxContainerBytes: protocol.maxPayloadBytes,
       }),
     });
     scope.defer(() => wire.close());
     const plan = planOf(settings, taskPlan(settings, task, trainer));
-    report(hello(plan, trainer, wire.me, state));
+    const tier = tierShown(task);
+    if (tier) onNotice(tierBanner(tier, options.settings.tier));
+    report(hello(plan, trainer, wire.me, state, tier));
     if (state.round >= plan.rounds) onNotice(finished(state));
     const ports = {
       ...{ clock: systemClock, wire, store: folder.store, report },
@@ -148,6 +151,17 @@ export const runWorkerSession = <M extends object>(
     report(await summary(final, trainer, wire.traffic()));
     return final;
   });
+
+/** What settings and model say of what is sent. */
+function sendingOf({ run, peers, topk, packing, eventBudget, tiers }: Settings, { model }: Task) {
+  const whole = wholeOf(model);
+  return {
+    ...{ run, peers, packing, eventBudget },
+    ratio: topk,
+    maxContainerBytes: mostPayloadBytes(modelLayout(whole)),
+    ...(tiers > 0 && { ringEnds: ringsOf(whole).map(({ to }) => to), features: tierFeatures }),
+  };
+}
 
 /** The trainer of a task, which says where its numbers come from. */
 export async function openTrainer(

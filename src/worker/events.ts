@@ -36,6 +36,19 @@ export interface RoundSummary {
   readonly seconds: number;
 }
 
+/** What a worker trains of a model with tiers of width. */
+export interface WorkerTier {
+  /** 0 is the whole model. */
+  readonly own: number;
+  /** The smallest one of the run. */
+  readonly of: number;
+  /** Of its feed-forward layers, and of those of the whole model. */
+  readonly width: number;
+  readonly wholeWidth: number;
+  /** Of the whole model's parameters. */
+  readonly share: number;
+}
+
 /** What a worker reports: plain data, in the order things happen. */
 export type WorkerEvent =
   | {
@@ -52,6 +65,8 @@ export type WorkerEvent =
       readonly innerSteps: number;
       readonly digest: Digest;
       readonly lossBefore: number;
+      /** In a run with tiers. */
+      readonly tier?: WorkerTier;
     }
   | { readonly type: 'notice'; readonly message: string }
   | {
@@ -136,6 +151,8 @@ export type WorkerEvent =
       readonly bytesReceived: number;
       readonly secondsTraining: number;
       readonly secondsWaiting: number;
+      /** The most memory that its process had; absent where no machine tells. */
+      readonly peakBytes?: number;
       readonly validationLoss?: number;
       readonly bitsPerByte?: number;
     }

@@ -22,6 +22,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'demo/browser/run-browser.ts': [['nostrain demo browser --json', 'demo-browser']],
     'demo/byzantine/run-byzantine.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
     'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
+    'demo/elastic/run-elastic.ts': [['nostrain demo elastic --json', 'demo-elastic']],
     'directory/find.ts': [['nostrain directory find --json', 'directory-find']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
     'explain.ts': [['nostrain explain --json', 'explain']],

@@ -1,4 +1,4 @@
-/** `nostrain demo gpt|linear|finetune|certified|browser`: a relay and worker processes that share nothing but it; `demo byzantine` is the attack lab. */
+/** `nostrain demo gpt|linear|finetune|certified|browser|elastic`: a relay and worker processes that share nothing but it; `demo byzantine` is the attack lab. */
 import { Argument, Command, Option } from 'commander';
 import { fields } from '../../../run/settings.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
@@ -6,6 +6,8 @@ import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { runBrowserDemo } from './browser/run-browser.ts';
 import { type LabFlags, runAttackLab } from './byzantine/run-byzantine.ts';
 import { runCertifiedDemo } from './certified/run-certified.ts';
+import { elasticFlagNames, elasticOptions } from './elastic/elastic-flags.ts';
+import { type ElasticFlags, runElasticDemo } from './elastic/run-elastic.ts';
 import { type DemoFlags, type DemoName, demoNames, runDemo } from './run-demo.ts';
 
 const profileOption = () =>
@@ -13,7 +15,12 @@ const profileOption = () =>
     fields.profile.read(text, '--profile'),
   );
 
-export const demo = (): Command =>
+export const demo = (): Command => addElasticFlags(demoCommand());
+
+const addElasticFlags = (command: Command): Command =>
+  elasticOptions().reduce((all, option) => all.addOption(option), command);
+
+const demoCommand = (): Command =>
   new Command('demo')
     .description('train one model with four worker processes over a local relay')
     .addArgument(
@@ -22,6 +29,7 @@ export const demo = (): Command =>
         'certified',
         'browser',
         'byzantine',
+        'elastic',
       ]),
     )
     .addOption(whole('--workers <n>', 'worker processes (4, or 8 with --long)', 1, 64))
@@ -61,22 +69,33 @@ export const demo = (): Command =>
     .option('--picture <file>', 'byzantine: draw the table as SVG')
     .option('--headless', 'plain lines even on a terminal')
     .option('--json', 'one JSON document on stdout, everything else on stderr')
-    .action(async (name: Name, flags: DemoFlags & LabFlags, command: Command) => {
+    .action(async (name: Name, flags: DemoFlags & LabFlags & ElasticFlags, command: Command) => {
       refuseUnused(command, demoRules(name, flags));
-      if (name === 'byzantine') process.exitCode = await runAttackLab(flags);
+      if (name === 'elastic') process.exitCode = await runElasticDemo(flags);
+      else if (name === 'byzantine') process.exitCode = await runAttackLab(flags);
       else if (name === 'browser') process.exitCode = await runBrowserDemo(flags);
       else if (name === 'certified') process.exitCode = await runCertifiedDemo(flags);
       else process.exitCode = await runDemo(name, flags);
     });
 
-type Name = DemoName | 'certified' | 'browser' | 'byzantine';
+type Name = DemoName | 'certified' | 'browser' | 'byzantine' | 'elastic';
 
 /** Which demo takes what: that of certified rounds is one play, with a cast and relays of its own. */
 const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] => [
   {
-    flags: ['workers', 'relay', 'settings'],
+    flags: ['workers', 'relay'],
     goesWith: 'demo gpt, linear and finetune',
-    holds: name !== 'certified' && name !== 'browser' && name !== 'byzantine',
+    holds: ['gpt', 'linear', 'finetune'].includes(name),
+  },
+  {
+    flags: ['settings'],
+    goesWith: 'demo gpt, linear, finetune and elastic',
+    holds: ['gpt', 'linear', 'finetune', 'elastic'].includes(name),
+  },
+  {
+    flags: elasticFlagNames,
+    goesWith: 'demo elastic',
+    holds: name === 'elastic',
   },
   {
     flags: ['profile', 'long'],
@@ -85,7 +104,7 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
   },
   {
     flags: ['rounds', 'innerSteps'],
-    goesWith: 'demo gpt, linear, finetune, browser and byzantine',
+    goesWith: 'demo gpt, linear, finetune, browser, byzantine and elastic',
     holds: name !== 'certified',
   },
   { flags: ['dir', 'headless'], goesWith: 'other demos', holds: name !== 'byzantine' },
@@ -96,7 +115,7 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
   },
   {
     flags: ['corpus'],
-    goesWith: 'demo gpt, finetune, certified, browser and byzantine',
+    goesWith: 'demo gpt, finetune, certified, browser, byzantine and elastic',
     holds: name !== 'linear',
   },
   { flags: ['base', 'certified'], goesWith: 'demo finetune', holds: name === 'finetune' },

@@ -21,18 +21,26 @@ export interface WorkerLine {
   readonly corpus: string | undefined;
   /** The run spec of a certified run. */
   readonly spec: string | undefined;
+  /** By worker, which tier of width it trains; the first of each tier evaluates. */
+  readonly tiers?: readonly number[];
+  /** The smallest tier of the run. */
+  readonly tierCount?: number;
+  /** Into how many parts the data is cut; default one for each worker. */
+  readonly shards?: number;
+  /** Default by the model. */
+  readonly run?: string;
 }
 
 /** What a demo may set beside its rounds. */
 const TYPED = [
   ...(['profile', 'owners', 'fragments', 'base', 'context', 'batchSize'] as const),
-  ...(['targets', 'localLearningRate'] as const),
+  ...(['targets', 'localLearningRate', 'width', 'layers', 'heads', 'ffn'] as const),
 ];
 
 const flagOf = (name: (typeof TYPED)[number], value: string | number | undefined) =>
   value === undefined ? [] : [fields[name].flag.split(' ')[0]!, String(value)];
 
-/** One worker; the first one evaluates for all, since all hold the same bits. */
+/** One worker; the first one evaluates for all, since all hold the same bits; of tiers, the first one of each. */
 export function workerProcess(name: string, index: number, line: WorkerLine): WorkerProcess {
   const { dir, workers, settings, relays, corpus, spec } = line;
   const threads = Math.max(1, Math.floor(availableParallelism() / workers));
@@ -43,14 +51,30 @@ export function workerProcess(name: string, index: number, line: WorkerLine): Wo
     ...['--heartbeat-interval', `${settings.heartbeatInterval ?? 10}`],
     ...relays.flatMap((url) => ['--relay', url]),
     ...(corpus === undefined ? [] : ['--corpus', corpus]),
-    ...(index === 0 ? [] : ['--no-evaluate']),
+    ...(isFirst(index, line) ? [] : ['--no-evaluate']),
   ];
   return { name, args };
 }
 
-const trainLine = (index: number, { workers, seed, settings, file }: WorkerLine) => [
-  ...['run-training', '--run', `demo-${settings.model}`, '--model', settings.model ?? 'linear'],
-  ...['--shard', `${index + 1}/${workers}`, '--sync', `strict:${workers}`, '--seed', `${seed}`],
+const isFirst = (index: number, { tiers }: WorkerLine): boolean =>
+  index === (tiers ? tiers.indexOf(tiers[index]!) : 0);
+
+const tierFlags = (index: number, { tiers = [], tierCount = 0 }: WorkerLine) =>
+  tierCount === 0 ? [] : ['--tiers', `${tierCount}`, '--tier', `${tiers[index]}`];
+
+const trainLine = (index: number, line: WorkerLine) => [
+  ...runFlags(line),
+  ...['--shard', `${index + 1}/${line.shards ?? line.workers}`],
+  ...stepFlags(line),
+  ...tierFlags(index, line),
+];
+
+const runFlags = ({ settings, run = settings.model }: WorkerLine) => [
+  ...['run-training', '--run', `demo-${run}`, '--model', settings.model ?? 'linear'],
+];
+
+const stepFlags = ({ workers, seed, settings, file }: WorkerLine) => [
+  ...['--sync', `strict:${workers}`, '--seed', `${seed}`],
   ...['--rounds', `${settings.rounds}`, '--inner-steps', `${settings.innerSteps}`],
   ...TYPED.flatMap((one) => flagOf(one, settings[one])),
   ...(file === undefined ? [] : ['--settings', file]),
