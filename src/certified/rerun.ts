@@ -205,7 +205,7 @@ function isPackedFrom(
   const { run, round, spec, params } = state;
   const packer = createPacker({
     ...{ run, layout: params.layout, sha256 },
-    ratio: spec.training.topk,
+    ...{ ratio: spec.training.topk, eventBudget: spec.training.eventBudget },
   });
   const assignment = assignmentOf(known(termsOf(state, evidence)));
   const place = { round, worker: manifest.worker, assignment };

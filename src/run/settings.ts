@@ -19,6 +19,7 @@ export const packingNames = [
   'topk-q2',
   'topk-sign',
   'range',
+  'scaled',
 ] as const;
 export type PackingName = (typeof packingNames)[number];
 

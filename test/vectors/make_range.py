@@ -1,4 +1,4 @@
-"""Writes range.json: streams of the codec `range` from docs/payload.md, not from the library. Python 3, standard library only.
+"""Writes range.json and scaled.json: streams of the codecs `range` and `scaled` from docs/payload.md, not from the library. Python 3, standard library only.
 
 The coder keeps the whole of its low end as one integer of any length, so that it knows no carries.
 """
@@ -75,6 +75,17 @@ def vector(name, codes, first, step):
     return {"name": name, "body": body.hex(), "decoded": decoded}
 
 
+def scale(byte):
+    return (8 + byte % 8) / 8 * 2.0 ** (byte // 8 - 31)
+
+
+def scaled(name, codes, first, step, scales):
+    plain = vector(name, codes, first, step)
+    decoded = [scale(scales[i // 4096]) * value for i, value in enumerate(plain["decoded"])]
+    body = bytes(scales) + bytes.fromhex(plain["body"])
+    return {"name": name, "body": body.hex(), "decoded": decoded}
+
+
 def main():
     draw = random.Random(7)
     rows = [
@@ -86,6 +97,17 @@ def main():
         vector("drawn, wide", [max(-127, min(127, int(draw.gauss(0, 30)))) for _ in range(700)], 0x2F80, 0x2F90),
     ]
     path = Path(__file__).with_name("range.json")
+    path.write_text(json.dumps({"made by": Path(__file__).name, "vectors": rows}) + "\n")
+    draw = random.Random(8)
+    gauss = [int(draw.gauss(0, 0.8)) for _ in range(4096 + 500)]
+    rows = [
+        scaled("one chunk", [1, -2, 0, 3], 0x3F80, 0x3F00, [251]),
+        scaled("two chunks, the second smaller", gauss, 0x3A80, 0x3A90, [248, 203]),
+        scaled("a chunk without values", [0] * 4096 + [1, -1, 4], 0x3C00, 0x3B00, [0, 255]),
+        scaled("nothing", [0] * 10, 0, 0, [0]),
+    ]
+    rows[-1]["body"] = "0000000000"
+    path = path.with_name("scaled.json")
     path.write_text(json.dumps({"made by": Path(__file__).name, "vectors": rows}) + "\n")
 
 

@@ -37,6 +37,7 @@ export const codecs = {
   'topk-q2': { code: 19, values: q2, sends: 'largest' },
   'topk-sign': { code: 21, values: sign, sends: 'largest' },
   range: { code: 33, sends: 'stream' },
+  scaled: { code: 34, sends: 'stream' },
 } as const satisfies Record<string, ChunkCodec | StreamCodec>;
 
 export type CodecName = keyof typeof codecs;
@@ -50,7 +51,7 @@ export interface Packing {
 }
 
 /** Codecs that pack chunk by chunk. */
-export type ChunkCodecName = Exclude<CodecName, 'range'>;
+export type ChunkCodecName = Exclude<CodecName, 'range' | 'scaled'>;
 export type ChunkPacking = Packing & { readonly codec: ChunkCodecName };
 
 export const isChunkPacking = (packing: Packing): packing is ChunkPacking =>
@@ -86,7 +87,7 @@ export function chunkBytesAtMost({ codec, kept }: ChunkPacking, n: number): numb
 export const payloadBytesAtMost = (packing: Packing, chunks: number): number =>
   isChunkPacking(packing)
     ? PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH)
-    : (packing.maxBytes ?? PAYLOAD_HEADER_BYTES + codedBytesAtMost(chunks * CHUNK_LENGTH));
+    : (packing.maxBytes ?? PAYLOAD_HEADER_BYTES + chunks + codedBytesAtMost(chunks * CHUNK_LENGTH));
 
 /** Throws unless the packing is one. */
 export function assertPacking(packing: Packing): void {

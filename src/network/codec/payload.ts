@@ -25,9 +25,9 @@ import {
   readPayloadHeader,
   writePayloadHeader,
 } from './payload-header.ts';
-import { type Coded, codedBytesAtMost, levelsOf, readCoded, writeCoded } from './range-coded.ts';
-import { MOST_CODE } from './range-coder.ts';
+import { codedBytesAtMost } from './range-coded.ts';
 import { readRice, riceParameter, writeRice } from './rice.ts';
+import { readStream, type Stream, streamView, writeStream } from './stream.ts';
 import { addUp, type ChunkValues, chunkValues } from './values/value-code.ts';
 
 export interface EncodedPayload {
@@ -126,12 +126,13 @@ function encodeStream(delta: Vector, packing: Packing, scope: PayloadScope): Enc
   }
   const most = Math.min(
     payloadBytesAtMost(packing, chunks.length),
-    PAYLOAD_HEADER_BYTES + codedBytesAtMost(values.length),
+    PAYLOAD_HEADER_BYTES + chunks.length + codedBytesAtMost(values.length),
   );
   const out = new Uint8Array(most);
   writePayloadHeader(out, { code: codecs[packing.codec].code, kept: 0 }, scope);
-  const sent = writeCoded(values, out, PAYLOAD_HEADER_BYTES, most - PAYLOAD_HEADER_BYTES);
-  return { payload: out.slice(0, sent.end), sent: codedView(sent, scope) };
+  const place = { at: PAYLOAD_HEADER_BYTES, maxBytes: most - PAYLOAD_HEADER_BYTES };
+  const stream = writeStream(values, packing.codec === 'scaled', out, place);
+  return { payload: out.slice(0, stream.end), sent: asSent(stream, scope) };
 }
 
 function decodeStream(
@@ -139,36 +140,24 @@ function decodeStream(
   packing: Packing,
   scope: PayloadScope,
 ): Result<{ readonly packing: Packing; readonly delta: PartialVector }> {
-  const read = readCoded(payload, PAYLOAD_HEADER_BYTES, valuesIn(scope));
+  const isScaled = packing.codec === 'scaled';
+  const read = readStream(payload, isScaled, PAYLOAD_HEADER_BYTES, valuesIn(scope));
   if (!read.ok) return read;
   if (read.value.end !== payload.length) {
     const { length } = payload;
     return refuse('trailing-bytes', 'payload', `${length} bytes, values end at ${read.value.end}`);
   }
-  return ok({ packing, delta: codedView(read.value, scope) });
+  return ok({ packing, delta: asSent(read.value, scope) });
 }
+
+const asSent = (stream: Stream, scope: PayloadScope): PartialVector => ({
+  ...streamView(stream, scope),
+  weighChunk: weighAll(scope.chunks, scope.size),
+});
 
 /** How many values all chunks have together. */
 const valuesIn = ({ size, chunks }: PayloadScope): number =>
   chunks.reduce((sum, chunk) => sum + lengthOf(chunk, size), 0);
-
-/** Codes of all chunks, one after the other, as values. */
-function codedView(coded: Coded, { size, chunks }: PayloadScope): PartialVector {
-  const { codes } = coded;
-  const levels = levelsOf(coded);
-  return {
-    size,
-    chunks,
-    addChunk(position, weight, target, at) {
-      const n = lengthOf(chunks[position]!, size);
-      const from = position * CHUNK_LENGTH;
-      for (let i = 0; i < n; i++) {
-        target[at + i] = target[at + i]! + weight * levels[codes[from + i]! + MOST_CODE]!;
-      }
-    },
-    weighChunk: weighAll(chunks, size),
-  };
-}
 
 /** Of chunks all of whose values were sent. */
 const weighAll =

@@ -115,9 +115,12 @@ export function createPacker(options: PackerOptions): Packer {
     },
     packLike(payload, delta, place) {
       const decoded = decodePayload(payload, scopeOf(place));
-      return decoded.ok
-        ? encodePayload(delta, decoded.value.packing, scopeOf(place)).payload
-        : undefined;
+      if (!decoded.ok) return undefined;
+      const { packing } = decoded.value;
+      const asked = isFilling(packing.codec)
+        ? fillBudget(packing.codec, options.eventBudget ?? ONE_EVENT, place.assignment.most)
+        : packing;
+      return encodePayload(delta, asked, scopeOf(place)).payload;
     },
   };
 }
@@ -132,17 +135,25 @@ export function packingFor(
   { most }: Pick<ChunkAssignment, 'most'>,
 ): Packing {
   if (packing === 'auto') return choosePacking(rawBudget(eventBudget), most);
-  if (packing === 'range') return fillBudget(rawBudget(eventBudget));
+  if (isFilling(packing)) return fillBudget(packing, eventBudget, most);
   const isDense = codecs[packing].sends === 'all';
   const kept = Math.min(CHUNK_LENGTH - 1, Math.max(1, Math.round(ratio * CHUNK_LENGTH)));
   return { codec: packing, kept: isDense ? 0 : kept };
 }
 
+/** Packings that take as many bytes as there are. */
+type Filling = 'range' | 'scaled';
+
+const isFilling = (packing: PackingName): packing is Filling =>
+  packing === 'range' || packing === 'scaled';
+
 /** Everything in as many bytes as there are. Throws where that is next to nothing. */
-function fillBudget(maxBytes: number): Packing {
-  if (maxBytes >= LEAST_FILLED) return { codec: 'range', kept: 0, maxBytes };
+function fillBudget(codec: Filling, eventBudget: number, chunks: number): Packing {
+  const maxBytes = rawBudget(eventBudget);
+  const least = LEAST_FILLED + (codec === 'scaled' ? chunks : 0);
+  if (maxBytes >= least) return { codec, kept: 0, maxBytes };
   throw new ConfigError('codec/budget', `${Math.max(0, maxBytes)} bytes are too few for values`, {
-    hint: `allow at least ${LEAST_FILLED} bytes per payload: --event-budget 4096`,
+    hint: `allow at least ${least} bytes per payload: --event-budget ${4096 + chunks}`,
   });
 }
 

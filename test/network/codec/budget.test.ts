@@ -4,7 +4,9 @@ import { ConfigError } from '../../../src/base/errors.ts';
 import { seatsAtMost } from '../../../src/consensus/committee/hrw.ts';
 import { payloadBytesAtMost } from '../../../src/network/codec/codecs.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
-import { choosePacking, payloadBudget } from '../../../src/network/wire/packer.ts';
+import { choosePacking, createPacker, payloadBudget } from '../../../src/network/wire/packer.ts';
+import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { createLayout } from '../../../src/tensor/params.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 
@@ -59,3 +61,20 @@ test('base64 costs a third', () => {
   expect(payloadBudget(65_536, 1_536)).toBe(48_000);
   expect(payloadBudget(100, 200)).toBe(0);
 });
+
+test.each(['range', 'scaled', 'q2'] as const)(
+  'who packs the same again as %s gets the same',
+  (packing) => {
+    const delta = drawnDelta(6 * CHUNK_LENGTH);
+    const layout = createLayout([{ name: 'weight', shape: [delta.length] }]);
+    const packer = createPacker({
+      ...{ run: 'run', layout, packing, eventBudget: 6000, ratio: 1 },
+      sha256: nativeSha256,
+    });
+    const moving = Uint32Array.from({ length: 6 }, (_, i) => i);
+    const assignment = { digest: undefined, moving, chunksOf: () => moving, most: 6 };
+    const place = { round: 3, worker: 'a'.repeat(64), assignment };
+    const { payload } = packer.pack(delta, place);
+    expect(packer.packLike(payload, delta, place)).toEqual(payload);
+  },
+);

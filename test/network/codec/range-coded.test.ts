@@ -6,6 +6,7 @@ import { decodePayload, encodePayload } from '../../../src/network/codec/payload
 import { PAYLOAD_HEADER_BYTES } from '../../../src/network/codec/payload-header.ts';
 import { levelsOf, readCoded } from '../../../src/network/codec/range-coded.ts';
 import { MOST_CODE } from '../../../src/network/codec/range-coder.ts';
+import { readStream, streamView } from '../../../src/network/codec/stream.ts';
 import { choosePacking, packingFor } from '../../../src/network/wire/packer.ts';
 import { addPartial, CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
@@ -33,6 +34,70 @@ test.each(vectors)('a coder without carries writes the same stream: $name', (vec
   expect(readCoded(other, 0, vector.decoded.length).ok).toBe(false);
 });
 
+const scaled = readVectors<{ vectors: readonly Vector[] }>('scaled.json').vectors;
+
+test.each(scaled)('scales of chunks, by another program: $name', ({ body, decoded }) => {
+  const bytes = fromHex(body)!;
+  const read = readStream(bytes, true, 0, decoded.length);
+  if (!read.ok) throw new Error(read.issue.message);
+  const chunks = Uint32Array.from(
+    { length: Math.ceil(decoded.length / CHUNK_LENGTH) },
+    (_, i) => i,
+  );
+  const view = streamView(read.value, { size: decoded.length, chunks });
+  const sum = new Float64Array(decoded.length);
+  for (const chunk of chunks) view.addChunk(chunk, 1, sum, chunk * CHUNK_LENGTH);
+  expect([...sum]).toEqual(decoded);
+  expect(read.value.end).toBe(bytes.length);
+});
+
+test.each([
+  ['no scale of about 1', 'one chunk', 247],
+  ['a scale of a chunk without values', 'a chunk without values', 1],
+  ['a scale of nothing', 'nothing', 248],
+])('refused: %s', (_, name, byte) => {
+  const { body, decoded } = scaled.find((vector) => vector.name === name)!;
+  const bytes = fromHex(body)!;
+  bytes[0] = byte;
+  expect(readStream(bytes, true, 0, decoded.length)).toMatchObject({
+    ok: false,
+    issue: { code: 'bad-level' },
+  });
+});
+
+describe('a chunk whose values are small', () => {
+  const delta = drawnDelta(8 * CHUNK_LENGTH);
+  for (let i = 0; i < CHUNK_LENGTH; i++) delta[i]! *= 0.1;
+  const kept = (codec: 'range' | 'scaled', maxBytes: number): number => {
+    const scope = scopeOf(delta.length);
+    const { sent } = encodePayload(delta, { codec, kept: 0, maxBytes }, scope);
+    const sum = new Float64Array(delta.length);
+    addPartial(sum, sent, 1);
+    return sum.subarray(0, CHUNK_LENGTH).filter((value) => value !== 0).length;
+  };
+
+  test('is not rounded away by scaled, and is by range', () => {
+    expect(kept('range', 12_000)).toBe(0);
+    expect(kept('scaled', 12_000)).toBeGreaterThan(0);
+  });
+
+  test('what is said is what is read, even when the largest chunk sends nothing', () => {
+    const peaks = new Float64Array(3 * CHUNK_LENGTH).fill(1);
+    peaks.fill(0, CHUNK_LENGTH);
+    for (let i = 1; i < 40; i++) peaks[2 * CHUNK_LENGTH + 77 * i] = i / 20;
+    for (const maxBytes of [110, 130, 160, 200, 400]) {
+      const scope = scopeOf(peaks.length);
+      const { payload, sent } = encodePayload(peaks, { codec: 'scaled', kept: 0, maxBytes }, scope);
+      const read = decodePayload(payload, scope);
+      if (!read.ok) throw new Error(read.issue.message);
+      const [said, heard] = [new Float64Array(peaks.length), new Float64Array(peaks.length)];
+      addPartial(said, sent, 1);
+      addPartial(heard, read.value.delta, 1);
+      expect(heard).toEqual(said);
+    }
+  });
+});
+
 const left = (delta: Float64Array, packing: Packing): { bytes: number; energy: number } => {
   const { payload, sent } = encodePayload(delta, packing, scopeOf(delta.length));
   const residual = delta.slice();
@@ -41,13 +106,13 @@ const left = (delta: Float64Array, packing: Packing): { bytes: number; energy: n
   return { bytes: payload.length, energy: sum(residual) / sum(delta) };
 };
 
-describe('in a budget', () => {
+describe.each(['range', 'scaled'] as const)('%s in a budget', (codec) => {
   const delta = drawnDelta(24 * CHUNK_LENGTH);
 
   test.each([1000, 4000, 12_000, 20_000, 40_000, 80_000])(
     'of %d bytes it is full, and leaves less than any other codec that fits',
     (maxBytes) => {
-      const range = left(delta, { codec: 'range', kept: 0, maxBytes });
+      const range = left(delta, { codec, kept: 0, maxBytes });
       expect(range.bytes).toBeLessThanOrEqual(maxBytes);
       expect(range.bytes).toBeGreaterThan(0.97 * maxBytes);
       const other = left(delta, choosePacking(maxBytes, 24));
@@ -56,12 +121,13 @@ describe('in a budget', () => {
   );
 
   test('no budget is too small for an end, and one for nothing is refused', () => {
-    for (const maxBytes of [PAYLOAD_HEADER_BYTES + 4, PAYLOAD_HEADER_BYTES + 9, 150]) {
-      const { bytes, energy } = left(delta, { codec: 'range', kept: 0, maxBytes });
+    const least = PAYLOAD_HEADER_BYTES + (codec === 'scaled' ? 24 : 0) + 4;
+    for (const maxBytes of [least, least + 5, 150]) {
+      const { bytes, energy } = left(delta, { codec, kept: 0, maxBytes });
       expect(bytes).toBeLessThanOrEqual(maxBytes);
       expect(energy).toBeLessThanOrEqual(1);
     }
-    const few = { packing: 'range', ratio: 1, eventBudget: 2048 } as const;
+    const few = { packing: codec, ratio: 1, eventBudget: 2048 } as const;
     expect(() => packingFor(few, { most: 1 })).toThrow(NostrainError);
   });
 
@@ -70,7 +136,7 @@ describe('in a budget', () => {
     one[77] = 1e4;
     for (const values of [new Float64Array(CHUNK_LENGTH).fill(0.25), one, one.slice(70, 80)]) {
       for (const maxBytes of [200, 1000, 30_000]) {
-        const packing = { codec: 'range', kept: 0, maxBytes } as const;
+        const packing = { codec, kept: 0, maxBytes } as const;
         const scope = scopeOf(values.length);
         const { payload } = encodePayload(values, packing, scope);
         expect(payload.length).toBeLessThanOrEqual(maxBytes);

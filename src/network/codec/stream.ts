@@ -1,0 +1,151 @@
+/**
+ * The body of a payload that packs all chunks as one stream (docs/payload.md): integers under two levels, and for `scaled` before
+ * them one byte per chunk, by how much its values were divided, so that chunks of small values are not rounded away.
+ */
+import { ok, type Result, refuse } from '../../base/result.ts';
+import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
+import { levelBits, levelOf, writeLevelBits } from './bfloat16.ts';
+import { type Coded, levelsOf, readCoded, writeCoded } from './range-coded.ts';
+import { MOST_CODE } from './range-coder.ts';
+
+/** What was sent of the chunks, and where it ends. */
+export interface Stream {
+  readonly coded: Coded;
+  /** One byte per chunk; absent where all are taken as they are. */
+  readonly scales: Uint8Array | undefined;
+  readonly end: number;
+}
+
+/** The scale that stands for 1; the largest byte is from here on. */
+const WHOLE = 248;
+
+/** What a byte stands for: a number of four bits, from 2^-31 to 15/8. */
+const SCALES = Float64Array.from({ length: 256 }, (_, byte) => {
+  let scale = (8 + (byte & 7)) / 8;
+  for (let power = byte >>> 3; power < 31; power++) scale /= 2;
+  return scale;
+});
+
+/** The byte that comes nearest to a scale of at most 1. */
+function scaleByte(scale: number): number {
+  let [mantissa, power] = [scale, 31];
+  for (; mantissa < 1 && power > 0; power--) mantissa *= 2;
+  return mantissa < 1 ? 0 : 8 * power + Math.round(8 * (mantissa - 1));
+}
+
+const chunksOf = (count: number): number => Math.ceil(count / CHUNK_LENGTH);
+
+/** Packs finite values, all chunks whole but the last one, into at most `maxBytes` from `at` on. */
+export function writeStream(
+  values: Float32Array,
+  isScaled: boolean,
+  out: Uint8Array,
+  { at, maxBytes }: { readonly at: number; readonly maxBytes: number },
+): Stream {
+  const count = chunksOf(values.length);
+  if (!isScaled || count === 0) {
+    const { end, ...coded } = writeCoded(values, out, at, maxBytes);
+    return { coded, scales: undefined, end };
+  }
+  const scales = scalesFor(values);
+  const { end, ...coded } = writeCoded(
+    scaledDown(values, scales),
+    out,
+    at + count,
+    maxBytes - count,
+  );
+  const stream = onlyOfValues({ coded, scales, end }, out, at + count);
+  out.set(stream.scales!, at);
+  return stream;
+}
+
+/**
+ * The root of how a chunk's values compare with the largest of any chunk: half way between one step for all and one for each, which
+ * loses least of what a model learns (docs/benchmarks.md).
+ */
+function scalesFor(values: Float32Array): Uint8Array {
+  const means = Array.from({ length: chunksOf(values.length) }, (_, chunk) => {
+    const part = values.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH);
+    let sum = 0;
+    for (let i = 0; i < part.length; i++) sum += part[i]! * part[i]!;
+    return sum / part.length;
+  });
+  const most = means.reduce((a, b) => Math.max(a, b), 0);
+  return Uint8Array.from(means, (mean) =>
+    most > 0 ? scaleByte(Math.sqrt(Math.sqrt(mean / most))) : 0,
+  );
+}
+
+function scaledDown(values: Float32Array, scales: Uint8Array): Float32Array {
+  const scaled = new Float32Array(values.length);
+  for (let chunk = 0; chunk < scales.length; chunk++) {
+    const scale = SCALES[scales[chunk]!]!;
+    const end = Math.min(values.length, (chunk + 1) * CHUNK_LENGTH);
+    for (let i = chunk * CHUNK_LENGTH; i < end; i++) scaled[i] = values[i]! / scale;
+  }
+  return scaled;
+}
+
+/** Scales of chunks that sent nothing become 0, and where the largest one did, the others take its place, levels being as much lower. */
+function onlyOfValues({ coded, scales, end }: Stream, out: Uint8Array, at: number): Stream {
+  const kept = scales!.map((scale, chunk) => (sendsAny(coded.codes, chunk) ? scale : 0));
+  const top = kept.reduce((a, b) => Math.max(a, b), 0);
+  const up = coded.first > 0 ? Math.max(0, (WHOLE >>> 3) - (top >>> 3)) : 0;
+  if (up === 0) return { coded, scales: kept, end };
+  const lower = (level: number): number => levelBits(level / 2 ** up);
+  const [first, step] = [lower(coded.first), lower(coded.step)];
+  if (first === 0 || (step === 0 && coded.step > 0)) {
+    const nothing = { codes: coded.codes.fill(0), first: 0, step: 0 };
+    out.fill(0, at, end);
+    return { coded: nothing, scales: kept.fill(0), end: at + 4 };
+  }
+  writeLevelBits(out, at, first);
+  writeLevelBits(out, at + 2, step);
+  const raised = kept.map((scale, chunk) => (sendsAny(coded.codes, chunk) ? scale + 8 * up : 0));
+  const levels = { first: levelOf(first), step: levelOf(step) };
+  return { coded: { ...coded, ...levels }, scales: raised, end };
+}
+
+const sendsAny = (codes: Int8Array, chunk: number): boolean =>
+  codes.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH).some((code) => code !== 0);
+
+/** What a stranger packed of so many values, and where it ends, or what is wrong with it. */
+export function readStream(
+  bytes: Uint8Array,
+  isScaled: boolean,
+  at: number,
+  count: number,
+): Result<Stream> {
+  const chunks = isScaled ? chunksOf(count) : 0;
+  const read = readCoded(bytes, at + chunks, count);
+  if (!read.ok) return read;
+  const { end, ...coded } = read.value;
+  if (chunks === 0) return ok({ coded, scales: undefined, end });
+  const scales = bytes.slice(at, at + chunks);
+  const isIdle = scales.every((scale, chunk) => scale === 0 || sendsAny(coded.codes, chunk));
+  const top = scales.reduce((a, b) => Math.max(a, b), 0);
+  if (isIdle && (coded.first === 0 || top >= WHOLE)) return ok({ coded, scales, end });
+  return refuse('bad-level', 'values', 'scales of chunks without values, or none of about 1');
+}
+
+/** The chunks of a stream, one after the other, as values. */
+export function streamView(
+  { coded, scales }: Stream,
+  { size, chunks }: { readonly size: number; readonly chunks: Uint32Array },
+): Omit<PartialVector, 'weighChunk'> {
+  const { codes } = coded;
+  const levels = levelsOf(coded);
+  return {
+    size,
+    chunks,
+    addChunk(position, weight, target, at) {
+      const n = Math.min(CHUNK_LENGTH, size - chunks[position]! * CHUNK_LENGTH);
+      const from = position * CHUNK_LENGTH;
+      // exact: a level has few bits, and a scale four
+      const scale = scales === undefined ? 1 : SCALES[scales[position]!]!;
+      for (let i = 0; i < n; i++) {
+        target[at + i] = target[at + i]! + weight * (scale * levels[codes[from + i]! + MOST_CODE]!);
+      }
+    },
+  };
+}
