@@ -23,10 +23,11 @@ export interface AskOptions {
 const MOST_REDIRECTS = 3;
 const SILENT_MS = 30_000;
 const lookup = publicLookup();
-const agents = {
-  'http:': new PlainAgent({ keepAlive: true, maxSockets: 64 }),
-  'https:': new SecureAgent({ keepAlive: true, maxSockets: 64 }),
-};
+const pool = { keepAlive: true, maxSockets: 64 };
+const agentsFor = () => ({ 'http:': new PlainAgent(pool), 'https:': new SecureAgent(pool) });
+const agents = agentsFor();
+/** Their connections lead to public hosts alone: each was made after a look-up that saw to that. */
+const publicAgents = agentsFor();
 
 /** Asks over HTTP and HTTPS. Throws a PlaceError about an address that may not be asked. */
 export const createAskHttp =
@@ -73,8 +74,8 @@ function ask(
     const sent = send(url, {
       method,
       headers: { 'accept-encoding': 'identity', ...headers },
-      // a connection of another request may lead to what may not be asked here
-      agent: isOpen ? agents[url.protocol as keyof typeof agents] : false,
+      // a connection of another pool may lead to what may not be asked here
+      agent: (isOpen ? agents : publicAgents)[url.protocol as keyof typeof agents],
       ...(isOpen ? {} : { lookup }),
     });
     const release = onAbort(signal, () => sent.destroy(signal.reason as Error));

@@ -1,8 +1,10 @@
 /** The heavy work on chunk files, done here or in a thread: hashing one, and making parity or lost chunks from others, in small pieces. */
 import { type FileHandle, open } from 'node:fs/promises';
+import { toHex } from '../../base/bytes.ts';
 import { createCombine, type Matrix } from '../../checkpoint/combine.ts';
-import { createDigester, type Digester } from '../../checkpoint/digester.ts';
+import { createDigester, type Digester, RootHasher } from '../../checkpoint/digester.ts';
 import type { Hashes } from '../../checkpoint/manifest.ts';
+import type { Digest } from '../../run/ids.ts';
 import { createNativeBlake3 } from '../native-blake3.ts';
 import { createNativeSha256 } from '../native-sha256.ts';
 
@@ -24,11 +26,20 @@ export interface CombineTask {
   readonly targets: readonly { readonly file: string; readonly bytes: number }[];
 }
 
-export type ChunkTask = HashTask | CombineTask;
+/** One file after another of a whole that has this name, and at last, without a file, what its SHA-256 and its root are. */
+export interface WholeTask {
+  readonly kind: 'whole';
+  readonly name: string;
+  readonly file: string | undefined;
+}
+
+export type ChunkTask = HashTask | CombineTask | WholeTask;
 
 /** What a file was found to be; `sha256` is empty where it was not asked for. */
 export interface Found extends Hashes {
   readonly bytes: number;
+  /** Of a whole, as outcomes of certified runs name it. */
+  readonly root?: Digest | null;
 }
 
 const PIECE = 2 ** 20;
@@ -36,8 +47,43 @@ const PIECE = 2 ** 20;
 const MOST_IN_MEMORY = 2 ** 23;
 
 /** The hashes of the file, or of each target. */
-export const runTask = (task: ChunkTask): Promise<readonly Found[]> =>
-  task.kind === 'combine' ? combine(task) : hashFile(task).then((found) => [found]);
+export const runTask = (task: ChunkTask): Promise<readonly Found[]> => {
+  if (task.kind === 'combine') return combine(task);
+  const found = task.kind === 'whole' ? hashOn(task) : hashFile(task);
+  return found.then((each) => [each]);
+};
+
+/** Wholes that are begun. */
+const wholes = new Map<
+  string,
+  { bytes: number; sha256: ReturnType<typeof createNativeSha256>; tree: RootHasher }
+>();
+
+async function hashOn({ name, file }: WholeTask): Promise<Found> {
+  const begun = wholes.get(name);
+  const whole = begun ?? { bytes: 0, sha256: createNativeSha256(), tree: new RootHasher(createNativeSha256) }; // biome-ignore format: one line
+  if (!begun) wholes.set(name, whole);
+  if (file === undefined) {
+    wholes.delete(name);
+    const { bytes, tree, sha256 } = whole;
+    return { bytes, root: tree.digest(), sha256: toHex(sha256.digest()), blake3: '' };
+  }
+  const handle = await open(file);
+  try {
+    const buffer = new Uint8Array(PIECE);
+    for (;;) {
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length);
+      if (bytesRead === 0) break;
+      const piece = buffer.subarray(0, bytesRead);
+      whole.sha256.update(piece);
+      whole.tree.update(piece);
+      whole.bytes += bytesRead;
+    }
+  } finally {
+    await handle.close();
+  }
+  return { bytes: whole.bytes, sha256: '', blake3: '' };
+}
 
 async function hashFile({ kind, file, bytes }: HashTask): Promise<Found> {
   const handle = await open(file);

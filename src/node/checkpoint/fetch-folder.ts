@@ -21,8 +21,9 @@ import { createNativeSha256, nativeSha256 } from '../native-sha256.ts';
 import { cannotWrite, writeWhole } from '../whole-file.ts';
 import { startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile, MANIFEST_FILE, readManifest } from './folder.ts';
+import { followWhole, type WholeFollower } from './follow-whole.ts';
 import { mendFolder } from './unpack.ts';
-import { inOrder, isWhole, judge } from './verify.ts';
+import { inOrder, judge } from './verify.ts';
 
 export interface FetchFolderOptions
   extends Pick<
@@ -54,14 +55,32 @@ export async function fetchFolder(
   options: FetchFolderOptions,
 ): Promise<FetchedFolder> {
   await claim(folder, manifest);
+  const whole = followWhole(folder, manifest);
+  try {
+    return await fetchAll(manifest, folder, options, whole);
+  } finally {
+    await whole.close();
+  }
+}
+
+async function fetchAll(
+  manifest: Manifest,
+  folder: string,
+  options: FetchFolderOptions,
+  whole: WholeFollower,
+): Promise<FetchedFolder> {
   const pieces = piecesOf(manifest);
   const index = new Map(pieces.map((piece, i) => [piece, i]));
+  const onChunk = (piece: Piece) => {
+    whole.add(piece);
+    options.onChunk?.(piece);
+  };
   const held = await lookAround(folder, manifest, pieces, options);
-  for (const piece of held) options.onChunk?.(piece);
+  for (const piece of held) onChunk(piece);
   const { patienceMs = manifest.stripe === null ? undefined : SHORT_PATIENCE_MS } = options;
   const get = (wanted: readonly Piece[]) =>
     fetchChunks({
-      ...{ ...options, patienceMs },
+      ...{ ...options, patienceMs, onChunk },
       digest: manifestDigest(manifest, nativeSha256),
       wanted: wanted.map((piece) => ({ piece, index: index.get(piece)! })),
       clock: systemClock,
@@ -74,7 +93,7 @@ export async function fetchFolder(
     assertEnough(manifest, first.missing, more?.missing ?? [], held);
     await mendFolder(folder, manifest, { signal: options.signal, threads: options.threads });
   }
-  if ((await isWhole(folder, manifest, pieces, options.signal, false)) !== true) throw otherWhole();
+  if (!(await whole.isThis())) throw otherWhole();
   return {
     kept: [...held].reduce((sum, { bytes }) => sum + bytes, 0),
     bytes: first.bytes + (more?.bytes ?? 0),

@@ -81,14 +81,13 @@ export async function judge(
 }
 
 /** Whether the chunks in order have the hashes of the whole, BLAKE3 too or not; undefined where one is not there. */
-export async function isWhole(
+async function isWhole(
   folder: string,
   manifest: Manifest,
   pieces: readonly Piece[],
   signal: AbortSignal | undefined,
-  withBlake3 = true,
 ): Promise<boolean | undefined> {
-  const check = await createWholeCheck(manifest, withBlake3);
+  const check = await createWholeCheck(manifest);
   const buffer = new Uint8Array(2 ** 20);
   for (const { sha256, offset } of pieces) {
     if (offset === undefined) continue;
@@ -112,23 +111,22 @@ export async function isWhole(
 }
 
 /** Hashes a file that comes in pieces, and says whether it is the one of the manifest: SHA-256, the root of a certified outcome, and BLAKE3. */
-export async function createWholeCheck(
-  { sha256, blake3, root }: Manifest,
-  withBlake3 = true,
-): Promise<{ update(piece: Uint8Array): void; isThis(): boolean }> {
+export async function createWholeCheck({
+  sha256,
+  blake3,
+  root,
+}: Manifest): Promise<{ update(piece: Uint8Array): void; isThis(): boolean }> {
   const whole = createNativeSha256();
   const tree = new RootHasher(createNativeSha256);
-  const other = withBlake3 ? await createNativeBlake3() : undefined;
+  const other = await createNativeBlake3();
   return {
     update(piece) {
       whole.update(piece);
       tree.update(piece);
-      other?.update(piece);
+      other.update(piece);
     },
     isThis: () =>
-      toHex(whole.digest()) === sha256 &&
-      tree.digest() === root &&
-      (other === undefined || other.digest() === blake3),
+      toHex(whole.digest()) === sha256 && tree.digest() === root && other.digest() === blake3,
   };
 }
 
