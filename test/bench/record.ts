@@ -1,23 +1,29 @@
 /**
  * The record of a run of 500 rounds by 8 keys of a GPT with 10,704 parameters: made (drawn contributions, real events, all signed), kept as a folder,
- * and replayed from it; seconds of wall time and of the processor.
- *   node --import tsx --conditions=nostrain:source test/bench/record.ts FOLDER [ROUNDS]
- * A folder that has the run already is only kept and replayed again.
+ * and replayed from it in Node.js, and by the run page in Chromium where that is installed; seconds of wall time and of the processor.
+ *   npm run record -- FOLDER [ROUNDS]
+ * A folder that has the run already is only kept and replayed again. `nostrain checkpoint push FOLDER/chunks/run --to URL` offers it.
  */
-import { existsSync } from 'node:fs';
-import { mkdir, stat, writeFile } from 'node:fs/promises';
+import { existsSync, mkdtempSync } from 'node:fs';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+import { bundlePage } from '../../bundle.ts';
 import { formatArchive } from '../../src/certified/archive.ts';
 import { replayRun } from '../../src/certified/replay-run.ts';
 import { readArchiveFile } from '../../src/cli/shared/archive-source.ts';
 import { eventsIn, openRecord, writeRecord } from '../../src/cli/shared/record-folder.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { readPage, servePage } from '../../src/node/page-server.ts';
 import { presets } from '../../src/run/presets.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
 import { certifiedSpec, foundersOf, generateRun, type Round } from '../support/certified-run.ts';
 
 const [folder = '/tmp/record', count = '500'] = process.argv.slice(2);
 const KEYS = 8;
+const PROGRAM = '/usr/bin/chromium';
 
 async function timed<T>(what: string, work: () => T | Promise<T>): Promise<T> {
   const [from, used] = [performance.now(), process.cpuUsage()];
@@ -50,6 +56,7 @@ function makeRun(): string {
 const options = { crypto: nativeCrypto, sha256: nativeSha256 };
 await mkdir(folder, { recursive: true });
 const file = eventsIn(folder);
+let isSame = true;
 if (!existsSync(file)) await timed('made', async () => writeFile(file, makeRun()));
 const archive = await readArchiveFile(file);
 const { size } = await stat(file);
@@ -62,4 +69,34 @@ const report = await timed('read and replayed', async () => {
 });
 const full = report.lines.filter(({ checked }) => checked === 'full').length;
 process.stdout.write(`${full} rounds in full, model ${report.modelRoot}, run ${report.runRoot}\n`);
-process.stdout.write(`as recorded: ${record.modelRoot === report.modelRoot && report.ok}\n`);
+isSame &&= record.modelRoot === report.modelRoot && record.runRoot === report.runRoot && report.ok;
+if (existsSync(PROGRAM)) await replayInChromium();
+else process.stdout.write(`${PROGRAM} is not installed: not replayed in a browser\n`);
+process.stdout.write(`as recorded: ${isSame}\n`);
+if (!isSame) process.exitCode = 1;
+
+/** As somebody who opens the run page with this archive beside it and lets it prove the run. */
+async function replayInChromium(): Promise<void> {
+  const page = mkdtempSync(join(tmpdir(), 'nostrain-page-'));
+  await bundlePage(page);
+  const files = new Map(await readPage(page));
+  files.set('run.jsonl', await readFile(file));
+  const server = await servePage(files, { host: '127.0.0.1', port: 0 });
+  const browser = await chromium.launch({ executablePath: PROGRAM, args: ['--no-sandbox'] });
+  try {
+    const tab = await browser.newPage();
+    await timed('read and replayed in Chromium', async () => {
+      await tab.goto(`${server.url}#events=run.jsonl&verify`);
+      await tab.locator('.verdict').waitFor({ timeout: 3_600_000 });
+    });
+    const told = (await tab.textContent('#verification')) ?? '';
+    const seconds = /It took ([\d.]+) seconds/.exec(told)?.[1];
+    process.stdout.write(
+      `${await tab.textContent('.verdict')}; the replay alone took ${seconds} s\n`,
+    );
+    isSame &&= told.includes(report.modelRoot) && told.includes(report.runRoot ?? 'none');
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+}

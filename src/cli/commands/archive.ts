@@ -9,7 +9,7 @@ import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../checkpoint/manifest.t
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';
-import { whole } from '../../terminal/flags.ts';
+import { repeatable, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { refuseUnused } from '../../terminal/unused-flags.ts';
@@ -20,10 +20,11 @@ import {
   slowly,
   sourceOf,
 } from '../shared/archive-source.ts';
+import { addPushFlags, type PushFlags, pushFolders } from '../shared/push-chunks.ts';
 import { eventsIn, type RecordOptions, writeRecord } from '../shared/record-folder.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
-interface Flags extends SourceFlags {
+interface Flags extends SourceFlags, PushFlags {
   readonly out?: string;
   readonly folder?: string;
   readonly every: number;
@@ -34,7 +35,7 @@ interface Flags extends SourceFlags {
 const CHUNK_BYTES = 2 ** 20;
 
 export const archive = (): Command =>
-  addSourceFlags(
+  addPushFlags(addSourceFlags(
     new Command('archive').description(
       'write every event of a certified run to a file, or all of the run to a folder; called again it adds what is new',
     ),
@@ -59,6 +60,7 @@ export const archive = (): Command =>
         MOST_CHUNK_BYTES,
       ).default(CHUNK_BYTES),
     )
+    .addOption(repeatable('--to <place>', '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or folder too, repeatable'))) // biome-ignore format: one option
     .action(async (flags: Flags, command: Command) => {
       const out = fileOf(flags, command);
       await interruptibly((signal) => run(out, flags, signal));
@@ -67,7 +69,13 @@ export const archive = (): Command =>
 /** The file of events that the flags name. */
 function fileOf({ out, folder }: Flags, command: Command): string {
   const isFolder = folder !== undefined;
-  refuseUnused(command, [{ flags: ['every', 'chunk'], goesWith: '--folder', holds: isFolder }]);
+  refuseUnused(command, [
+    {
+      flags: ['every', 'chunk', 'to', 'copies', 'days', 'keyFile', 'secKey'],
+      goesWith: '--folder',
+      holds: isFolder,
+    },
+  ]);
   if (isFolder && out === undefined) return eventsIn(folder);
   if (!isFolder && out !== undefined) return out;
   throw new ConfigError('flag/out', 'archive writes a file, or a folder', {
@@ -109,12 +117,17 @@ async function run(out: string, flags: Flags, signal: AbortSignal): Promise<void
     writeNote(`no relay has the spec of run ${run}: ask others, or keep its file beside`);
     process.exitCode = exitCodes.failed.code;
   } else if (folder !== undefined) {
-    await keepRecord(folder, all, { ...options, every: flags.every, chunkBytes: flags.chunk });
+    const packed = await keepRecord(folder, all, { ...options, every: flags.every, chunkBytes: flags.chunk }); // biome-ignore format: one line
+    if (flags.to !== undefined) await pushFolders(packed, flags, signal);
   }
 }
 
-/** Writes what stands beside the events, and says what it is. */
-async function keepRecord(folder: string, all: Archive, options: RecordOptions): Promise<void> {
+/** Writes what stands beside the events, and says what it is; the folders with its chunks. */
+async function keepRecord(
+  folder: string,
+  all: Archive,
+  options: RecordOptions,
+): Promise<readonly string[]> {
   const { record, report, manifests } = await writeRecord(folder, all, options);
   const { rounds, states, runRoot, modelRoot } = record;
   const kept = states.map((state) => state.rounds).join(', ') || 'none';
@@ -126,6 +139,7 @@ async function keepRecord(folder: string, all: Archive, options: RecordOptions):
     writeNote('a replay of it is not whole: `nostrain replay --events` says what is missing');
     process.exitCode = exitCodes.failed.code;
   }
+  return manifests.map((each) => each.folder);
 }
 
 const makeFolder = (folder: string): Promise<unknown> =>

@@ -9,12 +9,15 @@ import type { NamedPlace } from '../../node/checkpoint/places.ts';
 import { dataHome } from '../../node/data-home.ts';
 import type { RunSpec } from '../../run/run-spec.ts';
 import { hashBase } from '../../run/start.ts';
-import { connectionOf } from '../../terminal/connection.ts';
+import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { formatBytes, formatSeconds } from '../../terminal/render/numbers.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import { slowly } from './archive-source.ts';
+
+/** What a fetch asks of the flags. */
+type FetchFlags = ConnectionFlags & Pick<BringFlags, 'filesFrom' | 'mostDownload' | 'allowPrivateRelays'>; // biome-ignore format: one line
 
 export interface BringFlags extends WorkerFlags {
   readonly filesFrom?: readonly string[];
@@ -76,7 +79,7 @@ export async function bringFiles(
 }
 
 function bringing(
-  flags: BringFlags,
+  flags: FetchFlags,
   { relays, publicOnly, signal }: Reach,
   run: Pick<RunSpec, 'files'> | undefined,
   { folder, isByHash }: Pick<BringOptions, 'folder' | 'isByHash'>,
@@ -92,7 +95,7 @@ function bringing(
       'flag/files-from',
       'nobody says where a file is that is named by its hash',
       {
-        hint: 'name a place that has its chunks: --files-from https://…, wss://… or a folder',
+        hint: 'name a place that has its chunks: --files-from (replay: --from) https://…, wss://… or a folder',
       },
     );
   }
@@ -106,6 +109,19 @@ function bringing(
     report: reportFetch(slowly()),
   };
 }
+
+/** The file of a run's events, by the digest of its manifest, from places that a person named. */
+export const bringEvents = (
+  manifest: string,
+  from: readonly string[],
+  flags: ConnectionFlags,
+  signal: AbortSignal,
+): Promise<string> => {
+  const asked = { ...flags, filesFrom: from, mostDownload: MOST_BYTES };
+  const where = { folder: 'archives', isByHash: true };
+  const options = bringing(asked, { relays: [], signal }, undefined, where);
+  return bringFile({ manifest, name: 'run.jsonl' }, options);
+};
 
 /** Says on stderr how far a fetch is by `report`, and at once of which places nothing more is asked. */
 export const reportFetch =

@@ -1,8 +1,9 @@
 /** The folder of a whole run: written from relays, read when all of them are gone, and put together again from its chunks. */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
+import { type BlossomServer, startBlossomServer } from '../../support/blossom-server.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { temporaryFolder } from '../../support/processes.ts';
@@ -16,8 +17,11 @@ const folder = inFolder('run');
 describe('nostrain archive --folder', () => {
   let relay: Relay;
   let printed: Awaited<ReturnType<typeof runCommand>>;
+  let blossom: BlossomServer;
   beforeAll(async () => {
+    vi.stubEnv('NOSTRAIN_HOME', inFolder('home'));
     relay = await createRelay();
+    blossom = await startBlossomServer();
     await publishRaw(relay.url, made.events);
     const from = ['--run', made.run, '--relay', relay.url];
     printed = await runCommand(
@@ -27,8 +31,7 @@ describe('nostrain archive --folder', () => {
       folder,
       '--every',
       '3',
-      '--chunk',
-      '16384',
+      ...['--chunk', '16384', '--to', blossom.url, '--sec-key', '01'.repeat(32)],
     );
     await relay.close();
   });
@@ -69,6 +72,20 @@ describe('nostrain archive --folder', () => {
     expect(unpacked.exitCode, unpacked.stderr).toBe(0);
     const { stdout } = await runCommand('replay', '--events', back);
     expect(stdout).toContain(made.state.modelRoot);
+  });
+
+  test('is replayed from a Blossom server by one digest, when relays and folder are gone', async () => {
+    const digest = /chunks\/run: manifest (\w{64})/.exec(printed.stdout)![1]!;
+    expect(blossom.blobs.has(digest)).toBe(true);
+    const from = ['--events', digest, '--from', blossom.url];
+    const first = await runCommand('replay', ...from);
+    expect(first.exitCode, first.stderr).toBe(0);
+    expect(first.stdout).toContain('ok: 7 rounds, all recomputed in full');
+    expect(first.stdout).toContain(made.state.modelRoot);
+    const nowhere = await runCommand('replay', '--events', 'ab'.repeat(32), '--from', blossom.url);
+    expect(nowhere.stderr).toContain('no place has the manifest');
+    const none = await runCommand('replay', '--run', made.run, '--from', blossom.url);
+    expect(none.stderr).toContain('--from goes with --events DIGEST');
   });
 
   test('where payloads are lost, goes on from its states', async () => {
@@ -119,5 +136,8 @@ describe('nostrain archive --folder', () => {
     expect((await runCommand('archive', '--run', made.run)).stderr).toContain('flag/out');
   });
 
-  afterAll(() => rm(place, { recursive: true, force: true }));
+  afterAll(async () => {
+    await blossom.close();
+    await rm(place, { recursive: true, force: true });
+  });
 });

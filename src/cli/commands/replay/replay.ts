@@ -1,5 +1,6 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
 import { Command } from 'commander';
+import { isHex32 } from '../../../base/bytes.ts';
 import { recordDifference } from '../../../certified/record.ts';
 import { type ReplayReport, replayRun } from '../../../certified/replay-run.ts';
 import type { BaseModel } from '../../../node/base-model.ts';
@@ -7,6 +8,7 @@ import type { Digest } from '../../../run/ids.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import type { Params } from '../../../tensor/params.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
+import { repeatable } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { refuseUnused } from '../../../terminal/unused-flags.ts';
@@ -17,12 +19,14 @@ import {
   type SourceFlags,
   sourceOf,
 } from '../../shared/archive-source.ts';
+import { bringEvents } from '../../shared/bring-files.ts';
 import { branchOption, trustOption } from '../../shared/member-flags.ts';
 import { type OpenedRecord, openRecord } from '../../shared/record-folder.ts';
 import { evaluateModel, openBaseIn } from './evaluate.ts';
 import { formatEnd, formatLine } from './words.ts';
 
 interface Flags extends SourceFlags {
+  readonly from?: readonly string[];
   readonly branch?: Digest;
   readonly trust?: Digest;
   readonly base?: string;
@@ -38,8 +42,9 @@ export const replay = (): Command =>
   )
     .option(
       '--events <file>',
-      'read this file or folder instead of asking relays; any bad line is an error',
+      'read this file or folder instead of asking relays; any bad line is an error; or the digest of its chunks',
     )
+    .addOption(repeatable('--from <place>', 'where chunks of --events DIGEST are: https://…, wss://… or a folder, repeatable')) // biome-ignore format: one option
     .addOption(branchOption())
     .addOption(trustOption())
     .option(
@@ -51,12 +56,14 @@ export const replay = (): Command =>
       'text or .jsonl file that the run trains on, or the https address of one (default: the usual one)',
     )
     .option('--json', 'print JSON')
-    .action(async (flags: Flags, command: Command) => {
+    .action(async (asked: Flags, command: Command) => {
       refuseUnused(command, [
-        askingRule(flags),
-        { flags: ['corpus'], goesWith: '--base', holds: flags.base !== undefined },
+        askingRule(asked),
+        { flags: ['from'], goesWith: '--events DIGEST', holds: isHex32(asked.events ?? '') },
+        { flags: ['corpus'], goesWith: '--base', holds: asked.base !== undefined },
       ]);
       await interruptibly(async (signal) => {
+        const flags = await withEvents(asked, signal);
         const source = await sourceOf(flags, signal);
         const kept = flags.events === undefined ? undefined : await openRecord(flags.events);
         const archive = await openSource(flags, source);
@@ -82,6 +89,13 @@ export const replay = (): Command =>
         if (!report.ok || !isAsRecorded) process.exitCode = exitCodes.failed.code;
       });
     });
+
+/** With the file of events, fetched where they are named by the digest of their chunks. */
+async function withEvents(flags: Flags, signal: AbortSignal): Promise<Flags> {
+  const { events, from = [] } = flags;
+  if (events === undefined || !isHex32(events)) return flags;
+  return { ...flags, events: await bringEvents(events, from, flags, signal) };
+}
 
 /** Says what of a folder is not as its record has it. */
 function compareRecord({ record, changed }: OpenedRecord, report: ReplayReport): boolean {

@@ -108,7 +108,7 @@ export const createRun = (): Command =>
           .option('--stake <file>', 'table of stakes by which the run weighs; published with it')
           .option(
             '--placement <file>',
-            'placement of chunks: which members keep them of checkpoints',
+            'document by which members keep chunks of checkpoints',
           )
           .option('--json', 'print JSON'),
         [...sharedNames, 'base', ...adapterNames, 'relay'],
