@@ -106,10 +106,7 @@ export const createRun = (): Command =>
           )
           .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
           .option('--stake <file>', 'table of stakes by which the run weighs; published with it')
-          .option(
-            '--placement <file>',
-            'document by which members keep chunks of checkpoints',
-          )
+          .option('--placement <file>', 'document by which members keep chunks of checkpoints')
           .option('--json', 'print JSON'),
         [...sharedNames, 'base', ...adapterNames, 'relay'],
       ),
