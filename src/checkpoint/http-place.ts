@@ -39,6 +39,8 @@ export interface Uploading {
   readonly signer: Signer;
   /** Longest upload of one blob. */
   readonly lifetimeSeconds?: number;
+  /** Of all that is stored, for whoever serves it to browsers; default no particular one. */
+  readonly contentType?: string;
 }
 
 const AUTHORIZATION_KIND = 24_242;
@@ -127,7 +129,7 @@ export function createBlossomPlace(
     has,
     async store(blob, bytes, signal) {
       if (await has(blob, signal)) return;
-      await put('upload', blob, 'application/octet-stream', bytes, signal);
+      await put('upload', blob, options.contentType ?? 'application/octet-stream', bytes, signal);
     },
     async mirror(blob, from, signal) {
       if (await has(blob, signal)) return;
@@ -141,13 +143,14 @@ export function createBlossomPlace(
 function authorize(
   base: string,
   sha256: Digest,
-  { signer, clock, lifetimeSeconds = LIFETIME_SECONDS }: Uploading & HttpPlaceOptions,
+  { signer, clock, contentType, lifetimeSeconds = LIFETIME_SECONDS }: Uploading & HttpPlaceOptions,
 ): string {
   const now = Math.floor(clock.now() / 1000);
   const event = signer.sign({
     kind: AUTHORIZATION_KIND,
     created_at: now,
-    content: 'Upload a chunk of a checkpoint',
+    content:
+      contentType === undefined ? 'Upload a chunk of a checkpoint' : 'Upload a file of a site',
     tags: [
       ['t', 'upload'],
       ['x', sha256],

@@ -27,6 +27,10 @@ const TYPES: Readonly<Record<string, string>> = {
   '.jsonl': 'application/x-ndjson',
 };
 
+/** What a browser is told that a file is, by how its name ends. */
+export const contentTypeOf = (ending: string): string =>
+  TYPES[ending] ?? 'application/octet-stream';
+
 /** Larger ones are sent as they are: nobody waits for the work on this machine. */
 const MOST_ZIPPED = 8 << 20;
 
@@ -143,7 +147,7 @@ interface Answer {
 function answerOf(name: string, bytes: Uint8Array): Answer {
   const tag = `"${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}"`;
   const zipped = bytes.length > MOST_ZIPPED ? undefined : gzipSync(bytes);
-  return { bytes, zipped, tag, type: TYPES[extname(name)] ?? 'application/octet-stream' };
+  return { bytes, zipped, tag, type: contentTypeOf(extname(name)) };
 }
 
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?$/;

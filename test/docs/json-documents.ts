@@ -29,6 +29,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'model/inspect.ts': [['nostrain model inspect --json', 'model-inspect']],
     'page/page.ts': [
       ['nostrain page --json', 'page'],
+      ['nostrain page --publish --json', 'page-publish'],
       ['', ''],
     ],
     'placement/check.ts': [['nostrain placement check --json', 'placement-check']],

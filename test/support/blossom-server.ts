@@ -16,6 +16,7 @@ export interface BlossomServer {
 
 export async function startBlossomServer(): Promise<BlossomServer> {
   const blobs = new Map<string, Buffer>();
+  const types = new Map<string, string>();
   const uploaders: string[] = [];
   const reads = { count: 0 };
   const take = async (request: IncomingMessage, response: ServerResponse) => {
@@ -30,6 +31,7 @@ export async function startBlossomServer(): Promise<BlossomServer> {
     }
     uploaders.push(uploader);
     blobs.set(sha256, body);
+    types.set(sha256, request.headers['content-type'] ?? '');
     response.end(JSON.stringify({ sha256, size: body.length }));
   };
   const server = createServer((request, response) => {
@@ -40,7 +42,11 @@ export async function startBlossomServer(): Promise<BlossomServer> {
     const blob = blobs.get(request.url!.slice(1));
     if (request.method === 'GET') reads.count++;
     if (blob === undefined) response.writeHead(404).end();
-    else response.end(request.method === 'HEAD' ? undefined : blob);
+    else {
+      const type = types.get(request.url!.slice(1));
+      if (type) response.setHeader('content-type', type);
+      response.end(request.method === 'HEAD' ? undefined : blob);
+    }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {

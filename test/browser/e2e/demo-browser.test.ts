@@ -6,7 +6,7 @@ import { runProgram, temporaryFolder } from '../../support/processes.ts';
 
 // two browsers, three workers and a certified run of several rounds: most of a minute, as nothing less shows that tabs take part
 itInChromium(
-  'demo browser: tabs and processes end in one root, one tab is reloaded while it trains, and the run page replays it',
+  'N-24: tabs and processes end in one root, one tab is reloaded while it trains, and the run page replays it',
   async () => {
     const dir = join(temporaryFolder(), 'demo');
     const { code, stdout, stderr } = await runProgram([

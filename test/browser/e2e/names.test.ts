@@ -32,7 +32,7 @@ async function signInBrowser(page: Page, signed: EventDraft[]): Promise<void> {
 }
 
 itInChromium(
-  'tabs and processes take part in the name of whoever delegated to them, by one signature each',
+  'N-25: tabs and processes take part in the name of whoever delegated to them, by one signature each',
   async () => {
     const relay = await createRelay();
     const invited = [IN_BROWSER, REMOTE, OF_GUEST].map((each) => signerOf(each).publicKey);

@@ -17,7 +17,7 @@ const { relay, start } = createStage(startCertified);
 /** Invited, and never in the run itself. */
 const OWNER = signerOf(40);
 
-it('who was invited takes part by a session key, which nobody else may use, and it is replayed', async () => {
+it('N-25: who was invited takes part by a session key, which nobody else may use, and it is replayed', async () => {
   const { url } = await relay();
   const admission = { kind: 'list', keys: [OWNER.publicKey] };
   const spec = certifiedSpec({

@@ -7,19 +7,26 @@ import { ConfigError } from '../../../base/errors.ts';
 import { findLocalRun, type LocalRun, readKeptSpec } from '../../../node/local-runs.ts';
 import { type PageFiles, readPage, servePage } from '../../../node/page-server.ts';
 import { runIdOf } from '../../../run/run-spec.ts';
+import { connectionOf } from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
-import { untilInterrupted } from '../../../terminal/interrupt.ts';
+import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { refuseUnused } from '../../../terminal/unused-flags.ts';
+import { homeSigner } from '../../shared/member-flags.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
 import { eventsIn } from '../../shared/record-folder.ts';
 import { localPicture } from './local-picture.ts';
+import { assertSite, publishSite } from './publish.ts';
 
 interface Flags {
   readonly relay: readonly string[];
   readonly drand: readonly string[];
   readonly events?: string;
   readonly out?: string;
+  readonly publish: readonly string[];
+  readonly site: string;
+  readonly keyFile?: string;
+  readonly secKey?: string;
   readonly host: string;
   readonly port: number;
   readonly json?: boolean;
@@ -41,6 +48,15 @@ export const page = (): Command =>
       ),
     )
     .option('--out <folder>', 'write the page there, for any web server, and do not serve it')
+    .addOption(
+      repeatable(
+        '--publish <url>',
+        'Blossom server to put the page on as a Nostr static site (NIP-5A), repeatable; --relay gets its manifest',
+      ).default([], 'none'),
+    )
+    .option('--site <name>', 'name of that site under your key', 'nostrain')
+    .option('--key-file <file>', 'secret key to sign the site with (default: in your data folder)')
+    .option('--sec-key <key>', 'the same as hex or nsec; other users of this machine see it')
     .option('--host <address>', 'address to listen on; 0.0.0.0 lets others in', '127.0.0.1')
     .addOption(
       whole('--port <n>', 'port to listen on; 0 takes any free one', 0, 65535).default(8088),
@@ -48,12 +64,21 @@ export const page = (): Command =>
     .option('--json', 'print the address as JSON')
     .action(async (run: string | undefined, flags: Flags, command: Command) => {
       const { out } = flags;
+      const isPublished = flags.publish.length > 0;
       refuseUnused(command, [
-        { flags: ['host', 'port'], goesWith: 'a page that is served, not --out', holds: !out },
-        { flags: ['relay'], goesWith: 'relays, not --events', holds: flags.events === undefined },
+        { flags: ['host', 'port'], goesWith: 'a page that is served', holds: !out && !isPublished },
+        { flags: ['out'], goesWith: 'a page that is not published', holds: !isPublished },
+        { flags: ['site', 'keyFile', 'secKey'], goesWith: '--publish', holds: isPublished },
+        {
+          flags: ['relay'],
+          goesWith: 'relays, not --events',
+          holds: flags.events === undefined || isPublished,
+        },
       ]);
+      if (isPublished) assertPublishable(flags);
       const { files, address } = await contentOf(run, flags);
-      if (out !== undefined) await write(out, files, address, flags);
+      if (isPublished) await publish(files, address, flags);
+      else if (out !== undefined) await write(out, files, address, flags);
       else await serve(files, address, flags);
     });
 
@@ -108,6 +133,30 @@ async function serve(files: PageFiles, address: string, { host, port, json }: Fl
   writeNote('open it in a browser; Ctrl-C stops it');
   await untilInterrupted();
   await server.close();
+}
+
+/** Before anything is read or sent. */
+function assertPublishable({ relay, site }: Flags): void {
+  assertSite(site);
+  if (relay.length > 0) return;
+  throw new ConfigError('flag/relay', 'a site needs a relay that has its manifest', {
+    hint: 'name relays with --relay wss://…, best those of your relay list',
+  });
+}
+
+async function publish(files: PageFiles, address: string, flags: Flags): Promise<void> {
+  const { relay: relays, publish: servers, site, json } = flags;
+  await interruptibly(async (signal) => {
+    const signer = await homeSigner(flags, writeNote);
+    const connection = connectionOf({ timeout: 10 });
+    const means = { site, title: 'nostrain', servers, relays, signer, connection, signal };
+    const published = await publishSite(files, means);
+    const { label, event, files: sent, relays: took } = published;
+    writeOut(
+      json ? asJson({ site: label, event, address, files: sent, relays: took }) : `${label}\n`,
+    );
+    writeNote(`hosts of Nostr sites serve it at https://${label}.HOST/${address}`);
+  });
 }
 
 async function write(folder: string, files: PageFiles, address: string, { json }: Flags) {

@@ -1,0 +1,93 @@
+/** `nostrain page --publish`: the page as a Nostr static site (NIP-5A), its files on Blossom servers and its signed manifest on relays. */
+import { extname } from 'node:path';
+import { toHex } from '../../../base/bytes.ts';
+import { systemClock } from '../../../base/clock.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { createBlossomPlace } from '../../../checkpoint/http-place.ts';
+import type { Signer } from '../../../network/event.ts';
+import { createAskHttp } from '../../../node/checkpoint/ask-http.ts';
+import type { Connection } from '../../../node/connect-relays.ts';
+import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { contentTypeOf, type PageFiles } from '../../../node/page-server.ts';
+import { withRelays } from '../../shared/with-relays.ts';
+
+/** A site of its own under a key: others of the key, and its root site, stay as they are. */
+const NAMED_SITE = 35_128;
+const SITE = /^[a-z0-9-]{0,12}[a-z0-9]$/;
+/** Letters of a key in the name of a host, always so many. */
+const KEY_LETTERS = 50;
+
+export interface Publication {
+  readonly site: string;
+  readonly title: string;
+  /** Blossom servers. */
+  readonly servers: readonly string[];
+  readonly relays: readonly string[];
+  readonly signer: Signer;
+  readonly connection: Connection;
+  readonly signal: AbortSignal;
+}
+
+export interface Published {
+  /** Id of the manifest event. */
+  readonly event: string;
+  /** What stands before the name of a host of such sites: `https://LABEL.example.org/`. */
+  readonly label: string;
+  readonly files: readonly { readonly path: string; readonly sha256: string }[];
+  /** Relays that took the manifest. */
+  readonly relays: readonly string[];
+}
+
+/** Throws `page/site` for a name that no host can serve, before anything is sent. */
+export function assertSite(site: string): void {
+  if (SITE.test(site)) return;
+  throw new ConfigError('page/site', `${site} is no name of a site`, {
+    hint: 'take at most 13 of a-z, 0-9 and -, not ending in -, such as --site nostrain',
+  });
+}
+
+/** Uploads what the servers have not got, then says in one event what the site is. */
+export async function publishSite(files: PageFiles, options: Publication): Promise<Published> {
+  const { site, title, servers, relays: urls, signer, connection, signal } = options;
+  const blobs = [...files].map(([name, bytes]) => {
+    return { path: `/${name}`, bytes, sha256: toHex(nativeSha256(bytes)) };
+  });
+  const ask = createAskHttp({ isTrusted: true });
+  for (const server of servers) {
+    for (const { path, bytes, sha256 } of blobs) {
+      const contentType = contentTypeOf(extname(path));
+      const place = createBlossomPlace(server, { ask, clock: systemClock, signer, contentType });
+      const blob = { sha256, bytes: bytes.length, offset: undefined };
+      await place.store?.(blob, bytes, signal);
+    }
+  }
+  const event = signer.sign({
+    kind: NAMED_SITE,
+    created_at: Math.floor(systemClock.now() / 1000),
+    content: '',
+    tags: [
+      ['d', site],
+      ...blobs.map(({ path, sha256 }) => ['path', path, sha256]),
+      ...servers.map((server) => ['server', server]),
+      ['title', title],
+    ],
+  });
+  const outcomes = await withRelays(urls, { connection, signer, signal }, ({ relays }) =>
+    relays.publish(event, { signal }),
+  );
+  const took = outcomes.filter(({ status }) => status === 'accepted').map(({ relay }) => relay);
+  if (took.length === 0) {
+    throw new ConfigError('page/unpublished', `no relay took the manifest: ${outcomes[0]?.message ?? ''}`, { hint: 'name another --relay' }); // biome-ignore format: one line
+  }
+  const told = blobs.map(({ path, sha256 }) => ({ path, sha256 }));
+  return {
+    event: event.id,
+    label: `${keyLabel(signer.publicKey)}${site}`,
+    files: told,
+    relays: took,
+  };
+}
+
+/** The key in base 36, as hosts of named sites read it. */
+export const keyLabel = (publicKey: string): string =>
+  BigInt(`0x${publicKey}`).toString(36).padStart(KEY_LETTERS, '0');
