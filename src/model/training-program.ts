@@ -53,7 +53,7 @@ export interface TrainingProgram {
   readonly loop: () => Uint8Array;
   /** One step without Loop: params, moments, rates (k), rows i32 (B), data -> params.next, moments.next, loss. */
   readonly step: () => Uint8Array;
-  /** params, rows i32 (B), data -> losses (B), the mean of each row; with `masked` also counts (B), of each row's tokens. */
+  /** params, rows i32 (B), data -> losses (B), the mean of each row; with `masked` also counts (B), of each row's tokens; hits (B). */
   readonly evaluate: () => Uint8Array;
   /** params, rows i32 (B), data -> loss, gradient (flat); with `masked` also count, of the batch's tokens. */
   readonly gradient: () => Uint8Array;
@@ -242,12 +242,10 @@ function buildEvaluation(graph: Graph, plan: Plan): void {
   const params = flatInput(graph, plan, 'params');
   const rows = graph.input('rows', { dtype: 'i32', shape: [plan.batch] });
   const weights = openWeights(graph, params, plan.layout, plan.model);
-  const { losses, counts } = rowLosses(
-    plan.model,
-    weights,
-    rulesOf(plan.form).open(graph, plan)(rows),
-  );
+  const batch = rulesOf(plan.form).open(graph, plan)(rows);
+  const { losses, counts } = rowLosses(plan.model, weights, batch);
   graph.output('losses', losses);
+  if (plan.model.hits) graph.output('hits', plan.model.hits(weights, batch));
   if (counts) graph.output('counts', counts);
 }
 

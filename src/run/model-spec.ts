@@ -114,8 +114,52 @@ export const adapterTrains = ['both', 'b', 'alternate'] as const;
 
 export type AdapterTrain = (typeof adapterTrains)[number];
 
+/** What a forecast is held against: the mean of squares, or three quantiles of every number. */
+export const forecastErrors = ['squared', 'quantile'] as const;
+
+export type ForecastError = (typeof forecastErrors)[number];
+
+/** How numbers of a series are scaled before a model reads them: by its training part, or each window by its own besides. */
+export const scalings = ['window', 'training'] as const;
+
+export type Scaling = (typeof scalings)[number];
+
+/** A transformer over patches of a series, which forecasts the steps after it. */
+export interface ForecasterSpec {
+  readonly architecture: 'forecaster';
+  readonly channels: number;
+  /** Steps that are read. */
+  readonly context: number;
+  /** Steps that are forecast. */
+  readonly horizon: number;
+  /** Steps of a patch. */
+  readonly patch: number;
+  readonly width: number;
+  readonly layers: number;
+  readonly heads: number;
+  readonly ffn: number;
+  readonly error: ForecastError;
+  readonly scaling: Scaling;
+}
+
+/** A vision transformer over square pictures: which of its classes a picture is. */
+export interface VitSpec {
+  readonly architecture: 'vit';
+  /** Of a side. */
+  readonly pixels: number;
+  /** 1 for grey, 3 for colours. */
+  readonly channels: number;
+  readonly classes: number;
+  /** Pixels of the side of a patch. */
+  readonly patch: number;
+  readonly width: number;
+  readonly layers: number;
+  readonly heads: number;
+  readonly ffn: number;
+}
+
 /** A built-in model with its sizes. */
-export type ModelSpec = LinearSpec | MlpSpec | GptSpec | DecoderSpec;
+export type ModelSpec = LinearSpec | MlpSpec | GptSpec | DecoderSpec | ForecasterSpec | VitSpec;
 
 /** Learning rate by global step: linear warm-up, then a cosine from `learningRate` to `finalShare` of it. */
 export interface Schedule {

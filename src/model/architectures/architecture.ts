@@ -26,8 +26,8 @@ export interface FrozenTensor extends Pick<TensorSpec, 'name' | 'shape'> {
 }
 
 /**
- * Token windows, i32: the inputs (B, T) and the token after each (B, T); or feature rows (B, F) and the number to predict
- * for each (B).
+ * Token windows, i32: the inputs (B, T) and the token after each (B, T); feature rows (B, F) and the number to predict for each (B);
+ * windows of a series (B, T, C) and the steps after them (B, H, C); or pictures (B, S, S, C) from -1 to 1 and their classes, i32 (B).
  */
 export interface Batch {
   readonly inputs: Value;
@@ -55,10 +55,12 @@ export interface Model {
   readonly tensors: readonly TensorSpec[];
   /** Tensors that are data to the graph, as the corpus is: read under their names, never changed. */
   readonly frozen?: readonly FrozenTensor[];
-  /** Logits (B * T, V) for token windows, one number per row (B) for features. */
+  /** Logits (B * T, V) for token windows, one number per row (B) for features, forecasts (B, H, C, Q), logits (B, classes). */
   predict(weights: Weights, inputs: Value): Value;
   /** Loss per row of the batch; training minimizes the mean. */
   losses(weights: Weights, batch: Batch): Value;
+  /** 1 for each row of the batch that the model gets right, else 0, as floats: where a row is right or wrong. */
+  hits?(weights: Weights, batch: Batch): Value;
   /** Where texts can be continued without reading them again for every token. */
   readonly decoding?: Decoding;
 }
@@ -76,8 +78,24 @@ export interface RowForm {
   readonly features: number;
 }
 
-/** What a model reads: rows of numbers or windows of tokens. */
-export type DataForm = TokenForm | RowForm;
+/** Windows of a series: so many steps of so many numbers each, and the steps after them to predict. */
+export interface SeriesForm {
+  readonly kind: 'series';
+  readonly channels: number;
+  readonly context: number;
+  readonly horizon: number;
+}
+
+/** Square pictures, of one of so many classes each. */
+export interface ImageForm {
+  readonly kind: 'images';
+  readonly pixels: number;
+  readonly channels: number;
+  readonly classes: number;
+}
+
+/** What a model reads: windows of tokens, rows of numbers, windows of a series, or pictures. */
+export type DataForm = TokenForm | RowForm | SeriesForm | ImageForm;
 
 /** A user-defined model: its input format, its tensors, and the losses of a batch, written with the graph's `ops`. */
 export interface OwnModel extends Model {

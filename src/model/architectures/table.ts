@@ -11,12 +11,14 @@ import {
 import { decodingOf } from '../decoding.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';
+import { forecaster } from './forecaster.ts';
 import { gpt } from './gpt.ts';
 import { gpt2 } from './gpt2.ts';
 import { linear } from './linear.ts';
 import { llama } from './llama.ts';
 import { mlp } from './mlp.ts';
 import { inRings } from './rings.ts';
+import { vit } from './vit.ts';
 
 type Name = ModelSpec['architecture'];
 type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture: A }> };
@@ -27,6 +29,8 @@ const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = {
   gpt,
   llama: (spec) => published(llama(spec)),
   gpt2: (spec) => published(gpt2(spec)),
+  forecaster,
+  vit,
 };
 
 const published = (decoder: Decoder): Model => ({
@@ -130,10 +134,14 @@ function checkSizes(spec: ModelSpec): void {
       `model.context ${spec.context} is longer than the ${spec.positions} positions of the model`,
     );
   }
-  if ((spec.architecture === 'gpt' || spec.architecture === 'gpt2') && spec.width % spec.heads) {
+  if (spec.architecture === 'forecaster') assertDivides('context', spec.context, spec.patch);
+  if (spec.architecture === 'vit') assertDivides('pixels', spec.pixels, spec.patch);
+  if ('heads' in spec && 'width' in spec && spec.architecture !== 'llama') {
+    if (spec.width % spec.heads === 0) return;
     throw new ConfigError(
       'model/heads',
       `model.width ${spec.width} does not divide into ${spec.heads} heads`,
+      { hint: 'take a width that is a multiple of the heads' },
     );
   }
 }
@@ -153,6 +161,17 @@ function checkTiers(ffn: number, { count, own }: Tiers): void {
     {
       hint: 'ask for fewer tiers, or for a width that is a multiple',
       data: { width: ffn, divisor },
+    },
+  );
+}
+
+function assertDivides(name: string, size: number, patch: number): void {
+  if (size % patch === 0) return;
+  throw new ConfigError(
+    'model/patch',
+    `model.${name} ${size} does not divide into patches of ${patch}`,
+    {
+      hint: `take a multiple of ${patch}, or another patch`,
     },
   );
 }

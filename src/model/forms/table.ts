@@ -1,7 +1,9 @@
 /** The forms of data by name. A new one is a file beside this one, its sizes in `DataForm`, and a line here. */
 import type { DataForm } from '../architectures/architecture.ts';
 import { type FormRules, type HeldData, type Holder, unfit } from './form.ts';
+import { type ImageData, images } from './images.ts';
 import { type RowData, rows } from './rows.ts';
+import { type SeriesData, series } from './series.ts';
 import { type TokenData, tokens } from './tokens.ts';
 
 type Kind = DataForm['kind'];
@@ -11,9 +13,16 @@ type FormOf = { readonly [K in Kind]: Extract<DataForm, { readonly kind: K }> };
 interface DataOf {
   readonly tokens: TokenData;
   readonly rows: RowData;
+  readonly series: SeriesData;
+  readonly images: ImageData;
 }
 
-const forms: { readonly [K in Kind]: (form: FormOf[K]) => FormRules<DataOf[K]> } = { tokens, rows };
+const forms: { readonly [K in Kind]: (form: FormOf[K]) => FormRules<DataOf[K]> } = {
+  tokens,
+  rows,
+  series,
+  images,
+};
 
 /** A worker's data, of any form. */
 export type TrainerData = DataOf[Kind];
@@ -33,4 +42,6 @@ export function holdData(form: DataForm, data: TrainerData, holder: Holder): Hel
 const kindWords: Readonly<Record<TrainerData['kind'], string>> = {
   tokens: 'tokens',
   regression: 'feature rows',
+  series: 'a series',
+  images: 'pictures',
 };

@@ -3,7 +3,8 @@ import { InferenceSession } from 'onnxruntime-node';
 import { deriveKey } from '../../../src/base/rng.ts';
 import { type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
 import { type AnyModel, modelOf } from '../../../src/model/architectures/table.ts';
-import type { TrainerData } from '../../../src/model/forms/table.ts';
+import { dataFormOf } from '../../../src/model/data-form.ts';
+import { rulesOf, type TrainerData } from '../../../src/model/forms/table.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
 import { createTrainer } from '../../../src/node/trainer/trainer.ts';
@@ -67,6 +68,7 @@ function dataFor({ model, masked }: Ask): TrainerData {
     const targets = Float32Array.from({ length: 64 }, (_, i) => inputs[2 * i]! - inputs[i]!);
     return { kind: 'regression', features, inputs, targets, validation: { inputs, targets } };
   }
+  if (!('vocabulary' in model)) return rulesOf(dataFormOf(model)).anything();
   const corpus = chainCorpus(400, model.vocabulary);
   const part = (tokens: Uint8Array) =>
     masked ? { tokens, counted: Uint8Array.from(tokens, (_, i) => i % 2) } : tokens;

@@ -1,0 +1,95 @@
+/**
+ * A patch transformer that forecasts a series (after PatchTST, arXiv 2211.14730, with all channels of a patch in one vector).
+ *
+ * Sizes: B windows, T = context steps and H = horizon steps to forecast, C channels, P steps a patch, N = T / P patches, D = width,
+ * Q = 1 forecast of each number, or 3 of them: its quantiles 0.1, 0.5 and 0.9.
+ *
+ *   x (B, T, C); with scaling by the window, x = (x - mean) / sqrt(variance + 1e-5) over the T steps of each channel
+ *   h = patches of x (B * N, P * C) @ patches.weight + patches.bias + positions.weight
+ *   h = blocks of gpt.ts over the N patches, none of them masked; h = norm(h)
+ *   y = h as (B, N * D) @ head.weight + head.bias, as (B, H, C, Q); with scaling by the window, y = y * sqrt(variance + 1e-5) + mean
+ *   loss = mean of (y - target)^2, or of max(q e, (q - 1) e) with e = target - y, over steps, channels and quantiles q
+ */
+import type { ForecasterSpec } from '../../run/model-spec.ts';
+import type { Value } from '../graph/value.ts';
+import {
+  add,
+  constantLike,
+  div,
+  gemm,
+  maximum,
+  mul,
+  reduceMean,
+  reshape,
+  sqrt,
+  square,
+  sub,
+} from '../graph/verbs.ts';
+import type { Architecture, Model } from './architecture.ts';
+import { blocks, norm, normed, patchLayer, throughBlocks, WEIGHT } from './transformer.ts';
+
+const EPSILON = 1e-5;
+
+/** What is forecast of each number, where the loss asks for quantiles. */
+export const QUANTILES = [0.1, 0.5, 0.9] as const;
+
+/** Numbers that are forecast for each step and channel. */
+export const forecastsPerNumber = ({ error }: Pick<ForecasterSpec, 'error'>): number =>
+  error === 'quantile' ? QUANTILES.length : 1;
+
+export const forecaster: Architecture<ForecasterSpec> = (spec) => {
+  const { channels, context, horizon, patch, width, error } = spec;
+  const length = context / patch;
+  const each = forecastsPerNumber(spec);
+  const outputs = horizon * channels * each;
+  const predict: Model['predict'] = (weights, inputs) => {
+    const windows = inputs.shape[0]!;
+    const window = spec.scaling === 'window' ? scaleOf(inputs) : undefined;
+    const x = window ? div(sub(inputs, window.mean), window.spread) : inputs;
+    const patches = reshape(x, [windows * length, patch * channels]);
+    const embedded = gemm(patches, weights('patches.weight'), { c: weights('patches.bias') });
+    const placed = add(reshape(embedded, [windows, length, width]), weights('positions.weight'));
+    const rows = reshape(placed, [windows * length, width]);
+    const h = throughBlocks({ ...spec, length, causal: false }, weights, rows);
+    const read = reshape(normed(weights, h), [windows, length * width]);
+    const flat = gemm(read, weights('head.weight'), { c: weights('head.bias') });
+    const y = reshape(flat, [windows, horizon, channels, each]);
+    if (!window) return y;
+    const like = [windows, 1, channels, 1];
+    return add(mul(y, reshape(window.spread, like)), reshape(window.mean, like));
+  };
+  return {
+    tensors: [
+      ...patchLayer(patch * channels, length, width),
+      ...blocks(spec),
+      ...norm('norm', width),
+      { name: 'head.weight', shape: [length * width, outputs], start: WEIGHT },
+      { name: 'head.bias', shape: [outputs], start: 'zeros' },
+    ],
+    predict,
+    losses: (weights, { inputs, targets }) => {
+      const y = predict(weights, inputs);
+      const wanted = reshape(targets, [...targets.shape, 1]); // (B, H, C, 1)
+      return error === 'quantile' ? pinball(wanted, y) : square(sub(y, wanted));
+    },
+  };
+};
+
+/** Mean and spread of each channel over the steps of a window, (B, 1, C) both. */
+function scaleOf(inputs: Value): { readonly mean: Value; readonly spread: Value } {
+  const mean = reduceMean(inputs, [1], true);
+  const variance = reduceMean(square(sub(inputs, mean)), [1], true);
+  return { mean, spread: sqrt(add(variance, EPSILON)) };
+}
+
+function pinball(wanted: Value, y: Value): Value {
+  const rest = sub(wanted, y); // (B, H, C, Q)
+  const shape = [1, 1, 1, QUANTILES.length];
+  const above = constantLike(y, shape, QUANTILES);
+  const below = constantLike(
+    y,
+    shape,
+    QUANTILES.map((quantile) => quantile - 1),
+  );
+  return maximum(mul(rest, above), mul(rest, below));
+}

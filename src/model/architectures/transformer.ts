@@ -1,0 +1,168 @@
+/**
+ * What the transformers of this project are made of: pre-LayerNorm blocks of attention and GELU (arXiv 1706.03762, 2002.04745,
+ * 1606.08415), as `gpt.ts` says them formula by formula. Attention is causal for texts; patches of series and pictures all see each other.
+ */
+import type { Value } from '../graph/value.ts';
+import {
+  add,
+  causalAttention,
+  checkpoint,
+  erfGate,
+  gemm,
+  matmul,
+  mul,
+  reshape,
+  softmax,
+  split,
+  standardize,
+  transpose,
+} from '../graph/verbs.ts';
+import type { TensorSpec, Weights } from './architecture.ts';
+
+const EPSILON = 1e-5;
+const HALF_ROOT = Math.SQRT1_2;
+
+/** How random first weights are drawn. */
+export const WEIGHT = { deviation: 0.02 };
+
+/** Sizes of the blocks, and of the sequences they read. */
+export interface BlockSizes {
+  readonly width: number;
+  readonly layers: number;
+  readonly heads: number;
+  readonly ffn: number;
+  /** Positions of a sequence. */
+  readonly length: number;
+  /** No position sees a later one. */
+  readonly causal: boolean;
+}
+
+/** Scale and shift of a norm. */
+export const norm = (name: string, width: number): readonly TensorSpec[] => [
+  { name: `${name}.weight`, shape: [width], start: 'ones' },
+  { name: `${name}.bias`, shape: [width], start: 'zeros' },
+];
+
+/** A linear layer: a matrix and a bias. */
+export const dense = (
+  name: string,
+  inputs: number,
+  outputs: number,
+  abreast = 1,
+): readonly TensorSpec[] => [
+  { name: `${name}.weight`, shape: [inputs, outputs], start: WEIGHT, abreast },
+  { name: `${name}.bias`, shape: [outputs], start: 'zeros' },
+];
+
+const block = (
+  at: string,
+  { width, ffn }: Pick<BlockSizes, 'width' | 'ffn'>,
+): readonly TensorSpec[] => [
+  ...norm(`${at}.attention.norm`, width),
+  ...dense(`${at}.attention.qkv`, width, 3 * width, 3),
+  ...dense(`${at}.attention.output`, width, width),
+  ...norm(`${at}.feedforward.norm`, width),
+  ...dense(`${at}.feedforward.hidden`, width, ffn).map((one, i) => ({ ...one, inner: 1 - i })),
+  ...dense(`${at}.feedforward.output`, ffn, width).map((one, i) =>
+    i === 0 ? { ...one, inner: 0 } : one,
+  ),
+];
+
+/** What patches of numbers become rows by: a linear layer, and a row for each place. */
+export const patchLayer = (
+  inputs: number,
+  length: number,
+  width: number,
+): readonly TensorSpec[] => [
+  { name: 'patches.weight', shape: [inputs, width], start: { deviation: Math.sqrt(1 / inputs) } },
+  { name: 'patches.bias', shape: [width], start: 'zeros' },
+  { name: 'positions.weight', shape: [length, width], start: WEIGHT },
+];
+
+/** The tensors of all blocks. */
+export const blocks = (
+  sizes: Pick<BlockSizes, 'width' | 'ffn' | 'layers'>,
+): readonly TensorSpec[] =>
+  Array.from({ length: sizes.layers }, (_, i) => block(`blocks.${i}`, sizes)).flat();
+
+/** Rows of all sequences (B * length, width) through the blocks. */
+export function throughBlocks(sizes: BlockSizes, weights: Weights, rows: Value): Value {
+  let h = rows;
+  for (let i = 0; i < sizes.layers; i++) {
+    h = checkpoint(h, (input) => {
+      const attended = add(input, attention(sizes, weights, `blocks.${i}.attention`, input));
+      return add(attended, feedforward(weights, `blocks.${i}.feedforward`, attended));
+    });
+  }
+  return h;
+}
+
+/** The last norm and a linear layer behind it. */
+export function readOut(
+  weights: Weights,
+  h: Value,
+  { biased }: { readonly biased: boolean },
+): Value {
+  const { weight, bias } = foldNorm(weights, 'norm', 'head', biased);
+  return gemm(standardize(h, EPSILON), weight, { c: bias });
+}
+
+/** Rows through the last norm, where no linear layer comes right behind it. */
+export const normed = (weights: Weights, h: Value): Value =>
+  add(mul(standardize(h, EPSILON), weights('norm.weight')), weights('norm.bias'));
+
+/** A linear layer that reads rows through a norm: what to multiply the standardized rows with, and what to add. */
+interface Folded {
+  readonly weight: Value;
+  readonly bias: Value;
+}
+
+/**
+ * Folds a norm's scale and bias into the layer behind it, since (z * n + b) @ w = z @ (n * w) + b @ w: every pass over the
+ * activations becomes one over the much smaller weights.
+ */
+function foldNorm(weights: Weights, norm: string, layer: string, biased: boolean): Folded {
+  const weight = weights(`${layer}.weight`);
+  const [width, columns] = [weight.shape[0]!, weight.shape[1]!];
+  const moved = gemm(reshape(weights(`${norm}.bias`), [1, width]), weight);
+  const shift = reshape(moved, [columns]);
+  return {
+    weight: mul(weight, reshape(weights(`${norm}.weight`), [width, 1])),
+    bias: biased ? add(shift, weights(`${layer}.bias`)) : shift,
+  };
+}
+
+function attention(sizes: BlockSizes, weights: Weights, at: string, h: Value): Value {
+  const { width, heads, length, causal } = sizes;
+  const tokens = h.shape[0]!;
+  const size = width / heads;
+  const rows = standardize(h, EPSILON);
+  const { weight, bias } = foldNorm(weights, `${at}.norm`, `${at}.qkv`, true);
+  // three products instead of one: cutting the weights apart is cheaper than cutting the activations
+  const thirds = [width, width, width];
+  const biases = split(bias, 0, thirds);
+  const [q, k, v] = split(weight, 1, thirds).map((part, i) => {
+    const projected = gemm(rows, part, { c: biases[i] });
+    const parted = reshape(projected, [tokens / length, length, heads, size]);
+    return transpose(parted, [0, 2, 1, 3]); // (B, A, T, d)
+  });
+  const scale = 1 / Math.sqrt(size);
+  const o = causal
+    ? causalAttention(q!, k!, v!, scale)
+    : matmul(softmax(matmul(q!, k!, { transB: true, alpha: scale })), v!);
+  const joined = reshape(transpose(o, [0, 2, 1, 3]), [tokens, width]);
+  return gemm(joined, weights(`${at}.output.weight`), { c: weights(`${at}.output.bias`) });
+}
+
+/** gelu(z) = erfGate(z / sqrt 2) / sqrt 2, so both factors go into the neighbouring products. */
+function feedforward(weights: Weights, at: string, h: Value): Value {
+  const { weight, bias } = foldNorm(weights, `${at}.norm`, `${at}.hidden`, true);
+  const hidden = gemm(standardize(h, EPSILON), weight, {
+    c: mul(bias, HALF_ROOT),
+    alpha: HALF_ROOT,
+  }); // (B * T, F)
+  return gemm(erfGate(hidden), weights(`${at}.output.weight`), {
+    c: weights(`${at}.output.bias`),
+    alpha: HALF_ROOT,
+  });
+}
