@@ -1,11 +1,13 @@
 /** What a tab trains on: the text that the spec names, from wherever this browser has it, or rows that are made. */
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
+import { madeData } from '../model/data/made.ts';
 import { writePlay } from '../model/data/playwright.ts';
-import { asRows, madeRows } from '../model/data/regression.ts';
+import { divideSeries, parseSeriesCsv } from '../model/data/series.ts';
 import { divideText } from '../model/data/text.ts';
 import { tokenizers } from '../model/data/tokenizer.ts';
 import { modelOf } from '../model/from-settings.ts';
+import { formOf } from '../run/data-forms.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Settings } from '../run/settings.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
@@ -38,20 +40,29 @@ export async function prepareTabTask(
       hint: 'join with the program: nostrain run join naddr1…',
     });
   }
-  const model = modelOf(settings);
-  if (spec.data.kind === 'made') {
-    const { shard, seed } = settings;
-    const { own, validation } = madeRows({ shard, seed });
-    const rows = { ...asRows(own), validation: asRows(validation) };
-    const data = { kind: 'regression', features: own.features, ...rows } as const;
+  const model = modelOf(settings, spec);
+  const form = formOf(settings);
+  if (spec.data.kind === 'made' && form !== 'tokens') {
+    const data = madeData(form, settings);
+    return { model, data, tokensPerExample: 1, bytesPerToken: 0 };
+  }
+  if (form === 'images') {
+    throw new ConfigError('tab/pictures', 'a tab does not read folders of pictures yet', {
+      hint: 'join with the program: nostrain run join naddr1…',
+    });
+  }
+  const text = await textOf(spec, sources);
+  const dealt = spec.data.kind === 'corpus' ? spec.data.form : 'interleaved';
+  if (form === 'series') {
+    const series = parseSeriesCsv(new TextDecoder().decode(text));
+    const data = divideSeries(series, { ...settings, form: dealt });
     return { model, data, tokensPerExample: 1, bytesPerToken: 0 };
   }
   const tokenizer = tokenizers[settings.tokens];
-  const { tokens } = tokenizer.encode(await textOf(spec, sources));
+  const { tokens } = tokenizer.encode(text);
   const { context, shard } = settings;
-  const form = spec.data.kind === 'corpus' ? spec.data.form : 'interleaved';
   const held = sources.evaluation && tokenizer.encode(sources.evaluation).tokens;
-  const parts = divideText(tokens, shard, { form, context, held });
+  const parts = divideText(tokens, shard, { form: dealt, context, held });
   return {
     ...{ model, data: { kind: 'tokens', ...parts }, tokensPerExample: context },
     // the built-in tokenizers have one for each byte, as far as they know the character

@@ -3,7 +3,7 @@
  * have forgotten it. Written from relays, read back line by line, and opened for a replay; whoever reads one is told which lines are wrong.
  */
 import { ConfigError } from '../base/errors.ts';
-import { layoutOf } from '../model/from-settings.ts';
+import { layoutOfRun } from '../model/from-settings.ts';
 import type { BodyOf } from '../network/attachments/bodies.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../network/event.ts';
 import type { EventCrypto } from '../network/event-crypto.ts';
@@ -133,7 +133,7 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const gathered = gather(events, { run, spec }, { beacons: values, crypto });
   const path = pathOf(startOfRun(spec), gathered);
   if (isWhole(path, gathered)) return { events, beacons: records };
-  const layout = layoutOf(spec.training, spec.start);
+  const layout = layoutOfRun(spec);
   const state = await checkpointChunks(path, spec, { ...options, layout });
   return { events: archiveOrder([...events, ...state]), beacons: records };
 }

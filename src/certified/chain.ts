@@ -25,7 +25,7 @@ import {
 import { type Departure, nextDepartures } from '../consensus/round/roster-change.ts';
 import type { ModelState } from '../consensus/state-root.ts';
 import { modelRoot } from '../consensus/state-root.ts';
-import { modelOf } from '../model/from-settings.ts';
+import { modelOfRun } from '../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../model/parameters.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import { principalOf } from '../run/delegation.ts';
@@ -261,8 +261,9 @@ function firstChain(spec: RunSpec, root: Digest): Chain {
  * The parameters that everybody starts from: they follow from the seed, unless all of a published model is trained; then `first` has
  * them. Throws a ConfigError where it is needed and not there, or another.
  */
-export function startOf({ training, start }: RunSpec, first?: Float32Array): Params {
-  const model = modelOf(training, start);
+export function startOf(spec: RunSpec, first?: Float32Array): Params {
+  const { training, start } = spec;
+  const model = modelOfRun(spec);
   const layout = modelLayout(model);
   if (start === null || start.root === null) {
     return { layout, values: initialParameters(model, training.seed) };

@@ -7,7 +7,7 @@ import { isHex32 } from '../base/bytes.ts';
 import { ChainError, NostrainError } from '../base/errors.ts';
 import { beaconValue } from '../consensus/committee/beacon.ts';
 import { judgeFault } from '../consensus/round/faults.ts';
-import { layoutOf } from '../model/from-settings.ts';
+import { layoutOfRun } from '../model/from-settings.ts';
 import { heapChunks } from '../network/attachments/assemble.ts';
 import { type BodyOf, MOST_BODY_BYTES, noBodies } from '../network/attachments/bodies.ts';
 import type { SignedEvent } from '../network/event.ts';
@@ -62,7 +62,7 @@ export function gather(
   const features = featureSet(spec.features);
   const { payloadBytes } = spec.limits;
   const all = [...events];
-  const stateBytes = BYTES_PER_PARAMETER * layoutOf(spec.training, spec.start).size;
+  const stateBytes = BYTES_PER_PARAMETER * layoutOfRun(spec).size;
   const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES, stateBytes));
   for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
   for (const event of all) {

@@ -3,12 +3,13 @@
 import { fromHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256, sha256Hex } from '../base/hash.ts';
-import { layoutOf } from '../model/from-settings.ts';
+import { type DataSizes, inputOf, layoutOf } from '../model/from-settings.ts';
 import { chunkTree } from '../network/attachments/merkle.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import { ruleForms, ruleNames, usualAggregation, verifiedAggregation } from '../run/aggregation.ts';
 import { completeDocument, contradictions } from '../run/complete-spec.ts';
+import { inputNames, runDataOf } from '../run/data-forms.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { combineSettings, modelAsked, presets } from '../run/presets.ts';
@@ -28,10 +29,11 @@ import { isObject, type Untyped } from '../run/spec-readers.ts';
 import type { Evaluation } from '../run/spec-table.ts';
 import { readStart, type Start } from '../run/start.ts';
 
-/** A text that everybody trains on, as a spec names it. */
+/** What everybody trains on, as a spec names it; of series and pictures also their sizes. */
 export interface NamedCorpus {
   readonly sha256: string;
   readonly bytes: number;
+  readonly sizes?: DataSizes;
 }
 
 /** What `makeSpec` takes: parts of a spec, and who makes it. */
@@ -47,7 +49,7 @@ export interface SpecRequest {
   /** Whether a corpus was named, so that its hash and length are those of the text that is read. */
   readonly namesCorpus?: boolean;
   /** Reads the corpus: the one named, else the usual one; with a hash, none but that. Regressions need none. */
-  corpus?(sha256: string | undefined): Promise<NamedCorpus>;
+  corpus?(sha256: string | undefined, training: Settings): Promise<NamedCorpus>;
   /** Opens the base of these settings and says what a run holds of it; only pretrained models need one. */
   start?(settings: Settings): Promise<Start>;
   /** The key that makes the run, where the document does not name another. */
@@ -73,10 +75,12 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const aggregation = aggregationOf(said, namedIn(founders, said));
   const training = trainingOf(said, asked.training ?? {}, aggregation);
   const start = await startIn(said, asked, training);
-  const layout = layoutOf(training, start);
+  const shards = Array.isArray(founders) ? founders.length : 1;
+  const { data, sizes } = await dataOf(said, asked, training, shards);
+  const input = inputOf(training, sizes);
+  const layout = layoutOf(training, { start, input });
   const derived = {
-    name: training.model,
-    data: await dataOf(said, asked, training, Array.isArray(founders) ? founders.length : 1),
+    ...{ name: training.model, data },
     aggregation,
     evaluation: slice && evaluationOf(slice, asked.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
@@ -90,7 +94,11 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const complete = { ...membersOf(said.training), ...Object.fromEntries(shared) };
   const spec = readSpec(
     completeDocument(
-      { ...said, author, founders, training: complete, ...(start && { start }) },
+      {
+        ...{ ...said, author, founders, training: complete },
+        ...(start && { start }),
+        ...(input && { input }),
+      },
       derived,
     ),
   );
@@ -139,6 +147,8 @@ const keyOf = (value: unknown): unknown => readKey(value) ?? value;
 
 const isOfAdapter = (name: string): boolean => adapterNames.some((each) => each === name);
 
+const isOfInput = (name: string): boolean => inputNames.some((each) => each === name);
+
 const isShared = (name: string): boolean => sharedNames.some((each) => each === name);
 
 const membersOf = (value: unknown): Untyped => (isObject(value) ? value : {});
@@ -175,9 +185,11 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
   const known = Object.entries(membersOf(said.training)).filter(([name]) => isShared(name));
   const { adapter } = membersOf(said.start);
   const ofBase = Object.entries(membersOf(adapter)).filter(([name]) => isOfAdapter(name));
+  const ofInput = Object.entries(membersOf(said.input)).filter(([name]) => isOfInput(name));
   const asked = {
     ...readSettings(Object.fromEntries(known), 'training'),
     ...readSettings(Object.fromEntries(ofBase), 'start.adapter'),
+    ...readSettings(Object.fromEntries(ofInput), 'input'),
     ...typed,
   };
   const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
@@ -203,25 +215,32 @@ async function startIn(
   });
 }
 
-/** Made-up examples for a regression; for text the corpus named, or the usual one, unless each worker has its own. */
+/** The corpus that is named, where each worker has none of its own; else what is usual of such data: made-up examples, or the usual text. */
 async function dataOf(
   said: Untyped,
   { corpus, slice, namesCorpus }: SpecRequest,
-  { model }: Settings,
+  training: Settings,
   shards: number,
-): Promise<Untyped> {
+): Promise<{ readonly data: Untyped; readonly sizes?: DataSizes }> {
   const data = membersOf(said.data);
-  if (model === 'linear' || model === 'mlp') return { kind: 'made', shards };
-  const kind = data.kind ?? (slice === undefined ? 'corpus' : 'own');
-  if (kind !== 'corpus') return { kind };
+  const { kinds, corpus: what } = runDataOf(training);
+  const usual = namesCorpus && kinds.includes('corpus') ? 'corpus' : kinds[0];
+  const kind = data.kind ?? (slice === undefined ? usual : 'own');
+  if (kind !== 'corpus') return { data: kind === 'made' ? { kind, shards } : { kind } };
   const isSaid = data.sha256 !== undefined && data.bytes !== undefined;
-  if (isSaid && !namesCorpus) return { kind, shards };
+  if (isSaid && !namesCorpus) {
+    const { channels, classes } = membersOf(said.input);
+    const sizes = { channels: Number(channels), classes: Number(classes) };
+    return { data: { kind, shards }, ...(channels !== undefined && { sizes }) };
+  }
   const wanted = typeof data.sha256 === 'string' ? data.sha256 : undefined;
   if (corpus === undefined) {
-    throw new ConfigError('spec/data', 'a model of text needs a corpus, and none is named');
+    throw new ConfigError('spec/data', `this model needs a ${what}, and none is named`, {
+      hint: 'name it with --corpus',
+    });
   }
-  const { sha256, bytes } = await corpus(wanted);
-  return { kind, sha256, bytes, shards };
+  const { sha256, bytes, sizes } = await corpus(wanted, training);
+  return { data: { kind, sha256, bytes, shards }, ...(sizes && { sizes }) };
 }
 
 /** Throws naming every flag that asks for something else than the spec says. */

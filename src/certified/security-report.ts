@@ -106,11 +106,11 @@ function stakeRuleOf({ committee: { weights, minStake } }: RunSpec): string {
 
 /** Measured where that is cheap; a spec from anybody may be of any size, and what is over its limit is refused anyway. */
 function payloadOf(
-  { limits, start }: RunSpec,
+  { limits, start, input }: RunSpec,
   settings: Settings,
   measure: (layout: Layout) => number,
 ): number {
-  const layout = layoutOf(settings, start);
+  const layout = layoutOf(settings, { start, input });
   const most = Math.min(limits.payloadBytes, mostPayloadBytes(layout));
   if (layout.size > MOST_MEASURED) return most;
   return Math.min(most, measure(layout));

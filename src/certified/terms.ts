@@ -2,7 +2,7 @@
 import { type Stakes, weigh } from '../consensus/committee/committee.ts';
 import { drawnOf } from '../consensus/committee/sample.ts';
 import { entitled, liveOf } from '../consensus/round/membership.ts';
-import { modelOf } from '../model/from-settings.ts';
+import { modelOfRun } from '../model/from-settings.ts';
 import { turnsOf } from '../model/parameters.ts';
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { WorkerId } from '../run/ids.ts';
@@ -91,7 +91,7 @@ export function stretchOf({ spec, round }: Pick<Terms, 'spec' | 'round'>): Stret
 
 function turnsIn(spec: RunSpec): readonly Stretch[] {
   if (spec.start?.adapter.adapterTrain !== 'alternate') return [];
-  const found = laidOut.get(spec) ?? turnsOf(modelOf(spec.training, spec.start));
+  const found = laidOut.get(spec) ?? turnsOf(modelOfRun(spec));
   laidOut.set(spec, found);
   return found;
 }

@@ -31,6 +31,7 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Basic:': [],
   'Model:': [
     ...['width', 'layers', 'heads', 'context', 'ffn', 'hidden', 'tokens', 'runtime', 'features'],
+    ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
     ...['hiddenSize', 'weightScale', 'rank', 'alpha', 'targets', 'adapterTrain', 'basePrecision'],
   ],
   'Training:': [

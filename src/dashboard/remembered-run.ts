@@ -8,6 +8,7 @@ import type { SignedEvent } from '../network/event.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
+import { isOfText } from '../run/settings.ts';
 import { tellRun } from './picture-of.ts';
 import type { RefusalPicture, RelayPicture, RunPicture } from './run-picture.ts';
 
@@ -91,7 +92,7 @@ export class RunView {
     return {
       ...{ run: this.#run, name: safeLine(name), model: training.model, tier, reports: telemetry },
       ...{ planned: training.rounds, innerSteps: training.innerSteps, seats: committee.size },
-      hasText: this.#spec.data.kind !== 'made',
+      hasText: isOfText(this.#spec.training),
       ...{ rounds, workers, ...(open && { open }) },
       ...{
         relays,

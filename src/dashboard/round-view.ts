@@ -12,6 +12,7 @@ export interface RoundView {
   readonly trainingLoss: number;
   readonly validationLoss?: number;
   readonly bitsPerByte?: number;
+  readonly accuracy?: number;
   /** Contributions counted: the fewest any worker had. */
   readonly accepted: number;
   /** Events refused: the most any worker had. */
@@ -45,6 +46,7 @@ export function foldRound(
   const certified = event.certified ?? before?.certified;
   const validationLoss = event.validationLoss ?? before?.validationLoss;
   const bitsPerByte = event.bitsPerByte ?? before?.bitsPerByte;
+  const accuracy = event.accuracy ?? before?.accuracy;
   const sample = event.sample ?? before?.sample;
   const round: RoundView = {
     index: event.index,
@@ -62,6 +64,7 @@ export function foldRound(
     seconds: Math.max(event.seconds, before?.seconds ?? 0),
     ...(validationLoss === undefined ? {} : { validationLoss }),
     ...(bitsPerByte === undefined ? {} : { bitsPerByte }),
+    ...(accuracy === undefined ? {} : { accuracy }),
     ...(sample === undefined ? {} : { sample }),
     ...(certified === undefined ? {} : { certified }),
   };

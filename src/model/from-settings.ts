@@ -1,5 +1,7 @@
 /** Which model training settings describe, before any data is read: its architecture and the layout of its parameters. */
 import { ConfigError } from '../base/errors.ts';
+import type { InputName } from '../run/data-forms.ts';
+import type { SpecInput } from '../run/input.ts';
 import type {
   DecoderSpec,
   GptSpec,
@@ -8,11 +10,15 @@ import type {
   Precision,
   Tiers,
 } from '../run/model-spec.ts';
-import type { AdapterName, Settings } from '../run/settings.ts';
+import { presets } from '../run/presets.ts';
+import type { RunSpec } from '../run/run-spec.ts';
+import { type AdapterName, completeSettings, type Settings } from '../run/settings.ts';
 import { decoderIn, type Start } from '../run/start.ts';
 import type { Layout } from '../tensor/params.ts';
 import { type LoraSpec, loraModel } from './adapters/lora.ts';
 import type { AnyModel } from './architectures/table.ts';
+import { madeSeriesSizes } from './data/made-series.ts';
+import { madeShapeSizes } from './data/made-shapes.ts';
 import { linearTruth } from './data/regression.ts';
 import { tokenizers } from './data/tokenizer.ts';
 import { modelLayout } from './parameters.ts';
@@ -22,9 +28,18 @@ type ModelSettings = Pick<
   Settings,
   'model' | 'tokens' | 'width' | 'layers' | 'heads' | 'context' | 'ffn' | 'hidden'
 > &
-  Partial<TierSettings>;
+  Partial<TierSettings> &
+  Partial<Pick<Settings, InputName>>;
 
 type TierSettings = Pick<Settings, 'tiers' | 'tier'>;
+
+/** What a run says of its model beside settings. */
+export interface ModelParts {
+  /** The published model to start from. */
+  readonly start?: Start | null;
+  /** The sizes of series or pictures. */
+  readonly input?: SpecInput | null;
+}
 
 /** The tiers of a run's model, where it has some; of a tier that is still to be chosen, the whole model. */
 function tiersIn({ tiers = 0, tier = 'auto' }: Partial<TierSettings>): {
@@ -34,11 +49,12 @@ function tiersIn({ tiers = 0, tier = 'auto' }: Partial<TierSettings>): {
 }
 
 /**
- * The model of these settings, with the start of the run where that is a published one. Regressions have as many features as the made-up
- * examples of the linear truth.
+ * The model of these settings, with the start of the run where that is a published one. Where nothing else is said, models have the sizes
+ * of the examples that are made up here.
  */
-export function modelOf(settings: ModelSettings, start?: Start | null): AnyModel {
-  if (settings.model !== 'pretrained') return seededModelOf(settings);
+export function modelOf(settings: ModelSettings, { start, input }: ModelParts = {}): AnyModel {
+  if (settings.model !== 'pretrained')
+    return seededModelOf(settings, input ?? usualInput(settings));
   if (!start) {
     throw new ConfigError('base/missing', 'a pretrained model needs a base to start from', {
       hint: 'name it with --base: a folder, a .gguf file or hf:owner/name',
@@ -47,7 +63,8 @@ export function modelOf(settings: ModelSettings, start?: Start | null): AnyModel
   return trainedOf(decoderIn(start, settings.context), adapterOf(start.adapter));
 }
 
-function seededModelOf(settings: ModelSettings): ModelSpec {
+function seededModelOf(settings: ModelSettings, input: SpecInput | null): ModelSpec {
+  if (input !== null) return patchModel(settings, input);
   const features = linearTruth.weights.length;
   if (settings.model === 'linear') return { architecture: 'linear', features };
   if (settings.model === 'mlp') {
@@ -67,6 +84,45 @@ export function gptSpec(
   return { architecture: 'gpt', ...sizes, ...tiersIn(settings) };
 }
 
+/** A transformer over patches of what a run says it reads. */
+export function patchModel(settings: ModelSettings, input: SpecInput): ModelSpec {
+  const { width, layers, heads, context, ffn } = settings;
+  const blocks = { width, layers, heads, ffn };
+  if (input.form === 'images') {
+    const { pixels, channels, classes, patch } = input;
+    return { architecture: 'vit', pixels, channels, classes, patch, ...blocks };
+  }
+  const { channels, horizon, patch, forecastError: error, scaling } = input;
+  return {
+    ...{ architecture: 'forecaster', channels, context, horizon, patch },
+    ...{ ...blocks, error, scaling },
+  };
+}
+
+/** Numbers of a step or pixel, and classes of pictures. */
+export interface DataSizes {
+  readonly channels: number;
+  readonly classes?: number;
+}
+
+/** What a run says of its series or pictures; null of other models. Where the data is made up its sizes are known. */
+export function inputOf(
+  settings: Pick<Settings, 'model' | InputName>,
+  sizes?: DataSizes,
+): SpecInput | null {
+  const { horizon, patch, forecastError, scaling, pixels } = settings;
+  if (settings.model === 'forecaster') {
+    const { channels } = sizes ?? madeSeriesSizes;
+    return { form: 'series', channels, horizon, patch, forecastError, scaling };
+  }
+  if (settings.model !== 'vit') return null;
+  const { channels, classes = 0 } = sizes ?? madeShapeSizes;
+  return { form: 'images', channels, classes, pixels, patch };
+}
+
+const usualInput = (settings: ModelSettings): SpecInput | null =>
+  inputOf(completeSettings(presets[settings.model], { run: 'run', relay: [] }, settings));
+
 /** What is trained of a base: all of it, or the adapters alone, beside a base that is held in so many bits. */
 export const trainedOf = (
   base: DecoderSpec,
@@ -84,8 +140,16 @@ export const adapterOf = ({
   rank === 0 ? undefined : { rank, alpha, targets, train: adapterTrain };
 
 /** The parameters of these settings, by name and shape. */
-export const layoutOf = (settings: ModelSettings, start?: Start | null): Layout =>
-  modelLayout(modelOf(settings, start));
+export const layoutOf = (settings: ModelSettings, parts?: ModelParts): Layout =>
+  modelLayout(modelOf(settings, parts));
+
+type RunOfModel = Pick<RunSpec, 'training' | 'start' | 'input'>;
+
+/** The model that a run trains. */
+export const modelOfRun = (spec: RunOfModel): AnyModel => modelOf(spec.training, spec);
+
+/** Its parameters. */
+export const layoutOfRun = (spec: RunOfModel): Layout => modelLayout(modelOfRun(spec));
 
 /** The inner optimizer and its schedule over the whole run. */
 export function optimizerOf(settings: Settings): OptimizerSpec {

@@ -38,7 +38,7 @@ export async function summary(
 ): Promise<WorkerEvent> {
   const sum = (pick: (round: WorkerState['rounds'][number]) => number) =>
     state.rounds.reduce((total, round) => total + pick(round), 0);
-  const { validationLoss, bitsPerByte } = state.rounds.at(-1) ?? {};
+  const { validationLoss, bitsPerByte, accuracy } = state.rounds.at(-1) ?? {};
   return {
     type: 'done',
     digest: stateDigest(state.params, createNativeSha256),
@@ -52,5 +52,6 @@ export async function summary(
     peakBytes: 1024 * process.resourceUsage().maxRSS,
     ...(validationLoss === undefined ? {} : { validationLoss }),
     ...(bitsPerByte === undefined ? {} : { bitsPerByte }),
+    ...(accuracy === undefined ? {} : { accuracy }),
   };
 }

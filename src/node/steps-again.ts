@@ -7,7 +7,8 @@ import type { RunSpec } from '../run/run-spec.ts';
 import type { Trainer } from '../worker/ports.ts';
 import type { BaseModel } from './base-model.ts';
 import { computingOf } from './machine-build.ts';
-import { type FixedData, prepareTask } from './prepare-task.ts';
+import { prepareTask } from './prepare-task.ts';
+import type { FixedData } from './task.ts';
 import { openTrainer } from './worker-session.ts';
 
 export interface StepsOptions {

@@ -28,13 +28,14 @@ import { loadKey } from './keys.ts';
 import { machineBuild } from './machine-build.ts';
 import { nativeCrypto } from './native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from './native-sha256.ts';
-import { type FixedData, largestEvent, prepareTask, type Task } from './prepare-task.ts';
+import { largestEvent, prepareTask } from './prepare-task.ts';
 import { mine } from './proof-of-work.ts';
 import type { Protocol } from './protocol.ts';
 import { assertRelaysFit, stripeOver } from './relay-fit.ts';
 import { openRunFolder } from './run-folder.ts';
 import { type RunLock, takeKeyLock } from './run-lock.ts';
 import { finished, hello, summary } from './session-events.ts';
+import type { FixedData, Task } from './task.ts';
 import { tierBanner, tierShown, withTier } from './tiers/worker-tier.ts';
 import { createTrainer } from './trainer/trainer.ts';
 

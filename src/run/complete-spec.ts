@@ -1,6 +1,8 @@
 /** What surrounds a spec: the document with its defaults filled in before, and the settings of one worker that keep to it after. */
 
+import { inputNames } from './data-forms.ts';
 import { type Feature, features, ownedSpecFields } from './features.ts';
+import { inputSettings } from './input.ts';
 import { presets } from './presets.ts';
 import { FORMAT_VERSION } from './read-spec.ts';
 import { type RunSpec, runIdOf } from './run-spec.ts';
@@ -67,13 +69,14 @@ function isSameVariant(name: string, before: Untyped, value: Untyped): boolean {
 
 /** What a worker who asks for this much plays by; what the spec says wins. */
 export function settingsOf(spec: RunSpec, asked: PartialSettings): Settings {
-  const { training, profile, timing, start } = spec;
+  const { training, profile, timing, start, input } = spec;
   return completeSettings(
     presets[training.model],
     { roundTimeout: timing.graceMaxMs / 1000 },
     asked,
     training,
     start?.adapter ?? {},
+    inputSettings(input),
     { run: runIdOf(spec), profile },
   );
 }
@@ -91,11 +94,18 @@ export function contradictions(spec: RunSpec, asked: PartialSettings): readonly 
   const said = writeSettings({
     ...spec.training,
     ...spec.start?.adapter,
+    ...inputSettings(spec.input),
     run: runIdOf(spec),
     profile: spec.profile,
   });
   const wanted = writeSettings(asked);
-  return [...sharedNames, ...adapterNames, 'run' as const, 'profile' as const].flatMap((name) => {
+  return [
+    ...sharedNames,
+    ...adapterNames,
+    ...inputNames,
+    'run' as const,
+    'profile' as const,
+  ].flatMap((name) => {
     const [a, b] = [JSON.stringify(wanted[name]), JSON.stringify(said[name])];
     return a === undefined || a === b ? [] : [{ name, asked: a, spec: b ?? 'nothing' }];
   });

@@ -24,6 +24,7 @@ import {
   scored,
   scoreList,
 } from './feature-fields.ts';
+import { readInput } from './input.ts';
 import { readPlacementField } from './placement-policy.ts';
 import { rerunCommitment, usualRerun } from './rerun.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
@@ -102,6 +103,10 @@ export const features = {
   files: {
     says: 'the text of the run and the files of its base are fetched in chunks, from places that the run names and from its relays',
     spec: { files: { absent: null, read: readChunkedFiles } },
+  },
+  input: {
+    says: 'the model reads series or pictures: of how many numbers, in which patches, and what of them it predicts',
+    spec: { input: { absent: null, read: readInput } },
   },
   jury: {
     says: 'members run drawn contributions again by themselves; whom a quorum of a committee finds at fault is out',

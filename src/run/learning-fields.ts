@@ -1,6 +1,6 @@
 /** The settings of what is trained and how: the model, its base and adapters, the worker's data, its steps, the outer step. */
 import { choice, type Field, origin, real, shard, sizes, text, whole } from './field.ts';
-import { adapterTrains, MOST_TIERS, precisions } from './model-spec.ts';
+import { adapterTrains, forecastErrors, MOST_TIERS, precisions, scalings } from './model-spec.ts';
 
 const rate = { from: 0, to: 1000, open: 'from' } as const;
 
@@ -11,6 +11,8 @@ export const learningFields = {
     'linear',
     'mlp',
     'pretrained',
+    'forecaster',
+    'vit',
   ]),
   base: origin(
     '--base <path>',
@@ -39,11 +41,15 @@ export const learningFields = {
     'pretrained: how this worker holds the base beside adapters; fewer bits take less memory',
     precisions,
   ),
-  width: whole('--width <n>', 'gpt: width of the residual stream', 1),
-  layers: whole('--layers <n>', 'gpt: number of blocks', 1),
-  heads: whole('--heads <n>', 'gpt: attention heads per block', 1),
-  context: whole('--context <n>', 'text: longest sequence, in tokens', 2),
-  ffn: whole('--ffn <n>', 'gpt: hidden width of the feed-forward layers', 1),
+  width: whole('--width <n>', 'gpt, forecaster, vit: width of the residual stream', 1),
+  layers: whole('--layers <n>', 'gpt, forecaster, vit: number of blocks', 1),
+  heads: whole('--heads <n>', 'gpt, forecaster, vit: attention heads per block', 1),
+  context: whole(
+    '--context <n>',
+    'text: longest sequence, in tokens; forecaster: steps that a forecast is made from',
+    2,
+  ),
+  ffn: whole('--ffn <n>', 'gpt, forecaster, vit: hidden width of the feed-forward layers', 1),
   tiers: whole(
     '--tiers <n>',
     'gpt: how often the width of feed-forward layers may be halved for smaller machines; 0: everybody trains the whole model',
@@ -56,6 +62,19 @@ export const learningFields = {
     ['auto', ...Array.from({ length: MOST_TIERS + 1 }, (_, tier) => `${tier}` as const)],
   ),
   hidden: sizes('--hidden <n,..>', 'mlp: widths of the hidden layers'),
+  horizon: whole('--horizon <n>', 'forecaster: steps that are forecast', 1),
+  patch: whole('--patch <n>', 'forecaster: steps of a patch; vit: pixels of its side', 1),
+  forecastError: choice(
+    '--forecast-error <name>',
+    'forecaster: mean of squares, or the quantiles 0.1, 0.5 and 0.9 of every number',
+    forecastErrors,
+  ),
+  scaling: choice(
+    '--scaling <rule>',
+    'forecaster: numbers by mean and spread of the training part alone, or each window by its own besides',
+    scalings,
+  ),
+  pixels: whole('--pixels <n>', 'vit: side of the squares to which pictures are scaled', 1),
   tokens: choice('--tokens <kind>', 'text: how characters become tokens', ['chars', 'bytes']),
   shard: shard('--shard <k/n>', 'part of the data to train on, such as 2/4'),
   seed: whole('--seed <n>', 'random seed; must be the same for everyone'),

@@ -19,6 +19,11 @@ const common: PartialSettings = {
   basePrecision: 'f32',
   tiers: 0,
   tier: 'auto',
+  horizon: 24,
+  patch: 8,
+  forecastError: 'squared',
+  scaling: 'window',
+  pixels: 24,
   tokens: 'chars',
   shard: { index: 1, count: 1 },
   seed: 1,
@@ -97,6 +102,29 @@ const regression: PartialSettings = {
   localLearningRate: 0.03,
 };
 
+/** Small transformers over patches: two workers send each part of the whole model, so that all of it moves from the first round on. */
+const patches: PartialSettings = {
+  ...common,
+  ...{ width: 64, layers: 2, heads: 4, ffn: 128 },
+  innerSteps: 30,
+  batchSize: 32,
+  optimizer: 'muon',
+  localLearningRate: 3e-3,
+  warmupSteps: 20,
+  finalShare: 0.1,
+  weightDecay: 0.01,
+  clipNorm: 1,
+  packing: 'auto',
+  owners: 2,
+  topk: 0.3,
+  residual: 'owned',
+  roundTimeout: 600,
+};
+
+const forecaster: PartialSettings = { ...patches, context: 96, rounds: 8 };
+
+const vit: PartialSettings = { ...patches, patch: 4, rounds: 12 };
+
 /** What the Python reference's `run-training STATE DATASET` starts from. */
 export const referenceDefaults: PartialSettings = {
   ...regression,
@@ -137,6 +165,8 @@ export const presets = {
   linear: regression,
   mlp: regression,
   pretrained,
+  forecaster,
+  vit,
 } satisfies Record<string, PartialSettings>;
 
 /**

@@ -5,9 +5,10 @@
 import { ConfigError } from '../base/errors.ts';
 import { aggregationRules, assertTier, type SpecRule } from './aggregation-rules.ts';
 import { areNeeded } from './chunked-files.ts';
+import { formOf, runDataOf } from './data-forms.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { RunSpec } from './run-spec.ts';
-import { fields, isOfText, type SharedName, sharedNames } from './settings.ts';
+import { fields, type SharedName, sharedNames } from './settings.ts';
 import {
   isObject,
   memberOf,
@@ -146,8 +147,8 @@ const notJson = (from: string, cause: SyntaxError): ConfigError =>
     cause,
   });
 
-const isText = ({ training }: RunSpec): boolean => isOfText(training);
-const isGpt = (spec: RunSpec): boolean => isText(spec) && spec.training.model !== 'pretrained';
+const hasBlocks = ({ training }: RunSpec): boolean =>
+  formOf(training) !== 'rows' && training.model !== 'pretrained';
 
 /** What `limits.weightCap` is when nobody says: the examples of a round, or fewer. */
 export const weightCapOf = ({
@@ -201,8 +202,21 @@ export const specRules: readonly SpecRule[] = [
   },
   {
     at: 'training.width',
-    says: 'it is a multiple of training.heads for a text model',
-    holds: (spec) => !isGpt(spec) || spec.training.width % spec.training.heads === 0,
+    says: 'it is a multiple of training.heads for a transformer of our own',
+    holds: (spec) => !hasBlocks(spec) || spec.training.width % spec.training.heads === 0,
+  },
+  {
+    at: 'input',
+    says: 'it is there exactly for forecaster (form series) and vit (form images)',
+    holds: ({ training, input }) =>
+      (input?.form ?? null) === (runDataOf(training).input.length > 0 ? formOf(training) : null),
+  },
+  {
+    at: 'input.patch',
+    says: 'training.context, or input.pixels, is a multiple of it',
+    holds: ({ training, input }) =>
+      input === null ||
+      (input.form === 'series' ? training.context : input.pixels) % input.patch === 0,
   },
   {
     at: 'founders',
@@ -211,8 +225,8 @@ export const specRules: readonly SpecRule[] = [
   },
   {
     at: 'data.kind',
-    says: 'it is corpus or own for a text model, and made for linear and mlp',
-    holds: (spec) => isText(spec) === (spec.data.kind !== 'made'),
+    says: 'it is corpus or own for a text model, made for linear and mlp, and made or corpus for forecaster and vit',
+    holds: ({ training, data }) => runDataOf(training).kinds.includes(data.kind),
   },
   {
     at: 'evaluation',

@@ -8,6 +8,7 @@ import { sha256Hex } from '../base/hash.ts';
 import type { ChunkedFiles } from './chunked-files.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
 import type { Digest } from './ids.ts';
+import type { SpecInput } from './input.ts';
 import { type PlacementPolicy, writePlacement } from './placement-policy.ts';
 import { type SharedSettings, writeSettings } from './settings.ts';
 import type { Evaluation, GroupValues, PlainValues, VariantValues } from './spec-table.ts';
@@ -27,6 +28,8 @@ export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly start: Start | null;
   /** Where the text of the run and the files of its base are in chunks; null where nobody says. */
   readonly files: ChunkedFiles | null;
+  /** What of series or pictures the model reads; null where it reads texts or rows. */
+  readonly input: SpecInput | null;
 }
 
 /** The canonical text: RFC 8785. */

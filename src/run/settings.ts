@@ -3,6 +3,7 @@
  * and the table in the README all come from here.
  */
 import { ConfigError } from '../base/errors.ts';
+import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
 import { learningFields } from './learning-fields.ts';
 import { workerKeys } from './spec-fields.ts';
@@ -193,7 +194,10 @@ export const settingNames = Object.keys(fields) as SettingName[];
 
 export type PersonalName = (typeof personal)[number];
 export type AdapterName = (typeof adapterNames)[number];
-export type SharedName = Exclude<SettingName, PersonalName | AdapterName | (typeof named)[number]>;
+export type SharedName = Exclude<
+  SettingName,
+  PersonalName | AdapterName | InputName | (typeof named)[number]
+>;
 
 /** The settings that a run spec fixes for everybody. */
 export type SharedSettings = Pick<Settings, SharedName>;
@@ -213,12 +217,12 @@ export const unspecifiedNames: readonly SettingName[] = withoutSpec;
 /** In the order of the table. */
 export const sharedNames = settingNames.filter(
   (name): name is SharedName =>
-    !isPersonal(name) && !isOneOf(named, name) && !isOneOf(adapterNames, name),
+    ![...personal, ...named, ...adapterNames, ...inputNames].some((each) => each === name),
 );
 
 /** Whether a model is trained on text. */
-export const isOfText = ({ model }: Pick<Settings, 'model'>): boolean =>
-  model !== 'linear' && model !== 'mlp';
+export const isOfText = (settings: Pick<Settings, 'model'>): boolean =>
+  formOf(settings) === 'tokens';
 
 /** Checks every value of a settings file or of parsed flags. Throws on an unknown name with the nearest known ones. */
 export function readSettings(

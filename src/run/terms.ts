@@ -5,6 +5,7 @@
 import { toHex } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { hashFields } from '../base/hash.ts';
+import { type InputName, runDataOf } from './data-forms.ts';
 import type { Digest } from './ids.ts';
 import { presets } from './presets.ts';
 import {
@@ -55,11 +56,14 @@ const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<str
     ]),
   );
 
-type TermName = SharedName | AdapterName | 'tiers';
+type TermName = SharedName | AdapterName | InputName | 'tiers';
 
 /** Those of the settings that count: what is trained of a base where there is one. */
-const namesFor = (model: string | undefined): readonly TermName[] =>
-  model === 'pretrained' ? [...sharedNames, ...adapterNames] : sharedNames;
+const namesFor = (model: string | undefined): readonly TermName[] => [
+  ...sharedNames,
+  ...(model === 'pretrained' ? adapterNames : []),
+  ...(model === undefined ? [] : runDataOf({ model }).input),
+];
 
 /** The terms of a worker with these settings, and with this base where it has one. */
 export function termsOf(settings: Settings, base?: BaseIdentity): Terms {

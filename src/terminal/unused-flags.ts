@@ -1,6 +1,7 @@
 /** Which flag goes with what: a flag that would do nothing beside the others is refused, never ignored. */
 import type { Command } from 'commander';
 import { ConfigError } from '../base/errors.ts';
+import { formOf, runDataOf } from '../run/data-forms.ts';
 import { adapterNames, isOfText, type SettingName, type Settings } from '../run/settings.ts';
 
 export interface FlagRule {
@@ -31,6 +32,7 @@ interface SettingRule {
 }
 
 const isGpt = ({ model }: Settings): boolean => model === 'gpt' || model === 'char-gpt';
+const isOfPatches = (settings: Settings): boolean => runDataOf(settings).input.length > 0;
 const isPretrained = ({ model }: Settings): boolean => model === 'pretrained';
 const isNative = ({ profile }: Settings): boolean => profile === 'nostrain/1';
 
@@ -39,11 +41,33 @@ const OF_TEXT = 'models of text (--model char-gpt, gpt, pretrained)';
 /** Settings that mean something beside some others only. */
 const settingTable: readonly SettingRule[] = [
   {
-    flags: ['width', 'layers', 'heads', 'ffn', 'tokens'],
+    flags: ['width', 'layers', 'heads', 'ffn'],
+    goesWith:
+      'models of text of our own, forecaster and vit (--model char-gpt, gpt, forecaster, vit)',
+    holds: (settings) => isGpt(settings) || isOfPatches(settings),
+  },
+  {
+    flags: ['tokens'],
     goesWith: 'models of text of our own (--model char-gpt, gpt)',
     holds: isGpt,
   },
-  { flags: ['context', 'recompute'], goesWith: OF_TEXT, holds: isOfText },
+  {
+    flags: ['context'],
+    goesWith: `${OF_TEXT} and --model forecaster`,
+    holds: (settings) => isOfText(settings) || settings.model === 'forecaster',
+  },
+  {
+    flags: ['recompute'],
+    goesWith: 'transformers (--model char-gpt, gpt, pretrained, forecaster, vit)',
+    holds: (settings) => isOfText(settings) || isOfPatches(settings),
+  },
+  {
+    flags: ['horizon', 'forecastError', 'scaling'],
+    goesWith: '--model forecaster',
+    holds: ({ model }) => model === 'forecaster',
+  },
+  { flags: ['pixels'], goesWith: '--model vit', holds: ({ model }) => model === 'vit' },
+  { flags: ['patch'], goesWith: '--model forecaster or vit', holds: isOfPatches },
   { flags: ['base', ...adapterNames], goesWith: '--model pretrained', holds: isPretrained },
   {
     flags: ['basePrecision'],
@@ -90,8 +114,8 @@ export const settingRules = (settings: Settings): readonly FlagRule[] => [
   ...settingTable.map((rule) => ({ ...rule, holds: rule.holds(settings) })),
   {
     flags: ['corpus'],
-    goesWith: OF_TEXT,
-    holds: isOfText(settings),
+    goesWith: 'models of text, series and pictures',
+    holds: formOf(settings) !== 'rows',
   },
 ];
 

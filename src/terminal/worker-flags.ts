@@ -27,7 +27,7 @@ export const addWorkerFlags = (command: Command, keyHome: string): Command =>
       .option('--settings <file>', 'settings as JSON; flags win over it')
       .option(
         '--corpus <file>',
-        'text or .jsonl file to train on, or the https address of one (default: tiny Shakespeare, or a built-in one)',
+        'what to train on: a text or .jsonl file or a CSV, or the https address of one; or a folder of pictures (default: tiny Shakespeare or a built-in text; forecaster, vit: made up)',
       )
       .option('--dir <dir>', 'folder of this worker (default: by run name in your data folder)')
       .option(

@@ -118,8 +118,10 @@ function reading(links: readonly TrainerLink[], rows: number) {
         ),
       );
       const joined = (name: keyof RowLosses) =>
-        Float32Array.from(answers.flatMap((part) => [...part[name]]));
-      return { losses: joined('losses'), counts: joined('counts') };
+        Float32Array.from(answers.flatMap((part) => [...(part[name] ?? [])]));
+      const hits = joined('hits');
+      const told = { losses: joined('losses'), counts: joined('counts') };
+      return hits.length > 0 ? { ...told, hits } : told;
     },
     forward: (inputs: Feed) => links[0]!.call('forward', inputs),
     openReader: (request: ReadingRequest) => links[0]!.call('openReader', request),

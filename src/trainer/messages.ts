@@ -95,6 +95,8 @@ export interface RowLosses {
   readonly losses: Float32Array;
   /** How many tokens of the row count, where only some do; else 1. */
   readonly counts: Float32Array;
+  /** 1 where the model has the row right, of models that are right or wrong. */
+  readonly hits?: Float32Array;
 }
 
 export interface Calls {

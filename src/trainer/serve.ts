@@ -102,14 +102,18 @@ async function evaluate(
   const params = await placeHeld(opened);
   const losses = new Float32Array(rows.length);
   const counts = new Float32Array(rows.length).fill(1);
+  let hits: Float32Array | undefined;
   for (let at = 0; at < rows.length; at += count) {
     const own = data[on].at(rows.slice(at, at + count));
     const feeds = { ...placed, ...own.tensors, rows: new Tensor('int32', own.rows) };
     const results = await model.run({ ...feeds, params });
     losses.set(floats(results.losses), at);
     if (results.counts) counts.set(floats(results.counts), at);
+    if (!results.hits) continue;
+    hits ??= new Float32Array(rows.length);
+    hits.set(floats(results.hits), at);
   }
-  return { losses, counts };
+  return { losses, counts, ...(hits && { hits }) };
 }
 
 async function forward(ort: Runtime, opened: Opened, inputs: Feed): Promise<Float32Array> {

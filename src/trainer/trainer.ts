@@ -1,11 +1,12 @@
 /** Training on onnxruntime: inner phases in short slices on a thread of their own, so that the caller stays live. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
-import type { AnyModel } from '../model/architectures/table.ts';
+import { type AnyModel, modelOf } from '../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../model/batches.ts';
 import type { OpenStored } from '../model/data/token-reader.ts';
 import { storeTokens } from '../model/data/tokens.ts';
 import { dataFormOf, tokensPerRow } from '../model/data-form.ts';
 import type { DataName, HeldData } from '../model/forms/form.ts';
+import { rulesOf } from '../model/forms/table.ts';
 import { turnsOf } from '../model/parameters.ts';
 import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
@@ -34,6 +35,8 @@ export interface Trainer extends TrainerPort {
   /** Moment vectors after the first inner phase; the last one counts the steps they have seen, turn by turn. */
   readonly momentSlots: number;
   train(...task: Parameters<TrainerPort['train']>): Promise<TrainedSingle>;
+  /** What the model makes of one row: a forecast, or logits. */
+  predict(params: Vector, inputs: Float32Array): Promise<Float32Array>;
 }
 
 type TrainedSingle = TrainingResult & { readonly params: Float32Array };
@@ -78,15 +81,26 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
   // inner phases come one after the other; between two of their slices others may use the engine
   const inTurn = createTurns();
   const withEngine = createTurns();
+  const measured = (...[params, on, limit]: Parameters<TrainerPort['evaluate']>) =>
+    inTurn(() => withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)));
   return {
     device: { device, threads, ...(notice === undefined ? {} : { notice }) },
     layout: program.layout,
     momentSlots: moments === 0 ? 0 : moments + 1,
     train: (task, onProgress, signal) =>
       inTurn(() => train(setup, opened, task, { onProgress, withEngine, signal })),
-    evaluate: (params, on, limit) =>
+    evaluate: async (params, on, limit) => (await measured(params, on, limit)).loss,
+    ...(modelOf(model).hits && {
+      accuracy: async (...asked: Parameters<TrainerPort['evaluate']>) =>
+        (await measured(...asked)).accuracy,
+    }),
+    predict: (params, inputs) =>
       inTurn(() =>
-        withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)),
+        withEngine(async () => {
+          await engine.hold(asFloat32(params));
+          const { shape } = rulesOf(dataFormOf(model)).single('f32');
+          return engine.forward({ elements: inputs, shape });
+        }),
       ),
     measure: (params, on, draw) => withEngine(() => measure(setup, opened, params, on, draw)),
     sample: (params, request, onToken) =>
@@ -223,28 +237,29 @@ function requireFiniteParams(params: Float32Array, step: number): void {
   if (!params.every(Number.isFinite)) throw notFinite(step, 'a parameter');
 }
 
-/** Mean loss over evenly spaced rows that share nothing; the f64 mean of all rows, also of a last partial batch. */
+/** Mean loss over evenly spaced rows that share nothing, and the share of them that is right; the f64 mean of all, also of a last partial batch. */
 async function evaluate(
   setup: OpenedSetup,
   { engine }: OpenTrainer,
   params: Vector,
   on: DataName,
   batches: number,
-): Promise<number> {
+): Promise<{ readonly loss: number; readonly accuracy: number }> {
   const { batch, held } = setup;
   const rows = held.spread(on, evenRows(held.bound(on), held.stride, batches * batch));
   if (rows.length === 0) throw tooShort(on);
   await engine.hold(asFloat32(params));
-  let [sum, weight] = [0, 0];
+  let [sum, weight, right] = [0, 0, 0];
   for (let at = 0; at < rows.length; at += EVALUATED_AT_ONCE * batch) {
     const part = rows.subarray(at, at + EVALUATED_AT_ONCE * batch);
-    const { losses, counts } = await lossesOf(engine, on, part);
+    const { losses, counts, hits } = await lossesOf(engine, on, part);
     for (let i = 0; i < part.length; i++) {
       sum += losses[i]! * counts[i]!;
       weight += counts[i]!;
+      right += hits?.[i] ?? 0;
     }
   }
-  return sum / weight;
+  return { loss: sum / weight, accuracy: right / weight };
 }
 
 /** One loss for each of the rows that a key draws; 0 where nothing of a row counts. */
@@ -272,5 +287,5 @@ function lossesOf(engine: OpenTrainer['engine'], on: DataName, rows: Int32Array)
 
 const tooShort = (on: DataName): ConfigError =>
   new ConfigError('training/data', `the ${on} data is too short to evaluate on`, {
-    hint: 'train on a longer text (--corpus FILE), or with a smaller --batch-size or --context',
+    hint: 'train on more data (--corpus FILE), or with a smaller --batch-size or --context',
   });

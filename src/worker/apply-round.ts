@@ -137,7 +137,7 @@ export async function evaluate(
   values: Vector,
   round: number,
   { plan, ports: { trainer } }: Session,
-): Promise<Pick<RoundSummary, 'validationLoss' | 'bitsPerByte' | 'sample'>> {
+): Promise<Pick<RoundSummary, 'validationLoss' | 'bitsPerByte' | 'accuracy' | 'sample'>> {
   if (!plan.evaluate) return {};
   const shared = Float32Array.from(values);
   const isLast = round === plan.rounds - 1;
@@ -147,6 +147,9 @@ export async function evaluate(
   return {
     validationLoss,
     ...(bytesPerToken > 0 && { bitsPerByte: validationLoss / bytesPerToken / Math.LN2 }),
+    ...(trainer.accuracy && {
+      accuracy: await trainer.accuracy(shared, 'validation', limit),
+    }),
     ...(writeSample && { sample: await writeSample(shared, round) }),
   };
 }

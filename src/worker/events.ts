@@ -22,6 +22,8 @@ export interface RoundSummary {
   readonly validationLoss?: number;
   /** The same per byte of text, in bits: models with other tokenizers compare. */
   readonly bitsPerByte?: number;
+  /** The share of that slice that the shared parameters have right; of models that tell classes. */
+  readonly accuracy?: number;
   /** Text made by the shared parameters; absent for models that do not write. */
   readonly sample?: string;
   /** The largest raw payload any accepted worker sent. */
@@ -155,6 +157,7 @@ export type WorkerEvent =
       readonly peakBytes?: number;
       readonly validationLoss?: number;
       readonly bitsPerByte?: number;
+      readonly accuracy?: number;
     }
   | {
       readonly type: 'failed';

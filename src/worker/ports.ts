@@ -102,6 +102,12 @@ export interface Trainer {
     on: 'validation' | 'shard',
     limit?: { readonly batches: number },
   ): Promise<number>;
+  /** Of the same rows the share that the model has right; absent where a model is not right or wrong. */
+  accuracy?(
+    params: Vector,
+    on: 'validation' | 'shard',
+    limit?: { readonly batches: number },
+  ): Promise<number>;
   /**
    * Losses of single rows that a key draws, one each, also while an inner phase is under way. Absent in engines that cannot: such a
    * worker judges nobody's contribution by its loss.

@@ -66,7 +66,7 @@ export function parseRecord<M extends object>(
 export type Fields = Readonly<Record<string, unknown>>;
 
 const SENT = ['trainingLoss', 'payloadBytes', 'eventBytes', 'secondsTraining', 'residualShare'];
-const EVALUATED = ['validationLoss', 'bitsPerByte'];
+const EVALUATED = ['validationLoss', 'bitsPerByte', 'accuracy'];
 const ROUND = [...SENT, 'secondsWaiting', 'seconds'];
 
 export const isObject = (value: unknown): value is Fields =>

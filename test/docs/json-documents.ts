@@ -15,7 +15,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'checkpoint/verify.ts': [['nostrain checkpoint verify --json', 'checkpoint-verify']],
     'demo/run-demo.ts': [
       [
-        'nostrain demo gpt --json`, `nostrain demo linear --json`, `nostrain demo finetune --json',
+        'nostrain demo gpt --json`, `nostrain demo linear --json`, `nostrain demo finetune --json`, `nostrain demo series --json`, `nostrain demo images --json',
         'demo-linear',
       ],
     ],

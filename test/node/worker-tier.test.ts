@@ -1,7 +1,7 @@
 /** Which tier of width a worker trains on its machine, and what it is told. */
 import { describe, expect, it } from 'vitest';
 import { gptSpec } from '../../src/model/from-settings.ts';
-import type { Task } from '../../src/node/prepare-task.ts';
+import type { Task } from '../../src/node/task.ts';
 import {
   type Choosing,
   chooseTier,

@@ -122,7 +122,7 @@ describe('run id', () => {
     }
   });
 
-  it('holds no setting that is a worker’s own, and those of adapters under start', () => {
+  it('holds no setting that is a worker’s own, and those of adapters and inputs in sections of their own', () => {
     const own = settingNames.filter((name) => !sharedNames.some((each) => each === name));
     expect(own.sort()).toEqual(
       [
@@ -141,6 +141,7 @@ describe('run id', () => {
           'tier',
         ],
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],
+        ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),
     );
   });
@@ -287,8 +288,8 @@ describe('a spec is refused by path and accepted form', () => {
     expect(silent).toMatch(/^features is .*: it must be that trust is named exactly where/);
   });
 
-  it('has a case above for every rule, or in start.test.ts and chunked-files.test.ts', () => {
-    expect(specRules).toHaveLength(37 + 2 + 1);
+  it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts or input.test.ts', () => {
+    expect(specRules).toHaveLength(37 + 2 + 1 + 2);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
-import { adapterTrains, precisions } from '../../src/run/model-spec.ts';
+import { adapterTrains, forecastErrors, precisions, scalings } from '../../src/run/model-spec.ts';
 import { presets, referenceDefaults } from '../../src/run/presets.ts';
 import {
   completeSettings,
@@ -50,6 +50,11 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   tiers: fc.integer({ min: 0, max: 8 }),
   tier: fc.constantFrom('auto', '0', '1', '8'),
   hidden: fc.array(whole(1), { minLength: 1 }),
+  horizon: whole(1),
+  patch: whole(1),
+  forecastError: fc.constantFrom(...forecastErrors),
+  scaling: fc.constantFrom(...scalings),
+  pixels: whole(1),
   tokens: fc.constantFrom('chars', 'bytes'),
   shard,
   seed: whole(0),

@@ -59,7 +59,7 @@ describe('the start of a run', () => {
     expect(spec.features).toEqual(['start']);
     const again = parseRunSpec(canonicalSpec(spec));
     expect(runIdOf(again)).toBe(runIdOf(spec));
-    const { slots } = layoutOf(spec.training, spec.start);
+    const { slots } = layoutOf(spec.training, spec);
     expect(slots.every(({ name }) => name.includes('lora_'))).toBe(true);
     expect(() => layoutOf(spec.training)).toThrow(/needs a base/);
   });

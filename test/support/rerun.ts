@@ -9,7 +9,7 @@ import type { Gathered } from '../../src/certified/evidence.ts';
 import { joinCertifiedRun } from '../../src/certified/join.ts';
 import { placeIn } from '../../src/certified/make-spec.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
-import { layoutOf } from '../../src/model/from-settings.ts';
+import { layoutOfRun } from '../../src/model/from-settings.ts';
 import { heapChunks } from '../../src/network/attachments/assemble.ts';
 import type { PayloadRoot } from '../../src/network/attachments/merkle.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
@@ -23,7 +23,7 @@ import { keyOf, secretOf } from './swarm.ts';
 
 /** Draws from its shard, its key and its parameters; momentum is carried across rounds. */
 export function trainerOn(spec: RunSpec, shard: string, build = 'arithmetic-1'): Trainer {
-  const layout = layoutOf(spec.training, spec.start);
+  const layout = layoutOfRun(spec);
   const { batchSize } = spec.training;
   return {
     device: { device: 'none', threads: 1 },

@@ -2,6 +2,7 @@
 import { table } from '../../kinds/_render.ts';
 import { chunkedFields } from '../../src/run/chunked-files.ts';
 import { type FeatureName, features, ownedSpecFields } from '../../src/run/features.ts';
+import { inputFields } from '../../src/run/input.ts';
 import { presets } from '../../src/run/presets.ts';
 import { specRules, trainingFields } from '../../src/run/read-spec.ts';
 import { fields, joinNames, type SettingName, unspecifiedNames } from '../../src/run/settings.ts';
@@ -41,7 +42,8 @@ const DERIVED: Readonly<Record<string, string>> = {
   'timing.graceMaxMs': `${Number(presets.gpt.roundTimeout) * 1000} for a text model, ${Number(presets.linear.roundTimeout) * 1000} else`,
   'limits.payloadBytes': 'what the model needs at most',
   'limits.weightCap': 'examples of a round',
-  'data.kind': 'corpus, own with --evaluation; made for linear and mlp',
+  'data.kind':
+    'corpus, own with --evaluation; made for linear and mlp, and for forecaster and vit without --corpus',
   'data.sha256': 'of --corpus, else of tiny Shakespeare',
   'data.bytes': 'as above',
   'data.shards': 'one for each founder',
@@ -139,6 +141,20 @@ const FILES = [
   'has it: `create --packed FOLDER --packed-at PLACE` writes it. Each is the text of `data` or a file of `start` by its hash, or is read beside one and',
   'has at most 16 MiB; so a spec sends nobody for anything else. The relays of the run are places too.',
 ];
+const INPUT = [
+  'A run with `training.model` `forecaster` or `vit` says under `input` what of series or pictures its model reads, so that its parameters are laid',
+  'out without any data. `create` takes the numbers of channels and classes from `--corpus`, or from what is made up.',
+];
+
+const inputRows = (): readonly (readonly string[])[] =>
+  Object.entries(inputFields).flatMap(([form, group]) => [
+    ['`input.form`', form, form === 'series' ? 'of a forecaster' : 'of a vit'],
+    ...Object.entries(group).map(([name, { accepted, help }]) => [
+      `\`input.${name}\` (${form})`,
+      accepted,
+      help.replace(/^(forecaster|vit): /, '').replace(/ \([^()]*, [^()]*\)$/, ''),
+    ]),
+  ]);
 
 /** The whole page. */
 export function renderPage(): string {
@@ -204,6 +220,12 @@ export function renderPage(): string {
     '',
     table(['field', 'accepted', 'meaning'], fileRows()),
     '',
+    '## Input',
+    '',
+    ...INPUT,
+    '',
+    table(['field', 'accepted', 'meaning'], inputRows()),
+    '',
     '## Training',
     '',
     'All of these are in every spec, whether the model uses them or not. Their flags are those of `run-training`.',
@@ -254,7 +276,8 @@ const RULES_OF_TEXT = [
   '**Data**: `corpus` is one text, the same for everybody, by its hash: the joiner names the file, and another text is refused with both',
   "hashes. It is dealt into `data.shards` parts; founders take theirs by place in the list, others by their key's hash, and `--shard k/n`",
   'overrides both. `own` leaves each worker its own text (`--corpus FILE`); so that all report the same validation loss, a slice named by',
-  '`evaluation` travels as chunks (kind 7811) beside the spec. `made` is made-up examples from the seed, for linear and mlp.',
+  '`evaluation` travels as chunks (kind 7811) beside the spec. `made` is made-up examples from the seed, for linear, mlp,',
+  'forecaster and vit. Of pictures `data.sha256` is the hash of classes, sizes and decoded pixels, and `data.bytes` the number of these.',
   '',
   '**Limits**: how many values a payload may hold is not among them. The model fixes it: a payload that says anything but the values of the',
   'chunks its author owes is refused by its header, before anything is unpacked.',

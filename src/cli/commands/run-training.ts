@@ -18,6 +18,7 @@ import {
   assertWritable,
 } from '../../python/commands/state-formats.ts';
 import { pythonProtocol } from '../../python/node/protocol.ts';
+import { formOf } from '../../run/data-forms.ts';
 import { combineSettings, modelAsked, presets } from '../../run/presets.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import {
@@ -178,7 +179,7 @@ const dataRules = ({ model }: Settings, { dataset }: Flags) => [
   {
     flags: ['dataset', 'target'],
     goesWith: '--model linear or mlp',
-    holds: model === 'linear' || model === 'mlp',
+    holds: formOf({ model }) === 'rows',
   },
   { flags: ['target'], goesWith: '--dataset FILE', holds: dataset !== undefined },
 ];

@@ -5,11 +5,13 @@ import { createTextStream } from '../../model/sample.ts';
 import { type BaseModel, openBase } from '../../node/base-model.ts';
 import { openGptWriter, openPublishedWriter, type TextWriter } from '../../node/text-writer.ts';
 import { createChatRenderer } from '../../node/tokens/chat-renderer.ts';
-import type { PartialSettings } from '../../run/settings.ts';
+import { type PartialSettings, settingNames } from '../../run/settings.ts';
 import { addSettingFlags, numeric, settingsFromFlags, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
 import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
+import { assertTakes, showForecast, showGuesses } from './sampling/show.ts';
 
 interface Flags {
   readonly prompt: string;
@@ -20,6 +22,8 @@ interface Flags {
   readonly topK: number;
   readonly threads?: number;
   readonly output?: string;
+  readonly corpus?: string;
+  readonly picture?: string;
 }
 
 const DEFAULT_SEED = 1;
@@ -27,7 +31,9 @@ const DEFAULT_SEED = 1;
 export const sample = (): Command =>
   addSettingFlags(
     new Command('sample')
-      .description('write text with the parameters of a run, or with a published model (--base)')
+      .description(
+        'show what a run has learned: a text, a forecast or guesses; or write with a published model (--base)',
+      )
       .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
       .option('--prompt <text>', 'text to continue', '\n')
       .option('--chat', 'put the prompt as a question, by the chat template of the model')
@@ -54,10 +60,17 @@ export const sample = (): Command =>
       ...(['width', 'layers', 'heads', 'context', 'ffn'] as const),
     ],
   )
-    .option('-o, --output <file>', 'write it there instead of stdout')
+    .option(
+      '--corpus <path>',
+      'forecaster, vit: the CSV or the folder of pictures of the run, where it was not made up',
+    )
+    .option('--picture <file>', 'vit: PNG or JPEG to guess the class of')
+    .option('-o, --output <file>', 'write it there instead of stdout (of a forecast: as CSV)')
     .action((named: string | undefined, flags: Flags, command: Command) =>
       interruptibly(async (signal) => {
         const given = settingsFromFlags(command);
+        if (await showOther(named, given, flags, { command, signal })) return;
+        refuseUnused(command, OF_PATCHES);
         const opened = await open(named, given, flags.threads, signal);
         try {
           await write(opened, flags, { seed: opened.seed, signal });
@@ -66,6 +79,33 @@ export const sample = (): Command =>
         }
       }),
     );
+
+/** What models of text have no use for. */
+const OF_PATCHES = [
+  { flags: ['corpus', 'picture'], goesWith: '--model forecaster and vit', holds: false },
+];
+
+/** Whether the run is of a model that writes no text, and was shown. */
+async function showOther(
+  named: string | undefined,
+  given: PartialSettings,
+  flags: Flags,
+  { command, signal }: { readonly command: Command; readonly signal: AbortSignal },
+): Promise<boolean> {
+  if (named === undefined) return false;
+  const run = await readTrainedRun(named, given);
+  const { model } = run.settings;
+  if (model !== 'forecaster' && model !== 'vit') return false;
+  const names = command.options.map((option) => option.attributeName());
+  const isSetting = (name: string) => settingNames.some((each) => each === name);
+  assertTakes(
+    run,
+    names.filter((name) => command.getOptionValueSource(name) === 'cli' && !isSetting(name)),
+  );
+  if (model === 'vit') await showGuesses(run, { ...flags, signal });
+  else await showForecast(run, { ...flags, signal });
+  return true;
+}
 
 interface Opened {
   readonly writer: TextWriter;

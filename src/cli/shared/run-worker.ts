@@ -11,7 +11,7 @@ import {
   type StateOutput,
   writeState,
 } from '../../python/commands/state-formats.ts';
-import { isOfText } from '../../run/settings.ts';
+import { formOf } from '../../run/data-forms.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { commandLine } from '../../terminal/command-line.ts';
 import { connectionOf } from '../../terminal/connection.ts';
@@ -33,7 +33,7 @@ export async function runWorkerCommand<M extends object>(
 ): Promise<void> {
   assertHoldsModel(flags, options.settings.model);
   const { dir, settings } = options;
-  const writes = isOfText(settings);
+  const writes = formOf(settings) !== 'rows';
   const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir]) }) };
   const metrics = flags.metrics === undefined ? undefined : new Metrics();
   const shown = metrics && (await serveMetrics(metrics, flags.metrics!));
@@ -86,7 +86,7 @@ export const withoutSecretArguments = (typed: readonly string[]): readonly strin
 
 function tellSaved({ folder, sample }: Saved): void {
   writeNote(`the model is saved in ${folder}`);
-  if (sample !== undefined) writeNote(`write more text with: ${sample}`);
+  if (sample !== undefined) writeNote(`see more of it with: ${sample}`);
 }
 
 async function writeResults({ params, rounds }: WorkerState, flags: OutputFlags): Promise<void> {

@@ -3,16 +3,20 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
-import type { SpecRequest } from '../../certified/make-spec.ts';
+import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
 import { manifestDigest } from '../../checkpoint/manifest.ts';
 import { fetchSlice } from '../../network/wire/run-board.ts';
 import { findManifest } from '../../node/checkpoint/find-manifest.ts';
-import { openCorpus } from '../../node/corpus.ts';
-import { dataHome } from '../../node/data-home.ts';
+import { openPictures } from '../../node/forms/images.ts';
+import { openSeries } from '../../node/forms/series.ts';
+import { openNamedCorpus } from '../../node/forms/text.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
+import type { Sources } from '../../node/task.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
+import { type FormName, formOf } from '../../run/data-forms.ts';
 import { readSpec } from '../../run/read-spec.ts';
 import { canonicalSpec, type RunSpec } from '../../run/run-spec.ts';
+import type { Settings } from '../../run/settings.ts';
 import type { Untyped } from '../../run/spec-readers.ts';
 import { type Reach, withRelays } from './with-relays.ts';
 
@@ -36,14 +40,58 @@ export async function dataOfSpec(
     sha256: nativeSha256,
     slice: evaluation === undefined ? undefined : await readSlice(evaluation),
     namesCorpus: file !== undefined,
-    corpus: async (wanted) => {
-      const cacheDir = join(dataHome(), 'corpora');
-      const source = { file, wanted, cacheDir, allowDownload: true, onNotice, signal };
-      const { sha256, size, name } = await openCorpus(source);
-      onNotice(`the data is ${name}, ${size} bytes`);
-      return { sha256, bytes: size };
+    corpus: async (wanted, training) => {
+      const sources = {
+        corpus: file,
+        fixed: { ...(wanted && { sha256: wanted }) },
+        onNotice,
+        signal,
+      };
+      const named = await readers[formOf(training)](sources, training);
+      onNotice(`the data is ${named.name}, ${named.bytes} bytes`);
+      return named;
     },
   };
+}
+
+type Reader = (
+  sources: Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>,
+  training: Settings,
+) => Promise<NamedCorpus & { readonly name: string }>;
+
+const readText: Reader = async (sources) => {
+  const { sha256, size: bytes, name } = await openNamedCorpus(sources);
+  return { sha256, bytes, name };
+};
+
+/** What a spec says of a corpus, by the form of data that a model reads. */
+const readers: Readonly<Record<FormName, Reader>> = {
+  tokens: readText,
+  rows: readText,
+  series: async (sources, training) => {
+    const { series, file } = await openSeries(training, sources);
+    const { channels } = series;
+    return {
+      ...namedOf(file?.sha256),
+      bytes: file?.size ?? 0,
+      name: file?.name ?? '',
+      sizes: { channels },
+    };
+  },
+  images: async (sources, training) => {
+    const { pictures, sha256 } = await openPictures(training, sources);
+    const { channels, classes, labels, bytes } = pictures;
+    const name = `${labels.length} pictures of ${classes.length} classes`;
+    const sizes = { channels, classes: classes.length };
+    return { ...namedOf(sha256), bytes: bytes.length, name, sizes };
+  },
+};
+
+function namedOf(sha256: string | undefined) {
+  if (sha256 !== undefined) return { sha256 };
+  throw new ConfigError('spec/data', 'the data of the run is not named', {
+    hint: 'name it with --corpus, or leave data out of the document: it is made up then',
+  });
 }
 
 async function readSlice(file: string): Promise<Uint8Array> {

@@ -44,7 +44,7 @@ export const norm = (name: string, width: number): readonly TensorSpec[] => [
 ];
 
 /** A linear layer: a matrix and a bias. */
-export const dense = (
+const dense = (
   name: string,
   inputs: number,
   outputs: number,

@@ -1,10 +1,11 @@
 /** Tables as CSV (RFC 4180; also with `;` or tabs): one column is the target of a regression, all others are its inputs. */
 import { ConfigError } from '../../base/errors.ts';
+import { readCsv } from './csv.ts';
 import type { RegressionSet } from './regression.ts';
 
 /** The rows of a table whose first line names the columns. Throws `data/dataset` with the line and column of what is no number. */
 export function parseRegressionCsv(text: string, target: string | undefined): RegressionSet {
-  const [header, ...lines] = recordsOf(text);
+  const [header, ...lines] = readCsv(text);
   if (header === undefined || header.cells.length < 2 || lines.length === 0) {
     throw wrong('needs a line that names at least two columns, and rows below it');
   }
@@ -38,45 +39,6 @@ function read(cell: string, line: number, name: string): number {
     `has ${JSON.stringify(cell)} in line ${line}, column ${JSON.stringify(name)}, which is not a number`,
     'leave such columns out, or write numbers for their values',
   );
-}
-
-interface Line {
-  readonly cells: readonly string[];
-  /** In the file, from 1. */
-  readonly line: number;
-}
-
-/** Lines that are not empty; what is in double quotes may hold separators, newlines and doubled quotes. */
-function recordsOf(text: string): readonly Line[] {
-  const source = text.replace(/^\ufeff/, '');
-  const separator =
-    [',', ';', '\t'].find((each) => source.split('\n', 1)[0]!.includes(each)) ?? ',';
-  const records: Line[] = [];
-  let [cells, cell, isQuoted, line, start]: [string[], string, boolean, number, number] = [
-    [],
-    '',
-    false,
-    1,
-    1,
-  ];
-  const end = () => {
-    cells.push(cell);
-    if (cells.some((each) => each.trim() !== '')) records.push({ cells, line: start });
-    [cells, cell, start] = [[], '', line + 1];
-  };
-  for (let i = 0; i < source.length; i++) {
-    const character = source[i]!;
-    if (character === '"' && isQuoted && source[i + 1] === '"') cell += source[++i];
-    else if (character === '"') isQuoted = !isQuoted;
-    else if (character === '\n' && !isQuoted) end();
-    else if (character === separator && !isQuoted) {
-      cells.push(cell);
-      cell = '';
-    } else if (character !== '\r' || isQuoted) cell += character;
-    if (character === '\n') line++;
-  }
-  end();
-  return records;
 }
 
 const wrong = (

@@ -6,7 +6,7 @@ import { countParameters, initialParameters, wholeOf } from '../../model/paramet
 import type { Settings } from '../../run/settings.ts';
 import type { WorkerTier } from '../../worker/events.ts';
 import type { Trainer } from '../../worker/ports.ts';
-import type { Task } from '../prepare-task.ts';
+import type { Task } from '../task.ts';
 
 /** What a tier costs on a machine. */
 export interface TierCost {

@@ -88,9 +88,11 @@ function describeRound(event: Extract<RunEvent, { type: 'round' }>): string {
 function describeValidation({
   validationLoss = Number.NaN,
   bitsPerByte,
-}: Pick<RoundSummary, 'validationLoss' | 'bitsPerByte'>): string {
+  accuracy,
+}: Pick<RoundSummary, 'validationLoss' | 'bitsPerByte' | 'accuracy'>): string {
   const perByte = bitsPerByte === undefined ? '' : ` (${formatLoss(bitsPerByte)} bits per byte)`;
-  return `validation loss ${formatLoss(validationLoss)}${perByte}`;
+  const right = accuracy === undefined ? '' : ` (${(100 * accuracy).toFixed(1)} % right)`;
+  return `validation loss ${formatLoss(validationLoss)}${perByte}${right}`;
 }
 
 /** `final, 5 of 7 signed in view 0, refused 1a2b3c4d (malformed)` */

@@ -24,8 +24,9 @@ interface Column {
 
 const GAP = 2;
 
-/** Of text alone. */
+/** Of text alone, and of models that tell classes. */
 const PER_BYTE = 'bits/byte';
+const RIGHT = 'right';
 
 const COLUMNS: readonly Column[] = [
   { heading: 'round', width: 5, worth: 9, cell: ({ index }) => `${roundNumber(index)}` },
@@ -36,6 +37,10 @@ const COLUMNS: readonly Column[] = [
   {
     ...{ heading: PER_BYTE, width: 9, worth: 1 },
     cell: ({ bitsPerByte }) => (bitsPerByte === undefined ? '-' : formatLoss(bitsPerByte)),
+  },
+  {
+    ...{ heading: RIGHT, width: 7, worth: 7 },
+    cell: ({ accuracy }) => (accuracy === undefined ? '-' : `${(100 * accuracy).toFixed(1)} %`),
   },
   {
     ...{ heading: 'training', width: 8, worth: 4 },
@@ -94,7 +99,10 @@ function fitting(finished: readonly RoundView[], columns: number): readonly Colu
     (heading === 'validation' &&
       finished.every(({ validationLoss }) => validationLoss === undefined));
   const isText = finished.some(({ bitsPerByte }) => bitsPerByte !== undefined);
-  let shown = COLUMNS.filter(({ heading }) => heading !== PER_BYTE || isText);
+  const isRight = finished.some(({ accuracy }) => accuracy !== undefined);
+  let shown = COLUMNS.filter(
+    ({ heading }) => (heading !== PER_BYTE || isText) && (heading !== RIGHT || isRight),
+  );
   const width = () => shown.reduce((sum, column) => sum + column.width + GAP, 0);
   const worthOf = (column: Column) => (isEmpty(column) ? 0 : column.worth);
   while (width() > columns && shown.length > 1) {

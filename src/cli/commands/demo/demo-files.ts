@@ -5,11 +5,15 @@ import { toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { createSha256 } from '../../../base/hash.ts';
 import type { Scope } from '../../../base/scope.ts';
+import { hashPictures } from '../../../model/data/pictures.ts';
 import { linearExamples } from '../../../model/data/regression.ts';
 import { openCorpus } from '../../../node/corpus.ts';
 import { dataHome } from '../../../node/data-home.ts';
+import { openPictures } from '../../../node/forms/images.ts';
+import { openSeries } from '../../../node/forms/series.ts';
 import { takeLock } from '../../../node/run-lock.ts';
 import { isDocuments } from '../../../node/tokens/tokenize.ts';
+import { presets } from '../../../run/presets.ts';
 
 export interface DemoData {
   readonly name: string;
@@ -59,6 +63,36 @@ export function demoExamples(seed: number, workers: number): DemoData {
   const name = `y = 3x1 - 1.5x2 + 0.5x3 + 1, seed ${seed}`;
   return { name, sha256: toHex(hash.digest()), bytes };
 }
+
+/** The CSV that is named; else a series of sines that each worker makes again from the seed. */
+export async function demoSeries(seed: number, sources: TextOptions): Promise<DemoData> {
+  const { series, file } = await openSeries({ seed }, sources);
+  if (file === undefined) {
+    const { buffer, byteLength } = series.values;
+    const hash = createSha256();
+    hash.update(new Uint8Array(buffer));
+    const name = `sines with noise and changes, seed ${seed}`;
+    return { name, sha256: toHex(hash.digest()), bytes: byteLength };
+  }
+  return namedData(basename(file.name), file.sha256, file.size, sources);
+}
+
+/** The folder of pictures that is named; else shapes that each worker draws again from the seed. */
+export async function demoPictures(seed: number, sources: TextOptions): Promise<DemoData> {
+  const { pixels = 0 } = presets.vit;
+  const { pictures, sha256 } = await openPictures({ seed, pixels }, sources);
+  const { bytes, labels, classes } = pictures;
+  const hash = sha256 ?? toHex(hashPictures(pictures, createSha256));
+  const name = `${labels.length} pictures of ${classes.join(', ')}`;
+  return namedData(name, hash, bytes.length, sources);
+}
+
+const namedData = (
+  name: string,
+  sha256: string,
+  bytes: number,
+  { corpus }: TextOptions,
+): DemoData => ({ name, sha256, bytes, ...(corpus !== undefined && { file: corpus }) });
 
 /** An empty folder the person names, or our own, replaced each time. Never empties a folder that somebody named; throws `run/busy` when another demo uses ours. */
 export async function demoFolder(

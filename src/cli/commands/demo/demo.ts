@@ -1,4 +1,4 @@
-/** `nostrain demo gpt|linear|finetune|certified|browser|elastic`: a relay and worker processes that share nothing but it; `demo byzantine` is the attack lab. */
+/** `nostrain demo gpt|linear|finetune|series|images|certified|browser|elastic`: a relay and worker processes that share nothing but it; `demo byzantine` is the attack lab. */
 import { Argument, Command, Option } from 'commander';
 import { fields } from '../../../run/settings.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
@@ -36,14 +36,17 @@ const demoCommand = (): Command =>
     .addOption(whole('--rounds <n>', fields.rounds.help, 1))
     .addOption(whole('--inner-steps <n>', fields.innerSteps.help, 1))
     .addOption(whole('--seed <n>', fields.seed.help, 0).default(1))
-    .option('--corpus <file>', 'text or .jsonl file to train on, or the https address of one')
+    .option(
+      '--corpus <file>',
+      'what to train on: a text or .jsonl file, or the https address of one; series: a CSV; images: a folder of pictures',
+    )
     .option(
       '--base <model>',
       'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small one made here)',
     )
     .option(
       '--certified',
-      'finetune: as a certified run, whose rounds a committee of the workers signs',
+      'finetune, series, images: as a certified run, whose rounds a committee of the workers signs',
     )
     .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
     .addOption(profileOption())
@@ -84,13 +87,13 @@ type Name = DemoName | 'certified' | 'browser' | 'byzantine' | 'elastic';
 const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] => [
   {
     flags: ['workers', 'relay'],
-    goesWith: 'demo gpt, linear and finetune',
-    holds: ['gpt', 'linear', 'finetune'].includes(name),
+    goesWith: 'demo gpt, linear, finetune, series and images',
+    holds: ['gpt', 'linear', 'finetune', 'series', 'images'].includes(name),
   },
   {
     flags: ['settings'],
-    goesWith: 'demo gpt, linear, finetune and elastic',
-    holds: ['gpt', 'linear', 'finetune', 'elastic'].includes(name),
+    goesWith: 'demo gpt, linear, finetune, series, images and elastic',
+    holds: ['gpt', 'linear', 'finetune', 'series', 'images', 'elastic'].includes(name),
   },
   {
     flags: elasticFlagNames,
@@ -104,7 +107,7 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
   },
   {
     flags: ['rounds', 'innerSteps'],
-    goesWith: 'demo gpt, linear, finetune, browser, byzantine and elastic',
+    goesWith: 'demo gpt, linear, finetune, series, images, browser, byzantine and elastic',
     holds: name !== 'certified',
   },
   { flags: ['dir', 'headless'], goesWith: 'other demos', holds: name !== 'byzantine' },
@@ -115,10 +118,15 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
   },
   {
     flags: ['corpus'],
-    goesWith: 'demo gpt, finetune, certified, browser, byzantine and elastic',
+    goesWith: 'demo gpt, finetune, series, images, certified, browser, byzantine and elastic',
     holds: name !== 'linear',
   },
-  { flags: ['base', 'certified'], goesWith: 'demo finetune', holds: name === 'finetune' },
+  { flags: ['base'], goesWith: 'demo finetune', holds: name === 'finetune' },
+  {
+    flags: ['certified'],
+    goesWith: 'demo finetune, series and images',
+    holds: name === 'finetune' || name === 'series' || name === 'images',
+  },
   { flags: ['reference'], goesWith: 'demo linear', holds: name === 'linear' },
   { flags: ['seed'], goesWith: 'demos without --reference', holds: reference !== true },
 ];

@@ -21,6 +21,8 @@ export interface DemoWorker {
 export interface DemoRound {
   readonly index: number;
   readonly validationLoss: number | null;
+  /** The share that is right, of models that tell classes. */
+  readonly accuracy?: number;
   readonly accepted: number;
   readonly refused: number;
   /** The largest raw payload any worker sent. */
@@ -129,10 +131,12 @@ function workerRow(
 
 function roundRow(index: number, said: readonly RoundEvent[]): DemoRound {
   const most = (pick: (round: RoundEvent) => number) => Math.max(...said.map(pick));
+  const accuracy = said.find((round) => round.accuracy !== undefined)?.accuracy;
   return {
     index,
     validationLoss:
       said.find(({ validationLoss }) => validationLoss !== undefined)?.validationLoss ?? null,
+    ...(accuracy !== undefined && { accuracy }),
     accepted: Math.min(...said.map(({ accepted }) => accepted.length)),
     refused: most(({ refused }) => refused.length),
     payloadBytes: most(({ payloadBytes }) => payloadBytes),

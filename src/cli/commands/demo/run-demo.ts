@@ -19,14 +19,21 @@ import type { Saved } from '../../../terminal/render/live.ts';
 import { createReporter, type Reporter } from '../../../terminal/reporter.ts';
 import { startRelay } from '../relay.ts';
 import { enlist, type Hand } from './certified/crew.ts';
-import { type DemoData, demoExamples, demoFolder, demoText } from './demo-files.ts';
+import {
+  type DemoData,
+  demoExamples,
+  demoFolder,
+  demoPictures,
+  demoSeries,
+  demoText,
+} from './demo-files.ts';
 import { createRecorder, type DemoDocument } from './document.ts';
 import { certify } from './finetune/certify.ts';
 import { prepareTuning } from './finetune/tuning.ts';
 import { type Exit, runSwarm } from './swarm.ts';
 import { type DemoSettings, workerProcess } from './worker-line.ts';
 
-export const demoNames = ['gpt', 'linear', 'finetune'] as const;
+export const demoNames = ['gpt', 'linear', 'finetune', 'series', 'images'] as const;
 export type DemoName = (typeof demoNames)[number];
 
 export interface DemoFlags {
@@ -86,6 +93,16 @@ const demos: Record<DemoName, Demo> = {
     usual: { workers: 4, rounds: 8, innerSteps: 5 },
     quick: { workers: 4, rounds: 3, innerSteps: 5 },
   },
+  series: {
+    settings: { model: 'forecaster', heartbeatInterval: 10 },
+    usual: { workers: 4, rounds: 8, innerSteps: 30 },
+    quick: { workers: 4, rounds: 3, innerSteps: 20 },
+  },
+  images: {
+    settings: { model: 'vit', heartbeatInterval: 10 },
+    usual: { workers: 4, rounds: 12, innerSteps: 30 },
+    quick: { workers: 4, rounds: 4, innerSteps: 30 },
+  },
 };
 
 /** Who trains; more are numbered. */
@@ -103,7 +120,7 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const mode = flags.json || flags.headless ? 'plain' : undefined;
     const stream = flags.json ? process.stderr : process.stdout;
     const dir = await demoFolder(name, flags.dir, scope);
-    const saved = savedBy(name, dir);
+    const saved = savedBy(name, dir, flags.corpus);
     const reporter = createReporter(mode, { title: `demo ${name}`, workers: names, stream, saved });
     scope.defer(() => reporter.close());
     const onNotice = (message: string) => reporter.notice(message);
@@ -121,11 +138,10 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const hands: Hand[] = [];
     for (const worker of names) hands.push(await enlist(worker, dir));
     const corpus = data.file;
-    const certifying = { ...seen, settings: { ...settings, seed: flags.seed }, corpus, relays };
-    const spec = flags.certified
-      ? await certify([hands[0]!, ...hands.slice(1)], certifying)
-      : undefined;
     const { seed, settings: file } = flags;
+    const certifying = { ...seen, name, settings: { ...settings, seed }, corpus, relays };
+    const founders = [hands[0]!, ...hands.slice(1)] as const;
+    const spec = flags.certified ? await certify(founders, certifying) : undefined;
     const line = { dir, workers: extent.workers, seed, file, settings, relays, corpus, spec };
     const workers = names.map((worker, i) =>
       flags.reference
@@ -154,7 +170,7 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const tuned = isWhole ? await tuning?.after(first) : undefined;
     const document: DemoDocument = Object.assign(played, found, tuned);
     reporter.close();
-    return tellEnd(document, exits, { dir, json: flags.json === true, name });
+    return tellEnd(document, exits, { dir, json: flags.json === true, saved });
   });
 
 interface Seen {
@@ -170,6 +186,8 @@ async function demoData(
   seen: Seen,
 ): Promise<DemoData> {
   if (name === 'gpt') return await demoText({ ...seen, corpus });
+  if (name === 'series') return demoSeries(seed, { ...seen, corpus });
+  if (name === 'images') return demoPictures(seed, { ...seen, corpus });
   return reference ? await referenceExamples(seen.dir) : demoExamples(seed, workers);
 }
 
@@ -221,7 +239,7 @@ async function demoSettings(
 function tellEnd(
   document: DemoDocument,
   exits: readonly Exit[],
-  { dir, json, name }: { dir: string; json: boolean; name: DemoName },
+  { dir, json, saved }: { dir: string; json: boolean; saved: Saved },
 ): number {
   if (json) writeOut(asJson(document));
   const say = (line: string) => (json ? writeNote(line) : writeOut(`${line}\n`));
@@ -237,9 +255,9 @@ function tellEnd(
     say(
       `all ${workers.length} workers hold the same model, bit for bit: ${digest}… after ${rounds.length} rounds, ${seconds} s`,
     );
-    const { folder, sample } = savedBy(name, dir);
+    const { folder, sample } = saved;
     say(`it is saved in ${folder}`);
-    if (sample !== undefined) say(`write more text with: ${sample}`);
+    if (sample !== undefined) say(`see more of it with: ${sample}`);
     return 0;
   }
   if (failed.length === 0 && exits.some(({ stopped }) => stopped)) {
@@ -250,8 +268,14 @@ function tellEnd(
   return 1;
 }
 
-/** Where the shared model is, and the line that writes text with it; all workers have the same, so the first one's will do. */
-function savedBy(name: DemoName, dir: string): Saved {
+/** Demos whose samples need the data again. */
+const OF_CORPUS: Readonly<Partial<Record<DemoName, true>>> = { series: true, images: true };
+
+/** Where the shared model is, and the line that shows what it has learned; all workers have the same, so the first one's will do. */
+function savedBy(name: DemoName, dir: string, corpus: string | undefined): Saved {
   const folder = join(dir, NAMES[0]!);
-  return name === 'linear' ? { folder } : { folder, sample: commandLine(['sample', folder]) };
+  if (name === 'linear') return { folder };
+  // what a forecast or a guess is made of is no part of the model
+  const data = corpus !== undefined && name in OF_CORPUS ? ['--corpus', corpus] : [];
+  return { folder, sample: commandLine(['sample', folder, ...data]) };
 }

@@ -11,9 +11,10 @@ import { publishRun } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../../network/wire/runs.ts';
 import { openBase, startFrom } from '../../../node/base-model.ts';
 import { parseHubReference } from '../../../node/pretrained/hub.ts';
+import { inputNames } from '../../../run/data-forms.ts';
 import { presets } from '../../../run/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
-import { adapterNames, type Settings, sharedNames } from '../../../run/settings.ts';
+import { adapterNames, isOfText, type Settings, sharedNames } from '../../../run/settings.ts';
 import { isObject, type Untyped } from '../../../run/spec-readers.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake-snapshot.ts';
 import { quoteWords } from '../../../terminal/command-line.ts';
@@ -74,7 +75,7 @@ export const createRun = (): Command =>
           .addArgument(new Argument('[file]', 'spec or part of one to start from, as TOML or JSON'))
           .option(
             '--corpus <file>',
-            'text or .jsonl file that everybody trains on, or the https address of one (default: tiny Shakespeare)',
+            'what everybody trains on: a text or .jsonl file or a CSV, or the https address of one; or a folder of pictures (default: tiny Shakespeare; forecaster, vit: made up)',
           )
           .option('--evaluation <file>', 'each worker has its own text and evaluates on this one')
           .addOption(
@@ -108,7 +109,7 @@ export const createRun = (): Command =>
           .option('--stake <file>', 'table of stakes by which the run weighs; published with it')
           .option('--placement <file>', 'document by which members keep chunks of checkpoints')
           .option('--json', 'print JSON'),
-        [...sharedNames, 'base', ...adapterNames, 'relay'],
+        [...sharedNames, 'base', ...adapterNames, ...inputNames, 'relay'],
       ),
     ),
   ).action(create);
@@ -162,8 +163,8 @@ function createRules(
   return [
     { flags: ['baseFrom'], goesWith: '--base', holds: start !== null },
     { flags: ['packedAt'], goesWith: '--packed', holds: files !== null },
-    { flags: ['corpus'], goesWith: 'runs that train on one text', holds: data.kind === 'corpus' },
-    { flags: ['evaluation'], goesWith: 'runs that train on a text', holds: data.kind !== 'made' },
+    { flags: ['corpus'], goesWith: 'runs that train on one corpus', holds: data.kind === 'corpus' },
+    { flags: ['evaluation'], goesWith: 'runs that train on a text', holds: isOfText(training) },
     ...settingRules(settings),
     {
       flags: connectionFlagNames.filter((name) => name !== 'relay'),

@@ -262,7 +262,7 @@ const joinRules = (spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
     goesWith: 'runs that start from a published model',
     holds: spec.start !== null,
   },
-  { flags: ['corpus'], goesWith: 'runs that train on a text', holds: spec.data.kind !== 'made' },
+  { flags: ['corpus'], goesWith: 'runs that train on a corpus', holds: spec.data.kind !== 'made' },
 ];
 
 /** What only a joiner can say. */

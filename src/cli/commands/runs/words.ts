@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { CertifiedSummary } from '../../../certified/events.ts';
 import { addPoint, type Curve, emptyCurve, pointsOf } from '../../../dashboard/curve.ts';
 import type { LocalRun } from '../../../node/local-runs.ts';
+import { formOf } from '../../../run/data-forms.ts';
 import { commandLine } from '../../../terminal/command-line.ts';
 import { formatLoss } from '../../../terminal/render/numbers.ts';
 
@@ -75,12 +76,9 @@ export const roundRow = (round: CertifiedSummary) => ({
   model: round.digest,
 });
 
-/** Models of text. */
-const WRITERS: readonly string[] = ['char-gpt', 'gpt', 'pretrained'];
-
-/** The line that writes more text with the model of a run; undefined for models that write none. */
+/** The line that shows what the model of a run has learned; undefined for models of rows. */
 export function sampleCommand({ word, model, parameters }: LocalRun): string | undefined {
-  const writes = model !== undefined && WRITERS.includes(model);
+  const writes = model !== undefined && formOf({ model }) !== 'rows';
   if (parameters === undefined || !writes) return undefined;
   return commandLine(['sample', word]);
 }

@@ -1,4 +1,4 @@
-/** `nostrain demo finetune --certified`: the run's spec, with the base by its hashes, published for the workers that are its founders. */
+/** Demos with `--certified`: the run's spec, with the base or the data by its hashes, published for the workers that are its founders. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeSpec } from '../../../../certified/make-spec.ts';
@@ -9,6 +9,7 @@ import { dataOfSpec } from '../../../shared/spec-data.ts';
 import { announce, type Hand } from '../certified/crew.ts';
 
 export interface Certifying {
+  readonly name: string;
   readonly dir: string;
   readonly settings: PartialSettings;
   readonly corpus: string | undefined;
@@ -20,12 +21,12 @@ export interface Certifying {
 /** The file of the spec. */
 export async function certify(
   hands: readonly [Hand, ...Hand[]],
-  { dir, settings, corpus, relays, onNotice, signal }: Certifying,
+  { name, dir, settings, corpus, relays, onNotice, signal }: Certifying,
 ): Promise<string> {
   const { heartbeatInterval: _, ...training } = settings;
   const { spec } = await makeSpec({
     document: {
-      name: 'demo finetune',
+      name: `demo ${name}`,
       founders: hands.map(({ pubkey }) => pubkey).sort(),
       committee: { quorum: 'bft' },
       // whoever shares a processor with three others may be slow

@@ -1,0 +1,203 @@
+/**
+ * From the bytes of a PNG or JPEG file to colours, the same on every machine: pure JavaScript decodes them. A file is hostile until then: its
+ * sizes are read from its header and bounded first. Opacity is laid over white; how a camera was held (EXIF) is not looked at.
+ */
+import { readFile, stat } from 'node:fs/promises';
+import { type DecodedPng, decode as decodePng } from 'fast-png';
+import jpeg from 'jpeg-js';
+import { ConfigError } from '../../base/errors.ts';
+import { isPng, neededOfPng, readPngHeader } from './png.ts';
+
+/** Pixels of one picture. */
+const MOST_PIXELS = 2 ** 24;
+const MOST_SIDE = 16_384;
+const MOST_FILE_BYTES = 2 ** 25;
+const MOST_MEGABYTES = 512;
+
+/** Red, green and blue of each pixel, row by row. */
+export interface Picture {
+  readonly width: number;
+  readonly height: number;
+  readonly colours: Uint8Array;
+}
+
+/** Throws `data/pictures` that names the file and what is wrong with it. */
+export function decodePicture(bytes: Uint8Array, name: string): Picture {
+  try {
+    if (isPng(bytes)) return fromPng(bytes, name);
+    if (bytes[0] === 0xff && bytes[1] === 0xd8) return fromJpeg(bytes, name);
+  } catch (error) {
+    throw error instanceof ConfigError ? error : undecodable(name, error);
+  }
+  throw new ConfigError('data/pictures', `${name} is neither a PNG nor a JPEG file`, {
+    hint: 'save it as one of them, or take it away',
+  });
+}
+
+function undecodable(name: string, cause: unknown): ConfigError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new ConfigError('data/pictures', `${name} cannot be decoded: ${reason}`, {
+    hint: 'save it again as PNG or JPEG, or take it away',
+    cause,
+  });
+}
+
+function assertSizes(width: number, height: number, name: string): void {
+  const isFine = width > 0 && height > 0 && width * height <= MOST_PIXELS;
+  if (isFine && Math.max(width, height) <= MOST_SIDE) return;
+  throw new ConfigError(
+    'data/pictures',
+    `${name} says it is ${width} x ${height} pixels; at most ${MOST_PIXELS} and a side of ${MOST_SIDE} are read`,
+    { hint: 'scale it down: models read small pictures anyway' },
+  );
+}
+
+function fromPng(bytes: Uint8Array, name: string): Picture {
+  const header = readPngHeader(bytes);
+  const { width, height } = header;
+  assertSizes(width, height, name);
+  const png = decodePng(neededOfPng(bytes, header));
+  const sample = samplesOf(png);
+  const colours = new Uint8Array(width * height * 3);
+  for (let at = 0; at < width * height; at++) {
+    const [red, green, blue, opacity] = colourAt(png, sample, at);
+    colours.set(
+      [red, green, blue].map((value) => overWhite(value, opacity)),
+      at * 3,
+    );
+  }
+  return { width, height, colours };
+}
+
+/** Sample `i` of a pixel, as the file has it: lines of fewer than 8 bits a sample begin with a byte of their own. */
+function samplesOf({ width, channels, depth, data }: DecodedPng) {
+  if (depth >= 8) return (at: number, i: number) => data[at * channels + i]!;
+  const line = Math.ceil((width * depth) / 8);
+  return (at: number) => {
+    const [row, column] = [Math.floor(at / width), at % width];
+    const byte = data[row * line + Math.floor((column * depth) / 8)]!;
+    return (byte >> (8 - depth - ((column * depth) % 8))) & (2 ** depth - 1);
+  };
+}
+
+type Colour = readonly [red: number, green: number, blue: number, opacity: number];
+
+function colourAt(
+  { channels, depth, palette, transparency }: DecodedPng,
+  sample: (at: number, i: number) => number,
+  at: number,
+): Colour {
+  if (palette) {
+    const entry = palette[sample(at, 0)];
+    if (!entry) throw new Error('a pixel has a colour that its palette lacks');
+    return [entry[0]!, entry[1]!, entry[2]!, entry[3] ?? 255];
+  }
+  const raw = Array.from({ length: channels }, (_, i) => sample(at, i));
+  const own = raw.map((value) =>
+    depth === 16 ? value >> 8 : Math.round((value * 255) / (2 ** depth - 1)),
+  );
+  const isKey =
+    transparency?.length === channels && raw.every((value, i) => value === transparency[i]);
+  const [first = 0, second = 0, third = 0, fourth = 255] = own;
+  if (channels <= 2) return [first, first, first, isKey ? 0 : channels === 2 ? second : 255];
+  return [first, second, third, isKey ? 0 : fourth];
+}
+
+const overWhite = (value: number, opacity: number): number =>
+  opacity === 255 ? value : Math.round((value * opacity + 255 * (255 - opacity)) / 255);
+
+function fromJpeg(bytes: Uint8Array, name: string): Picture {
+  const { width, height } = jpegSizes(bytes);
+  assertSizes(width, height, name);
+  const { data } = jpeg.decode(bytes, {
+    useTArray: true,
+    formatAsRGBA: false,
+    tolerantDecoding: false,
+    maxResolutionInMP: MOST_PIXELS / 1e6,
+    maxMemoryUsageInMB: MOST_MEGABYTES,
+  });
+  if (data.length !== width * height * 3) throw new Error('it is cut off');
+  return { width, height, colours: data };
+}
+
+/** Of the first frame: markers up to it are skipped by their lengths. */
+function jpegSizes(bytes: Uint8Array): { readonly width: number; readonly height: number } {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let at = 2; at + 9 <= bytes.length; ) {
+    if (bytes[at] !== 0xff) throw new Error('it is broken before its first frame');
+    const marker = bytes[at + 1]!;
+    // fill bytes
+    if (marker === 0xff) at += 1;
+    else if (marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker)) {
+      return { height: view.getUint16(at + 5), width: view.getUint16(at + 7) };
+    } else at += 2 + view.getUint16(at + 2);
+  }
+  throw new Error('it is cut off');
+}
+
+const WEIGHTS = [299, 587, 114] as const;
+
+/** A file as a model of such sizes reads it: grey where the model knows no colours. */
+export async function readPicture(
+  path: string,
+  { pixels, channels }: { readonly pixels: number; readonly channels: number },
+): Promise<Uint8Array> {
+  const square = squareOf(decodePicture(await bytesOf(path), path), pixels);
+  if (channels === WEIGHTS.length) return square;
+  return Uint8Array.from({ length: pixels * pixels }, (_, at) =>
+    Math.round(WEIGHTS.reduce((sum, weight, i) => sum + weight * square[3 * at + i]!, 0) / 1000),
+  );
+}
+
+/** A file of bounded length. */
+export async function bytesOf(path: string): Promise<Uint8Array> {
+  const unreadable = (cause: unknown): never => {
+    throw new ConfigError('data/pictures', `${path} cannot be read`, {
+      hint: 'make it readable, or take it away',
+      cause,
+    });
+  };
+  const { size } = await stat(path).catch(unreadable);
+  if (size > MOST_FILE_BYTES) {
+    throw new ConfigError(
+      'data/pictures',
+      `${path} has ${size} bytes, more than ${MOST_FILE_BYTES}`,
+      {
+        hint: 'scale it down: models read small pictures anyway',
+      },
+    );
+  }
+  return new Uint8Array(await readFile(path).catch(unreadable));
+}
+
+/** The middle of a picture as a square of so many pixels a side: the mean of what each covers, in whole numbers. */
+export function squareOf({ width, height, colours }: Picture, pixels: number): Uint8Array {
+  const side = Math.min(width, height);
+  const [left, top] = [(width - side) >> 1, (height - side) >> 1];
+  // in units of 1 / pixels of the picture's: pixel i is from i * pixels on, place x from x * side on
+  const covered = Array.from({ length: pixels }, (_, x) => {
+    const [from, to] = [x * side, (x + 1) * side];
+    const first = Math.floor(from / pixels);
+    const last = Math.ceil(to / pixels);
+    return Array.from({ length: last - first }, (_, i) => {
+      const at = (first + i) * pixels;
+      return [first + i, Math.min(to, at + pixels) - Math.max(from, at)] as const;
+    });
+  });
+  const square = new Uint8Array(pixels * pixels * 3);
+  const all = side * side;
+  covered.forEach((rows, y) => {
+    covered.forEach((columns, x) => {
+      for (let channel = 0; channel < 3; channel++) {
+        let sum = 0;
+        for (const [row, tall] of rows) {
+          for (const [column, wide] of columns) {
+            sum += tall * wide * colours[((top + row) * width + left + column) * 3 + channel]!;
+          }
+        }
+        square[(y * pixels + x) * 3 + channel] = Math.floor((2 * sum + all) / (2 * all));
+      }
+    });
+  });
+  return square;
+}

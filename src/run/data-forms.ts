@@ -1,0 +1,50 @@
+/** Which form of data each model reads, and what a run spec may say of such data. A new form is a line here beside its file in `src/model/forms`. */
+
+interface RunData {
+  readonly models: readonly string[];
+  /** Kinds of `data` in a spec, the usual one first. */
+  readonly kinds: readonly ('corpus' | 'own' | 'made')[];
+  /** Settings that are part of the spec's `input`. */
+  readonly input: readonly InputName[];
+  /** What a corpus of it is, in words. */
+  readonly corpus: string;
+}
+
+/** Settings that say what a model reads beside texts and rows: of a spec they are in `input`, where its model needs them. */
+export const inputNames = ['horizon', 'patch', 'forecastError', 'scaling', 'pixels'] as const;
+
+export type InputName = (typeof inputNames)[number];
+
+export const dataForms = {
+  tokens: {
+    models: ['char-gpt', 'gpt', 'pretrained'],
+    kinds: ['corpus', 'own'],
+    input: [],
+    corpus: 'text',
+  },
+  rows: { models: ['linear', 'mlp'], kinds: ['made'], input: [], corpus: 'table' },
+  series: {
+    models: ['forecaster'],
+    kinds: ['made', 'corpus'],
+    input: ['horizon', 'patch', 'forecastError', 'scaling'],
+    corpus: 'CSV with a time column',
+  },
+  images: {
+    models: ['vit'],
+    kinds: ['made', 'corpus'],
+    input: ['pixels', 'patch'],
+    corpus: 'folder of pictures',
+  },
+} as const satisfies Readonly<Record<string, RunData>>;
+
+export type FormName = keyof typeof dataForms;
+
+const tables: readonly (readonly [FormName, RunData])[] = Object.entries(dataForms) as never;
+
+/** The form of data that a model reads. */
+export const formOf = ({ model }: { readonly model: string }): FormName =>
+  tables.find(([, { models }]) => models.includes(model))?.[0] ?? 'tokens';
+
+/** The same with what a run says of it. */
+export const runDataOf = (settings: { readonly model: string }): RunData =>
+  dataForms[formOf(settings)];

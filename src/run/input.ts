@@ -1,0 +1,59 @@
+/** The section `input` of a run spec: what of series or pictures a model reads, where it is no text and no row. Absent in runs of other models. */
+import { whole } from './field.ts';
+import { learningFields } from './learning-fields.ts';
+import type { Group, Values } from './spec-fields.ts';
+import {
+  memberOf,
+  objectOf,
+  readFields,
+  refuseUnknown,
+  type Untyped,
+  wrong,
+} from './spec-readers.ts';
+
+/** Anybody may publish a spec: whoever looks at one must be able to lay its model out. */
+const MOST_STEPS = 65_536;
+
+const channels = (most: number) => whole('', 'numbers of each step or pixel', 1, most);
+
+const inputs = {
+  series: {
+    channels: channels(1024),
+    horizon: whole('', 'steps that are forecast', 1, MOST_STEPS),
+    patch: whole('', 'steps of a patch', 1, MOST_STEPS),
+    forecastError: learningFields.forecastError,
+    scaling: learningFields.scaling,
+  },
+  images: {
+    channels: channels(3),
+    classes: whole('', 'classes of the pictures', 2, 10_000),
+    pixels: whole('', 'pixels of a side', 1, 1024),
+    patch: whole('', 'pixels of the side of a patch', 1, 1024),
+  },
+} as const satisfies Readonly<Record<string, Group>>;
+
+/** What a model reads, as a spec says it. */
+export type SpecInput = {
+  readonly [K in keyof typeof inputs]: { readonly form: K } & Values<(typeof inputs)[K]>;
+}[keyof typeof inputs];
+
+/** The fields of each form, for the page on specs. */
+export const inputFields: Readonly<Record<SpecInput['form'], Group>> = inputs;
+
+/** Throws a ConfigError with the path of what is wrong. */
+export function readInput(spec: Untyped): SpecInput {
+  const accepted = 'one of series, images';
+  const section = objectOf(spec, 'input', ['form']);
+  const form = memberOf(section, 'form', 'input.', accepted);
+  if (form !== 'series' && form !== 'images') throw wrong('input.form', form, accepted);
+  refuseUnknown(section, ['form', ...Object.keys(inputs[form])], 'input.');
+  return { form, ...readFields<Group>(section, inputs[form], 'input.') } as SpecInput;
+}
+
+/** The settings among its fields: what a run with such an input fixes for everybody. */
+export function inputSettings(input: SpecInput | null) {
+  if (input === null) return {};
+  if (input.form === 'images') return { pixels: input.pixels, patch: input.patch };
+  const { horizon, patch, forecastError, scaling } = input;
+  return { horizon, patch, forecastError, scaling };
+}

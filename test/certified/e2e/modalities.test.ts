@@ -1,0 +1,158 @@
+/** Certified runs of models of series, pictures and text: the same protocol, another `--model`; on data made up and on files. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { encode } from 'fast-png';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../../relay/server.ts';
+import { toHex } from '../../../src/base/bytes.ts';
+import { madeSeries } from '../../../src/model/data/made-series.ts';
+import { madeShapes } from '../../../src/model/data/made-shapes.ts';
+import { writePlay } from '../../../src/model/data/playwright.ts';
+import { parseRunSpec } from '../../../src/run/read-spec.ts';
+import {
+  type Program,
+  runProgram,
+  startProgram,
+  temporaryFolder,
+} from '../../support/processes.ts';
+import { signerOf } from '../../support/signers.ts';
+
+const home = temporaryFolder();
+const programs: Program[] = [];
+let relay: Relay;
+
+/** A series as CSV, and shapes as a folder of PNG files for each class. */
+const csv = join(home, 'waves.csv');
+const folder = join(home, 'shapes');
+
+beforeAll(async () => {
+  relay = await createRelay();
+  const { steps, channels, names, values } = madeSeries(5);
+  const rows = Array.from({ length: steps }, (_, step) =>
+    [step, ...values.subarray(step * channels, (step + 1) * channels)].join(','),
+  );
+  writeFileSync(csv, `${['time', ...names].join(',')}\n${rows.slice(0, 1200).join('\n')}\n`);
+  const { classes, bytes, labels } = madeShapes(5, 12);
+  for (const name of classes) mkdirSync(join(folder, name), { recursive: true });
+  for (let i = 0; i < 80; i++) {
+    const data = bytes.slice(i * 144, (i + 1) * 144);
+    const file = join(folder, classes[labels[i]!]!, `${i}.png`);
+    writeFileSync(file, encode({ width: 12, height: 12, channels: 1, data }));
+  }
+  writeFileSync(join(home, 'play.txt'), writePlay({ minimumBytes: 40_000 }));
+});
+afterAll(async () => {
+  for (const { child } of programs.splice(0)) child.kill('SIGKILL');
+  await relay.close();
+});
+
+const readText = (file: string) => readFileSync(file, 'utf8');
+const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
+const SMALL = [
+  ...['--width', '32', '--layers', '1', '--heads', '2', '--ffn', '64', '--rounds', '3'],
+  ...['--inner-steps', '40', '--committee-quorum', 'cft'],
+  ...['--timing-grace-min-ms', '500', '--timing-view-ms', '3000'],
+];
+
+async function create(name: string, workers: number, flags: readonly string[]): Promise<string> {
+  const file = join(home, `${name}.run.json`);
+  const founders = Array.from({ length: workers - 1 }, (_, i) => signerOf(i + 2).publicKey);
+  const made = await runProgram([
+    ...['run', 'create', '--name', name, '--relay', relay.url, '-o', file, ...keyOf(1), ...SMALL],
+    ...founders.flatMap((key) => ['--founder', key]),
+    ...flags,
+  ]);
+  expect(made.stderr).not.toContain('error');
+  return file;
+}
+
+/** All workers to their ends. */
+async function play(file: string, workers: number, flags: readonly string[] = []) {
+  const members = Array.from({ length: workers }, (_, i) =>
+    startProgram([
+      ...['run', 'join', file, '--relay', relay.url, '--report', 'ndjson', '--device', 'cpu'],
+      ...['--threads', '1', '--dir', join(home, `${file.split('/').at(-1)}-${i}`), ...keyOf(i + 1)],
+      ...flags,
+    ]),
+  );
+  programs.push(...members);
+  return Promise.all(
+    members.map(async (program) => {
+      const done = await program.event(({ type }) => type === 'done');
+      if (done.type !== 'done') throw new Error('not done');
+      await program.exit;
+      return done;
+    }),
+  );
+}
+
+describe('models of every form of data', { timeout: 240_000 }, () => {
+  it.each([
+    ['forecaster', [], []],
+    ['vit', [], []],
+    ['gpt', ['--context', '32'], ['--corpus', 'play.txt']],
+  ])(
+    'T-18: %s learns in three rounds of three workers, by its name alone',
+    async (model, sizes, corpus) => {
+      const data = corpus.map((word) => (word.startsWith('--') ? word : join(home, word)));
+      const file = await create(`three-${model}`, 3, ['--model', model, ...sizes, ...data]);
+      const all = await play(file, 3, data);
+      expect(new Set(all.map(({ digest }) => digest)).size).toBe(1);
+      for (const { rounds, lossBefore, lossAfter } of all) {
+        expect(rounds).toBe(3);
+        expect(lossAfter).toBeLessThan(0.8 * lossBefore);
+      }
+      const [first] = all;
+      if (model === 'vit') expect(first!.accuracy).toBeGreaterThan(0.4);
+      else expect(first!.accuracy).toBeUndefined();
+      const replayed = await runProgram(['replay', '--spec', file, '--relay', relay.url]);
+      expect(replayed.stdout).toContain('ok: 3 rounds, all recomputed in full');
+    },
+  );
+
+  it('a CSV that everybody has: its hash and its columns are in the spec, and its forecast is drawn', async () => {
+    const flags = ['--horizon', '8', '--context', '48', '--forecast-error', 'quantile'];
+    const file = await create('waves', 2, ['--model', 'forecaster', '--corpus', csv, ...flags]);
+    const spec = parseRunSpec(readText(file));
+    expect(spec.data).toMatchObject({ kind: 'corpus', shards: 2 });
+    expect(spec.input).toMatchObject({ form: 'series', channels: 3, horizon: 8, patch: 8 });
+    const [one, two] = await play(file, 2, ['--corpus', csv]);
+    expect(one!.digest).toBe(two!.digest);
+    const dir = join(home, 'waves.run.json-0');
+    const { stdout } = await runProgram(['sample', dir, '--corpus', csv]);
+    expect(stdout).toContain('o the next 8 steps, : from quantile 0.1 to 0.9');
+    expect(stdout.split('\n').filter((line) => line.includes('o')).length).toBeGreaterThan(6);
+    const out = join(home, 'forecast.csv');
+    await runProgram(['sample', dir, '--corpus', csv, '-o', out]);
+    const lines = readText(out).trim().split('\n');
+    expect(lines).toHaveLength(9);
+    expect(lines[1]!.split(',')).toHaveLength(1 + 3 * 3);
+    expect(lines[1]).toMatch(/^1200,/);
+  });
+
+  it('a folder of pictures that everybody has: other pictures are refused, one is guessed', async () => {
+    const sizes = ['--pixels', '12', '--patch', '3'];
+    const file = await create('shapes', 2, ['--model', 'vit', '--corpus', folder, ...sizes]);
+    const spec = parseRunSpec(readText(file));
+    expect(spec.input).toMatchObject({ form: 'images', channels: 1, classes: 4, pixels: 12 });
+    const [one, two] = await play(file, 2, ['--corpus', folder]);
+    expect(one!.digest).toBe(two!.digest);
+    const dir = join(home, 'shapes.run.json-0');
+    const picture = join(folder, 'circle', '0.png');
+    const guess = await runProgram(['sample', dir, '--corpus', folder, '--picture', picture]);
+    expect(guess.stdout).toMatch(/\d+\.\d % (circle|cross|square|triangle)/);
+    const other = join(home, 'other');
+    for (const name of ['a', 'b']) {
+      mkdirSync(join(other, name), { recursive: true });
+      const data = new Uint8Array(144).fill(9);
+      const bytes = encode({ width: 12, height: 12, channels: 1, data });
+      for (const i of [1, 2]) writeFileSync(join(other, name, `${i}.png`), bytes);
+    }
+    const refused = await runProgram([
+      ...['run', 'join', file, '--relay', relay.url, '--corpus', other, ...keyOf(3)],
+      ...['--dir', join(home, 'refused')],
+    ]);
+    expect(refused.code).not.toBe(0);
+    expect(refused.stderr).toContain('the run trains on those with');
+  });
+});
