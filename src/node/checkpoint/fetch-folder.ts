@@ -33,6 +33,8 @@ export interface FetchFolderOptions
   /** In any order, so that those who fetch at once ask for other chunks; else in that of the file. */
   readonly isShuffled?: boolean | undefined;
   readonly threads?: number | undefined;
+  /** Only so many bytes of the file, from its first on: the whole is not checked then, each chunk is. */
+  readonly until?: number | undefined;
 }
 
 export interface FetchedFolder {
@@ -55,6 +57,7 @@ export async function fetchFolder(
   options: FetchFolderOptions,
 ): Promise<FetchedFolder> {
   await claim(folder, manifest);
+  if (options.until !== undefined) return fetchAll(manifest, folder, options);
   const whole = followWhole(folder, manifest);
   try {
     return await fetchAll(manifest, folder, options, whole);
@@ -67,12 +70,14 @@ async function fetchAll(
   manifest: Manifest,
   folder: string,
   options: FetchFolderOptions,
-  whole: WholeFollower,
+  whole?: WholeFollower,
 ): Promise<FetchedFolder> {
-  const pieces = piecesOf(manifest);
-  const index = new Map(pieces.map((piece, i) => [piece, i]));
+  const all = piecesOf(manifest);
+  const index = new Map(all.map((piece, i) => [piece, i]));
+  const { until } = options;
+  const pieces = until === undefined ? all : all.filter(({ offset = until }) => offset < until);
   const onChunk = (piece: Piece) => {
-    whole.add(piece);
+    whole?.add(piece);
     options.onChunk?.(piece);
   };
   const held = await lookAround(folder, manifest, pieces, options);
@@ -88,14 +93,19 @@ async function fetchAll(
     });
   const wanted = unique(pieces.filter((piece) => piece.offset !== undefined && !held.has(piece)));
   const first = await get(options.isShuffled === true ? shuffled(wanted) : wanted);
+  if (until !== undefined) {
+    const parity = all.filter(({ offset }) => offset === undefined);
+    assertEnough(manifest, first.missing, parity, held);
+    return { kept: bytesOf(held), bytes: first.bytes, restored: 0, places: first.places };
+  }
   const more = await getParity(manifest, held, first, get);
   if (first.missing.length > 0) {
     assertEnough(manifest, first.missing, more?.missing ?? [], held);
     await mendFolder(folder, manifest, { signal: options.signal, threads: options.threads });
   }
-  if (!(await whole.isThis())) throw otherWhole();
+  if (whole && !(await whole.isThis())) throw otherWhole();
   return {
-    kept: [...held].reduce((sum, { bytes }) => sum + bytes, 0),
+    kept: bytesOf(held),
     bytes: first.bytes + (more?.bytes ?? 0),
     restored: first.missing.length,
     places: more === undefined ? first.places : joined(first.places, more.places),
@@ -168,6 +178,9 @@ async function claim(folder: string, manifest: Manifest): Promise<void> {
     throw cause instanceof CheckpointError ? cause : cannotWrite(folder, cause);
   }
 }
+
+const bytesOf = (pieces: Iterable<Piece>): number =>
+  [...pieces].reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** Chunks that a fetch before this one left, each read and hashed. */
 async function lookAround(

@@ -4,20 +4,23 @@ import { anySignal } from '../../../base/abort.ts';
 import { isHex32 } from '../../../base/bytes.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
-import { type Manifest, manifestDigest } from '../../../checkpoint/manifest.ts';
+import { type Manifest, manifestDigest, type Piece } from '../../../checkpoint/manifest.ts';
 import type { PlaceReport } from '../../../checkpoint/place-state.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
+import { fetchTier } from '../../../node/checkpoint/fetch-tier.ts';
 import { findHolders } from '../../../node/checkpoint/find-holders.ts';
 import { findManifest } from '../../../node/checkpoint/find-manifest.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
 import { type NamedPlace, openPlaces } from '../../../node/checkpoint/places.ts';
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { MOST_TIERS } from '../../../run/model-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { formatBytes, formatCount, formatSeconds } from '../../../terminal/render/numbers.ts';
+import { refuseUnused } from '../../../terminal/unused-flags.ts';
 import { reportFetch } from '../../shared/bring-files.ts';
 import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../../shared/directory.ts';
 
@@ -26,6 +29,7 @@ interface Flags extends DirectoryFlags {
   readonly near?: readonly string[];
   readonly out: string;
   readonly file?: string;
+  readonly tier?: number;
   readonly maxBytes?: number;
   readonly maxSeconds?: number;
   readonly perPlace?: number;
@@ -48,11 +52,15 @@ export const fetch = (): Command =>
       .addOption(repeatable('--near <place>', 'the same, asked first, repeatable'))
       .requiredOption('-o, --out <folder>', 'where the chunks go')
       .option('--file <file>', 'make the file too')
+      .addOption(whole('--tier <n>', 'with --file: of a state with tiers of width, only what this one has', 0, MOST_TIERS)) // biome-ignore format: one option
       .addOption(whole('--max-bytes <n>', 'most bytes to take in all (default: twice the file)', 1))
       .addOption(whole('--max-seconds <s>', 'seconds it may take; what came is kept', 1))
       .addOption(whole('--per-place <n>', 'chunks asked of one place at once', 1, 64))
       .addOption(whole('--seed <port>', 'serve to others what is here, until it is all here', 0, 65_535)), // biome-ignore format: one option
-  ).action(async (what: string, flags: Flags) => {
+  ).action(async (what: string, flags: Flags, command: Command) => {
+    refuseUnused(command, [
+      { flags: ['tier'], goesWith: '--file', holds: flags.file !== undefined },
+    ]);
     await interruptibly((signal) => limited(flags.maxSeconds, signal, (stop) => run(what, flags, stop))); // biome-ignore format: one line
   });
 
@@ -93,12 +101,17 @@ async function run(what: string, flags: Flags, signal: AbortSignal): Promise<voi
   try {
     const mostBytes = flags.maxBytes ?? Math.max(LEAST_CAP, USUAL_EXCESS * manifest.bytes);
     const startedMs = systemClock.now();
-    const fetched = await fetchFolder(manifest, flags.out, {
+    const fetching = {
       ...{ places, signal, mostBytes, perPlace: flags.perPlace, isShuffled: server !== undefined },
-      onChunk: ({ sha256 }) => server?.add(sha256),
+      onChunk: ({ sha256 }: Piece) => server?.add(sha256),
       report: reportFetch(),
-    });
-    if (flags.file !== undefined) await unpackFolder(flags.out, manifest, flags.file, { signal });
+    };
+    const { file, tier } = flags;
+    const isTier = file !== undefined && tier !== undefined;
+    const fetched = isTier
+      ? await fetchTier(manifest, flags.out, { tier, file }, fetching)
+      : await fetchFolder(manifest, flags.out, fetching);
+    if (file !== undefined && !isTier) await unpackFolder(flags.out, manifest, file, { signal });
     writeOut(words(manifest, fetched, flags, systemClock.now() - startedMs));
   } finally {
     await server?.close();

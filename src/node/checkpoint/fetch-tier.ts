@@ -1,0 +1,142 @@
+/**
+ * Brings the part of a chunked state that a tier of width has (docs/tiers.md), for who joins with a small machine: the rings of the model lie one after
+ * the other in its file, so only the chunks up to the tier's last ring are asked for.
+ */
+import { open, rename, rm } from 'node:fs/promises';
+import { CheckpointError } from '../../base/errors.ts';
+import { type Manifest, piecesOf } from '../../checkpoint/manifest.ts';
+import {
+  encodeSafetensorsHeader,
+  MAX_HEADER_BYTES,
+  readSafetensorsEntries,
+  type SafetensorsEntry,
+} from '../../tensor/safetensors.ts';
+import { OWN } from '../../worker/state-bytes.ts';
+import { cannotWrite } from '../whole-file.ts';
+import { type FetchedFolder, type FetchFolderOptions, fetchFolder } from './fetch-folder.ts';
+import { chunkFile, lostChunk } from './folder.ts';
+
+/** Bytes before the header of safetensors: its length. */
+const LENGTH_BYTES = 8;
+
+/** Fetches into the folder what tier `tier` has, and makes a safetensors file of it. Throws a CheckpointError where the file has no tiers, or not that one. */
+export async function fetchTier(
+  manifest: Manifest,
+  folder: string,
+  { tier, file }: { readonly tier: number; readonly file: string },
+  options: FetchFolderOptions,
+): Promise<FetchedFolder> {
+  const calls: FetchedFolder[] = [];
+  const upTo = async (until: number) => {
+    calls.push(await fetchFolder(manifest, folder, { ...options, until }));
+  };
+  const read = (from: number, to: number) => readPart(manifest, folder, from, to);
+  await upTo(LENGTH_BYTES);
+  const lengthBytes = await collect(read(0, LENGTH_BYTES));
+  const length = Number(new DataView(lengthBytes.buffer).getBigUint64(0, true));
+  const start = LENGTH_BYTES + length;
+  if (length > MAX_HEADER_BYTES || start > manifest.bytes) throw noTiers('it is no safetensors');
+  await upTo(start);
+  const header = readSafetensorsEntries(
+    await collect(read(LENGTH_BYTES, start)),
+    manifest.bytes - start,
+  );
+  if (!header.ok) throw noTiers(header.issue.message);
+  const kept = tensorsOf(header.value.entries, tier);
+  const end = kept.at(-1)!.to;
+  await upTo(start + end);
+  await write(file, kept, read(start, start + end));
+  return {
+    kept: calls[0]!.kept,
+    bytes: calls.reduce((sum, { bytes }) => sum + bytes, 0),
+    restored: 0,
+    places: calls.at(-1)!.places,
+  };
+}
+
+const ringIn = (name: string): number => Number(/\.ring(\d)$/.exec(name)?.[1] ?? 0);
+
+/** The tensors of a tier, which come first. */
+function tensorsOf(
+  entries: readonly SafetensorsEntry[],
+  tier: number,
+): readonly SafetensorsEntry[] {
+  const model = entries.filter(({ name }) => !name.startsWith(OWN));
+  const count = Math.max(0, ...model.map(({ name }) => ringIn(name)));
+  if (count === 0) throw noTiers('no tensor of it is a ring of width');
+  if (tier > count) {
+    throw new CheckpointError('checkpoint/tier', `the state has tiers 0 to ${count}, not ${tier}`, {
+      hint: 'ask for one of those',
+    });
+  }
+  const kept = model.filter(({ name }) => ringIn(name) <= count - tier);
+  const isFirst = kept.every((entry, i) => entry === entries[i]);
+  if (kept.length > 0 && isFirst) return kept;
+  throw noTiers('its rings do not lie one after the other');
+}
+
+const noTiers = (why: string): CheckpointError =>
+  new CheckpointError('checkpoint/tier', `this file has no tiers of width: ${why}`, {
+    hint: 'fetch all of it, without --tier; `run-training --tiers` makes states with tiers',
+  });
+
+/** Bytes of the file, out of chunks that are here. */
+async function* readPart(
+  manifest: Manifest,
+  folder: string,
+  from: number,
+  to: number,
+): AsyncGenerator<Uint8Array> {
+  for (const { offset, bytes, sha256 } of piecesOf(manifest)) {
+    if (offset === undefined || offset >= to || offset + bytes <= from) continue;
+    const first = Math.max(0, from - offset);
+    const part = new Uint8Array(Math.min(bytes, to - offset) - first);
+    try {
+      const handle = await open(chunkFile(folder, sha256));
+      try {
+        await handle.read(part, 0, part.length, first);
+      } finally {
+        await handle.close();
+      }
+    } catch (cause) {
+      throw lostChunk(sha256, folder, cause);
+    }
+    yield part;
+  }
+}
+
+async function collect(parts: AsyncIterable<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
+  const all: Uint8Array[] = [];
+  for await (const part of parts) all.push(part);
+  return new Uint8Array(Buffer.concat(all));
+}
+
+const described = ({ from, to, dtype, ...tensor }: SafetensorsEntry) => ({
+  ...tensor,
+  dtype: dtype.toUpperCase() as Uppercase<typeof dtype>,
+  bytes: to - from,
+});
+
+async function write(
+  file: string,
+  tensors: readonly SafetensorsEntry[],
+  data: AsyncIterable<Uint8Array>,
+): Promise<void> {
+  const part = `${file}.part`;
+  try {
+    const handle = await open(part, 'w');
+    try {
+      await handle.write(
+        encodeSafetensorsHeader(tensors.map(described), { format: 'nostrain-tier' }),
+      );
+      for await (const bytes of data) await handle.write(bytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(part, file);
+  } catch (cause) {
+    await rm(part, { force: true });
+    throw cause instanceof CheckpointError ? cause : cannotWrite(file, cause);
+  }
+}

@@ -1,0 +1,74 @@
+/** A joiner with a small machine gets the part of a state that its tier has, and little more. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import type { ChunkPlace } from '../../../src/checkpoint/place.ts';
+import { modelLayout } from '../../../src/model/parameters.ts';
+import { fetchTier } from '../../../src/node/checkpoint/fetch-tier.ts';
+import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts';
+import { packFile } from '../../../src/node/checkpoint/pack.ts';
+import type { GptSpec } from '../../../src/run/model-spec.ts';
+import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
+import { OWN } from '../../../src/worker/state-bytes.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+
+const at = temporaryFolder();
+const signal = new AbortController().signal;
+const spec: GptSpec = {
+  ...{ architecture: 'gpt', vocabulary: 256, width: 128, layers: 1, heads: 4, context: 64 },
+  ffn: 2048,
+};
+const ofTier = (own: number): GptSpec => ({ ...spec, tiers: { count: 2, own } });
+
+async function packed(model: GptSpec) {
+  const layout = modelLayout(model);
+  const values = Float32Array.from({ length: layout.size }, (_, i) => i % 1009);
+  const tensors = layout.slots.map(({ name, shape, offset, size }) => ({
+    ...{ name, shape },
+    values: values.subarray(offset, offset + size),
+  }));
+  const momentum = { name: `${OWN}momentum`, shape: [1000], values: new Float32Array(1000) };
+  await writeFile(
+    at('state'),
+    encodeSafetensors({ tensors: [...tensors, momentum], metadata: {} }),
+  );
+  const manifest = await packFile(at('state'), at('packed'), { chunkBytes: 2 ** 14, stripe: null });
+  const place: ChunkPlace = createFolderPlace(at('packed'));
+  return { manifest, places: [place], values };
+}
+
+describe('a tier out of a chunked state', () => {
+  it.each([1, 2])(
+    'E-10: tier %d comes in at most 1.02 times its bytes, and holds exactly its tensors',
+    async (tier) => {
+      const { manifest, places, values } = await packed(ofTier(0));
+      const out = at(`tier-${tier}`);
+      const file = at(`tier-${tier}.safetensors`);
+      const { bytes } = await fetchTier(manifest, out, { tier, file }, { places, signal });
+      const { slots, size } = modelLayout(ofTier(tier));
+      expect(bytes).toBeLessThanOrEqual(1.02 * 4 * size);
+      expect(bytes).toBeLessThan(0.8 * manifest.bytes);
+      const decoded = decodeSafetensors(await readFile(file));
+      if (!decoded.ok) throw new Error(decoded.issue.message);
+      expect(decoded.value.tensors.map(({ name, shape }) => [name, ...shape])).toEqual(
+        slots.map(({ name, shape }) => [name, ...shape]),
+      );
+      const joined = Float32Array.from(decoded.value.tensors.flatMap((one) => [...one.values]));
+      expect(joined).toEqual(values.slice(0, size));
+      // once more: nothing comes a second time
+      const again = await fetchTier(manifest, out, { tier, file }, { places, signal });
+      expect(again.bytes).toBe(0);
+    },
+  );
+
+  it('a state without tiers, or without that one, is refused in words', async () => {
+    const tiers = await packed(ofTier(0));
+    const to = { tier: 3, file: at('file') };
+    await expect(
+      fetchTier(tiers.manifest, at('none'), to, { places: tiers.places, signal }),
+    ).rejects.toThrow('the state has tiers 0 to 2, not 3');
+    const whole = await packed({ ...spec, ffn: 256 });
+    await expect(
+      fetchTier(whole.manifest, at('whole'), { ...to, tier: 1 }, { places: whole.places, signal }),
+    ).rejects.toThrow('no tensor of it is a ring of width');
+  });
+});
