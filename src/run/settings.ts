@@ -39,7 +39,7 @@ export const fields = {
   ...learningFields,
   packing: choice(
     '--packing <name>',
-    'how to pack deltas; auto takes the richest that fits --event-budget',
+    'how to pack deltas; auto takes the richest that fits --event-budget, range and scaled fill it',
     packingNames,
   ),
   codec: choice(
@@ -49,7 +49,7 @@ export const fields = {
   ),
   eventBudget: whole(
     '--event-budget <bytes>',
-    'with --packing auto: bytes a worker may send in a round; up to 65536 it is one event',
+    'with --packing auto, range or scaled: bytes a worker may send in a round; up to 65536 it is one event',
     2048,
   ),
   owners: whole(
