@@ -2,9 +2,11 @@
  * How soon who does harm is known, and how often somebody honest is taken for it: the workers of the attack lab, judged as committee members
  * and witnesses of certified rounds judge. First a run in which everybody is honest, then one for each attack against two of eight.
  *
- *   npm run bench:detection -- --corpus tinyshakespeare.txt [--skewed] [--rounds 100] [--attack sign-flip ...]
+ *   npm run bench:detection -- --corpus tinyshakespeare.txt [--skewed] [--rounds 100] [--attack sign-flip ...] [--scores FILE]
+ *
+ * `--scores` keeps the score of every worker in every round, a line each.
  */
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { deriveKey } from '../../src/base/rng.ts';
 import { withScope } from '../../src/base/scope.ts';
@@ -29,6 +31,7 @@ const { values: flags } = parseArgs({
     rounds: { type: 'string', default: '100' },
     attack: { type: 'string', multiple: true },
     seed: { type: 'string', default: '1' },
+    scores: { type: 'string' },
   },
 });
 const WORKERS = 8;
@@ -51,7 +54,12 @@ interface Said {
 }
 
 /** Judges every round as all honest members do; the one whose turn it is decides what counts. */
-function judgeOf(camp: GptCamp, honest: number, tell: (said: readonly Said[]) => void): Screen {
+function judgeOf(
+  camp: GptCamp,
+  honest: number,
+  attack: string | undefined,
+  tell: (said: readonly Said[]) => void,
+): Screen {
   const histories = new Map<string, readonly number[]>();
   const rows = rowsFor(WORKERS);
   return async (params, listed, round) => {
@@ -65,6 +73,10 @@ function judgeOf(camp: GptCamp, honest: number, tell: (said: readonly Said[]) =>
     const losses = (at: Vector) => camp.trainers[0]!.measure!(at, 'validation', draw);
     for (const [id, { gain }] of await findingsOf(params, listed, losses)) {
       histories.set(id, withScore(histories.get(id) ?? [], scoreOfGain(gain)));
+    }
+    if (flags.scores !== undefined) {
+      const scores = [...histories.values()].map((history) => history.at(-1));
+      appendFileSync(flags.scores, `${JSON.stringify({ attack: attack ?? '', round, scores })}\n`);
     }
     const rated = [...histories].map(([key, history]) => ({ key, history }));
     const weights = new Map(weightVector(rated).map(({ key, weight }) => [key, weight]));
@@ -110,7 +122,7 @@ async function play(
     const camp = await openCamp(lab, scope);
     const said: (readonly Said[])[] = [];
     const honest = WORKERS - (attack === undefined ? 0 : HOSTILE);
-    const screen = judgeOf(camp, honest, (each) => said.push(each));
+    const screen = judgeOf(camp, honest, attack, (each) => said.push(each));
     const adversary = adversaries.find(({ name }) => name === attack);
     const { loss } = await fight(camp, plan, { adversary, defence: plain, screen });
     console.log(
