@@ -191,6 +191,8 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
     ...readSettings(Object.fromEntries(ofBase), 'start.adapter'),
     ...readSettings(Object.fromEntries(ofInput), 'input'),
     ...typed,
+    // the rule is a field of the spec's own
+    ...usualAggregation,
   };
   const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
   const preset = presets[model];

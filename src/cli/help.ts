@@ -62,6 +62,7 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
   ],
   'Advanced:': [
     ...['packing', 'codec', 'eventBudget', 'owners', 'fragments', 'topk', 'residual', 'normalize'],
+    ...['rule', 'hostile', 'before', 'leastRatePermille'],
     ...['checkpointHistory', 'payloadBytes', 'summaryOut', 'outputFormat', 'stateFormat'],
     ...['torchCheckpointPayload', 'inputFormat', 'secKey', 'stake', 'branch', 'trust', 'strict'],
     ...['faults', 'epoch', 'batch', 'publicUrl', 'minPow', 'momentumState', 'momentumOut'],

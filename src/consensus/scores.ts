@@ -94,15 +94,29 @@ export interface Rated {
 const LEAST_SCORES = 2;
 /** Spreads of rolling scores worse than nothing. */
 const FLOOR = 3;
-/** What rolling scores are uncertain by at least, in millionths. */
+/** What rolling scores are uncertain by, as a share of the scores they are made of: fewer, and somebody honest is under the floor now and then. */
+const OWN_SHARE = 3 / 10;
+/** And at least, in millionths. */
 const LEAST_SPREAD = 1000;
 
-/** The floor of rolling scores: who is under it does harm, round after round. Null while too few were scored. */
+/** The lower median, of keys, of how large their scores are. */
+function typicalSize(histories: readonly (readonly number[])[]): number {
+  const sizes = histories
+    .map((history) => history.reduce((sum, score) => sum + Math.abs(score), 0) / history.length)
+    .sort((a, b) => a - b);
+  return sizes[(sizes.length - 1) >> 1]!;
+}
+
+/**
+ * The floor of rolling scores: who is under it does harm, round after round. Null while too few were scored. Scores that turn from gains to losses
+ * have a middle of about 0 and lie as far apart as before: they are uncertain by a share of their own size, not of the middle's.
+ */
 export function floorOf(rated: readonly Rated[]): number | null {
   const known = rated.filter(({ history }) => history.length >= LEAST_SCORES);
   if (known.length < 2) return null;
   const rolling = known.map(({ history }) => rollingScore(history));
-  return Math.trunc(harmBound(spreadOf(rolling, LEAST_SPREAD), FLOOR));
+  const own = OWN_SHARE * typicalSize(known.map(({ history }) => history));
+  return Math.trunc(harmBound(spreadOf(rolling, Math.max(LEAST_SPREAD, own)), FLOOR));
 }
 
 /** Those under the floor. */

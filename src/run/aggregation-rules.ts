@@ -5,6 +5,7 @@
 import { ConfigError } from '../base/errors.ts';
 import { leastRows, type RuleName, ruleForms } from './aggregation.ts';
 import type { RunSpec } from './run-spec.ts';
+import { aggregationOf, fields, type SettingName, type Settings } from './settings.ts';
 
 /** A rule between fields of a spec. */
 export interface SpecRule {
@@ -65,51 +66,18 @@ export function assertTier({ tier, aggregation: { rule }, admission }: RunSpec):
   }
 }
 
-const formOf = ({ aggregation }: RunSpec) => ruleForms[aggregation.rule];
-const isMean = (spec: RunSpec): boolean => formOf(spec) === 'mean';
-const isKrum = ({ aggregation: { rule } }: RunSpec): boolean => rule.endsWith('krum');
+/** What the rows of a run are like. */
+export interface Rows extends Pick<RunSpec, 'aggregation'> {
+  readonly training: Pick<RunSpec['training'], 'owners' | 'packing' | 'normalize'>;
+}
+
+const formOf = ({ aggregation }: Rows) => ruleForms[aggregation.rule];
+const isMean = (spec: Rows): boolean => formOf(spec) === 'mean';
+const isKrum = ({ aggregation: { rule } }: Rows): boolean => rule.endsWith('krum');
 const isOneOf = <T>(value: T, ...list: readonly T[]): boolean => list.includes(value);
 
-/** Newcomers of one outcome where each shows events. */
-const MOST_TRUSTED = 32;
-
-/** In the order in which they are judged. */
-export const aggregationRules: readonly SpecRule[] = [
-  {
-    at: 'features',
-    says: 'admission is named exactly where admission.kind is work or stake',
-    nearest: 'leave features out: `nostrain run create` names them',
-    holds: ({ features, admission }) =>
-      features.includes('admission') === isOneOf(admission.kind, 'work', 'stake'),
-  },
-  {
-    at: 'features',
-    says: 'trust is named exactly where admission.kind is trust',
-    nearest: 'leave features out: `nostrain run create` names them',
-    holds: ({ features, admission }) => features.includes('trust') === (admission.kind === 'trust'),
-  },
-  {
-    at: 'admission.hops',
-    says: 'it is 1 for assertions, and admission.rank is 0 for follows: each is asked one thing',
-    nearest:
-      'take --trust-by follows with --trust-hops, or --trust-by assertions with --trust-rank',
-    holds: ({ admission }) =>
-      admission.kind !== 'trust' ||
-      (admission.by === 'follows' ? admission.rank === 0 : admission.hops === 1),
-  },
-  {
-    at: 'joinsPerRound',
-    says: `it is from 1 to ${MOST_TRUSTED} where admission.kind is trust: outcomes hold what each join shows`,
-    nearest: 'take --joins-per-round 4',
-    holds: ({ admission, joinsPerRound }) =>
-      admission.kind !== 'trust' || (joinsPerRound > 0 && joinsPerRound <= MOST_TRUSTED),
-  },
-  {
-    at: 'admission.kind',
-    says: 'it is not stake where stake.source is none',
-    nearest: 'name a table with --stake FILE, or ask for work: --join-work BITS',
-    holds: ({ admission, stake }) => admission.kind !== 'stake' || stake.source !== 'none',
-  },
+/** What a rule and the rows that workers send must have of each other, in runs with a spec and without. */
+const betweenRows: readonly (Omit<SpecRule, 'holds'> & { holds(run: Rows): boolean })[] = [
   {
     at: 'aggregation.hostile',
     says: 'it is 0 for mean and clipped-mean, which withstand no hostile row, and above 0 for other rules',
@@ -157,6 +125,49 @@ export const aggregationRules: readonly SpecRule[] = [
     says: 'it is workers where the rule is no mean',
     holds: (spec) => isMean(spec) || spec.training.normalize === 'workers',
   },
+];
+
+/** Newcomers of one outcome where each shows events. */
+const MOST_TRUSTED = 32;
+
+/** In the order in which they are judged. */
+export const aggregationRules: readonly SpecRule[] = [
+  {
+    at: 'features',
+    says: 'admission is named exactly where admission.kind is work or stake',
+    nearest: 'leave features out: `nostrain run create` names them',
+    holds: ({ features, admission }) =>
+      features.includes('admission') === isOneOf(admission.kind, 'work', 'stake'),
+  },
+  {
+    at: 'features',
+    says: 'trust is named exactly where admission.kind is trust',
+    nearest: 'leave features out: `nostrain run create` names them',
+    holds: ({ features, admission }) => features.includes('trust') === (admission.kind === 'trust'),
+  },
+  {
+    at: 'admission.hops',
+    says: 'it is 1 for assertions, and admission.rank is 0 for follows: each is asked one thing',
+    nearest:
+      'take --trust-by follows with --trust-hops, or --trust-by assertions with --trust-rank',
+    holds: ({ admission }) =>
+      admission.kind !== 'trust' ||
+      (admission.by === 'follows' ? admission.rank === 0 : admission.hops === 1),
+  },
+  {
+    at: 'joinsPerRound',
+    says: `it is from 1 to ${MOST_TRUSTED} where admission.kind is trust: outcomes hold what each join shows`,
+    nearest: 'take --joins-per-round 4',
+    holds: ({ admission, joinsPerRound }) =>
+      admission.kind !== 'trust' || (joinsPerRound > 0 && joinsPerRound <= MOST_TRUSTED),
+  },
+  {
+    at: 'admission.kind',
+    says: 'it is not stake where stake.source is none',
+    nearest: 'name a table with --stake FILE, or ask for work: --join-work BITS',
+    holds: ({ admission, stake }) => admission.kind !== 'stake' || stake.source !== 'none',
+  },
+  ...betweenRows,
   {
     at: 'late',
     says: 'it is discard where the rule is no mean: with late rows one worker has two, and aggregation.hostile counts workers',
@@ -171,3 +182,45 @@ export const aggregationRules: readonly SpecRule[] = [
     holds: (spec) => isMean(spec) || spec.committee.weights === 'equal',
   },
 ];
+
+/** Throws where the rule of a run without a spec cannot work with what its workers send, for the reason that a spec is refused for. */
+export function assertRule(settings: Settings): void {
+  const aggregation = aggregationOf(settings);
+  if (ruleForms[settings.rule] !== 'mean' || settings.leastRatePermille < 1000)
+    assertNative(settings);
+  const broken = betweenRows.find(({ holds }) => !holds({ aggregation, training: settings }));
+  if (broken) refuse(broken.at.split('.')[1] as SettingName, broken.says, broken.nearest);
+}
+
+/** Of what plain runs have beside certified ones. */
+function assertNative({ sync, tiers, profile }: Settings): void {
+  if (profile !== 'nostrain/1') {
+    refuse('profile', 'it is nostrain/1 with a rule: the Python reference takes means', undefined);
+  }
+  if (sync.strategy === 'async') {
+    refuse(
+      'sync',
+      'it is timeout, strict:N or quorum with a rule: under async each worker folds rows of other rounds, and --hostile counts those of one',
+      'take --sync strict:N',
+    );
+  }
+  if (tiers > 0) {
+    refuse('tiers', 'it is 0 with a rule: rows of different tiers cannot be compared', undefined);
+  }
+}
+
+function refuse(name: SettingName, says: string, nearest: string | undefined): never {
+  const flag = fields[name].flag.split(' ')[0]!;
+  throw new ConfigError(
+    'settings/rule',
+    `${flag} does not go with this --rule: it must be that ${says}`,
+    {
+      hint:
+        nearest ??
+        (name === 'hostile'
+          ? 'say how many: --hostile N'
+          : 'leave it out, or take --rule clipped-mean'),
+      data: { at: name },
+    },
+  );
+}

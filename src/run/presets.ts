@@ -1,4 +1,5 @@
 /** Starting values of the settings, per model, chosen by measurement (docs/benchmarks.md). */
+import { type RuleName, ruleForms, usualAggregation } from './aggregation.ts';
 import { completeSettings, type PartialSettings, type Settings } from './settings.ts';
 
 /** What every preset starts from. */
@@ -43,6 +44,7 @@ const common: PartialSettings = {
   weights: 'examples',
   maxExamples: 0,
   normalize: 'workers',
+  ...usualAggregation,
   sync: { strategy: 'timeout' },
   roundTimeout: 60,
   peers: [],
@@ -158,6 +160,9 @@ const alone: PartialSettings = {
   residual: 'feedback',
 };
 
+/** Rows that a rule can compare: everybody sends all values. */
+const comparable: PartialSettings = { ...alone, packing: 'int4' };
+
 /** Settings to start from, by model; layers over them go to `completeSettings`. */
 export const presets = {
   'char-gpt': gpt,
@@ -178,8 +183,17 @@ function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettin
   if (asked.profile === 'nostrain/0')
     return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;
   const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
-  const { tiers = 0 } = asked;
+  const { tiers = 0, rule = usualAggregation.rule } = asked;
+  if (ruleForms[rule] !== 'mean')
+    return { ...(isPacked && comparable), hostile: hostileOf(asked, rule) };
   return isPacked && (isAlone || tiers > 0) ? alone : {};
+}
+
+/** A quarter of the workers that are named or waited for, one at least; 0 where nobody knows how many there are. */
+function hostileOf({ peers = [], sync }: PartialSettings, rule: RuleName): number {
+  const waited = sync?.strategy === 'strict' ? sync.workers : 0;
+  const workers = peers.length || waited;
+  return workers === 0 || ruleForms[rule] === 'mean' ? 0 : Math.max(1, Math.floor(workers / 4));
 }
 
 /** The model that was asked for: who names a base means that. */

@@ -3,6 +3,7 @@
  * and the table in the README all come from here.
  */
 import { ConfigError } from '../base/errors.ts';
+import { type Aggregation, aggregationFields } from './aggregation.ts';
 import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
 import { learningFields } from './learning-fields.ts';
@@ -88,6 +89,7 @@ export const fields = {
     'divide a value by the weights of all who send its chunk, or of those who sent the value',
     normalizations,
   ),
+  ...aggregationFields,
   sync: sync('--sync <strategy>', 'when to close a round: timeout, strict:N, quorum, async'),
   peers: workerKeys(
     '--peers <keys>',
@@ -135,7 +137,7 @@ export const fields = {
   evaluate: yesNo('--no-evaluate', 'skip the validation loss and the sample after each round'),
 } as const satisfies Record<string, Field<unknown>>;
 
-/** What a worker chooses alone. Every other setting is the same on all workers of a run, so its spec holds it. */
+/** What a worker chooses alone, or all say alike where no spec does. Every other setting is the same on all workers of a run, so its spec holds it. */
 const personal = [
   'relay',
   'base',
@@ -156,6 +158,10 @@ const personal = [
   'recompute',
   'accumulate',
   'evaluate',
+  'rule',
+  'hostile',
+  'before',
+  'leastRatePermille',
 ] as const satisfies readonly (keyof typeof fields)[];
 
 /** Of those, what a run without a spec leaves to its workers; with one, rounds close as it says and all events are of nostrain/1. */
@@ -166,6 +172,10 @@ const withoutSpec = [
   'roundTimeout',
   'codec',
   'checkpointHistory',
+  'rule',
+  'hostile',
+  'before',
+  'leastRatePermille',
 ] as const satisfies readonly (typeof personal)[number][];
 
 /** The spec holds these under another name: its id, and its own profile. */
@@ -201,6 +211,24 @@ export type SharedName = Exclude<
 
 /** The settings that a run spec fixes for everybody. */
 export type SharedSettings = Pick<Settings, SharedName>;
+
+/** The rule of a run without a spec, of which all workers say the same; with one, the spec has it. */
+export const ruleSettings = [
+  'rule',
+  'hostile',
+  'before',
+  'leastRatePermille',
+] as const satisfies readonly (keyof Aggregation)[];
+
+/** How rows become a step. */
+export const aggregationOf = ({
+  rule,
+  hostile,
+  before,
+  leastRatePermille,
+}: Settings): Aggregation => ({
+  ...{ rule, hostile, before, leastRatePermille },
+});
 
 const isOneOf = (names: readonly string[], name: string): boolean => names.includes(name);
 

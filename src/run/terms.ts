@@ -5,6 +5,7 @@
 import { toHex } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { hashFields } from '../base/hash.ts';
+import { usualAggregation } from './aggregation.ts';
 import { type InputName, runDataOf } from './data-forms.ts';
 import type { Digest } from './ids.ts';
 import { presets } from './presets.ts';
@@ -12,6 +13,7 @@ import {
   type AdapterName,
   adapterNames,
   fields,
+  ruleSettings,
   type Settings,
   type SharedName,
   sharedNames,
@@ -56,7 +58,7 @@ const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<str
     ]),
   );
 
-type TermName = SharedName | AdapterName | InputName | 'tiers';
+type TermName = SharedName | AdapterName | InputName | (typeof ruleSettings)[number] | 'tiers';
 
 /** Those of the settings that count: what is trained of a base where there is one. */
 const namesFor = (model: string | undefined): readonly TermName[] => [
@@ -70,7 +72,8 @@ export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const texts = textsOf(settings);
   const usual = textsOf(presets[settings.model]);
   const tiers = settings.tiers > 0 ? (['tiers'] as const) : [];
-  const names = [...namesFor(settings.model), ...tiers];
+  const isUsual = ruleSettings.every((name) => settings[name] === usualAggregation[name]);
+  const names = [...namesFor(settings.model), ...tiers, ...(isUsual ? [] : ruleSettings)];
   const shared = names.map((name) => [name, texts.get(name) ?? ''] as const);
   const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
   const all = { ...Object.fromEntries(shared), ...(base && { base: hashBase(base) }) };
@@ -111,7 +114,7 @@ const filesIn = ({ asked }: Terms): ReadonlyMap<string, string> =>
 export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];
-  return [...namesFor(mine.get('model')), 'tiers' as const]
+  return [...namesFor(mine.get('model')), ...ruleSettings, 'tiers' as const]
     .filter((name) => mine.has(name) || others.has(name))
     .filter((name) => mine.get(name) !== others.get(name))
     .map((name) => differ(name, mine, others));

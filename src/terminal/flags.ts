@@ -2,6 +2,7 @@
 import { type Command, Option } from 'commander';
 import { ConfigError, NostrainError } from '../base/errors.ts';
 import { readJsonFile } from '../node/json-file.ts';
+import { assertRule } from '../run/aggregation-rules.ts';
 import type { Field } from '../run/field.ts';
 import { presets } from '../run/presets.ts';
 import { roundIndex } from '../run/round-name.ts';
@@ -212,6 +213,7 @@ export function assertAgreeable(settings: Settings): void {
   const { sync, owners, fragments, waitFor, profile } = settings;
   assertInTurn(settings);
   assertTiers(settings);
+  assertRule(settings);
   if (profile === 'nostrain/0' && fragments > 1) {
     throw new ConfigError('flag/fragments', 'nostrain/0 sends the whole model, never a fragment', {
       hint: 'give --profile nostrain/1, or --fragments 1',

@@ -1,6 +1,7 @@
 /** Which flag goes with what: a flag that would do nothing beside the others is refused, never ignored. */
 import type { Command } from 'commander';
 import { ConfigError } from '../base/errors.ts';
+import { ruleForms } from '../run/aggregation.ts';
 import { formOf, runDataOf } from '../run/data-forms.ts';
 import { adapterNames, isOfText, type SettingName, type Settings } from '../run/settings.ts';
 
@@ -90,6 +91,11 @@ const settingTable: readonly SettingRule[] = [
     flags: ['packing', 'owners', 'fragments', 'normalize', 'stripe'],
     goesWith: '--profile nostrain/1',
     holds: isNative,
+  },
+  {
+    flags: ['hostile', 'before'],
+    goesWith: 'rules that withstand hostile rows (--rule trimmed-mean, krum and others)',
+    holds: ({ rule }) => ruleForms[rule] !== 'mean',
   },
   {
     flags: ['eventBudget'],

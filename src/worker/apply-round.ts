@@ -1,7 +1,8 @@
 /** Applies a round: the mean of its contributions, the outer step, evaluation, and the summary people see. */
 
 import { TrainingError } from '../base/errors.ts';
-import { inOrder, type Mean, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
+import { inOrder, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
+import type { Aggregate } from '../consensus/aggregate/rules.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import type { Contribution } from '../run/contribution.ts';
@@ -11,7 +12,7 @@ import type { CompletionReason } from '../run/sync.ts';
 import type { Params, Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
 import type { Session } from './ports.ts';
-import { giveBack } from './residual.ts';
+import { giveBack, residualAfter } from './residual.ts';
 import { boundedMean } from './rings.ts';
 import { idOf, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
@@ -33,7 +34,7 @@ export async function applyRound<S extends WorkerState>(
   inbox: RoundInbox,
   { start, reason, startedMs, secondsWaiting, meanOf, digestsOf }: Closing,
   session: Session,
-): Promise<{ readonly state: S; readonly mean: Mean }> {
+): Promise<{ readonly state: S; readonly mean: Aggregate }> {
   const { plan, ports } = session;
   const { params, sent } = state;
   const cohort = inOrder(
@@ -47,20 +48,21 @@ export async function applyRound<S extends WorkerState>(
     weight: weightOf(one.examples, { weights, cap }),
   }));
   if (!counts && plan.sync.strategy === 'strict') tellLeftOut(cohort.length, state.round, session);
-  const { mean, ...sizes } = boundedMean(rows, state, plan, meanOf);
+  const { mean, ...sizes } = boundedMean(rows, state, plan, meanOf, start.base);
+  const outer = { ...plan.outer, learningRate: plan.outer.learningRate * mean.rate };
   const stepped = nesterovStep(
-    ...([params.values, state.momentum, mean, plan.outer] as const),
+    ...([params.values, state.momentum, mean, outer] as const),
     start.assignment.stretch,
   );
   const next = { layout: params.layout, values: stepped.values };
   assertFinite(next.values, state.round);
-  const [digest, ...outer] = digestsOf({ params: next }) as [Digest, ...Digest[]];
+  const [digest, ...rings] = digestsOf({ params: next }) as [Digest, ...Digest[]];
   const accepted = [...new Set(cohort.map(({ worker }) => worker))];
   const summary: RoundSummary = {
     index: state.round,
     base: start.base,
     digest,
-    ...(outer.length > 0 && { outer }),
+    ...(rings.length > 0 && { outer: rings }),
     accepted,
     refused: inbox.rejections.map(({ reason, worker }) => ({
       reason,
@@ -82,7 +84,8 @@ export async function applyRound<S extends WorkerState>(
     params: next,
     momentum: stepped.momentum,
     ...sizes,
-    residual: counts ? state.residual : unsent(state, start, session),
+    residual: counts ? leftOver(state, start, mean, session) : unsent(state, start, session),
+    unpacked: undefined,
     cohort: accepted,
     folded: fold(state.folded, cohort),
     rounds: [...state.rounds, summary],
@@ -110,6 +113,22 @@ function assertFinite(values: Vector, round: number): void {
       hint: 'lower --outer-learning-rate; the state before the round is kept',
     },
   );
+}
+
+/** What is left to send of a gradient that counted: all of it where the rule of the run took nothing, else less what the step moved instead. */
+function leftOver(
+  { residual, unpacked, sent }: SealedState<WorkerState>,
+  { assignment: { moving, chunksOf } }: RoundStart,
+  { mean, moved, unused }: Aggregate,
+  { plan, ports: { wire } }: Session,
+): Float64Array {
+  if (unpacked === undefined || plan.residual === 'none') return residual;
+  const taking = new Set(moved);
+  return residualAfter(unpacked, residual, {
+    still: new Set(moving.filter((chunk) => !taking.has(chunk))),
+    instead: unused.has(idOf(sent)) ? mean : undefined,
+    ...{ sent: chunksOf(wire.me), isSettled: true, moved: moving },
+  });
 }
 
 /** What is left to send when the gradient did not count; under `async` others may still use it later. */

@@ -5,6 +5,7 @@
 import { ConfigError } from '../base/errors.ts';
 import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/mean.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
+import { ruleForms } from '../run/aggregation.ts';
 import type { Digest } from '../run/ids.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import type { Params } from '../tensor/params.ts';
@@ -106,6 +107,8 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
     base,
     roster,
     assignment: assignChunks({ run, round, base, roster, owners, fragments, size, turns }),
+    // what a rule leaves out goes back to who sent it
+    keepsDelta: ruleForms[plan.aggregation.rule] !== 'mean',
   };
 }
 

@@ -1,7 +1,13 @@
 /** What every worker of a run does the same, and the few things this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
+import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
 import type { WorkerId } from '../run/ids.ts';
-import type { Normalization, ResidualRule, Settings } from '../run/settings.ts';
+import {
+  aggregationOf,
+  type Normalization,
+  type ResidualRule,
+  type Settings,
+} from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
 import { type Terms, termsOf } from '../run/terms.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
@@ -35,6 +41,8 @@ export interface Plan {
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;
   readonly normalize: Normalization;
+  /** How rows become a step. */
+  readonly aggregation: Aggregation;
   /** Norms above `normBound` x the lower median are clipped to it; 0 clips nothing. */
   readonly normBound: number;
   readonly sync: Sync;
@@ -84,6 +92,7 @@ const usual = {
   weights: 'equal',
   weightCap: 1,
   normalize: 'workers',
+  aggregation: usualAggregation,
   normBound: 1.5,
   sync: { strategy: 'timeout' },
   roundTimeoutMs: 60_000,
@@ -129,6 +138,7 @@ export function planOf(settings: Settings, task: Partial<Plan>): Plan {
     weights: settings.weights,
     weightCap: settings.maxExamples || innerSteps * batchSize,
     normalize: settings.normalize,
+    aggregation: aggregationOf(settings),
     sync,
     peers: settings.peers,
     roundTimeoutMs: settings.roundTimeout * 1000,

@@ -104,6 +104,45 @@ function withSent(residual: Float64Array, sent: PartialVector, weight: 1 | -1): 
   return sum;
 }
 
+/** What became of a contribution. */
+export interface Fate {
+  /** Chunks this worker sent. */
+  readonly sent: Iterable<number>;
+  /** Chunks that were listed by too few for the run's rule: nothing of them was taken. */
+  readonly still: ReadonlySet<number>;
+  /** What the step was made of, where the run's rule left its contribution out of it. */
+  readonly instead: Float64Array | undefined;
+  /** Whether its contribution was listed, or refused for a good reason. */
+  readonly isSettled: boolean;
+  /** Chunks that some listed contribution moved. */
+  readonly moved: Iterable<number>;
+}
+
+/**
+ * The residual after a round: `after` (what was left when the payload had been packed) where the payload counted or another
+ * worker's took its place, and `before` (all that was learned) in chunks of which nothing came.
+ */
+export function residualAfter(
+  before: Float64Array,
+  after: Float64Array,
+  { sent, isSettled, moved, still, instead }: Fate,
+): Float64Array {
+  const own = new Set(sent);
+  const others = new Set(moved);
+  const residual = Float64Array.from(before);
+  const chunks = Math.ceil(residual.length / CHUNK_LENGTH);
+  for (let chunk = 0; chunk < chunks; chunk++) {
+    const isGone = own.has(chunk) ? isSettled : others.has(chunk);
+    if (!isGone || still.has(chunk)) continue;
+    const from = chunk * CHUNK_LENGTH;
+    const end = Math.min(residual.length, from + CHUNK_LENGTH);
+    if (own.has(chunk) && instead) {
+      for (let i = from; i < end; i++) residual[i]! -= instead[i]!;
+    } else residual.set(after.subarray(from, end), from);
+  }
+  return residual;
+}
+
 /** Zeros in the chunks that only others sent: there the worker adopts what their owners learned. */
 function adoptOthers(delta: Float64Array, sent: Uint32Array, moving: Uint32Array): void {
   const own = new Set(sent);

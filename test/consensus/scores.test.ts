@@ -144,6 +144,24 @@ describe('rolling scores', () => {
     expect(weightVector(rated([0], [-1]))).toEqual([]);
   });
 
+  it('under the floor is nobody honest in the round in which the middle of them is about 0', () => {
+    // as `npm run bench:detection` measured them in its twelfth round
+    const histories = [
+      [126353, 31910, 15511, -24890, -25301, -12332, -38170, -10701],
+      [119539, 62240, 31361, -33258, -48283, -21036, -52804, -59377],
+      [100154, 50319, 31274, -20206, -39343, -33656, -61097, -36694],
+      [51329, 36060, 24388, -52035, -105895, -18907, -43080, -39592],
+      [80452, 37875, -12009, -14899, -16651, -17212, -43447, -76124],
+      [126585, 27424, -3921, -30246, -41684, -21913, -60867, -39222],
+      [109427, 46934, 42297, 1761, -30947, -14934, -97053, -50264],
+      [87714, 16974, 19206, -21698, -65910, -67376, -28986, -83658],
+    ];
+    const honest = histories.map((history, i) => ({ key: `honest ${i}`, history }));
+    expect([...belowFloor(honest)]).toEqual([]);
+    const flipped = { key: 'hostile', history: histories[0]!.map(() => -400_000) };
+    expect([...belowFloor([...honest.slice(1), flipped])]).toEqual(['hostile']);
+  });
+
   it('under the floor is who turns signs, and nobody in a hundred honest rounds', () => {
     let histories = rated([], [], [], [], [], [], [], []);
     let accused = 0;

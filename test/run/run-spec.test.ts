@@ -8,7 +8,7 @@ import { contradictions, settingsOf } from '../../src/run/complete-spec.ts';
 import type { Field } from '../../src/run/field.ts';
 import { parseRunSpec, readSpec, specRules, trainingFields } from '../../src/run/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/run-spec.ts';
-import { settingNames, sharedNames } from '../../src/run/settings.ts';
+import { ruleSettings, settingNames, sharedNames } from '../../src/run/settings.ts';
 import type { Group } from '../../src/run/spec-fields.ts';
 import { isObject, type Untyped } from '../../src/run/spec-readers.ts';
 import { groupFields, plainFields } from '../../src/run/spec-table.ts';
@@ -140,6 +140,7 @@ describe('run id', () => {
           'tiers',
           'tier',
         ],
+        ...ruleSettings,
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],
         ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
+import { beforeNames, ruleNames } from '../../src/run/aggregation.ts';
 import { adapterTrains, forecastErrors, precisions, scalings } from '../../src/run/model-spec.ts';
 import { presets, referenceDefaults } from '../../src/run/presets.ts';
 import {
@@ -79,6 +80,10 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   weights: fc.constantFrom('examples', 'equal'),
   maxExamples: whole(0),
   normalize: fc.constantFrom(...normalizations),
+  rule: fc.constantFrom(...ruleNames),
+  hostile: fc.nat(512),
+  before: fc.constantFrom(...beforeNames),
+  leastRatePermille: fc.nat(1000),
   sync: fc.oneof(
     fc.constantFrom('timeout', 'quorum', 'async').map((strategy) => ({ strategy })),
     fc

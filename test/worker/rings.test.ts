@@ -1,6 +1,7 @@
 /** How a round of several tiers is averaged, ring by ring. */
 import { describe, expect, it } from 'vitest';
 import { weightedMean } from '../../src/consensus/aggregate/mean.ts';
+import { usualAggregation } from '../../src/run/aggregation.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import {
   CHUNK_LENGTH,
@@ -19,7 +20,12 @@ const layout = createLayout([
   { name: 'inner', shape: [CHUNK_LENGTH] },
   { name: 'outer', shape: [2 * CHUNK_LENGTH] },
 ]);
-const plan = { tiers: { rings, size }, normBound: 0, normalize: 'workers' } as const;
+const plan = {
+  tiers: { rings, size },
+  normBound: 0,
+  normalize: 'workers',
+  aggregation: usualAggregation,
+} as const;
 const state = { params: { layout, values: new Float32Array(size) }, norms: [] };
 
 /** All of one value, of a worker that has the first `until` values. */

@@ -10,6 +10,7 @@ import { roundName } from '../../../run/round-name.ts';
 import {
   fields,
   type PartialSettings,
+  ruleSettings,
   type SettingName,
   type Settings,
 } from '../../../run/settings.ts';
@@ -73,6 +74,7 @@ const MEANINGLESS: readonly SettingName[] = [
   ...(['model', 'width', 'layers', 'heads', 'context', 'ffn', 'hidden', 'tokens'] as const),
   ...(['shard', 'optimizer', 'warmupSteps', 'finalShare', 'weightDecay', 'clipNorm'] as const),
   ...(['packing', 'eventBudget', 'owners', 'fragments', 'normalize', 'stripe'] as const),
+  ...ruleSettings,
 ];
 
 function settingsOf(asked: PartialSettings, flags: Flags): Settings {
