@@ -18,11 +18,12 @@ import { type RunHolder, startRunHolder } from '../../src/node/checkpoint/run-ho
 import { createNativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { type PlacementPolicy, readPlacementField } from '../../src/run/placement-policy.ts';
-import type { RunSpec } from '../../src/run/run-spec.ts';
+import { canonicalSpec, type RunSpec } from '../../src/run/run-spec.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
 import { certifiedSpec, keyOf, noticesOf, startCertified } from '../support/certified-swarm.ts';
+import { runCommand } from '../support/command-line.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { publishRaw } from '../support/publish-raw.ts';
 import { signerOf } from '../support/swarm.ts';
@@ -208,6 +209,11 @@ describe('a run with a placement', () => {
     const { spec, relay, holders, told, join: joinRun } = await play({ placement: twice });
     expect(told).toEqual([]);
     expect(copiesIn(holders)).toEqual([2, 2, 2]);
+    await writeFile(at('spec.json'), canonicalSpec(spec));
+    const check = await runCommand('placement', 'check', '--run', at('spec.json'), '--relay', relay, '--count', '3', '--json'); // biome-ignore format: one line
+    const { classes } = JSON.parse(check.stdout) as { classes: { holders: { region: string }[] }[] }; // biome-ignore format: one line
+    expect(classes[0]!.holders.map(({ region }) => region).sort()).toEqual(['region-0', 'region-1', 'region-2']); // biome-ignore format: one line
+
     const first = await joinRun(3);
     expect(first.round).toBe(ROUNDS);
     expect([bytesFrom(first.from, /./), bytesFrom(first.from, HOLDER)]).toEqual([BYTES, BYTES]);

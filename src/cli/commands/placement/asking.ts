@@ -8,6 +8,7 @@ import { attestationFilter, holderFilter } from '../../../network/wire/holders.t
 import type { BoardOptions } from '../../../network/wire/run-board.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
+import type { PlacementPolicy } from '../../../run/placement-policy.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
 import { repeatable } from '../../../terminal/flags.ts';
@@ -28,6 +29,8 @@ export interface Asked {
   readonly events: readonly SignedEvent[];
   /** The roster of the run, if one is named: nobody else may hold. */
   readonly members: readonly WorkerId[] | undefined;
+  /** What is placed: as a file says, else as the run does. */
+  readonly policy: PlacementPolicy | undefined;
 }
 
 /** `--relay`, `--run`, and how to deal with relays. */
@@ -56,12 +59,12 @@ export function checkAskFlags(command: Command, { relay, run }: AskFlags): void 
 /** Holders that announce themselves, what attestors say of them, and the members of the run that is named. */
 export async function askRelays(
   flags: AskFlags,
-  attestors: readonly WorkerId[],
+  own: PlacementPolicy | undefined,
   signal: AbortSignal,
 ): Promise<Asked> {
   const { relay, run, allowPrivateRelays } = flags;
   const connection = connectionOf(flags);
-  if (run === undefined && relay === undefined) return { events: [], members: undefined };
+  if (run === undefined && relay === undefined) return { events: [], members: undefined, policy: own }; // biome-ignore format: one line
   const found =
     run === undefined
       ? { relays: relay ?? [], connection, spec: undefined }
@@ -71,12 +74,14 @@ export async function askRelays(
       hint: 'say where its workers meet: --relay URL',
     });
   }
+  const policy = own ?? found.spec?.placement ?? undefined;
+  const attestors = policy?.attestors ?? [];
   const filters = [holderFilter(), ...(attestors.length > 0 ? [attestationFilter(attestors)] : [])];
   const waitMs = flags.timeout * 1000;
   return withRelays(found.relays, { connection: found.connection, signal }, async (board) => {
     const { events } = await board.relays.query(filters, { waitMs, signal });
     const members = found.spec && (await membersOf(found.spec, flags, board));
-    return { events, members };
+    return { events, members, policy };
   });
 }
 

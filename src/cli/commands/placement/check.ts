@@ -7,7 +7,7 @@ import { type Objects, place } from '../../../consensus/placement/place.ts';
 import type { Exclusion, Unsatisfied } from '../../../consensus/placement/satisfy.ts';
 import type { Attribute, Holder } from '../../../run/holder.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import type { PlacementRule } from '../../../run/placement-policy.ts';
+import type { PlacementPolicy, PlacementRule } from '../../../run/placement-policy.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { wholeFlag } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
@@ -65,7 +65,10 @@ export const placementCheck = (): Command =>
   addAskFlags(
     new Command('check')
       .description('print who keeps an object, and why each rule of the placement document holds')
-      .argument('<file...>', 'placement document (.toml, .json), and events of holders (.jsonl)')
+      .argument(
+        '[file...]',
+        'placement document (.toml, .json; default: that of --run), and events of holders (.jsonl)',
+      )
       .option('--object <id>', '64 hex digits, or a name whose SHA-256 stands for them', 'example')
       .option('--class <name>', 'class of the object (default: each class of the document)')
       .option(
@@ -81,7 +84,7 @@ export const placementCheck = (): Command =>
   });
 
 async function check(files: readonly string[], flags: Flags, signal: AbortSignal): Promise<void> {
-  const ask = (attestors: readonly WorkerId[]) => askRelays(flags, attestors, signal);
+  const ask = (own: PlacementPolicy | undefined) => askRelays(flags, own, signal);
   const input = await readPlacementFiles(files, ask, Math.floor(Date.now() / 1000));
   const known = Object.keys(input.policy.objects);
   if (flags.class !== undefined && !known.includes(flags.class)) {

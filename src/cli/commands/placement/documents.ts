@@ -1,6 +1,7 @@
 /** Reads what `placement check` is given: placement documents (TOML, JSON) and announcements of holders with attestations (JSON lines). */
 import { parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
+import { CHECKPOINT_CHUNK_BYTES } from '../../../certified/checkpoint-chunks.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../../network/event.ts';
 import { newestHolders, withAttestations } from '../../../network/wire/holders.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
@@ -27,7 +28,7 @@ const HINT = 'docs/placement.md has an example of a placement document';
 /** The one policy and all the holders of some files and of what `ask` brings. Events of holders are the newest that hold at `now` (unix seconds). */
 export async function readPlacementFiles(
   files: readonly string[],
-  ask: (attestors: readonly WorkerId[]) => Promise<Asked>,
+  ask: (own: PlacementPolicy | undefined) => Promise<Asked>,
   now: number,
 ): Promise<PlacementInput> {
   const isEvents = (file: string) => file.endsWith('.jsonl');
@@ -36,15 +37,13 @@ export async function readPlacementFiles(
   const documents: PlacementDocument[] = [];
   for (const file of files.filter((each) => !isEvents(each))) documents.push(await readOne(file));
   const policies = documents.flatMap(({ policy }) => policy ?? []);
-  const [policy] = policies;
-  if (policy === undefined || policies.length > 1) {
-    throw new ConfigError(
-      'placement/file',
-      policy === undefined ? 'no file says what is placed' : 'two files say what is placed',
-      { hint: `give one with [objects.<class>], and others with holders only; ${HINT}` },
-    );
-  }
-  const { events: heard, members } = await ask(policy.attestors);
+  const refuse = (what: string) =>
+    new ConfigError('placement/file', what, {
+      hint: `give one with [objects.<class>], and others with holders only, or --run of a run that has a placement; ${HINT}`,
+    });
+  if (policies.length > 1) throw refuse('two files say what is placed');
+  const { events: heard, members, policy } = await ask(policies[0]);
+  if (policy === undefined) throw refuse('nothing says what is placed');
   events.push(...heard);
   const written = documents.flatMap(({ holders }) => holders);
   const enclosed = written.flatMap(({ key, attestations }) =>
@@ -59,7 +58,10 @@ export async function readPlacementFiles(
   }
   const isAble = ({ key }: { readonly key: WorkerId }) => members?.includes(key) !== false;
   const all = [...written, ...announced.filter(({ key }) => !known.has(key))].filter(isAble);
-  const holders = withAttestations(all, [...events, ...enclosed], policy.attestors, now);
+  const attested = withAttestations(all, [...events, ...enclosed], policy.attestors, now);
+  // of a run it is known how long an object is
+  const rooms = new Map(policies.length > 0 ? [] : announced.map(({ key, freeBytes }) => [key, Math.floor(freeBytes / CHECKPOINT_CHUNK_BYTES)])); // biome-ignore format: one line
+  const holders = attested.map((holder) => ({ ...holder, room: rooms.get(holder.key) }));
   const absent = members?.filter((member) => all.every(({ key }) => key !== member)) ?? [];
   return { policy, holders, absent };
 }

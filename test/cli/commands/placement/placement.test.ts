@@ -143,7 +143,7 @@ describe('placement check', () => {
     const missing = await check(file('none.toml'));
     expect(missing.stderr).toContain('cannot read the placement document');
     const none = await check(await written('only.toml', holders(2)));
-    expect(none.stderr).toContain('no file says what is placed');
+    expect(none.stderr).toContain('nothing says what is placed');
     const rules = await written('rules.toml', policy());
     expect((await check(rules, rules)).stderr).toContain('two files say what is placed');
     expect((await check(rules, '--class', 'chekpoint')).stderr).toContain('has no class chekpoint');
