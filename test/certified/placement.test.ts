@@ -363,7 +363,7 @@ async function hold(placement: object, room: (index: number) => number = () => 2
 }
 
 describe('holders of a run', () => {
-  it('R-13 hold nothing and say so where the rule cannot be had', async () => {
+  it('R-11 hold nothing and say so where the rule cannot be had', async () => {
     const { holders, told } = await hold({ objects: { checkpoint: { replicas: 5 } } });
     expect(copiesIn(holders)).toEqual([]);
     expect(told[0]).toContain('NOBODY holds checkpoints: objects.checkpoint.replicas needs 5, 3 to be had; try objects.checkpoint.replicas = 3 (is 5), or more holders'); // biome-ignore format: one line
