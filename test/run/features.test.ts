@@ -17,6 +17,7 @@ import {
   featureSet,
   features,
   noFeatures,
+  tierFeatures,
 } from '../../src/run/features.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
 import { type Outcome, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
@@ -221,5 +222,29 @@ describe('a spec', () => {
     expect(spec.features).toEqual(['defer', 'stake']);
     expect(plain.features).toEqual([]);
     expect(canonicalSpec(plain)).not.toMatch(/"late"|"stake"|"beacon"/);
+  });
+});
+
+describe('tiers of width', () => {
+  const ring = 'a'.repeat(64);
+
+  it.each([
+    [{ widths: { rings: [] } }],
+    [{ widths: { rings: Array(10).fill(ring) } }],
+    [{ widths: { rings: ['b'] } }],
+    [{ widths: { rings: ring } }],
+    [{ widths: {} }],
+    [{ widths: { rings: [ring], more: 1 } }],
+    [undefined],
+  ])('a manifest of a run with tiers that says %j is refused', (said) => {
+    expect(tierFeatures.read('manifest', said).ok).toBe(false);
+  });
+
+  it('name the digests of rings in manifests and heartbeats, and no spec names them', () => {
+    const said = { widths: { rings: [ring, 'b'.repeat(64)] } };
+    expect(tierFeatures.read('manifest', said)).toEqual({ ok: true, value: said });
+    expect(tierFeatures.read('heartbeat', said)).toEqual({ ok: true, value: said });
+    expect(noFeatures.read('manifest', said).ok).toBe(false);
+    expect(Object.keys(features)).not.toContain('widths');
   });
 });

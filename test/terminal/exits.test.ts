@@ -20,6 +20,7 @@ const sources = ['src', 'relay', 'kinds'].flatMap((folder) =>
 const STREAMS = [
   'src/cli/commands/demo/browser/run-browser.ts',
   'src/cli/commands/demo/certified/run-certified.ts',
+  'src/cli/commands/demo/elastic/run-elastic.ts',
   'src/cli/commands/demo/run-demo.ts',
   'src/python/commands/run-training/run.ts',
   'src/terminal/output.ts',
@@ -41,7 +42,7 @@ describe('ways out of the program', () => {
     expect(found).toEqual([]);
   });
 
-  it('are streams of the process in six files; elsewhere only their width, and who closed them, is asked', () => {
+  it('are streams of the process in seven files; elsewhere only their width, and who closed them, is asked', () => {
     const direct = /process\.(stdout|stderr)(?!\.(columns|rows|isTTY|on\())/;
     expect(sources.filter((file) => lines(file, direct).length > 0).sort()).toEqual(STREAMS);
   });
