@@ -6,6 +6,7 @@ import type { Gathered, ProtocolMessage } from '../certified/evidence.ts';
 import { type ReplayedRound, replay, withoutModel } from '../certified/replay.ts';
 import { rollingScore } from '../consensus/scores.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
+import { principalOf } from '../run/delegation.ts';
 import { type Heartbeat, isStale } from '../run/heartbeat.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type {
@@ -256,10 +257,12 @@ function workersOf(
       undefined,
     );
     const { history = [], low } = member?.features?.scores ?? {};
+    const principal = member && principalOf(member);
     const report = heartbeat?.features?.telemetry ?? last?.features?.telemetry;
     const loss = last?.features?.telemetry?.own;
     return {
       ...{ worker, inRoster: member !== undefined, hasSeat: seats.has(worker) },
+      ...(principal !== undefined && principal !== worker && { principal }),
       isFaulted: tip.ledger.faulted.includes(worker),
       joined: member?.joined ?? 0,
       lastSign: seen.lastSigns.get(worker) ?? 0,

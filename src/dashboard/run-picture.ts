@@ -76,6 +76,8 @@ export interface WorkerPicture {
   readonly worker: WorkerId;
   readonly inRoster: boolean;
   readonly hasSeat: boolean;
+  /** In whose name it takes part, where that is another key. */
+  readonly principal?: WorkerId;
   readonly isFaulted: boolean;
   readonly joined: number;
   /** The newest of its events, in Unix seconds; 0 without any. */

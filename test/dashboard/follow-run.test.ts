@@ -16,7 +16,8 @@ import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { runIdOf } from '../../src/run/run-spec.ts';
-import { generateRun, signerOf } from '../support/certified-run.ts';
+import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
+import { OWNER } from '../support/delegated.ts';
 import { createKeeper } from '../support/keeper.ts';
 
 const keep = createKeeper();
@@ -45,6 +46,18 @@ describe('a run out of an archive', () => {
     expect(picture.open?.round).toBe(7);
     expect(explain(keyOf(4), 1)?.why[0]).toContain('Counted late');
     expect(explain(keyOf(1), 99)).toBeUndefined();
+  });
+});
+
+describe('a run in which somebody takes part in the name of another key', () => {
+  it('is replayed, and shown with that name', async () => {
+    const made = generateRun(undefined, certifiedSpec({ late: 'defer', sessions: true }));
+    const archive = { events: made.events, beacons: [] };
+    expect((await replayRun(archive)).ok).toBe(true);
+    const { picture } = await openArchive(archive, { nowSeconds: 1_790_000_000 });
+    const byKey = new Map(picture.workers.map((each) => [each.worker, each]));
+    expect(byKey.get(keyOf(5))).toMatchObject({ inRoster: true, principal: OWNER.publicKey });
+    expect(byKey.get(keyOf(1))).not.toHaveProperty('principal');
   });
 });
 

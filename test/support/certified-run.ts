@@ -29,6 +29,7 @@ import { buildRun } from '../../src/network/wire/runs.ts';
 import { toVote } from '../../src/network/wire/votes.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import type { Committee } from '../../src/run/committee.ts';
+import { anyFeatures, withFeatures } from '../../src/run/features.ts';
 import type { Digest, EventId, WorkerId } from '../../src/run/ids.ts';
 import { nextSnapshotOf } from '../../src/run/ledger.ts';
 import {
@@ -40,6 +41,7 @@ import {
 import { outcomeDigest } from '../../src/run/outcome.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import type { Commit, Join, Leave, Message, Signed } from '../../src/run/vote.ts';
+import { shownIn } from './delegated.ts';
 import { sampleSpec } from './run-spec.ts';
 
 /** What happens in one round; numbers are those of `signerOf`. Everybody of the roster plays by the rules unless said otherwise. */
@@ -391,6 +393,7 @@ const chainOf = (spec: RunSpec, run: Digest, number: number) =>
 const joinOf = (spec: RunSpec, run: Digest, state: Certified, number: number): Join => ({
   ...{ type: 'join', run, after: state.parent, evidence: '' },
   tip: tipOf(chainOf(spec, run, number)),
+  ...shownIn(spec, run, signerOf(number).publicKey),
 });
 
 const firstJoinOf = ({ events, run }: Generating, number: number): SignedEvent =>
@@ -428,14 +431,15 @@ const byKey = (a: { readonly key: string }, b: { readonly key: string }) =>
 
 /** What an event of this generator says. */
 function messageOf<T extends ProtocolMessage['type']>(event: SignedEvent, run: Digest, type: T) {
-  const message = toProtocolMessage(event, run);
+  const features = type === 'join' ? anyFeatures : undefined;
+  const message = toProtocolMessage(event, run, undefined, undefined, features);
   if (message?.type !== type) throw new Error(`${event.id} is no ${type}`);
   return message as Extract<ProtocolMessage, { readonly type: T }>;
 }
 
 function listedJoin(event: SignedEvent, run: Digest): ListedJoin {
-  const { key, after, tip, evidence, signature } = messageOf(event, run, 'join');
-  return { key, after, tip, evidence, ...signature! };
+  const { key, after, tip, evidence, features, signature } = messageOf(event, run, 'join');
+  return { key, after, tip, evidence, ...withFeatures(features), ...signature! };
 }
 
 function listedLeave(event: SignedEvent, run: Digest): ListedLeave {

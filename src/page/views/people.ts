@@ -25,7 +25,9 @@ export function workersView({ workers, open, planned }: RunPicture): readonly Ch
     'last sign of life',
   ];
   const rows = shown.map((each) => [
-    shortKey(each.worker),
+    each.principal === undefined
+      ? shortKey(each.worker)
+      : `${shortKey(each.worker)} for ${shortKey(each.principal)}`,
     stateOf(each, open === undefined),
     roundNumber(Math.min(each.round, planned - 1)),
     `${each.counted} of ${each.sent}`,

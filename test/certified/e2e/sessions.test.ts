@@ -1,6 +1,5 @@
 /** A run in which a key takes part in the name of another one: it gets in by that name, has its stake, and a replay finds the same. */
 import { expect, it } from 'vitest';
-import { draftDelegation, readDelegation } from '../../../src/network/wire/delegations.ts';
 import { runIdOf } from '../../../src/run/run-spec.ts';
 import {
   certifiedRounds,
@@ -8,6 +7,7 @@ import {
   keyOf,
   startCertified,
 } from '../../support/certified-swarm.ts';
+import { delegatedBy } from '../../support/delegated.ts';
 import { historyOf, replayed } from '../../support/replaying.ts';
 import { signerOf } from '../../support/signers.ts';
 import { createStage } from '../../support/stage.ts';
@@ -26,9 +26,7 @@ it('N-25: who was invited takes part by a session key, which nobody else may use
   });
   expect(spec.features).toEqual(['sessions']);
   const of = { run: runIdOf(spec), session: keyOf(3) };
-  const read = readDelegation(OWNER.sign(draftDelegation(of, 5, 1_790_000_000)), of);
-  if (!read.ok) throw new TypeError(read.issue.message);
-  const by = read.value;
+  const by = delegatedBy(OWNER, of, 5);
   const shown = (one: typeof by | null) => ({
     evidence: '',
     features: { sessions: { by: one } },

@@ -56,6 +56,7 @@ const hostile: RunPicture = {
   workers: [
     {
       ...{ worker: HOSTILE, inRoster: true, hasSeat: true, isFaulted: false, joined: 0 },
+      principal: HOSTILE,
       ...{ lastSign: 1, isAway: false, round: 0, counted: 1, sent: 1, bytes: 1, device: HOSTILE },
     },
   ],

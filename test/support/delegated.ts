@@ -1,0 +1,30 @@
+/** Delegations that tests need, as an owner's signer would have signed them. */
+import type { Signer } from '../../src/network/event.ts';
+import {
+  draftDelegation,
+  readDelegation,
+  type Session,
+} from '../../src/network/wire/delegations.ts';
+import type { Delegation } from '../../src/run/delegation.ts';
+import type { Digest } from '../../src/run/ids.ts';
+import type { RunSpec } from '../../src/run/run-spec.ts';
+import { signerOf } from './signers.ts';
+
+const AT = 1_790_000_000;
+/** In whose name newcomers of made up runs take part, where those have sessions. */
+export const OWNER = signerOf(50);
+
+/** What a join of the session key shows. */
+export function delegatedBy(owner: Signer, of: Session, until: number): Delegation {
+  const read = readDelegation(owner.sign(draftDelegation(of, until, AT)), of);
+  if (!read.ok) throw new TypeError(read.issue.message);
+  return read.value;
+}
+
+/** What joins of this key show in runs with sessions: of founders nothing. */
+export function shownIn({ sessions, founders, training }: RunSpec, run: Digest, session: string) {
+  if (!sessions) return {};
+  const isFounder = founders.includes(session);
+  const by = isFounder ? null : delegatedBy(OWNER, { run, session }, training.rounds - 1);
+  return { features: { sessions: { by } } };
+}
