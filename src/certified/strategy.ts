@@ -40,7 +40,7 @@ export function createCertifiedStrategy(
   const { plan, ports } = session;
   const strategy: RoundStrategy<CertifiedState> = {
     digestOf: ({ head }) => head.modelRoot,
-    isCertified: true,
+    membersIn: ({ head }) => head.ledger.members.length,
     async prepare(state) {
       if (state.round < plan.rounds && !member.attendance.hasLeft) return { state, isOver: false };
       // a run that seemed over may have gone another way

@@ -16,6 +16,8 @@ export interface HeartbeatPublisher {
   send(content: HeartbeatContent): Promise<boolean>;
   /** Until it is told otherwise, comes oftener at relays that take any rate: some of them forget what is half a minute old. */
   hurry(isWaiting: boolean): void;
+  /** So many others are there, as far as the run knows, whoever is heard. */
+  expect(members: number): void;
   /** Sends the latest content once more, now. */
   again(): void;
   /** Sends the leaving heartbeat and stops. */
@@ -36,11 +38,12 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
   const intervalMs = plan.heartbeatSeconds * 1000;
   const stopping = new AbortController();
   let isWaiting = false;
+  let expected = 0;
   let content: HeartbeatContent | undefined;
   let running: Promise<void> | undefined;
 
   /** How many times as rare heartbeats are for how many others are heard: everybody reads those of all. */
-  const crowd = () => Math.max(1, Math.ceil(wire.heartbeats.size / CROWD));
+  const crowd = () => Math.max(1, Math.ceil(Math.max(expected, wire.heartbeats.size) / CROWD));
 
   /** Resolves once a relay took it or none did; the run does not wait for that. */
   async function publish(leaving: boolean): Promise<boolean> {
@@ -83,11 +86,15 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
     hurry(waits) {
       isWaiting = waits;
     },
+    expect(members) {
+      expected = members;
+    },
     again: () => void publish(false),
     async stop() {
       stopping.abort();
       await running;
-      await within(publish(true), FAREWELL_MS, clock);
+      // members of a crowd are not missed, and what each says is read by all
+      if (expected <= CROWD) await within(publish(true), FAREWELL_MS, clock);
     },
   };
 }

@@ -33,7 +33,8 @@ export async function runWorker<S extends WorkerState>(
       const { state: next, isOver } = await strategy.prepare(state);
       state = next;
       const { round } = state;
-      const cohort = strategy.isCertified ? undefined : state.cohort;
+      const members = strategy.membersIn?.(state);
+      const cohort = members === undefined ? state.cohort : undefined;
       const { device } = session.ports.trainer.device;
       const rings = strategy.ringsOf?.(state);
       const features = {
@@ -48,6 +49,7 @@ export async function runWorker<S extends WorkerState>(
         return state;
       }
       const isFirst = round === 0 && !state.sent;
+      heartbeats.expect(members ?? 0);
       heartbeats.hurry(isFirst);
       heartbeats.say(content);
       if (isFirst) await waitForWorkers(session, heartbeats.again);

@@ -69,7 +69,10 @@ export interface RoundStrategy<S extends WorkerState = WorkerState> {
   digestOf(state: S): Digest;
   /** In a run with tiers, of each ring that this worker has; what it calls the state is the first one then. */
   ringsOf?(state: S): readonly Digest[] | undefined;
-  /** Heartbeats do not name whose work the state is made of: what is certified needs no comparing. */
-  readonly isCertified?: boolean;
+  /**
+   * Members of the run, where they are certified. Heartbeats then do not name whose work the state is made of, since it need not be compared, and
+   * are as rare as so many members ask for.
+   */
+  membersIn?(state: S): number;
   open(state: S): Promise<OpenRound<S>>;
 }

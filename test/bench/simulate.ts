@@ -2,9 +2,12 @@
  * Many workers of a certified run in one process: the real worker, round machine, transport and relays on a virtual clock and a network in
  * memory, training drawn. `npm run simulate -- --workers 1000 --relays 20 --rounds 5 --json`.
  */
+import { appendFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { replayRun } from '../../src/certified/replay-run.ts';
 import { type Played, type SimulationOptions, simulate } from './simulate/play.ts';
 import { profileParts } from './simulate/profile.ts';
+import type { ScaleRow } from './simulate/rows.ts';
 
 const { values } = parseArgs({
   options: {
@@ -35,6 +38,8 @@ const { values } = parseArgs({
     profile: { type: 'boolean', default: false },
     /** Replays the run from what relays hold. */
     replay: { type: 'boolean', default: false },
+    /** Appends what was asked and each round to a file that `npm run bench:scale` draws. */
+    keep: { type: 'string' },
     json: { type: 'boolean', default: false },
     verbose: { type: 'boolean', default: false },
   },
@@ -77,10 +82,25 @@ const figuresOf = ({ roots, sent, bytesDown, rounds, cpuSeconds }: Played) => ({
   peakRssBytes: process.resourceUsage().maxRSS * 1024,
 });
 
+/** What `docs/assets/scale.ndjson` keeps of a run. */
+const rowOf = ({ roots, rounds, sent }: Played): ScaleRow => ({
+  ...{ workers: options.workers, relays: options.relays, copies: options.copies },
+  ...{ contributors: Number(values.contributors), seed: options.seed, roots: roots.size },
+  ...{ churn: options.churn, ownBytes: Math.round(sent.own) },
+  rounds: rounds.map((round) => ({
+    accepted: round.accepted,
+    bytesDown: Math.round(round.bytesDown),
+    toCertificate: round.secondsToCertificate,
+    cpuSeconds: round.cpuSeconds,
+    heapBytes: round.heapBytes,
+  })),
+});
+
 const parts = values.profile ? await profileParts() : undefined;
 const played = await simulate(options);
 const profile = await parts?.stop();
 for (const failure of played.failures.slice(0, 5)) tell(failure);
+if (values.keep) appendFileSync(values.keep, `${JSON.stringify(rowOf(played))}\n`);
 if (values.json) console.log(JSON.stringify(figuresOf(played)));
 else {
   const { rounds, roots, ...rest } = played;
@@ -90,6 +110,11 @@ else {
   console.log(
     JSON.stringify({ ...figuresOf(played), ...rest, root: [...roots], goodput }, null, 2),
   );
+}
+if (values.replay) {
+  const { ok, lines } = await replayRun({ events: played.events(), beacons: [] });
+  const full = lines.filter(({ checked }) => checked === 'full').length;
+  tell(`replayed: ${full} of ${lines.length} rounds in full, ${ok ? 'right' : 'wrong'}`);
 }
 if (profile) console.error(JSON.stringify(profile, null, 2));
 process.exitCode = played.failures.length > 0 || played.roots.size !== 1 ? 1 : 0;

@@ -153,6 +153,8 @@ export class Tally {
     const cpu = process.cpuUsage();
     const used = { user: cpu.user - this.#cpu.user, system: cpu.system - this.#cpu.system };
     this.#cpu = cpu;
+    // where node was started with --expose-gc
+    globalThis.gc?.();
     const { rss, heapUsed } = process.memoryUsage();
     const figures: RoundFigures = {
       ...{ round: index, finished: ends.length, accepted },
