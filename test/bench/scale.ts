@@ -19,8 +19,8 @@ const COLORS = ['#0969da', '#bc4c00', '#6e7781'] as const;
 const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** Rounds after the first one, in which everybody also joins. */
-const later = ({ rounds }: ScaleRow) => rounds.slice(1);
+/** Rounds but the first one, in which everybody also joins, and the last one, which leaves a checkpoint. */
+const later = ({ rounds }: ScaleRow) => (rounds.length > 2 ? rounds.slice(1, -1) : rounds.slice(1));
 const downOf = (row: ScaleRow): number => mean(later(row).map(({ bytesDown }) => bytesDown));
 
 const nameOf = ({ relays, copies, contributors }: ScaleRow): string => {
@@ -35,12 +35,12 @@ function renderTable(rows: readonly ScaleRow[]): string {
     const cpu = mean(later(row).map(({ cpuSeconds }) => cpuSeconds)) / workers;
     const last = mean(later(row).map(({ toCertificate }) => toCertificate[1]));
     const heap = rounds.at(-1)!.heapBytes / workers / 1e6;
-    const first = kB(rounds[0]!.bytesDown);
-    return `| ${[nameOf(row), workers, seed, roots, first, kB(downOf(row)), `${last.toFixed(2)} s`, `${(1000 * cpu).toFixed(0)} ms`, `${heap.toFixed(1)} MB`].join(' | ')} |`;
+    const [first, end] = [kB(rounds[0]!.bytesDown), kB(rounds.at(-1)!.bytesDown)];
+    return `| ${[nameOf(row), workers, seed, roots, first, kB(downOf(row)), end, `${last.toFixed(2)} s`, `${(1000 * cpu).toFixed(0)} ms`, `${heap.toFixed(1)} MB`].join(' | ')} |`;
   });
   return [
-    '| run | workers | seed | roots | down, first round | down, later | certificate | processor | heap |',
-    '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
+    '| run | workers | seed | roots | first round | between | last | certificate | processor | heap |',
+    '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |',
     ...lines,
   ].join('\n');
 }
@@ -79,7 +79,8 @@ function renderPicture(rows: readonly ScaleRow[]): string {
       `<text x="${end.cx + 10}" y="${end.cy + 4}" font-size="11">${name}</text>`,
     ];
   });
-  const words = 'workers, against what comes to each of them in a round after the first';
+  const words =
+    'workers, against what comes to each of them in a round between the first and the last';
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${SIZE.height}" width="${SIZE.width}" height="${SIZE.height}" role="img">`,
     '<title>Workers against bytes that come to each of them in a round</title>',

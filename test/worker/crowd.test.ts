@@ -1,0 +1,64 @@
+/** What a worker says and looks at where many others are. */
+import { expect, it } from 'vitest';
+import { createHeartbeatPublisher } from '../../src/worker/heartbeat-publisher.ts';
+import { restOf } from '../../src/worker/peer-check.ts';
+import { fakePorts, plan } from '../support/fake-ports.ts';
+import { createManualClock } from '../support/manual-clock.ts';
+
+const content = { round: 0, digest: 'd'.repeat(64), cohort: undefined };
+const names = (count: number) =>
+  Array.from({ length: count }, (_, i) => i.toString(16).padStart(64, '0'));
+
+function publisher(heard: number) {
+  const clock = createManualClock();
+  const ports = fakePorts(clock);
+  for (const worker of names(heard)) ports.hear({ worker });
+  const session = {
+    plan: plan({ heartbeatSeconds: 60 }),
+    ports,
+    signal: new AbortController().signal,
+  };
+  return { clock, ports, session, heartbeats: createHeartbeatPublisher(session) };
+}
+
+const intervals = (ports: ReturnType<typeof fakePorts>) =>
+  ports.heartbeatsSent.map(({ intervalSeconds }) => intervalSeconds);
+
+it('among few says so each round and each interval, and goodbye', async () => {
+  const { clock, ports, heartbeats } = publisher(10);
+  heartbeats.say(content);
+  heartbeats.say({ ...content, round: 1 });
+  await clock.advance(130_000);
+  expect(intervals(ports)).toEqual([60, 60, 60, 60]);
+  await heartbeats.stop();
+  expect(ports.heartbeatsSent.at(-1)!.leaving).toBe(true);
+});
+
+it('among three times as many as a crowd speaks a third as often, and says by which interval', async () => {
+  const { clock, ports, heartbeats } = publisher(192);
+  heartbeats.say(content);
+  heartbeats.say({ ...content, round: 1 });
+  await clock.advance(370_000);
+  expect(intervals(ports)).toEqual([180, 180, 180]);
+  await heartbeats.stop();
+});
+
+it('knows the members of a run before it hears them, and leaves a crowd without a word', async () => {
+  const { clock, ports, heartbeats } = publisher(0);
+  heartbeats.expect(256);
+  heartbeats.say(content);
+  await clock.advance(230_000);
+  expect(intervals(ports)).toEqual([240]);
+  expect(await heartbeats.send({ ...content, round: 2 })).toBe(true);
+  await heartbeats.stop();
+  expect(ports.heartbeatsSent).toHaveLength(1);
+});
+
+it('rests between two looks at a crowd, and not among few', async () => {
+  const few = publisher(64);
+  expect(restOf(few.session)(few.session.signal)).toBeUndefined();
+  const many = publisher(65);
+  const resting = restOf(many.session)(many.session.signal)!;
+  await many.clock.advance(1000);
+  await resting;
+});
