@@ -78,12 +78,12 @@ describe('training data and base models by the door of checkpoints', () => {
     const less = [
       ...['--width', '16', '--layers', '1', '--heads', '1', '--context', '16', '--rounds', '1'],
       ...['--inner-steps', '1', '--owners', '0', '--fragments', '1', '--packing', 'topk-int8'],
-      ...['--topk', '0.3', '--residual', 'feedback'],
+      ...['--topk', '0.3', '--residual', 'feedback', '--sync', 'strict:1'],
     ];
     const more = [...less, '--corpus', digest, '--report', 'ndjson', '--device', 'cpu'];
     const other = temporaryFolder();
     const bounded = await nostrain(other, ...args, ...more, '--most-download', '1000');
-    expect(bounded.code).toBe(2);
+    expect(bounded.code).not.toBe(0);
     expect(bounded.stderr).toContain('checkpoint/too-large');
     const trained = await nostrain(other, ...args, ...more);
     expect(trained.code, trained.stderr).toBe(0);

@@ -1,7 +1,7 @@
 /** Every parser of the wire and of the relay, each with valid inputs to start from: what is run against any number of changed ones. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { nip77 } from 'nostr-tools';
-import { kinds } from '../../kinds/index.ts';
+import { kinds, packed } from '../../kinds/index.ts';
 import { parseArrival } from '../../relay/event.ts';
 import { compileFilter } from '../../relay/filter.ts';
 import { defaultLimits } from '../../relay/limits.ts';
@@ -25,6 +25,7 @@ import { parseFrame } from '../../src/network/transport/frames.ts';
 import { hintProblem } from '../../src/network/transport/public-hosts.ts';
 import { parseRelayList, relayHints } from '../../src/network/transport/relay-list.ts';
 import { parseRelayUrls, withoutSecrets } from '../../src/network/transport/relay-urls.ts';
+import { readAddressed } from '../../src/network/wire/addressed.ts';
 import { toCheckpointClaim } from '../../src/network/wire/certified-checkpoints.ts';
 import { toCertifiedEvent } from '../../src/network/wire/certified-events.ts';
 import { readManifest } from '../../src/network/wire/manifests.ts';
@@ -99,6 +100,7 @@ function readEvent(event: SignedEvent): void {
   toChunk(event, { maxPayloadBytes: 1 << 20 }, nativeSha256);
   toCheckpointClaim(event, RUN, anyFeatures);
   readSnapshot(event, nativeSha256);
+  readAddressed(packed, event, nativeSha256);
   toRun(event);
   apartIn(event);
   openReferenceEvent(event, limits);
