@@ -1,7 +1,7 @@
 /** What is kept of simulated runs, one line of JSON each, for the curves of docs/scale.md. */
 import { readFileSync } from 'node:fs';
 
-export const SCALE = 'docs/assets/scale.ndjson';
+const SCALE = 'docs/assets/scale.ndjson';
 
 export interface ScaleRow {
   readonly workers: number;
