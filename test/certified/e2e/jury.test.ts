@@ -1,0 +1,86 @@
+/** T-21 on the real engine: three workers that a person started run the steps of a fourth again by themselves, and put it out for what it sent. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { createRelay } from '../../../relay/server.ts';
+import { toHex } from '../../../src/base/bytes.ts';
+import { placeIn } from '../../../src/certified/make-spec.ts';
+import { certifiedProtocol } from '../../../src/cli/commands/run/join.ts';
+import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { fixedData } from '../../../src/node/steps-again.ts';
+import { runWorkerSession } from '../../../src/node/worker-session.ts';
+import { settingsOf } from '../../../src/run/complete-spec.ts';
+import { readSpec } from '../../../src/run/read-spec.ts';
+import { connectionOf } from '../../../src/terminal/connection.ts';
+import type { Trainer } from '../../../src/worker/ports.ts';
+import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
+import { signerOf } from '../../support/signers.ts';
+
+const secretOf = (number: number) => toHex(new Uint8Array(32).fill(number));
+const CHEAT = 4;
+const ROUNDS = 12;
+
+const SMALL = [
+  ...['--model', 'gpt', '--width', '16', '--layers', '1', '--heads', '2', '--context', '16'],
+  ...['--ffn', '32', '--rounds', String(ROUNDS), '--inner-steps', '200', '--batch-size', '4'],
+  ...['--packing', 'topk-sign', '--topk', '0.2', '--owners', '0', '--residual', 'feedback'],
+];
+
+/** It sends half of what it learned as if that were all. */
+const lazy = (trainer: Trainer): Trainer => ({
+  ...trainer,
+  async train(task, onProgress, signal) {
+    const trained = await trainer.train(task, onProgress, signal);
+    const params = task.params.map((value, i) => value + (trained.params[i]! - value) / 2);
+    return { ...trained, params: Float32Array.from(params) };
+  },
+});
+
+it('T-21: members put a cheat out by themselves', { timeout: 600_000 }, async () => {
+  const relay = await createRelay();
+  const stop = new AbortController();
+  try {
+    const folder = temporaryFolder();
+    const [file, corpus] = [join(folder, 'run.json'), join(folder, 'words.txt')];
+    writeFileSync(corpus, 'to be or not to be that is the question\n'.repeat(4000));
+    const founders = [2, 3, CHEAT].flatMap((n) => ['--founder', signerOf(n).publicKey]);
+    const made = await runProgram([
+      ...['run', 'create', '--relay', relay.url, '-o', file, '--json', '--corpus', corpus],
+      ...['--sec-key', secretOf(1), ...founders, ...SMALL],
+      ...['--rerun-permille', '1000', '--rerun-relay', relay.url, '--rerun-jury', '1'],
+    ]);
+    const { naddr } = JSON.parse(made.stdout);
+    const honest = [1, 2, 3].map((number) =>
+      startProgram([
+        ...['run', 'join', naddr, '--allow-private-relays', '--report', 'ndjson'],
+        ...['--sec-key', secretOf(number), '--corpus', corpus, '--threads', '1'],
+      ]),
+    );
+    const spec = readSpec(JSON.parse(readFileSync(file, 'utf8')));
+    const { publicKey } = signerOf(CHEAT);
+    const settings = settingsOf(spec, { ...placeIn(spec, publicKey, {}), relay: [relay.url] });
+    const playing = runWorkerSession({
+      ...{ settings, dir: join(folder, 'cheat'), corpus, secKey: secretOf(CHEAT) },
+      ...{ report: () => undefined, signal: stop.signal, fixed: fixedData(spec, undefined) },
+      protocol: certifiedProtocol({ spec, sha256: nativeSha256, crypto: nativeCrypto }),
+      connection: connectionOf({ timeout: 10 }),
+      ...{ device: 'cpu', threads: 1, changeTrainer: lazy },
+    }).catch(() => undefined);
+    const codes = await Promise.all(honest.map(({ exit }) => exit));
+    stop.abort(new Error('the others are through'));
+    await playing;
+    expect(codes).toEqual([0, 0, 0]);
+
+    const archive = join(folder, 'run.ndjson');
+    await runProgram(['archive', '--run', naddr, '--allow-private-relays', '--out', archive]);
+    const replayed = await runProgram(['replay', '--events', archive, '--json']);
+    const { ok, lines } = JSON.parse(replayed.stdout);
+    expect(ok).toBe(true);
+    const found = lines.flatMap(({ faults = [] }: { faults?: readonly object[] }) => faults);
+    expect(found).toEqual([{ worker: publicKey, kind: 'failed-check' }]);
+  } finally {
+    stop.abort();
+    await relay.close();
+  }
+});
