@@ -1,4 +1,4 @@
-/** Hashes a file while its chunks come in any order: each as soon as those before it are there, in a thread beside where there is much to hash. */
+/** Hashes a file while its chunks come in any order: each as soon as those before it are there, in a thread beside where there are many of them. */
 import { randomUUID } from 'node:crypto';
 import { type Manifest, type Piece, piecesOf } from '../../checkpoint/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -14,12 +14,14 @@ export interface WholeFollower {
   close(): Promise<void>;
 }
 
-/** Below it a thread takes longer to start than the work does. */
-const WORTH_A_THREAD = 2 ** 25;
+/** Of shorter files, and of so few chunks that the first is whole when nearly all are, a thread costs more than it saves. */
+const WORTH_A_THREAD = { bytes: 2 ** 26, chunks: 32 };
 
 /** Follows what comes into the folder. */
 export function followWhole(folder: string, manifest: Manifest): WholeFollower {
-  const workers = startChunkWorkers(manifest.bytes, manifest.bytes < WORTH_A_THREAD ? 0 : 1);
+  const { bytes, chunks } = manifest;
+  const isWorthIt = bytes >= WORTH_A_THREAD.bytes && chunks.length >= WORTH_A_THREAD.chunks;
+  const workers = startChunkWorkers(bytes, isWorthIt ? 1 : 0);
   const name = randomUUID();
   const pieces = piecesOf(manifest).filter(({ offset }) => offset !== undefined);
   const there = new Set<Digest>();
