@@ -50,7 +50,7 @@ const readText = (file: string) => readFileSync(file, 'utf8');
 const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
 const SMALL = [
   ...['--width', '32', '--layers', '1', '--heads', '2', '--ffn', '64', '--rounds', '3'],
-  ...['--inner-steps', '40', '--committee-quorum', 'cft'],
+  ...['--inner-steps', '80', '--committee-quorum', 'cft'],
   ...['--timing-grace-min-ms', '500', '--timing-view-ms', '3000'],
 ];
 
