@@ -72,7 +72,7 @@ describe('a published page', () => {
       0n,
     );
     expect(back.toString(16).padStart(64, '0')).toBe(key);
-    expect(keyLabel('00'.repeat(31) + '01')).toBe('1'.padStart(50, '0'));
+    expect(keyLabel(`${'00'.repeat(31)}01`)).toBe('1'.padStart(50, '0'));
   });
 
   it('is refused without a relay, and under a name that no host can serve', async () => {
