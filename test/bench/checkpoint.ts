@@ -238,7 +238,10 @@ async function fetching(base: Step, runs: number, bytes: number, rate: number | 
   console.log(`  ${(median(ours).ms / median(plain).ms).toFixed(2)} times`);
 }
 
+/** In chunks of 4 MiB, as `checkpoint pack` makes them. */
 async function fetchAll(base: Step, runs: number, bytes: number): Promise<void> {
+  await rm(base.folder, { recursive: true, force: true });
+  await cost({ ...base, op: 'pack', chunkBytes: 2 ** 22 });
   await fetching(base, runs, bytes, 125 * MB);
   await fetching(base, runs, bytes, undefined);
 }
@@ -261,7 +264,6 @@ async function main(): Promise<void> {
     };
     const { folder, out } = base;
     if (values.only === 'fetch') {
-      await cost({ ...base, op: 'pack' });
       return await fetchAll(base, runs, bytes);
     }
     for (const [name, program, args] of peers(file, out))
