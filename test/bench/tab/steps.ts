@@ -43,16 +43,14 @@ export async function timeSteps(
   };
   const msPerStep: number[] = [];
   let done = 0;
-  let loss = Number.NaN;
-  const onProgress = (progress: { step: number; loss: number; tokensPerSecond: number }) => {
+  const onProgress = (progress: { step: number; tokensPerSecond: number }) => {
     const count = progress.step - done;
     done = progress.step;
-    loss = progress.loss;
     const ms = (1000 * BATCH * model.context) / progress.tokensPerSecond;
     if (done > WARM) msPerStep.push(...new Array<number>(Math.min(count, done - WARM)).fill(ms));
   };
-  await trainer.train(task, onProgress, new AbortController().signal);
+  const { losses } = await trainer.train(task, onProgress, new AbortController().signal);
   const { threads: used } = trainer.device;
   await trainer.close();
-  return { threads: used, msPerStep, loss };
+  return { threads: used, msPerStep, loss: losses[losses.length - 1]! };
 }
