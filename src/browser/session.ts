@@ -11,6 +11,7 @@ import type { CertifiedState } from '../certified/state.ts';
 import { optimizerOf } from '../model/from-settings.ts';
 import { turnsOf } from '../model/parameters.ts';
 import { createSigner } from '../network/event.ts';
+import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { fetchRun, fetchSlice } from '../network/wire/run-board.ts';
 import { findSnapshot } from '../network/wire/snapshots.ts';
@@ -21,7 +22,6 @@ import { stateDigest } from '../tensor/digest.ts';
 import { prepareTabTask } from './data.ts';
 import type { TabLink } from './link.ts';
 import { type Name, nameOf } from './naming.ts';
-import { openSocket } from './sockets.ts';
 import { openStorage, prefixOf, type TabStorage, workerStorage } from './storage.ts';
 import { createTabTrainer } from './trainer.ts';
 

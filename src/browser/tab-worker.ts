@@ -7,11 +7,11 @@ import { NostrainError } from '../base/errors.ts';
 import { archiveRun } from '../certified/archive.ts';
 import type { RunEvent } from '../certified/events.ts';
 import { replayRun } from '../certified/replay-run.ts';
+import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
 import { parseLink, type TabLink } from './link.ts';
 import type { FromWorker, ToWorker } from './messages.ts';
 import { runTab } from './session.ts';
-import { openSocket } from './sockets.ts';
 
 const say = (message: FromWorker): void => self.postMessage(message);
 const report = (event: RunEvent): void => say({ type: 'event', event });

@@ -8,9 +8,9 @@ import { replayRun } from '../certified/replay-run.ts';
 import { createDrandSource } from '../chain/drand-source.ts';
 import { createGet } from '../chain/http.ts';
 import { followRun, type OpenRun, openArchive } from '../dashboard/follow-run.ts';
+import { openSocket } from '../network/transport/browser-sockets.ts';
 import { hintProblem } from '../network/transport/public-hosts.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
-import type { OpenSocket, Socket } from '../network/transport/socket.ts';
 import { listRuns } from '../network/wire/run-board.ts';
 import { decodeRunAddress } from '../network/wire/runs.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -94,7 +94,7 @@ async function openSource(source: Source): Promise<void> {
     throw new ConfigError('flag/relay', 'no relay is named', { hint: 'name one, as wss://…' });
   }
   const set = createRelaySet(urls, {
-    ...{ openSocket: openBrowserSocket, clock: systemClock },
+    ...{ openSocket, clock: systemClock },
     longestEventBytes: LONGEST_EVENT_BYTES,
   });
   relays = set;
@@ -171,32 +171,3 @@ async function verify(): Promise<void> {
   });
   say({ type: 'verified', report, seconds: (systemClock.now() - startedMs) / 1000 });
 }
-
-/** A relay that sends a longer message is disconnected. */
-const MAX_CHARACTERS = 32 << 20;
-
-/** Opens a connection; a browser counts messages in UTF-16, so lengths are about those on the wire. */
-const openBrowserSocket: OpenSocket = (url) => {
-  const ws = new WebSocket(url);
-  const socket: Socket = {
-    get bufferedAmount() {
-      return ws.bufferedAmount;
-    },
-    onopen: undefined,
-    onmessage: undefined,
-    onerror: undefined,
-    onclose: undefined,
-    send: (text) => ws.send(text),
-    close: () => ws.close(1000),
-  };
-  ws.onopen = () => socket.onopen?.();
-  ws.onmessage = ({ data }: MessageEvent<unknown>) => {
-    if (typeof data !== 'string') socket.onmessage?.(undefined, 0);
-    else if (data.length > MAX_CHARACTERS) ws.close(1009);
-    else socket.onmessage?.(data, data.length);
-  };
-  // a browser does not say why
-  ws.onerror = () => socket.onerror?.('the connection failed');
-  ws.onclose = ({ code, reason }) => socket.onclose?.(code, reason);
-  return socket;
-};

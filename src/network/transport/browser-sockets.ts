@@ -1,9 +1,12 @@
 /** WebSockets of a browser for the transport. Browsers say nothing of why a connection failed: the code is all there is. */
-import type { OpenSocket, Socket } from '../network/transport/socket.ts';
+import type { OpenSocket, Socket } from './socket.ts';
 
 const utf8 = new TextEncoder();
 /** By how it begins: the rest would have to be read. */
 const EVENT = /^\s*\[\s*"EVENT"/;
+/** A relay that sends a longer message is disconnected, by UTF-16 units, which are at most the bytes on the wire. */
+const MAX_CHARACTERS = 32 << 20;
+const TOO_LONG = 1009;
 /** What a connection that never came to be ends with. */
 const ABNORMAL = 1006;
 
@@ -41,6 +44,10 @@ export const openSocket: OpenSocket = (url) => {
       return;
     }
     const { length } = data;
+    if (length > MAX_CHARACTERS) {
+      ws?.close(TOO_LONG);
+      return;
+    }
     const isLong = length > (socket.longestEventBytes ?? Number.POSITIVE_INFINITY);
     if (isLong && EVENT.test(data.slice(0, 64))) socket.onlong?.(length);
     else socket.onmessage?.(data, utf8.encode(data).length);
