@@ -6,7 +6,7 @@
  * Programs nobody here wrote (b3sum, openssl, cp) hash and copy the same file in the same run, where they are installed: compare with them.
  * Every step is a process of its own, whose wall time, processor time (all threads) and largest memory are told; servers are others.
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
@@ -15,11 +15,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { createBLAKE3 } from 'hash-wasm';
 import { systemClock } from '../../src/base/clock.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
+import { startModule } from './first-line.ts';
 
 const { values } = parseArgs({
   options: {
@@ -152,20 +152,7 @@ async function play(step: Step): Promise<void> {
   process.exit(0);
 }
 
-function start(step: Step): { child: ChildProcess; line: Promise<string> } {
-  const self = fileURLToPath(import.meta.url);
-  const args = ['--import', 'tsx', '--conditions=nostrain:source', self, '--step', JSON.stringify(step)]; // biome-ignore format: one line
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const line = new Promise<string>((resolve, reject) => {
-    let text = '';
-    child.stdout.setEncoding('utf8').on('data', (part: string) => {
-      text += part;
-      if (text.includes('\n')) resolve(text.split('\n')[0]!);
-    });
-    child.on('close', () => reject(new Error(`${step.op} ended: ${text}`)));
-  });
-  return { child, line };
-}
+const start = (step: Step) => startModule(import.meta.url, ['--step', JSON.stringify(step)]);
 
 const cost = async (step: Step): Promise<Cost> => JSON.parse(await start(step).line) as Cost;
 

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { defineProgram } from '../interop/third-party.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
-import { type Ready, type Started, type Step, start } from './join/processes.ts';
+import { type Ready, type StartedStep, type Step, start } from './join/processes.ts';
 
 const { values } = parseArgs({
   options: {
@@ -51,7 +51,7 @@ const median = (costs: readonly Cost[]): Cost =>
 /** A run, or a state, at all places; then joins in turns. */
 async function measure(title: string, bytes: number, made: Partial<Step>, runs: number) {
   const home = await mkdtemp(join(tmpdir(), 'nostrain-join-'));
-  const started: Started[] = [];
+  const started: StartedStep[] = [];
   const begin = (step: Omit<Step, 'home'>) => {
     const one = start({ ...step, home });
     started.push(one);

@@ -9,15 +9,13 @@ import { gzipSync } from 'node:zlib';
 import { type BrowserContext, chromium, type Page } from 'playwright-core';
 import { bundlePage } from '../../bundle.ts';
 import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
 import { readArchive } from '../../src/certified/archive.ts';
 import { specsOf } from '../../src/certified/gather.ts';
 import { replayRun } from '../../src/certified/replay-run.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { readPage, servePage } from '../../src/node/page-server.ts';
-import { openSocket } from '../../src/node/sockets.ts';
+import { publishRaw } from '../support/publish-raw.ts';
 
 const [file, flag, picture] = process.argv.slice(2);
 if (file === undefined) throw new Error('name an archive: npm run bench:page -- run.jsonl');
@@ -46,14 +44,7 @@ for (const [name, fast] of [
 }
 
 const relay = await createRelay();
-const sender = createRelaySet([relay.url], {
-  openSocket,
-  clock: systemClock,
-  crypto: nativeCrypto,
-});
-await sender.ready();
-for (const event of archive.events) await sender.publish(event);
-await sender.close();
+await publishRaw(relay.url, archive.events);
 const server = await servePage(await readPage(folder), { host: '127.0.0.1', port: 0 });
 const address = `${server.url}#run=${run}&relay=${relay.url}`;
 const profile = mkdtempSync(join(tmpdir(), 'nostrain-profile-'));

@@ -177,14 +177,7 @@ let archives = 0;
 async function archived(run: GeneratedRun, ...more: readonly string[]): Promise<string> {
   const relay = await createRelay();
   try {
-    const relays = createRelaySet([relay.url], {
-      openSocket,
-      clock: systemClock,
-      crypto: nativeCrypto,
-    });
-    await relays.ready();
-    await Promise.all(run.events.map((event) => relays.publish(event)));
-    await relays.close();
+    await publishRaw(relay.url, run.events);
     const out = inFolder(`run ${++archives}.jsonl`);
     const argv = ['archive', '--run', run.run, '--relay', relay.url, '--out', out, ...more];
     const { exitCode, stderr } = await runCommand(...argv);
@@ -262,13 +255,7 @@ describe('archived and replayed', () => {
     const run = generateRun([{}, {}], spec, apart);
     const relay = await createRelay();
     try {
-      const relays = createRelaySet([relay.url], {
-        openSocket,
-        clock: systemClock,
-        crypto: nativeCrypto,
-      });
-      await relays.ready();
-      await Promise.all(run.events.map((each) => relays.publish(each)));
+      await publishRaw(relay.url, run.events);
       const out = inFolder('large.jsonl');
       const argv = ['archive', '--run', run.run, '--relay', relay.url, '--out', out];
       expect((await runCommand(...argv)).stdout).toContain(`${run.events.length} events`);
@@ -277,10 +264,15 @@ describe('archived and replayed', () => {
       expect(report).toMatchObject({ ok: true, rounds: 2, modelRoot: run.state.modelRoot });
 
       const start = genesisOf(spec, startOf(spec));
+      const relays = createRelaySet([relay.url], {
+        openSocket,
+        clock: systemClock,
+        crypto: nativeCrypto,
+      });
       const signal = new AbortController().signal;
       const { gathered } = await decisionsOf(spec, start, { relays, signal });
-      expect(gathered.stakes(id)?.size).toBe(2003);
       await relays.close();
+      expect(gathered.stakes(id)?.size).toBe(2003);
 
       const lines = (await readFile(out, 'utf8')).split('\n');
       await writeFile(out, lines.filter((line) => !line.includes(apart[1]!.id)).join('\n'));
@@ -351,28 +343,18 @@ describe('nostrain archive', () => {
   it('writes what relays have, once, and what is new when it is called again', async () => {
     const relay = await createRelay();
     try {
-      const relays = createRelaySet([relay.url], {
-        openSocket,
-        clock: systemClock,
-        crypto: nativeCrypto,
-      });
-      await relays.ready();
       const half = made.events.length - 40;
-      const send = async (events: readonly SignedEvent[]) => {
-        for (const event of events) await relays.publish(event);
-      };
-      await send(made.events.slice(0, half));
+      await publishRaw(relay.url, made.events.slice(0, half));
       const out = inFolder('run.jsonl');
       const argv = ['archive', '--run', made.run, '--relay', relay.url, '--out', out];
       expect((await runCommand(...argv)).stdout).toBe(`${out}: ${half} events, ${half} new\n`);
-      await send(made.events.slice(half));
+      await publishRaw(relay.url, made.events.slice(half));
       const all = made.events.length;
       expect((await runCommand(...argv)).stdout).toBe(`${out}: ${all} events, 40 new\n`);
       const first = await readFile(out, 'utf8');
       expect((await runCommand(...argv)).stdout).toBe(`${out}: ${all} events, 0 new\n`);
       expect(await readFile(out, 'utf8')).toBe(first);
       expect(first.split('\n')[0]).toContain('"kind":37810');
-      await relays.close();
 
       const file = await runCommand('replay', '--events', out, '--json');
       const asked = ['replay', '--run', made.run, '--relay', relay.url, '--json'];

@@ -2,15 +2,12 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { beaconValue, drandRoundAt } from '../../../src/consensus/committee/beacon.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
 import { certifiedSpec, type GeneratedRun, generateRun } from '../../support/certified-run.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { type DrandEndpoint, signRound, startDrand, testChain } from '../../support/drand.ts';
+import { publishRaw } from '../../support/publish-raw.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const drand = { kind: 'drand', lagSeconds: 150, ...testChain(1_789_999_000, 3) } as const;
@@ -75,14 +72,7 @@ describe('a run that mixes in drand', () => {
 
   it('archive writes the signatures beside the events, and keeps those it has', async () => {
     const relay = await createRelay();
-    const relays = createRelaySet([relay.url], {
-      openSocket,
-      clock: systemClock,
-      crypto: nativeCrypto,
-    });
-    const { signal } = new AbortController();
-    for (const event of made.events) await relays.publish(event, { signal });
-    await relays.close();
+    await publishRaw(relay.url, made.events);
     const out = inFolder('archive.jsonl');
     const archive = ['archive', '--run', made.run, '--relay', relay.url, '--out', out];
     const written = await runCommand(...archive, '--drand', endpoint.url);

@@ -3,17 +3,14 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
 import { formatArchive } from '../../../src/certified/archive.ts';
 import { replayRun } from '../../../src/certified/replay-run.ts';
 import type { RoundPicture, RunPicture } from '../../../src/dashboard/run-picture.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
 import { generateRun, signerOf } from '../../support/certified-run.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { temporaryFolder } from '../../support/processes.ts';
+import { publishRaw } from '../../support/publish-raw.ts';
 import { hasChromium, openPageBench, type PageBench } from '../../support/run-page.ts';
 
 const made = generateRun();
@@ -95,14 +92,7 @@ describe('nostrain page', () => {
 describe('the run page', () => {
   itInChromium('opens a run over a relay without any key, and proves it', async () => {
     const relay = await createRelay();
-    const sender = createRelaySet([relay.url], {
-      openSocket,
-      clock: systemClock,
-      crypto: nativeCrypto,
-    });
-    await sender.ready();
-    for (const event of made.events) await sender.publish(event);
-    await sender.close();
+    await publishRaw(relay.url, made.events);
     const { page, trouble } = await bench.open(`#run=${made.run}&relay=${relay.url}`);
     await page.waitForSelector('#numbers .value');
     await page.locator('#status', { hasText: 'is decided' }).waitFor();

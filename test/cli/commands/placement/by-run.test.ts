@@ -2,18 +2,16 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../../src/base/clock.ts';
 import { openingOf } from '../../../../src/certified/chain.ts';
 import { gather } from '../../../../src/certified/gather.ts';
 import { pathOf } from '../../../../src/certified/replay.ts';
 import { createSigner } from '../../../../src/network/event.ts';
-import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
 import { buildHolder } from '../../../../src/network/wire/holders.ts';
 import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
-import { openSocket } from '../../../../src/node/sockets.ts';
 import { canonicalSpec } from '../../../../src/run/run-spec.ts';
 import { generateRun } from '../../../support/certified-run.ts';
 import { runCommand } from '../../../support/command-line.ts';
+import { publishRaw } from '../../../support/publish-raw.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
 
 const made = generateRun();
@@ -22,20 +20,13 @@ const stranger = createSigner(new Uint8Array(32).fill(9), nativeCrypto);
 let relay: Relay;
 beforeAll(async () => {
   relay = await createRelay();
-  const relays = createRelaySet([relay.url], {
-    openSocket,
-    clock: systemClock,
-    crypto: nativeCrypto,
-  });
-  const { signal } = new AbortController();
   const now = Math.floor(Date.now() / 1000);
   const offer = {
     ...{ region: 'asia', tier: 'known', weight: 1, classes: [], freeBytes: 1, held: [] },
     contacts: ['https://holder.example.org'],
   };
-  await relays.publish(stranger.sign(buildHolder(offer, now, 3600)), { signal });
-  for (const event of made.events) await relays.publish(event, { signal });
-  await relays.close();
+  const holder = stranger.sign(buildHolder(offer, now, 3600));
+  await publishRaw(relay.url, [holder, ...made.events]);
 });
 afterAll(() => relay.close());
 

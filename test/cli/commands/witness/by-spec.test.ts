@@ -2,16 +2,13 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../../src/base/clock.ts';
 import { electorateOf, genesisOf, startOf, withEntropy } from '../../../../src/certified/chain.ts';
 import { gather } from '../../../../src/certified/gather.ts';
 import { replay } from '../../../../src/certified/replay.ts';
-import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
-import { openSocket } from '../../../../src/node/sockets.ts';
 import { canonicalSpec } from '../../../../src/run/run-spec.ts';
 import { generateRun } from '../../../support/certified-run.ts';
 import { runCommand } from '../../../support/command-line.ts';
+import { publishRaw } from '../../../support/publish-raw.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
 
 const made = generateRun();
@@ -21,14 +18,7 @@ let spec: string;
 let relay: Relay;
 beforeAll(async () => {
   relay = await createRelay();
-  const relays = createRelaySet([relay.url], {
-    openSocket,
-    clock: systemClock,
-    crypto: nativeCrypto,
-  });
-  const { signal } = new AbortController();
-  for (const event of made.events) await relays.publish(event, { signal });
-  await relays.close();
+  await publishRaw(relay.url, made.events);
 });
 afterAll(() => relay.close());
 beforeEach(async () => {
