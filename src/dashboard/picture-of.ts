@@ -132,7 +132,7 @@ function sharedAfter(
   roster: readonly WorkerId[],
   byRound: ByRound,
   heartbeats: Seen['heartbeats'],
-): Pick<RoundPicture, 'sharedLoss' | 'bitsPerByte' | 'sample'> {
+): Pick<RoundPicture, 'sharedLoss' | 'bitsPerByte' | 'accuracy' | 'sample'> {
   const members = new Set(roster);
   const next = round + 1;
   const said = [
@@ -141,14 +141,18 @@ function sharedAfter(
   ]
     .filter(({ worker }) => members.has(worker))
     .sort((a, b) => (a.worker < b.worker ? -1 : 1))
-    .flatMap(({ features }) => (features?.telemetry ? [features.telemetry] : []));
-  const numbers = (name: 'shared' | 'bits') =>
+    .flatMap(({ features }) =>
+      features?.telemetry ? [{ right: null, ...features.telemetry, ...features.accuracy }] : [],
+    );
+  const numbers = (name: 'shared' | 'bits' | 'right') =>
     said.flatMap((each) => (each[name] === null ? [] : [each[name] / MILLION]));
   const [sharedLoss, bitsPerByte] = [middle(numbers('shared')), middle(numbers('bits'))];
+  const accuracy = middle(numbers('right'));
   const sample = said.find((each) => each.sample !== '')?.sample;
   return {
     ...(sharedLoss !== undefined && { sharedLoss }),
     ...(bitsPerByte !== undefined && { bitsPerByte }),
+    ...(accuracy !== undefined && { accuracy }),
     ...(sample !== undefined && { sample }),
   };
 }

@@ -5,6 +5,7 @@ import type { Gathered } from '../certified/evidence.ts';
 import { type Explanation, explain } from '../certified/explain.ts';
 import type { ReplayedRound } from '../certified/replay.ts';
 import type { SignedEvent } from '../network/event.ts';
+import { lossUnitOf } from '../run/data-forms.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -93,6 +94,7 @@ export class RunView {
       ...{ run: this.#run, name: safeLine(name), model: training.model, tier, reports: telemetry },
       ...{ planned: training.rounds, innerSteps: training.innerSteps, seats: committee.size },
       hasText: isOfText(this.#spec.training),
+      lossUnit: lossUnitOf(training, this.#spec.input),
       ...{ rounds, workers, ...(open && { open }) },
       ...{
         relays,

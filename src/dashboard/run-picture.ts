@@ -42,6 +42,8 @@ export interface RoundPicture {
   /** Middle of what workers report of the shared parameters after the round. */
   readonly sharedLoss?: number;
   readonly bitsPerByte?: number;
+  /** Share of held-out pictures that the shared parameters have right, from 0 to 1. */
+  readonly accuracy?: number;
   /** Text by the shared parameters, as a worker reports it. */
   readonly sample?: string;
   /** What a check found wrong. */
@@ -130,6 +132,8 @@ export interface RunPicture {
   readonly innerSteps: number;
   readonly seats: number;
   readonly hasText: boolean;
+  /** What losses count, in words. */
+  readonly lossUnit: string;
   /** Whether contributions say how training went. */
   readonly reports: boolean;
   readonly rounds: readonly RoundPicture[];

@@ -5,6 +5,7 @@ import { basename, join } from 'node:path';
 import { ConfigError } from '../base/errors.ts';
 import type { CertifiedSummary } from '../certified/events.ts';
 import { readCanonical } from '../network/wire/runs.ts';
+import { lossUnitOf } from '../run/data-forms.ts';
 import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { MAX_HEADER_BYTES, readSafetensorsHeader } from '../tensor/safetensors.ts';
 import { OWN } from '../worker/state-bytes.ts';
@@ -32,6 +33,8 @@ export interface LocalRun {
   /** Rounds in all, as far as that is known. */
   readonly rounds: number | undefined;
   readonly lossBefore: number | undefined;
+  /** What its losses count, in words; undefined where its model is not known. */
+  readonly lossUnit: string | undefined;
   /** Finished rounds, oldest first. */
   readonly history: readonly CertifiedSummary[];
   readonly bytes: number;
@@ -149,6 +152,7 @@ async function readRun(dir: string): Promise<LocalRun | undefined> {
   ]);
   const rounds = spec?.training.rounds ?? numberIn(settings.rounds);
   const history = kept?.rounds ?? [];
+  const model = spec?.training.model ?? textIn(settings.model);
   const isOver = rounds !== undefined && (kept?.round ?? 0) >= rounds;
   return {
     name: spec?.name ?? nameOf(dir, textIn(settings.run)),
@@ -157,12 +161,13 @@ async function readRun(dir: string): Promise<LocalRun | undefined> {
     state: owner === undefined ? (isOver ? 'finished' : 'stopped') : 'running',
     ...{ dir, worker: dir, rounds, history, ...size },
     run: spec ? runIdOf(spec) : textIn(settings.run),
-    model: spec?.training.model ?? textIn(settings.model),
+    model,
     parameters: kept?.parameters,
     relays: Array.isArray(settings.relay)
       ? settings.relay.filter((url) => typeof url === 'string')
       : [],
     lossBefore: kept?.lossBefore,
+    lossUnit: model && lossUnitOf({ model, forecastError: settings.forecastError }, spec?.input),
   };
 }
 

@@ -18,8 +18,9 @@ const FAMILIES = {
   rounds: { type: 'counter', help: 'Rounds this worker has finished.' },
   void_rounds: { type: 'counter', help: 'Certified rounds that counted nothing.' },
   training_loss: { type: 'gauge', help: 'Mean training loss of the last inner steps.' },
-  validation_loss: { type: 'gauge', help: 'Loss of the shared model on text nobody trains on.' },
+  validation_loss: { type: 'gauge', help: 'Loss of the shared model on data nobody trains on.' },
   bits_per_byte: { type: 'gauge', help: 'The same per byte of text, in bits.' },
+  accuracy: { type: 'gauge', help: 'Share of held-out pictures that the shared model has right.' },
   tokens_per_second: { type: 'gauge', help: 'Tokens or examples a second in training.' },
   accepted: { type: 'gauge', help: 'Contributions that the last round counted.' },
   payload_bytes: { type: 'gauge', help: 'Largest payload of the last round.' },
@@ -95,6 +96,7 @@ export class Metrics {
     this.#set('training_loss', event.trainingLoss);
     this.#set('validation_loss', event.validationLoss);
     this.#set('bits_per_byte', event.bitsPerByte);
+    this.#set('accuracy', event.accuracy);
     this.#set('accepted', event.accepted.length);
     this.#set('payload_bytes', event.payloadBytes);
     this.#set('round_seconds', event.seconds);

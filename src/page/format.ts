@@ -11,6 +11,10 @@ export const shortHash = (hash: string): string => hash.slice(0, 12);
 export const loss = (value: number | undefined): string =>
   value === undefined ? '–' : value.toFixed(4);
 
+/** Of a share from 0 to 1. */
+export const share = (value: number | undefined): string =>
+  value === undefined ? '–' : `${(100 * value).toFixed(1)} %`;
+
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
 export function bytes(count: number): string {

@@ -5,7 +5,7 @@ import type { RunPicture } from '../dashboard/run-picture.ts';
 import { roundNumber } from '../run/round-name.ts';
 import { type Address, readAddress, writeAddress } from './address.ts';
 import { button, type Child, h, show } from './dom.ts';
-import { bytes, loss, shortHash } from './format.ts';
+import { bytes, loss, share, shortHash } from './format.ts';
 import { type FromJob, type ListedRun, openJob } from './messages.ts';
 import { lossView } from './views/loss.ts';
 import { nowView } from './views/now.ts';
@@ -61,11 +61,12 @@ function withLocal(seen: RunPicture): RunPicture {
   if (local === undefined || local.run !== seen.run) return seen;
   const own = new Map(local.rounds.map((each) => [each.round, each]));
   const rounds = seen.rounds.map((round) => {
-    const { ownLoss, sharedLoss, bitsPerByte, sample } = own.get(round.round) ?? {};
+    const { ownLoss, sharedLoss, bitsPerByte, accuracy, sample } = own.get(round.round) ?? {};
     return {
       ...(ownLoss !== undefined && { ownLoss }),
       ...(sharedLoss !== undefined && { sharedLoss }),
       ...(bitsPerByte !== undefined && { bitsPerByte }),
+      ...(accuracy !== undefined && { accuracy }),
       ...(sample !== undefined && { sample }),
       ...round,
     };
@@ -106,18 +107,20 @@ function newsOf({ rounds, planned, isCaughtUp }: RunPicture): string {
   if (last === undefined) return 'no round is decided yet';
   const measured =
     last.sharedLoss === undefined ? '' : `, validation loss ${loss(last.sharedLoss)}`;
-  return `round ${roundNumber(last.round)} of ${planned} is decided${measured}`;
+  const right = last.accuracy === undefined ? '' : `, ${share(last.accuracy)} right`;
+  return `round ${roundNumber(last.round)} of ${planned} is decided${measured}${right}`;
 }
 
 function numbersOf({ rounds, workers, planned, events }: RunPicture): readonly Child[] {
-  const latest = (name: 'sharedLoss' | 'ownLoss' | 'bitsPerByte') =>
+  const latest = (name: 'sharedLoss' | 'ownLoss' | 'bitsPerByte' | 'accuracy') =>
     rounds.findLast((each) => each[name] !== undefined)?.[name];
-  const bits = latest('bitsPerByte');
+  const [bits, right] = [latest('bitsPerByte'), latest('accuracy')];
   const sent = workers.reduce((sum, worker) => sum + worker.bytes, 0);
   const all: readonly (readonly [string, string])[] = [
     ['validation loss', loss(latest('sharedLoss'))],
     ['training loss', loss(latest('ownLoss'))],
     ...(bits === undefined ? [] : [['bits per byte', loss(bits)] as const]),
+    ...(right === undefined ? [] : [['of held-out pictures right', share(right)] as const]),
     ['rounds decided', `${rounds.length} of ${planned}`],
     ['in the roster', `${workers.filter(({ inRoster }) => inRoster).length}`],
     ['payloads', bytes(sent)],

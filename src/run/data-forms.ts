@@ -15,6 +15,25 @@ export const inputNames = ['horizon', 'patch', 'forecastError', 'scaling', 'pixe
 
 export type InputName = (typeof inputNames)[number];
 
+/** What the losses of a model count, in words that follow "losses are". */
+export function lossUnitOf(
+  { model, forecastError }: { readonly model: string; readonly forecastError?: unknown },
+  input: { readonly form: string; readonly forecastError?: unknown } | null = null,
+): string {
+  const form = formOf({ model });
+  if (form !== 'series') return UNITS[form];
+  const isQuantile = (input?.forecastError ?? forecastError) === 'quantile';
+  return isQuantile
+    ? 'quantile errors in standard deviations of the training part'
+    : 'squared errors in variances of the training part';
+}
+
+const UNITS = {
+  tokens: 'nats per token',
+  rows: 'squared errors',
+  images: 'nats per picture',
+} as const;
+
 export const dataForms = {
   tokens: {
     models: ['char-gpt', 'gpt', 'pretrained'],

@@ -157,6 +157,13 @@ export const measured = {
   sample: words('text that the shared parameters write; empty where there is none', MOST_SAMPLE),
 };
 
+/** The same of pictures. */
+export const hits = {
+  right: millionths(
+    'share of held-out pictures that the shared parameters have right at the start of the round, in millionths',
+  ),
+};
+
 /** Yes or no. */
 export const bit = (doc: string): FeatureField<0 | 1> => ({
   accepted: '0 or 1',

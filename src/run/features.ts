@@ -14,6 +14,7 @@ import {
   digest,
   digests,
   type FeatureField,
+  hits,
   keyOrNone,
   keysAscending,
   lastRounds,
@@ -78,6 +79,13 @@ const plain = (field: keyof typeof plainFields, absent: unknown): SpecField => (
 
 /** All features, by name. */
 export const features = {
+  accuracy: {
+    says: 'workers that report losses also say how many held-out pictures the shared parameters have right',
+    isIn: ({ input, telemetry }) =>
+      telemetry === true && (input as { form?: unknown } | null | undefined)?.form === 'images',
+    manifest: hits,
+    heartbeat: hits,
+  },
   address: {
     says: 'the text that everybody trains on lies at an address',
     spec: {
@@ -213,9 +221,7 @@ export const features = {
   },
   telemetry: {
     says: 'workers say how their training goes: losses, a text, their device; nothing is decided by it',
-    spec: {
-      telemetry: plain('telemetry', false),
-    },
+    spec: { telemetry: plain('telemetry', false) },
     manifest: {
       own: millionths('mean training loss of the inner steps, in millionths'),
       ...measured,
@@ -224,9 +230,7 @@ export const features = {
   },
   tier: {
     says: 'the run is of a tier that asks who takes part',
-    spec: {
-      tier: plain('tier', 'open'),
-    },
+    spec: { tier: plain('tier', 'open') },
   },
   trust: {
     says: 'newcomers are admitted by keys that others trust, and their joins show how',

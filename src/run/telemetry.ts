@@ -7,6 +7,7 @@ import type { FeatureValues } from './features.ts';
 export interface SharedMeasure {
   readonly validationLoss?: number | undefined;
   readonly bitsPerByte?: number | undefined;
+  readonly accuracy?: number | undefined;
   readonly sample?: string | undefined;
 }
 
@@ -17,7 +18,10 @@ export const manifestTelemetry = (
   own: number,
   device: string,
   measure: SharedMeasure | undefined,
-): Said => ({ telemetry: { own: millionths(own), ...said(device, measure) } });
+): Said => ({
+  telemetry: { own: millionths(own), ...said(device, measure) },
+  accuracy: { right: millionths(measure?.accuracy) },
+});
 
 /** What a heartbeat says. */
 export const heartbeatTelemetry = (
@@ -25,6 +29,7 @@ export const heartbeatTelemetry = (
   measure: SharedMeasure | undefined,
 ): FeatureValues<'heartbeat'> => ({
   telemetry: said(device, measure),
+  accuracy: { right: millionths(measure?.accuracy) },
 });
 
 const said = (

@@ -11,11 +11,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { deriveKey } from '../../src/base/rng.ts';
-import { drawRows } from '../../src/model/batches.ts';
-import type { TrainerData } from '../../src/model/forms/table.ts';
+import { drawRows, evenRows } from '../../src/model/batches.ts';
+import { dataFormOf } from '../../src/model/data-form.ts';
+import { holdData, type TrainerData } from '../../src/model/forms/table.ts';
 import { optimizerOf } from '../../src/model/from-settings.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { prepareTask } from '../../src/node/prepare-task.ts';
+import { openStored } from '../../src/node/trainer/stored-tokens.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import { combineSettings, presets } from '../../src/run/presets.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
@@ -105,11 +107,8 @@ async function compare({ name, model, asked = {}, corpus }: Case): Promise<void>
   const rows = placed(data, 'shard', drawRows({ ...draw, bound: lengthOf(data, 'shard') }));
   writeFileSync(join(folder, 'params'), bytesOf(params));
   writeFileSync(join(folder, 'rows'), bytesOf(rows));
-  const stride = settings.model === 'forecaster' ? settings.horizon : 1;
-  const held = Int32Array.from(
-    { length: Math.ceil(lengthOf(data, 'validation') / stride) },
-    (_, i) => i * stride,
-  );
+  const { stride } = holdData(dataFormOf(task.model), data, { model, openStored });
+  const held = evenRows(lengthOf(data, 'validation'), stride, Number.POSITIVE_INFINITY);
   writeFileSync(join(folder, 'held'), bytesOf(placed(data, 'validation', held)));
   const adamw = { lr: settings.localLearningRate, weightDecay };
   const said = { spec: task.model, batch, clipNorm, adamw };

@@ -95,58 +95,71 @@ describe('a picture', () => {
 });
 
 describe('a run over a relay', () => {
-  it('is followed without a key while it goes on, with what workers report; its archive replays', async () => {
-    const relay = keep(await createRelay());
-    const open = async () => {
-      const set = keep(
-        createRelaySet([relay.url], { openSocket, clock: systemClock, crypto: nativeCrypto }),
-      );
-      await set.ready();
-      return set;
-    };
-    const secretKey = new Uint8Array(32).fill(7);
-    const me = createSigner(secretKey).publicKey;
-    const document = { telemetry: true };
-    const { spec } = await makeSpec({ me, document, training: { model: 'linear', rounds: 3 } });
-    const run = runIdOf(spec);
-    const stop = new AbortController();
-    let last: RunPicture | undefined;
-    let isOver = false;
-    let failure: unknown;
-    const followed = await followRun(run, {
-      ...{ relays: await open(), clock: systemClock, signal: stop.signal, spec },
-      onPicture(picture) {
-        last = picture;
-        if (picture.open === undefined && picture.rounds[2]?.sharedLoss !== undefined) {
-          isOver = true;
-        }
-      },
-      onFailed(error) {
-        failure = error;
-      },
-    });
-    const trainer = {
-      ...{ device: { device: 'abacus', threads: 1 }, layout: layoutOf(spec.training) },
-      train: async ({ params }: { params: Float32Array | Float64Array }) => ({
-        ...{ params: params.map((value) => value + 0.1), losses: Float32Array.of(2.5) },
-        ...{ moments: [], examples: 1, seconds: 0 },
-      }),
-      evaluate: async () => 1.25,
-      sample: async () => new Uint8Array(),
-      close: async () => undefined,
-    };
-    const plan = { evaluate: true };
-    const worker = await joinCertifiedRun({ spec, secretKey, relays: await open(), trainer, plan });
-    await worker.run();
-    await vi.waitFor(() => expect(isOver).toBe(true), 30_000);
-    expect(failure).toBeUndefined();
-    await worker.close();
-    expect(last!.rounds.map(({ ownLoss }) => ownLoss)).toEqual([2.5, 2.5, 2.5]);
-    expect(last!.rounds.map(({ sharedLoss }) => sharedLoss)).toEqual([1.25, 1.25, 1.25]);
-    expect(last!.workers).toMatchObject([{ worker: me, counted: 3, sent: 3, device: 'abacus' }]);
-    expect(last!.relays).toMatchObject([{ relay: relay.url, state: 'open', refused: 0 }]);
-    const report = await replayRun(await followed.archive(), { spec });
-    expect(report.ok).toBe(true);
-    stop.abort();
-  });
+  it.each(['linear', 'vit'] as const)(
+    'of %s is followed without a key while it goes on, with what workers report; its archive replays',
+    async (model) => {
+      const relay = keep(await createRelay());
+      const open = async () => {
+        const set = keep(
+          createRelaySet([relay.url], { openSocket, clock: systemClock, crypto: nativeCrypto }),
+        );
+        await set.ready();
+        return set;
+      };
+      const secretKey = new Uint8Array(32).fill(7);
+      const me = createSigner(secretKey).publicKey;
+      const document = { telemetry: true };
+      const { spec } = await makeSpec({ me, document, training: { model, rounds: 3 } });
+      const run = runIdOf(spec);
+      const stop = new AbortController();
+      let last: RunPicture | undefined;
+      let isOver = false;
+      let failure: unknown;
+      const followed = await followRun(run, {
+        ...{ relays: await open(), clock: systemClock, signal: stop.signal, spec },
+        onPicture(picture) {
+          last = picture;
+          if (picture.open === undefined && picture.rounds[2]?.sharedLoss !== undefined) {
+            isOver = true;
+          }
+        },
+        onFailed(error) {
+          failure = error;
+        },
+      });
+      const trainer = {
+        ...{ device: { device: 'abacus', threads: 1 }, layout: layoutOf(spec.training, spec) },
+        train: async ({ params }: { params: Float32Array | Float64Array }) => ({
+          ...{ params: params.map((value) => value + 0.1), losses: Float32Array.of(2.5) },
+          ...{ moments: [], examples: 1, seconds: 0 },
+        }),
+        evaluate: async () => 1.25,
+        ...(model === 'vit' && { accuracy: async () => 0.75 }),
+        sample: async () => new Uint8Array(),
+        close: async () => undefined,
+      };
+      const plan = { evaluate: true };
+      const worker = await joinCertifiedRun({
+        spec,
+        secretKey,
+        relays: await open(),
+        trainer,
+        plan,
+      });
+      await worker.run();
+      await vi.waitFor(() => expect(isOver).toBe(true), 30_000);
+      expect(failure).toBeUndefined();
+      await worker.close();
+      expect(last!.rounds.map(({ ownLoss }) => ownLoss)).toEqual([2.5, 2.5, 2.5]);
+      expect(last!.rounds.map(({ sharedLoss }) => sharedLoss)).toEqual([1.25, 1.25, 1.25]);
+      const right = model === 'vit' ? 0.75 : undefined;
+      expect(last!.rounds.map(({ accuracy }) => accuracy)).toEqual([right, right, right]);
+      expect(last!.lossUnit).toBe(model === 'vit' ? 'nats per picture' : 'squared errors');
+      expect(last!.workers).toMatchObject([{ worker: me, counted: 3, sent: 3, device: 'abacus' }]);
+      expect(last!.relays).toMatchObject([{ relay: relay.url, state: 'open', refused: 0 }]);
+      const report = await replayRun(await followed.archive(), { spec });
+      expect(report.ok).toBe(true);
+      stop.abort();
+    },
+  );
 });

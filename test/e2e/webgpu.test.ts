@@ -20,6 +20,18 @@ const llama = { ...tinyLlama, ...wide, layers: 1, context: 8 };
 const gpt2 = { ...tinyGpt2, ...wide, heads: 4, layers: 1, context: 8 };
 const mlp = { architecture: 'mlp', features: 4, hidden: [8, 8] } as const;
 
+const patches = { width: 16, layers: 1, heads: 2, ffn: 16 } as const;
+const forecaster = {
+  architecture: 'forecaster',
+  ...{ channels: 2, context: 16, horizon: 4, patch: 4, ...patches },
+  error: 'quantile',
+  scaling: 'window',
+} as const;
+const vit = {
+  architecture: 'vit',
+  ...{ pixels: 8, channels: 3, classes: 4, patch: 4, ...patches },
+} as const;
+
 const asks: Readonly<Record<string, Ask>> = {
   'a GPT by Muon': { model: gpt, optimizer: muonSpec },
   'a GPT by AdamW, whose tokens do not all count': {
@@ -34,6 +46,11 @@ const asks: Readonly<Record<string, Ask>> = {
     ...{ model: gpt2, adapter, precision: 'q8', optimizer: adamwSpec },
   },
   'an MLP': { model: mlp, optimizer: adamwSpec },
+  'a forecaster of quantiles': { model: forecaster, optimizer: muonSpec },
+  'a forecaster of squares': {
+    ...{ model: { ...forecaster, error: 'squared', scaling: 'training' }, optimizer: adamwSpec },
+  },
+  'a vision transformer': { model: vit, optimizer: muonSpec },
 };
 
 describeWith(swiftShaderMissing)(

@@ -4,7 +4,13 @@ import { Metrics, serveMetrics } from '../../src/node/metrics.ts';
 
 const round: RunEvent = {
   ...{ type: 'round', index: 2, base: '', digest: '', accepted: ['a', 'b'], refused: [] },
-  ...{ completionReason: 'certified', trainingLoss: 2.5, validationLoss: 2.25, payloadBytes: 10 },
+  ...{
+    completionReason: 'certified',
+    trainingLoss: 2.5,
+    validationLoss: 2.25,
+    accuracy: 0.75,
+    payloadBytes: 10,
+  },
   ...{ eventBytes: 20, residualShare: 0, secondsTraining: 1, secondsWaiting: 2, seconds: 3 },
 };
 
@@ -24,6 +30,7 @@ describe('numbers for scrapers', () => {
     expect(lines).toContain('nostrain_rounds_total 1');
     expect(lines).toContain('nostrain_round 4');
     expect(lines).toContain('nostrain_validation_loss 2.25');
+    expect(lines).toContain('nostrain_accuracy 0.75');
     expect(lines).toContain('nostrain_refused_total{reason="malformed"} 1');
     expect(lines).toContain('nostrain_missing 1');
     expect(lines.slice(-2)).toEqual(['# EOF', '']);

@@ -43,11 +43,12 @@ function showEvent(event: TabEvent): void {
       line(`trained in ${event.seconds.toFixed(1)} s, loss ${event.loss.toFixed(3)}`);
       break;
     case 'round': {
-      const { index, accepted, certified, validationLoss: loss } = event;
+      const { index, accepted, certified, validationLoss: loss, accuracy } = event;
       show('round', `${index + 1} rounds are over`);
       const shared = loss === undefined ? '' : `, shared loss ${loss.toFixed(3)}`;
+      const right = accuracy === undefined ? '' : `, ${(100 * accuracy).toFixed(1)} % right`;
       const root = certified === undefined ? '' : `, root ${certified.root.slice(0, 16)}`;
-      line(`${ordinal(index)} round: ${accepted.length} counted${shared}${root}`);
+      line(`${ordinal(index)} round: ${accepted.length} counted${shared}${right}${root}`);
       break;
     }
     case 'stalled':

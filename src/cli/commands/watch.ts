@@ -17,7 +17,7 @@ import {
 import { repeatable } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
-import { formatBytes, formatLoss } from '../../terminal/render/numbers.ts';
+import { formatBytes, formatLoss, formatShare } from '../../terminal/render/numbers.ts';
 import { beaconSource } from '../shared/beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from '../shared/endpoints.ts';
 import { hintOption, locateRun } from '../shared/find-run.ts';
@@ -104,8 +104,8 @@ function teller({ ndjson, once }: Flags): (picture: RunPicture) => void {
 const isMeasured = ({ rounds, reports, open }: RunPicture): boolean =>
   !reports || open === undefined || rounds.at(-1)?.sharedLoss !== undefined;
 
-const headOf = ({ name, model, planned, tier, run }: RunPicture): string =>
-  `${name}  ${model}, ${planned} rounds, ${tier} tier, run ${run}`;
+const headOf = ({ name, model, planned, tier, run, lossUnit }: RunPicture): string =>
+  `${name}  ${model}, ${planned} rounds, ${tier} tier, run ${run}; losses are ${lossUnit}`;
 
 const short = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
 
@@ -116,6 +116,7 @@ function roundLine(round: RoundPicture): string {
     round.ownLoss === undefined ? '' : `training ${formatLoss(round.ownLoss)}`,
     round.sharedLoss === undefined ? '' : `validation ${formatLoss(round.sharedLoss)}`,
     round.bitsPerByte === undefined ? '' : `${round.bitsPerByte.toFixed(2)} bits/byte`,
+    round.accuracy === undefined ? '' : `${formatShare(round.accuracy)} right`,
   ];
   const notes = [
     ...round.rejected.map(({ worker, reason }) => `refused ${short(worker)} (${reason})`),

@@ -6,22 +6,29 @@
  *   h = patches (B * N, P * P * C), each row by row, pixel by pixel, @ patches.weight + patches.bias + positions.weight
  *   h = blocks of gpt.ts over the N patches, none of them masked; h = norm(h)
  *   logits = mean of h over the patches @ head.weight + head.bias                (B, classes)
- *   loss = -log softmax(logits)[class]; a hit is a picture whose largest logit is that of its class
+ *   loss = -log softmax(logits)[class]; a hit is a picture the logit of whose class is larger than all others
  */
 import type { VitSpec } from '../../run/model-spec.ts';
 import {
   add,
-  argMax,
   cast,
   crossEntropy,
-  equal,
   gemm,
+  greater,
+  mul,
+  oneHot,
+  reduceMax,
   reduceMean,
+  reduceSum,
   reshape,
+  sub,
   transpose,
 } from '../graph/verbs.ts';
 import type { Architecture, Model } from './architecture.ts';
 import { blocks, norm, normed, patchLayer, throughBlocks, WEIGHT } from './transformer.ts';
+
+/** Below every logit. */
+const FAR = 1e30;
 
 export const vit: Architecture<VitSpec> = (spec) => {
   const { pixels, channels, classes, patch, width } = spec;
@@ -52,8 +59,12 @@ export const vit: Architecture<VitSpec> = (spec) => {
     predict,
     losses: (weights, { inputs, targets }) => crossEntropy(predict(weights, inputs), targets),
     hits: (weights, { inputs, targets }) => {
-      const guesses = cast(argMax(predict(weights, inputs), 1), 'i32'); // (B, 1)
-      return cast(equal(reshape(guesses, targets.shape), targets), inputs.dtype);
+      const logits = predict(weights, inputs);
+      const wanted = oneHot(targets, classes, logits.dtype); // (B, classes)
+      const own = reduceSum(mul(logits, wanted), [1]);
+      // WebGPU has no numbers of 64 bits, in which places of largest ones are told
+      const best = reduceMax(sub(logits, mul(wanted, FAR)), [1]);
+      return cast(greater(own, best), inputs.dtype);
     },
   };
 };

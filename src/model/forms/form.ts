@@ -41,7 +41,7 @@ export interface HeldData {
   readonly masked: boolean;
   /** How many rows a batch may draw from. */
   bound(on: DataName): number;
-  /** How far apart rows are that share nothing. */
+  /** How far apart the rows are that are evaluated on: so that they share nothing, where there are enough of them. */
   readonly stride: number;
   /** Where rows that were drawn lie in the data. */
   place(on: DataName, rows: Int32Array): Int32Array;

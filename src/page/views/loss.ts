@@ -4,7 +4,7 @@ import type { RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/round-name.ts';
 import { chart, type Series } from '../chart.ts';
 import { type Child, h, table } from '../dom.ts';
-import { bytes, loss } from '../format.ts';
+import { bytes, loss, share } from '../format.ts';
 
 /** Newest rounds that a table shows. */
 const MOST_ROWS = 200;
@@ -15,18 +15,19 @@ export function lossView(
   chosen: number | undefined,
   width: number,
 ): readonly Child[] {
-  const { rounds, planned } = picture;
+  const { rounds, planned, lossUnit } = picture;
   const span = Math.max(rounds.at(-1)?.round ?? 0, Math.min(planned, 2) - 1) + 1;
   const at = { width, chosen, rounds: span };
   const drawn = chart('Loss by round', seriesOf(rounds), at);
-  const bits = rounds.some(({ bitsPerByte }) => bitsPerByte !== undefined)
-    ? chart('Bits per byte of text by round', [bitsOf(rounds)], at)
-    : undefined;
+  const measured = MEASURES.filter(({ name }) => rounds.some((each) => each[name] !== undefined));
   return [
     drawn ?? h('p', { class: 'empty' }, whyEmpty(picture)),
     drawn && legend(seriesOf(rounds)),
-    bits && h('h3', {}, 'Bits per byte of text'),
-    bits,
+    drawn && lossUnit !== '' && h('p', {}, `Losses are ${lossUnit}.`),
+    ...measured.flatMap(({ name, title }) => [
+      h('h3', {}, title),
+      chart(`${title} by round`, [measureOf(rounds, name, title)], at),
+    ]),
     h('details', {}, h('summary', {}, 'Rounds as a table'), roundTable(rounds)),
   ];
 }
@@ -50,10 +51,20 @@ function seriesOf(rounds: readonly RoundPicture[]): readonly Series[] {
   ];
 }
 
-const bitsOf = (rounds: readonly RoundPicture[]): Series => ({
-  name: 'bits per byte',
+/** What is measured beside the loss: of text, and of pictures. */
+const MEASURES = [
+  { name: 'bitsPerByte', title: 'Bits per byte of text' },
+  { name: 'accuracy', title: 'Share of held-out pictures that are right' },
+] as const;
+
+const measureOf = (
+  rounds: readonly RoundPicture[],
+  measure: (typeof MEASURES)[number]['name'],
+  name: string,
+): Series => ({
+  name,
   className: 'shared',
-  points: rounds.flatMap(({ round, bitsPerByte: value }) =>
+  points: rounds.flatMap(({ round, [measure]: value }) =>
     value === undefined ? [] : [{ round, value }],
   ),
 });
@@ -76,13 +87,15 @@ function roundTable(rounds: readonly RoundPicture[]): HTMLElement {
     'training',
     'validation',
     'bits/byte',
+    'right',
     'counted',
     'signed',
     'payloads',
   ];
   const rows = shown.map((each) => [
     ...[roundNumber(each.round), each.result, loss(each.ownLoss), loss(each.sharedLoss)],
-    ...[loss(each.bitsPerByte), `${each.accepted.length} of ${each.roster.length}`],
+    ...[loss(each.bitsPerByte), share(each.accuracy)],
+    `${each.accepted.length} of ${each.roster.length}`,
     `${each.signers.length} of ${each.committee.length}`,
     bytes(each.sent.reduce((sum, sent) => sum + sent.bytes, 0)),
   ]);

@@ -7,6 +7,10 @@ export function formatLoss(loss: number): string {
   return isPlain ? loss.toFixed(4) : loss.toExponential(2);
 }
 
+/** `97.3 %`, of a share from 0 to 1; `-` where there is none. */
+export const formatShare = (share: number | undefined): string =>
+  share === undefined ? '-' : `${(100 * share).toFixed(1)} %`;
+
 /** 834,048 */
 export const formatCount = (count: number): string =>
   Math.round(count)

@@ -5,7 +5,14 @@ import type { CertifiedRound, RunEvent } from '../../certified/events.ts';
 import { troubleOf } from '../../dashboard/trouble.ts';
 import { roundName } from '../../run/round-name.ts';
 import type { RoundSummary } from '../../worker/events.ts';
-import { formatBytes, formatCount, formatLoss, formatRate, formatSeconds } from './numbers.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatLoss,
+  formatRate,
+  formatSeconds,
+  formatShare,
+} from './numbers.ts';
 
 const short = (id: string): string => id.slice(0, 8);
 
@@ -91,7 +98,7 @@ function describeValidation({
   accuracy,
 }: Pick<RoundSummary, 'validationLoss' | 'bitsPerByte' | 'accuracy'>): string {
   const perByte = bitsPerByte === undefined ? '' : ` (${formatLoss(bitsPerByte)} bits per byte)`;
-  const right = accuracy === undefined ? '' : ` (${(100 * accuracy).toFixed(1)} % right)`;
+  const right = accuracy === undefined ? '' : ` (${formatShare(accuracy)} right)`;
   return `validation loss ${formatLoss(validationLoss)}${perByte}${right}`;
 }
 

@@ -3,7 +3,7 @@
 import type { RoundView } from '../../dashboard/round-view.ts';
 import { type Agreement, agreementOf, type View } from '../../dashboard/view.ts';
 import { roundNumber } from '../../run/round-name.ts';
-import { formatBytes, formatLoss } from './numbers.ts';
+import { formatBytes, formatLoss, formatShare } from './numbers.ts';
 import { clip, type Paint, padStart, widthOf, wrap } from './text.ts';
 
 export interface RoundTable {
@@ -40,7 +40,7 @@ const COLUMNS: readonly Column[] = [
   },
   {
     ...{ heading: RIGHT, width: 7, worth: 7 },
-    cell: ({ accuracy }) => (accuracy === undefined ? '-' : `${(100 * accuracy).toFixed(1)} %`),
+    cell: ({ accuracy }) => formatShare(accuracy),
   },
   {
     ...{ heading: 'training', width: 8, worth: 4 },

@@ -43,7 +43,8 @@ const hostileRound: RoundPicture = {
 /** What a page would be given if every parser before it failed. */
 const hostile: RunPicture = {
   ...{ run: HOSTILE, name: HOSTILE, model: HOSTILE, tier: HOSTILE, planned: 2, innerSteps: 1 },
-  ...{ seats: 1, hasText: true, reports: true, events: 1, isCaughtUp: true },
+  ...{ seats: 1, hasText: true, lossUnit: 'nats per token', reports: true },
+  ...{ events: 1, isCaughtUp: true },
   rounds: [hostileRound, { ...hostileRound, round: 1 }],
   open: {
     ...{ round: 2, since: 1, attempt: 1, view: 1, roster: [HOSTILE], committee: [HOSTILE] },

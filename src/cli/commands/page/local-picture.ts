@@ -6,20 +6,21 @@ import type { Digest } from '../../../run/ids.ts';
 
 /** The picture; `run` is the id of a certified run. */
 export function localPicture(kept: LocalRun, run: Digest | undefined): RunPicture {
-  const { name, model = '', kind, rounds: planned, history, state } = kept;
+  const { name, model = '', kind, rounds: planned, history, state, lossUnit = '' } = kept;
   const rounds = history.map(roundOf);
   const last = history.at(-1);
   return {
     ...{ run: run ?? kept.run ?? name, name, model, tier: kind, planned: planned ?? rounds.length },
     ...{ innerSteps: 0, seats: 0, hasText: last?.sample !== undefined, reports: true, rounds },
+    lossUnit,
     workers: [],
     ...{ relays: [], refused: [], events: 0, isCaughtUp: state !== 'running' },
   };
 }
 
 function roundOf(summary: CertifiedSummary): RoundPicture {
-  const { index, accepted, trainingLoss, validationLoss, bitsPerByte, sample } = summary;
-  const { certified } = summary;
+  const { index, accepted, trainingLoss, validationLoss, sample } = summary;
+  const { certified, bitsPerByte, accuracy } = summary;
   return {
     ...{ round: index, result: certified?.result ?? 'final', time: 0, outcome: '', proposer: '' },
     ...{ attempt: certified?.attempt ?? 0, view: certified?.view ?? 0, roster: accepted },
@@ -32,6 +33,7 @@ function roundOf(summary: CertifiedSummary): RoundPicture {
     ...(Number.isFinite(trainingLoss) && { ownLoss: trainingLoss }),
     ...(validationLoss !== undefined && { sharedLoss: validationLoss }),
     ...(bitsPerByte !== undefined && { bitsPerByte }),
+    ...(accuracy !== undefined && { accuracy }),
     ...(sample !== undefined && { sample }),
   };
 }

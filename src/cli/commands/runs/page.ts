@@ -1,7 +1,12 @@
 /** One self-contained HTML page of a run: curve, rounds and text, no script, nothing loaded from elsewhere. */
 import type { LocalRun } from '../../../node/local-runs.ts';
 import { roundName, roundNumber } from '../../../run/round-name.ts';
-import { formatBytes, formatCount, formatLoss } from '../../../terminal/render/numbers.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatLoss,
+  formatShare,
+} from '../../../terminal/render/numbers.ts';
 import { lossAfter, roundRow } from './words.ts';
 
 const STYLE = `
@@ -17,12 +22,13 @@ pre { white-space: pre-wrap; border-left: 3px solid #8888; padding-left: 1rem }
 
 /** The page. */
 export function renderPage(run: LocalRun): string {
-  const { name, kind, state, model, parameters, rounds, history } = run;
+  const { name, kind, state, model, parameters, rounds, history, lossUnit } = run;
   const facts = [
     ...[kind, model ?? ''],
     parameters === undefined ? '' : `${formatCount(parameters)} parameters`,
     `${history.length}${rounds === undefined ? '' : ` of ${rounds}`} rounds`,
     state,
+    lossUnit === undefined ? '' : `losses are ${lossUnit}`,
   ].filter((fact) => fact !== '');
   const sample = history.findLast((round) => round.sample !== undefined)?.sample;
   const wrote =
@@ -77,6 +83,7 @@ function curve({ history }: LocalRun): string {
 const HEADINGS = [
   'round',
   'validation',
+  'right',
   'training',
   'counted',
   'refused',
@@ -91,6 +98,7 @@ function table({ history }: LocalRun): string {
     const { counted, refused, eventBytes, seconds, result, model } = roundRow(round);
     const cells = [
       ...[roundNumber(round.index), formatLoss(round.validationLoss ?? Number.NaN)],
+      formatShare(round.accuracy),
       ...[formatLoss(round.trainingLoss), counted, refused, formatBytes(eventBytes)],
       ...[`${seconds.toFixed(0)} s`, inHtml(result), inHtml(model.slice(0, 8))],
     ];

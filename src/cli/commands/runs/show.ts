@@ -6,10 +6,16 @@ import { ConfigError } from '../../../base/errors.ts';
 import { safe, safeLine } from '../../../base/safe-text.ts';
 import { findLocalRun, type LocalRun } from '../../../node/local-runs.ts';
 import { type Scalar, tensorboardFile } from '../../../node/tensorboard.ts';
+import { formOf } from '../../../run/data-forms.ts';
 import { roundNumber } from '../../../run/round-name.ts';
 import { asJson, writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { plot } from '../../../terminal/render/bars.ts';
-import { formatBytes, formatCount, formatLoss } from '../../../terminal/render/numbers.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatLoss,
+  formatShare,
+} from '../../../terminal/render/numbers.ts';
 import { clip, wrap } from '../../../terminal/render/text.ts';
 import { renderPage } from './page.ts';
 import { curveOf, formatAge, modelFileOf, roundRow, sampleCommand, summaryOf } from './words.ts';
@@ -78,21 +84,23 @@ function words(run: LocalRun): readonly string[] {
     '',
     ...(parameters === undefined ? [] : [`model   ${modelFileOf(worker)}`]),
     `folder  ${run.dir} (${formatBytes(run.bytes)}, changed ${formatAge(Date.now() - run.changedAtMs)})`,
-    ...(command === undefined ? [] : [`write more text with: ${command}`]),
+    ...(command === undefined ? [] : [`${LEADS[formOf({ model: model! })]}: ${command}`]),
   ];
 }
 
-const HEADING = ['round', 'validation', 'training', 'counted', 'refused', 'sent', 'time'];
-
-function table({ history }: LocalRun): readonly string[] {
+function table({ history, lossUnit }: LocalRun): readonly string[] {
   if (history.length === 0) return ['no round is finished yet'];
+  const isRight = history.some(({ accuracy }) => accuracy !== undefined);
+  const right = isRight ? ['right'] : [];
+  const heading = ['round', 'validation', ...right, ...HEADING];
   const rows = history.map((round) => {
     const { counted, refused, eventBytes, seconds, result } = roundRow(round);
-    const losses = [round.validationLoss ?? Number.NaN, round.trainingLoss].map(formatLoss);
     const sent = formatBytes(eventBytes);
     return [
       `${roundNumber(round.index)}`,
-      ...losses,
+      formatLoss(round.validationLoss ?? Number.NaN),
+      ...right.map(() => formatShare(round.accuracy)),
+      formatLoss(round.trainingLoss),
       `${counted}`,
       `${refused}`,
       sent,
@@ -100,11 +108,22 @@ function table({ history }: LocalRun): readonly string[] {
       result,
     ];
   });
-  const cells = [[...HEADING, 'ended by'], ...rows];
-  const widths = HEADING.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
+  const cells = [[...heading, 'ended by'], ...rows];
+  const widths = heading.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
   const lines = cells.map((row) => row.map((cell, i) => cell.padStart(widths[i] ?? 0)).join('  '));
-  return ['', ...lines];
+  const unit = lossUnit === undefined ? [] : [`losses are ${lossUnit}`];
+  return ['', ...unit, ...lines];
 }
+
+/** What the command to sample shows, by the form of data. */
+const LEADS = {
+  tokens: 'write more text with',
+  rows: 'see it with',
+  series: 'draw its forecast with',
+  images: 'have it guess pictures with',
+} as const;
+
+const HEADING = ['training', 'counted', 'refused', 'sent', 'time'];
 
 const toCsv = ({ history }: LocalRun): string => {
   const names = ['validationLoss', 'trainingLoss', 'counted', 'refused'] as const;
@@ -115,7 +134,7 @@ const toCsv = ({ history }: LocalRun): string => {
     'secondsWaiting',
     'seconds',
   ] as const;
-  const all = [...names, ...more, 'result', 'model'] as const;
+  const all = [...names, ...more, 'result', 'model', 'accuracy'] as const;
   const rows = history.map((round) => {
     const row = roundRow(round);
     return [roundNumber(round.index), ...all.map((name) => row[name] ?? '')].join(',');
@@ -131,6 +150,7 @@ async function writeTensorboard(run: LocalRun, folder: string): Promise<string> 
       'loss/training': round.trainingLoss,
       'loss/validation': round.validationLoss,
       'loss/bits_per_byte': round.bitsPerByte,
+      'accuracy/validation': round.accuracy,
       'round/counted': round.accepted.length,
       'round/refused': round.refused.length,
       'round/seconds': round.seconds,

@@ -64,6 +64,7 @@ export const roundRow = (round: CertifiedSummary) => ({
   index: round.index,
   validationLoss: finite(round.validationLoss),
   bitsPerByte: finite(round.bitsPerByte),
+  accuracy: round.accuracy,
   trainingLoss: finite(round.trainingLoss),
   counted: round.accepted.length,
   refused: Math.max(round.refused.length, round.certified?.rejected.length ?? 0),

@@ -84,9 +84,38 @@ describe('show', () => {
     await keepRun(winter(), { done: 2, rounds: 4 });
     const { stdout } = await runCommand('show', 'winter', '--csv', '-');
     expect(lines(stdout)[0]).toMatch(/^round,validationLoss,trainingLoss,counted,/);
-    expect(lines(stdout)[1]).toMatch(/^1,3,4,2,0,90,1000,1,0.5,2,strict,d+0$/);
+    expect(lines(stdout)[1]).toMatch(/^1,3,4,2,0,90,1000,1,0.5,2,strict,d+0,$/);
     await runCommand('show', 'winter', '--csv', home('w.csv'));
     expect(await readFile(home('w.csv'), 'utf8')).toBe(stdout);
+  });
+
+  it('says how many pictures are right, and what losses count', async () => {
+    await keepRun(winter(), {
+      ...{ done: 2, rounds: 4, settings: { model: 'vit' }, last: { accuracy: 0.9725 } },
+    });
+    const { stdout } = await runCommand('show', 'winter');
+    expect(stdout).toContain('losses are nats per picture');
+    expect(stdout).toMatch(/round +validation +right +training/);
+    expect(stdout).toContain('97.3 %');
+    const { stdout: csv } = await runCommand('show', 'winter', '--csv', '-');
+    expect(lines(csv)[2]).toMatch(/,0\.9725$/);
+    await runCommand('show', 'winter', '--html', home('w.html'));
+    expect(await readFile(home('w.html'), 'utf8')).toContain('<td>97.3 %</td>');
+    await runCommand('show', 'winter', '--tensorboard', home('board'));
+    const [file] = await readdir(home('board'));
+    expect(await readFile(home('board', file!), 'latin1')).toContain('accuracy/validation');
+  });
+
+  it.each([
+    ['squared', 'squared errors in variances of the training part'],
+    ['quantile', 'quantile errors in standard deviations of the training part'],
+  ])('says what %s errors of a forecast count', async (forecastError, words) => {
+    await keepRun(winter(), {
+      done: 2,
+      rounds: 4,
+      settings: { model: 'forecaster', forecastError },
+    });
+    expect((await runCommand('show', 'winter')).stdout).toContain(`losses are ${words}`);
   });
 
   it('writes one page that loads nothing and runs nothing, whatever the run says', async () => {
