@@ -86,7 +86,11 @@ export interface WorkerStorage {
 
 /** State and votes of the worker whose names begin so. */
 export function workerStorage(storage: TabStorage, prefix: string): WorkerStorage {
-  const [state, votes] = [`${prefix}/state`, `${prefix}/votes`];
+  const [state, phase, votes] = ['state', 'phase', 'votes'].map((name) => `${prefix}/${name}`) as [
+    string,
+    string,
+    string,
+  ];
   return {
     store: {
       load: async (layout) => {
@@ -100,6 +104,13 @@ export function workerStorage(storage: TabStorage, prefix: string): WorkerStorag
         });
       },
       save: (next) => storage.put(state, encodeState(next, certifiedMembers)),
+      phase: {
+        load: async () => {
+          const bytes = await storage.get(phase);
+          return bytes instanceof Uint8Array ? bytes : undefined;
+        },
+        save: (bytes) => storage.put(phase, bytes),
+      },
     },
     journal: {
       load: async () => {

@@ -1,6 +1,6 @@
 /**
  * A run on disk: `state.safetensors` (parameters, momentum, moments, residual, history), `votes.json` (what a worker signed in the round in
- * progress), each one file that is replaced whole and synced; `past` (what decided earlier rounds); `private` (states that it may have to show); `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time
+ * progress), `phase.safetensors` (its inner phase in the middle), each one file that is replaced whole and synced; `past` (what decided earlier rounds); `private` (states that it may have to show); `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time
  * plays a worker.
  */
 
@@ -49,11 +49,16 @@ export async function openRunFolder<M extends object = object>(
   });
   const lock = await takeLock(dir);
   const file = join(dir, 'state.safetensors');
+  const phase = join(dir, 'phase.safetensors');
   return {
     dir,
     store: {
       load: (layout) => loadState(file, layout, added),
       save: (state) => writeWhole(file, encodeState(state, added)),
+      phase: {
+        load: () => readFile(phase).catch(() => undefined),
+        save: (bytes) => writeWhole(phase, bytes),
+      },
     },
     votes: {
       ...createVoteJournal(join(dir, 'votes.json')),

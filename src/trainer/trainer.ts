@@ -1,23 +1,18 @@
 /** Training on onnxruntime: inner phases in short slices on a thread of their own, so that the caller stays live. */
-import { ConfigError, TrainingError } from '../base/errors.ts';
+import { ConfigError } from '../base/errors.ts';
 import { type AnyModel, modelOf } from '../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../model/batches.ts';
 import type { OpenStored } from '../model/data/token-reader.ts';
 import { storeTokens } from '../model/data/tokens.ts';
-import { dataFormOf, tokensPerRow } from '../model/data-form.ts';
-import type { DataName, HeldData } from '../model/forms/form.ts';
+import { dataFormOf } from '../model/data-form.ts';
+import type { DataName } from '../model/forms/form.ts';
 import { rulesOf } from '../model/forms/table.ts';
 import { turnsOf } from '../model/parameters.ts';
 import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import type { Vector } from '../tensor/params.ts';
-import type {
-  RowDraw,
-  Trainer as TrainerPort,
-  TrainingResult,
-  TrainProgress,
-  TrainTask,
-} from '../worker/ports.ts';
+import type { RowDraw, Trainer as TrainerPort } from '../worker/ports.ts';
+import { asFloat32, type OpenedSetup, type TrainedSingle, train } from './inner-phase.ts';
 import type { Device } from './messages.ts';
 import type { Opening, OpenTrainer } from './open.ts';
 import { openReader } from './reading.ts';
@@ -39,10 +34,6 @@ export interface Trainer extends TrainerPort {
   predict(params: Vector, inputs: Float32Array): Promise<Float32Array>;
 }
 
-type TrainedSingle = TrainingResult & { readonly params: Float32Array };
-
-/** How long one call into onnxruntime should take: progress, heartbeats and Ctrl-C wait for it. */
-const SLICE_SECONDS = 1;
 /** Batches per call while evaluating. */
 const EVALUATED_AT_ONCE = 4;
 
@@ -135,106 +126,6 @@ function createTurns(): Turns {
 function vocabularyOf(model: AnyModel): number {
   const form = dataFormOf(model);
   return form.kind === 'tokens' ? form.vocabulary : 0;
-}
-
-/** What the graphs hold. */
-const asFloat32 = (params: Vector): Float32Array =>
-  params instanceof Float32Array ? params : Float32Array.from(params);
-
-/** The setup, with its data as the model reads it. */
-type OpenedSetup = TrainerSetup & { readonly held: HeldData };
-
-interface Training {
-  readonly withEngine: Turns;
-  readonly signal: AbortSignal;
-  onProgress(progress: TrainProgress): void;
-}
-
-async function train(
-  setup: OpenedSetup,
-  { engine, program }: OpenTrainer,
-  task: TrainTask,
-  { onProgress, withEngine, signal }: Training,
-): Promise<TrainedSingle> {
-  const { optimizer, layout } = program;
-  const { steps, firstStep, round } = task;
-  const { batch, model, held } = setup;
-  const tokensPerStep = batch * tokensPerRow(model);
-  const turns = Math.max(1, turnsOf(model).length);
-  const turn = round % turns;
-  const { vectors, seen } = readMoments(task, optimizer.moments, { size: layout.size, turns });
-  signal.throwIfAborted();
-  await engine.begin([asFloat32(task.params), ...vectors]);
-  const losses = new Float32Array(steps);
-  let seconds = 0;
-  let slice = 1;
-  for (let done = 0; done < steps; ) {
-    signal.throwIfAborted();
-    const count = Math.min(slice, steps - done);
-    const rates = new Float32Array(count * optimizer.rateCount);
-    for (let i = 0; i < count; i++) {
-      const own = optimizer.rates(firstStep + done + i, seen[turn]! + done + i, turn);
-      rates.set(own, i * optimizer.rateCount);
-    }
-    const bound = held.bound('shard');
-    const drawn = { key: task.batchKey, round, firstStep: done, steps: count, batch, bound };
-    const rows = held.place('shard', drawRows(drawn));
-    const part = await withEngine(() => engine.advance({ rates, rows }));
-    requireFinite(part.losses, firstStep + done);
-    losses.set(part.losses, done);
-    done += count;
-    seconds += part.seconds;
-    slice = Math.max(1, Math.floor((SLICE_SECONDS * count) / Math.max(part.seconds, 1e-6)));
-    onProgress({
-      step: done,
-      steps,
-      loss: part.losses.reduce((sum, loss) => sum + loss, 0) / count,
-      tokensPerSecond: (count * tokensPerStep) / Math.max(part.seconds, 1e-6),
-    });
-  }
-  const [params, ...moments] = await engine.finish();
-  requireFiniteParams(params!, firstStep + steps - 1);
-  const counted = moments.length === 0 ? [] : [...moments, seen.with(turn, seen[turn]! + steps)];
-  return { params: params!, moments: counted, losses, examples: steps * batch, seconds };
-}
-
-/** The optimizer's vectors and how many steps each of their turns has seen; zeros before the first step. */
-function readMoments(
-  { moments }: TrainTask,
-  names: readonly string[],
-  { size, turns }: { readonly size: number; readonly turns: number },
-) {
-  if (moments.length === 0)
-    return { vectors: names.map(() => new Float32Array(size)), seen: new Float32Array(turns) };
-  const vectors = moments.slice(0, -1);
-  const seen = moments[moments.length - 1]!;
-  if (
-    vectors.length !== names.length ||
-    seen.length !== turns ||
-    vectors.some(({ length }) => length !== size)
-  ) {
-    throw new TrainingError(
-      'training/moments',
-      'these moments belong to another optimizer or model',
-      { hint: 'start with empty moments' },
-    );
-  }
-  return { vectors, seen };
-}
-
-const notFinite = (step: number, what: string): TrainingError =>
-  new TrainingError('training/not-finite', `at step ${step} ${what} stopped being finite`, {
-    hint: 'lower the learning rate, or clip the gradient norm',
-    data: { step },
-  });
-
-function requireFinite(losses: Float32Array, firstStep: number): void {
-  const at = losses.findIndex((loss) => !Number.isFinite(loss));
-  if (at >= 0) throw notFinite(firstStep + at, 'the loss');
-}
-
-function requireFiniteParams(params: Float32Array, step: number): void {
-  if (!params.every(Number.isFinite)) throw notFinite(step, 'a parameter');
 }
 
 /** Mean loss over evenly spaced rows that share nothing, and the share of them that is right; the f64 mean of all, also of a last partial batch. */

@@ -1,11 +1,12 @@
 /**
  * One worker's life, top to bottom: play every round until the run ends or the signal aborts. A round is open, train, publish,
- * finish; what counts in it is up to the strategy. State is saved before a gradient is sent and after every round, so a killed
- * worker goes on with the same bytes.
+ * finish; what counts in it is up to the strategy. State is saved before a gradient is sent and after every round, and inner steps are
+ * every few seconds, so a killed worker goes on with the same bytes.
  */
 import { heartbeatTelemetry } from '../run/telemetry.ts';
 import { createAveraging } from './averaging.ts';
 import { compareWithPeers } from './divergence.ts';
+import { PhaseKeeper } from './half-phase.ts';
 import { createHeartbeatPublisher } from './heartbeat-publisher.ts';
 import { checkPeers } from './peer-check.ts';
 import { type PeerWatch, watchPeers } from './peer-watch.ts';
@@ -27,6 +28,7 @@ export async function runWorker<S extends WorkerState>(
   const watch = watchPeers(session);
   const relays = watchRelays(session);
   const peers = checkPeers(session, heartbeats.again);
+  const phases = new PhaseKeeper(session);
   let state = start;
   try {
     for (;;) {
@@ -54,7 +56,7 @@ export async function runWorker<S extends WorkerState>(
       heartbeats.say(content);
       if (isFirst) await waitForWorkers(session, heartbeats.again);
       heartbeats.hurry(false);
-      state = await playRound(state, strategy, watch, session);
+      state = await playRound(state, strategy, { watch, phases }, session);
     }
   } finally {
     await watch.stop();
@@ -68,14 +70,14 @@ export async function runWorker<S extends WorkerState>(
 async function playRound<S extends WorkerState>(
   state: S,
   strategy: RoundStrategy<S>,
-  watch: PeerWatch,
+  { watch, phases }: { readonly watch: PeerWatch; readonly phases: PhaseKeeper },
   session: Session,
 ): Promise<S> {
   // opened first: what peers send while this worker still trains is verified and decoded meanwhile
   const round = await strategy.open(state);
   watch.follow(state.round, round);
   try {
-    const sealed = round.start && (await trainOrResume(state, round.start, session));
+    const sealed = round.start && (await trainOrResume(state, round.start, session, phases));
     if (sealed) await round.publish(sealed);
     const result = await round.finish(sealed ?? state);
     await session.ports.store.save(result.state);

@@ -40,6 +40,31 @@ export interface TrainTask {
   readonly firstStep: number;
   /** Key of the stream the batches are drawn from; with round and step it fixes every batch. */
   readonly batchKey: Key;
+  /** How many more steps may follow that many; asked between steps. Where it is 0, and one was taken, the phase ends. */
+  room?(done: number): number;
+  /** Where the phase is kept while it is under way; an engine that does not ask begins it anew after a restart. */
+  readonly keeping?: Keeping | undefined;
+}
+
+/** An inner phase after some of its steps: its end follows from it and from the task. */
+export interface HalfPhase {
+  /** Steps taken. */
+  readonly done: number;
+  /** The engine's vectors: parameters first, then the inner optimizer's. */
+  readonly vectors: readonly Float32Array[];
+  /** One per step. */
+  readonly losses: Float32Array;
+  /** That it took, restarts not counted. */
+  readonly seconds: number;
+}
+
+/** Keeps an inner phase, so that a worker that is killed loses little of it. */
+export interface Keeping {
+  /** Where the same phase was left by a process that was killed. */
+  readonly from: HalfPhase | undefined;
+  /** Asked after every few steps: whether it is time to keep them. */
+  isDue(): boolean;
+  keep(half: HalfPhase): Promise<void>;
 }
 
 /** Result of any training backend. */
@@ -48,6 +73,8 @@ export interface TrainingResult {
   readonly moments: readonly Float32Array[];
   /** One per step, or one for all of them. */
   readonly losses: Vector;
+  /** Steps taken; default as many as the task says. */
+  readonly steps?: number;
   readonly examples: number;
   readonly seconds: number;
 }
@@ -126,4 +153,13 @@ export interface Trainer {
 export interface Store<S extends WorkerState = WorkerState> {
   load(layout: Layout): Promise<S | undefined>;
   save(state: WorkerState): Promise<void>;
+  /** Where the inner phase in progress is kept; without it a worker that is killed begins it anew. */
+  readonly phase?: PhaseStore;
+}
+
+/** One file, replaced as a whole. */
+export interface PhaseStore {
+  /** Undefined where there is none, or none that can be read. */
+  load(): Promise<Uint8Array | undefined>;
+  save(bytes: Uint8Array): Promise<void>;
 }

@@ -4,6 +4,7 @@ import type { WorkerId } from '../run/ids.ts';
 import { manifestTelemetry } from '../run/telemetry.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
+import type { PhaseKeeper } from './half-phase.ts';
 import type { Plan } from './plan.ts';
 import type { Session, Trainer, TrainingResult } from './ports.ts';
 import { awake, deltaOf, localStart, putBack, takeSent } from './residual.ts';
@@ -15,9 +16,10 @@ export async function trainOrResume<S extends WorkerState>(
   state: S,
   start: RoundStart,
   session: Session,
+  phases: PhaseKeeper,
 ): Promise<SealedState<S>> {
   if (isSealed(state)) return state;
-  const sealed = await trainAndSeal(state, start, session);
+  const sealed = await trainAndSeal(state, start, session, phases);
   await session.ports.store.save(sealed);
   return sealed;
 }
@@ -50,20 +52,19 @@ export async function innerPhase(
   trainer: Pick<Trainer, 'train'>,
   onProgress: Parameters<Trainer['train']>[1],
   signal: AbortSignal,
+  phases?: PhaseKeeper,
 ): Promise<InnerEnd> {
   const own = awake(residual, stretch);
-  const trained = await trainer.train(
-    {
-      params: localStart(params, own, rule),
-      moments,
-      round,
-      steps: innerSteps,
-      firstStep: round * innerSteps,
-      batchKey: deriveKey('nostrain/batches', seed, worker),
-    },
-    onProgress,
-    signal,
-  );
+  const task = {
+    params: localStart(params, own, rule),
+    moments,
+    round,
+    steps: innerSteps,
+    firstStep: round * innerSteps,
+    batchKey: deriveKey('nostrain/batches', seed, worker),
+  };
+  const keeping = await phases?.keepingOf(task);
+  const trained = await trainer.train({ ...task, keeping }, onProgress, signal);
   const delta = deltaOf(params, trained.params, own, rule);
   const whole = Float64Array.from(delta);
   putBack(whole, residual, stretch);
@@ -75,6 +76,7 @@ async function trainAndSeal<S extends WorkerState>(
   state: S,
   { base, rings, roster, assignment, parent, keepsDelta, commit }: RoundStart,
   { plan, ports: { trainer, wire, report }, signal }: Session,
+  phases: PhaseKeeper,
 ): Promise<SealedState<S>> {
   const { round, params } = state;
   const { stretch } = assignment;
@@ -84,6 +86,7 @@ async function trainAndSeal<S extends WorkerState>(
     trainer,
     (progress) => report({ type: 'progress', round, ...progress }),
     signal,
+    phases,
   );
   const { examples, seconds } = trained;
   const tokens = examples * plan.tokensPerExample;

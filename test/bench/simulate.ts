@@ -27,6 +27,10 @@ const { values } = parseArgs({
     connections: { type: 'string', default: '1000' },
     /** Share of the packets that are sent again. */
     loss: { type: 'string', default: '0.001' },
+    /** What becomes of a contribution that comes one round late: discard, defer. */
+    late: { type: 'string', default: 'discard' },
+    /** Deviations beyond the median arrival that a round waits. */
+    'deadline-c': { type: 'string', default: '4' },
     /** Share of the workers killed in each round. */
     churn: { type: 'string', default: '0' },
     committee: { type: 'string', default: '64' },
@@ -56,12 +60,14 @@ const options: SimulationOptions = {
     params: Number(values.params),
   },
   ...{ trainSeconds: [fastest!, slowest ?? fastest!], loss: Number(values.loss) },
+  deadlineC: Number(values['deadline-c']),
   ...{ churn: Number(values.churn), sharesChecks: !values['check-all'] },
   dialects: values.dialects.split(',') as SimulationOptions['dialects'],
   limits: { maxConnections: Number(values.connections) },
   document: {
     committee: { size: Number(values.committee) },
     contributors: Number(values.contributors),
+    late: values.late,
   },
   onRound: (round) => values.verbose && tell(JSON.stringify(round)),
   onNote: (text) => values.verbose && tell(text),
@@ -105,8 +111,8 @@ if (values.json) console.log(JSON.stringify(figuresOf(played)));
 else {
   const { rounds, roots, ...rest } = played;
   const counted = rounds.reduce((sum, { accepted }) => sum + accepted, 0);
-  const goodput = (3600 * counted) / (rounds.at(-1)?.seconds ?? Number.NaN);
-  // contributions counted in an hour of the run
+  const goodput = (3600 * counted) / (rounds.at(-1)?.medianSeconds ?? Number.NaN);
+  // contributions counted in an hour, until the median worker has the last certificate: who is away then holds nobody up
   console.log(
     JSON.stringify({ ...figuresOf(played), ...rest, root: [...roots], goodput }, null, 2),
   );

@@ -11,7 +11,7 @@ import type { RunSpec } from '../../src/run/run-spec.ts';
 import type { Untyped } from '../../src/run/spec-readers.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { certifiedSpec } from '../support/certified-swarm.ts';
-import { elsewhere, noisy, playRerun, readRerun, trainerOn } from '../support/rerun.ts';
+import { elsewhere, killed, noisy, playRerun, readRerun, trainerOn } from '../support/rerun.ts';
 import { keyOf } from '../support/swarm.ts';
 
 let relay: Relay;
@@ -24,6 +24,7 @@ interface Change {
   readonly training?: Untyped;
   readonly rule?: string | undefined;
   readonly permille?: number;
+  readonly timing?: Untyped;
 }
 
 const never = (): never => {
@@ -33,11 +34,11 @@ const never = (): never => {
 const specOf = (
   rounds: number,
   founders: number,
-  { training = {}, rule, permille = 1000 }: Change = {},
+  { training = {}, rule, permille = 1000, timing = {} }: Change = {},
 ): RunSpec =>
   certifiedSpec({
     founders: Array.from({ length: founders }, (_, i) => i),
-    rounds,
+    ...{ rounds, timing },
     training: {
       ...{ model: 'mlp', hidden: [8], packing: 'topk-sign', topk: 0.1, owners: 0 },
       ...{ residual: 'feedback', ...training, ...(rule && { packing: 'int4' }) },
@@ -117,6 +118,26 @@ describe('T-21: honest workers', { timeout: 240_000 }, () => {
     await playRerun(spec, relay.url, 5);
     const checked = await check(spec);
     expect(checked.length).toBeGreaterThanOrEqual(15);
+    expect(new Set(checked.map(({ finding }) => finding.result))).toEqual(new Set(['same']));
+  });
+});
+
+describe('T-21: a worker that is killed', { timeout: 60_000 }, () => {
+  it('in the middle of its inner phase takes the steps that were left, and is at no fault', async () => {
+    // the others wait for it, however long it takes to come back
+    const spec = specOf(4, 4, { timing: { graceMinMs: 30_000, graceMaxMs: 40_000 } });
+    let rest = 0;
+    const resumes = (honest: Trainer): Trainer => ({
+      ...honest,
+      train: (task, ...more) => {
+        rest += task.keeping?.from ? 1 : 0;
+        return honest.train(task, ...more);
+      },
+    });
+    await playRerun(spec, relay.url, 4, { 2: (honest) => killed(resumes(honest)) });
+    expect(rest).toBe(1);
+    const checked = await check(spec);
+    expect(resultsBy(checked, 2)).toHaveLength(4);
     expect(new Set(checked.map(({ finding }) => finding.result))).toEqual(new Set(['same']));
   });
 });

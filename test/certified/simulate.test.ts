@@ -5,7 +5,7 @@ import { type SimulationOptions, simulate } from '../bench/simulate/play.ts';
 
 const options: SimulationOptions = {
   ...{ workers: 12, relays: 3, copies: 0, rounds: 2, seed: 1, params: 256, trainSeconds: [25, 30] },
-  ...{ dialects: ['strfry', 'nostr-rs-relay'], limits: {}, loss: 0.01, churn: 0 },
+  ...{ dialects: ['strfry', 'nostr-rs-relay'], limits: {}, loss: 0.01, deadlineC: 4, churn: 0 },
   ...{ sharesChecks: true, document: {} },
 };
 

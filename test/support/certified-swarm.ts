@@ -96,6 +96,8 @@ export interface Disk {
   entry: Entry | undefined;
   /** What decided each round. */
   past?: Map<number, string>;
+  /** Its inner phase in the middle. */
+  phase?: Uint8Array;
 }
 
 export interface CertifiedMember {
@@ -213,6 +215,12 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
         if (signal.aborted) return;
         disk.state = state as CertifiedState;
         options.onSave?.(disk.state);
+      },
+      phase: {
+        load: async () => disk.phase,
+        save: async (bytes) => {
+          if (!signal.aborted) disk.phase = bytes;
+        },
       },
     },
     report,

@@ -7,6 +7,7 @@ import { type Certified, genesisOf, startOf } from '../../src/certified/chain.ts
 import type { RunEvent } from '../../src/certified/events.ts';
 import type { Gathered } from '../../src/certified/evidence.ts';
 import { joinCertifiedRun } from '../../src/certified/join.ts';
+import type { Entry, Journal } from '../../src/certified/journal.ts';
 import { placeIn } from '../../src/certified/make-spec.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { layoutOfRun } from '../../src/model/from-settings.ts';
@@ -18,7 +19,7 @@ import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { formatShard } from '../../src/run/field.ts';
 import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
+import type { Keeping, Store, Trainer } from '../../src/worker/ports.ts';
 import { keyOf, secretOf } from './swarm.ts';
 
 /** Draws from its shard, its key and its parameters; momentum is carried across rounds. */
@@ -29,11 +30,17 @@ export function trainerOn(spec: RunSpec, shard: string, build = 'arithmetic-1'):
     device: { device: 'none', threads: 1 },
     layout,
     origin: { shard, build },
-    async train({ params, moments, round, steps, batchKey }) {
+    async train({ params, moments, round, steps, batchKey, keeping }) {
       const rows = deriveKey('rows', shard, ...batchKey);
-      const values = Float32Array.from(params);
-      const momentum = moments[0]?.slice() ?? new Float32Array(layout.size);
-      for (let step = 0; step < Math.min(steps, 2); step++) {
+      const from = keeping?.from;
+      const values = from?.vectors[0]?.slice() ?? Float32Array.from(params);
+      const momentum =
+        from?.vectors[1]?.slice() ?? moments[0]?.slice() ?? new Float32Array(layout.size);
+      for (let step = from?.done ?? 0; step < Math.min(steps, 2); step++) {
+        const vectors = [values.slice(), momentum.slice()];
+        if (step === 1 && keeping?.isDue()) {
+          await keeping.keep({ done: 1, vectors, losses: Float32Array.of(1), seconds: 0 });
+        }
         for (let i = 0; i < values.length; i++) {
           const pull = unit(philox(rows, round, step, i, 0)[0]) - 0.5 - 0.1 * values[i]!;
           momentum[i] = 0.5 * momentum[i]! + pull;
@@ -69,6 +76,51 @@ export const noisy: Cheat = (honest) => ({
   },
 });
 
+class Killed extends Error {}
+
+/** Killed in the middle of its second phase, once half of it is on disk. It comes back. */
+export const killed: Cheat = (honest) => ({
+  ...honest,
+  async train(task, onProgress, signal) {
+    if (task.round !== 1 || task.keeping?.from) return honest.train(task, onProgress, signal);
+    const keep: Keeping['keep'] = async (half) => {
+      await task.keeping?.keep(half);
+      throw new Killed();
+    };
+    const keeping = { from: undefined, isDue: () => true, keep };
+    return honest.train({ ...task, keeping }, onProgress, signal);
+  },
+});
+
+/** What stays of a worker that is killed. */
+interface Disk {
+  readonly store: Store<CertifiedState>;
+  readonly journal: Journal;
+}
+
+function memoryDisk(): Disk {
+  const disk: { state?: CertifiedState; phase?: Uint8Array; entry?: Entry } = {};
+  const store: Store<CertifiedState> = {
+    load: async () => disk.state,
+    save: async (state) => {
+      disk.state = state as CertifiedState;
+    },
+    phase: {
+      load: async () => disk.phase,
+      save: async (bytes) => {
+        disk.phase = bytes;
+      },
+    },
+  };
+  const journal: Journal = {
+    load: async () => disk.entry,
+    save: async (entry) => {
+      disk.entry = structuredClone(entry);
+    },
+  };
+  return { store, journal };
+}
+
 /** Rounds of which each lasts long enough for a check. */
 const paced = (trainer: Trainer, ms: number): Trainer => ({
   ...trainer,
@@ -92,14 +144,14 @@ export async function playRerun(
   /** Members whose checks find what is not so, in runs with a jury. */
   lying: readonly number[] = [],
 ): Promise<readonly Ended[]> {
-  const started = Array.from({ length: workers }, async (_, index) => {
+  const start = async (index: number, disk: Disk, events: RunEvent[]) => {
     const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
     await relays.ready();
     const honest = trainerOn(spec, formatShard(placeIn(spec, keyOf(index), {}).shard));
-    const events: RunEvent[] = [];
-    const worker = await joinCertifiedRun({
+    return joinCertifiedRun({
       ...{ spec, relays, secretKey: secretOf(index), sha256: nativeSha256, crypto: nativeCrypto },
       trainer: paced(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 250 : 0),
+      ...disk,
       stepsAgain: {
         async like({ features }) {
           const said = trainerOn(spec, features?.rerun?.shard ?? '1/1');
@@ -109,15 +161,19 @@ export async function playRerun(
       },
       report: (event: RunEvent) => void events.push(event),
     });
-    return { worker, events };
-  });
-  const members = await Promise.all(started);
-  try {
-    const states = await Promise.all(members.map(({ worker }) => worker.run()));
-    return states.map((state, i) => ({ state, events: members[i]!.events }));
-  } finally {
-    await Promise.all(members.map(({ worker }) => worker.close()));
-  }
+  };
+  const play = async (index: number, disk = memoryDisk(), events: RunEvent[] = []) => {
+    const worker = await start(index, disk, events);
+    try {
+      return { state: await worker.run(), events };
+    } catch (error) {
+      if (!(error instanceof Killed)) throw error;
+    } finally {
+      await worker.close();
+    }
+    return play(index, disk, events);
+  };
+  return Promise.all(Array.from({ length: workers }, (_, index) => play(index)));
 }
 
 /** What relays have of the run, and the private states among it. */

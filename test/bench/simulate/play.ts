@@ -44,6 +44,8 @@ export interface SimulationOptions {
   readonly limits: Partial<Limits>;
   /** Share of the writes whose packets have to be repeated. */
   readonly loss: number;
+  /** Deviations beyond the median arrival that a round waits. */
+  readonly deadlineC: number;
   /** Share of the workers that are killed in each round, and come back. */
   readonly churn: number;
   /** Every signature is checked, and every event read, once in this process, and charged to all who ask. */
@@ -64,8 +66,10 @@ export interface RoundFigures {
   readonly secondsToCertificate: readonly [number, number];
   /** Bytes that came to a worker since the round before ended with all. */
   readonly bytesDown: number;
-  /** From the beginning of the run. */
+  /** From the beginning of the run, until the last worker finished it. */
   readonly seconds: number;
+  /** Until the median worker did. */
+  readonly medianSeconds: number;
   /** Processor of this process since the round before. */
   readonly cpuSeconds: number;
   readonly rssBytes: number;
@@ -150,7 +154,7 @@ class Simulation {
     this.#options = options;
     this.#clock = clock;
     this.#folder = folder;
-    const { workers, rounds, seed, params, document } = options;
+    const { workers, rounds, seed, params, deadlineC, document } = options;
     this.#crypto = countedCrypto(this.#checks, options.sharesChecks);
     this.#read = countedRead(this.#reads, options.sharesChecks);
     this.#spec = certifiedSpec({
@@ -161,7 +165,7 @@ class Simulation {
         model: 'mlp',
         hidden: [Math.max(1, Math.round(params / HIDDEN))],
       },
-      timing: { graceMinMs: 5000, graceMaxMs: 120_000, viewMs: 10_000 },
+      timing: { graceMinMs: 5000, graceMaxMs: 120_000, viewMs: 10_000, deadlineC },
       document,
     });
     this.#first = startOf(this.#spec);
@@ -226,8 +230,12 @@ class Simulation {
         first: this.#first.values,
       },
       ...{ crypto: this.#crypto, read: this.#read },
-      trainer: drawnTrainer(index, this.#first.layout, clock, (round) =>
-        this.#trainMs(index, round),
+      trainer: drawnTrainer(
+        index,
+        this.#first.layout,
+        clock,
+        (round) => this.#trainMs(index, round),
+        this.#options.churn > 0 ? this.#options.trainSeconds[1] : 1,
       ),
       plan: { evaluate: false },
       onEvent: () => undefined,

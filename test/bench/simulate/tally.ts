@@ -161,6 +161,7 @@ export class Tally {
       secondsToCertificate: [(at(ends, 0.5) - last) / 1000, (at(ends, 1) - last) / 1000],
       bytesDown: this.#down / this.#options.workers,
       seconds: (ends.at(-1)! - this.#startedMs) / 1000,
+      medianSeconds: (at(ends, 0.5) - this.#startedMs) / 1000,
       cpuSeconds: secondsOf(used),
       ...{ rssBytes: rss, heapBytes: heapUsed },
     };

@@ -1,0 +1,207 @@
+/** An inner phase outlives a kill: what is left of it leads to the same bytes, and what is kept costs little time. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { initialParameters } from '../../src/model/parameters.ts';
+import { openRunFolder } from '../../src/node/run-folder.ts';
+import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import type { Trainer } from '../../src/trainer/trainer.ts';
+import { PhaseKeeper } from '../../src/worker/half-phase.ts';
+import { runWorker } from '../../src/worker/loop.ts';
+import type { HalfPhase, PhaseStore, TrainTask } from '../../src/worker/ports.ts';
+import { genesis, type WorkerState } from '../../src/worker/state.ts';
+import { noMembers } from '../../src/worker/worker-record.ts';
+import { fakePorts, plan } from '../support/fake-ports.ts';
+import { createManualClock } from '../support/manual-clock.ts';
+import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';
+
+const corpus = chainCorpus(4000, smallGpt.vocabulary);
+const STEPS = 40;
+const folders: string[] = [];
+let trainer: Trainer;
+
+beforeAll(async () => {
+  const data = { kind: 'tokens', shard: corpus.subarray(0, 3000), validation: corpus } as const;
+  trainer = await createTrainer({
+    ...{ model: smallGpt, optimizer: adamwSpec, batch: 8, data, device: 'cpu', threads: 2 },
+  });
+});
+afterAll(async () => {
+  await trainer.close();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'nostrain-phase-'));
+  folders.push(folder);
+  return folder;
+}
+
+interface Session {
+  readonly sent: readonly { readonly content: string }[];
+  /** Steps that were taken in it. */
+  readonly steps: number;
+  readonly saved: readonly WorkerState[];
+}
+
+/** Plays two rounds in a folder, on a clock that moves by six seconds with every slice of steps; killed once so many have been kept. */
+async function play(folder: string, killAfter = Infinity): Promise<Session> {
+  let nowMs = 1_800_000_000_000;
+  const abort = new AbortController();
+  const { store, close } = await openRunFolder(folder, noMembers);
+  const clock = { now: () => nowMs, sleep: systemClock.sleep };
+  const saved: WorkerState[] = [];
+  let [steps, kept] = [0, 0];
+  const ports = {
+    ...fakePorts(clock),
+    store: {
+      ...store,
+      save: async (state: WorkerState) => {
+        saved.push(state);
+        await store.save(state);
+      },
+      phase: {
+        load: store.phase!.load,
+        save: async (bytes: Uint8Array) => {
+          await store.phase!.save(bytes);
+          if (++kept >= killAfter) abort.abort(new Error('killed'));
+        },
+      },
+    },
+    trainer: {
+      ...trainer,
+      train: (task: TrainTask, _: unknown, signal: AbortSignal) => {
+        let before = task.keeping?.from?.done ?? 0;
+        const hears = ({ step }: { readonly step: number }) => {
+          steps += step - before;
+          before = step;
+          nowMs += 6000;
+        };
+        return trainer.train(task, hears, signal);
+      },
+    },
+  };
+  const { layout } = trainer;
+  const first = genesis({ layout, values: initialParameters(smallGpt, 1) }, 9);
+  const chosen = plan({ rounds: 2, innerSteps: STEPS, sync: { strategy: 'strict', workers: 1 } });
+  const state = (await store.load(layout)) ?? first;
+  const run = runWorker(state, { plan: chosen, ports, signal: abort.signal });
+  await run.catch((error: Error) => {
+    if (error.message !== 'killed') throw error;
+  });
+  await close();
+  return { sent: ports.sent, steps, saved };
+}
+
+describe('a worker that is killed in the middle of its inner phase', () => {
+  it('sends the bytes it would have sent, and takes only the steps that were left', async () => {
+    const calm = await play(newFolder());
+    expect(calm.sent).toHaveLength(2);
+    const folder = newFolder();
+    const killed = await play(folder, 1);
+    expect(killed.sent).toHaveLength(0);
+    const again = await play(folder);
+    expect(again.sent.map(({ content }) => content)).toEqual(
+      calm.sent.map(({ content }) => content),
+    );
+    expect(killed.steps).toBeGreaterThan(0);
+    expect(killed.steps + again.steps).toBe(2 * STEPS);
+    const { sent, ...state } = again.saved.at(-1)!;
+    const { sent: _, ...expected } = calm.saved.at(-1)!;
+    const timed = ({ rounds, ...rest }: typeof state) => rest;
+    expect(timed(state)).toEqual(timed(expected));
+    const [round] = state.rounds;
+    expect(round!.trainingLoss).toBe(expected.rounds[0]!.trainingLoss);
+  });
+
+  it('begins anew where the phase is of another round, or not whole', async () => {
+    const folder = newFolder();
+    await play(folder, 1);
+    const file = join(folder, 'phase.safetensors');
+    const bytes = await readFile(file);
+    bytes[bytes.length - 5]! ^= 1;
+    await writeFile(file, bytes);
+    expect((await play(folder)).steps).toBe(2 * STEPS);
+  });
+});
+
+describe('what is kept of an inner phase', () => {
+  const task: TrainTask = {
+    ...{ params: new Float32Array(4), moments: [], round: 3, steps: 10, firstStep: 30 },
+    batchKey: [1, 2],
+  };
+  const half: HalfPhase = {
+    ...{ done: 2, vectors: [Float32Array.of(1, 2, 3, 4)], losses: Float32Array.of(5, 4) },
+    seconds: 0.5,
+  };
+  const keeperOn = (phase: PhaseStore, more = {}) => {
+    const clock = createManualClock();
+    const ports = fakePorts(clock);
+    const store = { ...ports.store, phase };
+    const session = { plan: plan(more), ports: { ...ports, store } };
+    const keeper = new PhaseKeeper({ ...session, signal: new AbortController().signal });
+    return { clock, keeper };
+  };
+  const memory = (bytes?: Uint8Array) => {
+    const all = bytes ? [bytes] : [];
+    const save = async (more: Uint8Array) => void all.push(more);
+    return { all, load: async () => all.at(-1), save };
+  };
+
+  it('comes back in the same phase alone, and to the first phase of a session', async () => {
+    const store = memory();
+    const first = await keeperOn(store).keeper.keepingOf(task);
+    expect(first!.from).toBeUndefined();
+    await first!.keep(half);
+    const { keeper } = keeperOn(store);
+    expect((await keeper.keepingOf(task))!.from).toEqual(half);
+    expect((await keeper.keepingOf(task))!.from).toBeUndefined();
+    const moved = { ...task, params: Float32Array.of(0, 0, 0, 1e-9) };
+    for (const other of [moved, { ...task, round: 4 }, { ...task, steps: 11 }]) {
+      expect((await keeperOn(store).keeper.keepingOf(other))!.from).toBeUndefined();
+    }
+    const longer = keeperOn(store, { rounds: 9 });
+    expect((await longer.keeper.keepingOf(task))!.from).toBeUndefined();
+  });
+
+  it('is nothing of what was cut short at any byte', async () => {
+    const store = memory();
+    await (await keeperOn(store).keeper.keepingOf(task))!.keep(half);
+    const [bytes] = store.all;
+    for (let length = 0; length < bytes!.length; length++) {
+      const cut = memory(bytes!.slice(0, length));
+      expect((await keeperOn(cut).keeper.keepingOf(task))!.from).toBeUndefined();
+    }
+  });
+
+  it('is written every five seconds, and where that takes long at most a fiftieth of the time', async () => {
+    let writeMs = 0;
+    const store = memory();
+    const slow = {
+      load: store.load,
+      save: async (bytes: Uint8Array) => {
+        await clock.advance(writeMs);
+        await store.save(bytes);
+      },
+    };
+    const { clock, keeper } = keeperOn(slow);
+    const keeping = (await keeper.keepingOf(task))!;
+    const dueAfter = async () => {
+      let seconds = 0;
+      for (; !keeping.isDue(); seconds++) await clock.advance(1000);
+      return seconds;
+    };
+    expect(await dueAfter()).toBe(5);
+    writeMs = 400;
+    await keeping.keep(half);
+    expect(await dueAfter()).toBe(20);
+    const next = (await keeper.keepingOf(task))!;
+    await clock.advance(19_000);
+    expect(next.isDue()).toBe(false);
+    await clock.advance(1000);
+    expect(next.isDue()).toBe(true);
+  });
+});
