@@ -57,6 +57,11 @@ export const decodingOf = (
   layers: decoder.layers,
   cached: decoder.cached,
   compile: (sizes) => compileDecoding(decoder, { ...own, ...sizes }),
+  inParts: (tensors, join) =>
+    decodingOf(decoder, {
+      tensors,
+      layers: (weights) => (own.layers ?? plainLayers)(join(weights)),
+    }),
 });
 
 /** Shape of `past.keys.<i>` and `past.values.<i>` of every layer i: (1, heads, capacity, size). */

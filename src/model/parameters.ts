@@ -42,9 +42,12 @@ export const ringsOf = (spec: AnyModel): readonly Range[] =>
   tiersOf(spec) ? stretchesBy(spec, ({ ring }) => ring ?? 0) : [];
 
 /** The whole model of which the spec means a tier; the spec itself where there are none. */
-export function wholeOf<S extends AnyModel>(spec: S): S {
+export function wholeOf(spec: AnyModel): AnyModel {
   const tiers = tiersOf(spec);
-  return tiers ? { ...spec, tiers: { ...tiers, own: 0 } } : spec;
+  if (!tiers) return spec;
+  return spec.architecture === 'own'
+    ? spec.ofTier!(0)
+    : ({ ...spec, tiers: { ...tiers, own: 0 } } as AnyModel);
 }
 
 function stretchesBy(spec: AnyModel, group: (tensor: TensorSpec) => number): readonly Range[] {

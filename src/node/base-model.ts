@@ -8,7 +8,8 @@ import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { ConfigError } from '../base/errors.ts';
 import { modelRoot } from '../consensus/state-root.ts';
 import { fixedLora, type LoraSpec } from '../model/adapters/lora.ts';
-import type { AnyModel } from '../model/architectures/table.ts';
+import { cutInRings } from '../model/architectures/rings.ts';
+import { type AnyModel, modelOf } from '../model/architectures/table.ts';
 import { adapterOf, trainedOf } from '../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../model/parameters.ts';
 import type { Pretrained } from '../pretrained/pretrained.ts';
@@ -29,6 +30,7 @@ import type { FrozenNumbers } from '../trainer/setup.ts';
 import { nativeSha256 } from './native-sha256.ts';
 import { hashFiles, openLocalModel } from './pretrained/folder.ts';
 import { fetchModel, isHubReference, parseHubReference } from './pretrained/hub.ts';
+import { type BaseTier, identityOfTiers, openBaseTier } from './tiers/base-tier.ts';
 
 /** A base and what is trained of it. */
 export interface BaseModel extends BaseIdentity {
@@ -42,6 +44,8 @@ export interface BaseModel extends BaseIdentity {
   readonly spec: DecoderSpec;
   /** Undefined where all parameters are trained. */
   readonly adapter: LoraSpec | undefined;
+  /** In a run with tiers. */
+  readonly tier: BaseTier | undefined;
   /** What is trained: its layout is that of the run's parameters. */
   readonly model: AnyModel;
   /** The tensors of the model that are not trained, each read anew when its turn comes; throws a ConfigError where a number is not finite. */
@@ -54,12 +58,13 @@ export interface BaseModel extends BaseIdentity {
 export type BaseSettings = Pick<
   Settings,
   'base' | 'rank' | 'alpha' | 'targets' | 'adapterTrain' | 'seed'
-> & {
-  /** Tokens of a window to train on; the longest there are when left out. */
-  readonly context?: number;
-  /** How the base beside adapters is held; f32 when left out. */
-  readonly basePrecision?: Precision;
-};
+> &
+  Partial<Pick<Settings, 'tiers' | 'tier' | 'tierStrategy'>> & {
+    /** Tokens of a window to train on; the longest there are when left out. */
+    readonly context?: number;
+    /** How the base beside adapters is held; f32 when left out. */
+    readonly basePrecision?: Precision;
+  };
 
 export interface OpenBase {
   /** What its files must be, where that is known: others are not downloaded. */
@@ -71,20 +76,28 @@ export interface OpenBase {
 /** Opens the base of these settings. Throws a ConfigError that says what is wrong with it (`base/missing`, `model/…`, `adapter/…`). */
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
-  const { context, seed, basePrecision } = settings;
-  const pretrained = await openLocalModel(path, context === undefined ? {} : { context });
+  const { context, seed, basePrecision, tiers = 0 } = settings;
+  const { tier = 'auto', tierStrategy = 'auto' } = settings;
+  const asked = { tiers, tier, tierStrategy };
+  const { signal, onNotice } = options;
+  const part = tiers === 0 ? undefined : await openBaseTier(path, asked, { context, onNotice, signal }); // biome-ignore format: one line
+  const pretrained =
+    part?.pretrained ?? (await openLocalModel(path, context === undefined ? {} : { context }));
   const { spec, tokenizer, name } = pretrained;
+  const trained = part?.spec ?? spec;
   const adapter = adapterOf(settings);
-  const model = trainedOf(spec, adapter, basePrecision);
+  const model = trainedOf(trained, adapter, basePrecision);
   return {
-    ...{ name, pretrained, spec, adapter, model, tokenizer },
+    ...{ name, pretrained, spec, adapter, model, tokenizer, tier: part },
     from: hintsOf(settings.base, path),
-    files: await hashFiles(path, pretrained.files, options.signal),
+    files: part
+      ? await identityOfTiers(part)
+      : await hashFiles(path, pretrained.files, options.signal),
     tokenizerSha256: hashTokenizer(pretrained),
     frozen: async () =>
-      adapter === undefined ? {} : { ...readers(pretrained), ...fixedLora(spec, adapter, seed) },
+      adapter === undefined ? {} : { ...readers(pretrained), ...fixedLora(trained, adapter, seed) },
     first: async (of) =>
-      adapter === undefined ? await flatWeights(pretrained) : initialParameters(model, of),
+      adapter === undefined ? await flatWeights(pretrained, trained) : initialParameters(model, of),
   };
 }
 
@@ -177,12 +190,19 @@ function hashTokenizer({
 const readers = ({ tensors }: Pretrained): Readonly<Record<string, FrozenNumbers>> =>
   Object.fromEntries([...tensors].map(([name, tensor]) => [name, () => readFinite(name, tensor)]));
 
-/** All weights by the layout of the model. */
-async function flatWeights({ spec, tensors }: Pretrained): Promise<Float32Array> {
-  const { slots, size } = modelLayout(spec);
+/** All weights by the layout of what is trained of it, which may be kept in rings. */
+async function flatWeights(
+  { spec, tensors }: Pretrained,
+  trained: DecoderSpec,
+): Promise<Float32Array> {
+  const { slots, size } = modelLayout(trained);
+  const offsets = new Map(slots.map(({ name, offset }) => [name, offset]));
+  const { ffn, tiers } = trained;
   const values = new Float32Array(size);
-  for (const { name, offset } of slots) {
-    values.set(await readFinite(name, tensors.get(name)!), offset);
+  for (const tensor of modelOf(spec).tensors) {
+    const own = await readFinite(tensor.name, tensors.get(tensor.name)!);
+    const rings = tiers ? cutInRings(tensor, own, tiers, ffn) : [[tensor.name, own] as const];
+    for (const [name, part] of rings) values.set(part, offsets.get(name)!);
   }
   return values;
 }

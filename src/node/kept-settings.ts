@@ -21,6 +21,7 @@ import { writeWhole } from './whole-file.ts';
 const MAY_CHANGE = [
   'relay',
   'base',
+  'tierStrategy',
   'sync',
   'roundTimeout',
   'joinTimeout',

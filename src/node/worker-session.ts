@@ -95,12 +95,12 @@ export const runWorkerSession = <M extends object>(
     };
     const onNotice = (message: string) => report({ type: 'notice', message });
 
-    const settings = await withTier(options.settings, {
+    const { settings, task: chosen } = await withTier(options.settings, {
       ...{ onNotice, signal },
-      prepare: (each) => prepareTask(each, { ...options, onNotice }),
+      prepare: (each) => prepareTask(each, { ...options, base: options.openedBase, onNotice }),
       open: (each) => openTrainer(each, options),
     });
-    const base = options.openedBase ?? (await baseFor(settings, { onNotice, signal }));
+    const base = options.openedBase ?? chosen?.base ?? (await baseFor(settings, { onNotice, signal })); // biome-ignore format: one line
     const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
     notices.forEach(onNotice);
     const kept = writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) });
@@ -113,7 +113,7 @@ export const runWorkerSession = <M extends object>(
     const relays = await connectRelays(settings.relay, connection, signer, signal);
     scope.defer(() => relays.close());
 
-    const task = await prepareTask(settings, { ...options, base, onNotice });
+    const task = chosen ?? (await prepareTask(settings, { ...options, base, onNotice }));
     const trainer = await openTrainer(task, options);
     scope.defer(() => trainer.close());
     if (trainer.device.notice) onNotice(trainer.device.notice);

@@ -1,6 +1,13 @@
 /** The settings of what is trained and how: the model, its base and adapters, the worker's data, its steps, the outer step. */
 import { choice, type Field, origin, real, shard, sizes, text, whole } from './field.ts';
-import { adapterTrains, forecastErrors, MOST_TIERS, precisions, scalings } from './model-spec.ts';
+import {
+  adapterTrains,
+  forecastErrors,
+  MOST_TIERS,
+  precisions,
+  scalings,
+  tierStrategies,
+} from './model-spec.ts';
 
 const rate = { from: 0, to: 1000, open: 'from' } as const;
 
@@ -52,14 +59,19 @@ export const learningFields = {
   ffn: whole('--ffn <n>', 'gpt, forecaster, vit: hidden width of the feed-forward layers', 1),
   tiers: whole(
     '--tiers <n>',
-    'gpt: how often the width of feed-forward layers may be halved for smaller machines; 0: everybody trains the whole model',
+    'gpt, pretrained: how often the width of feed-forward layers may be halved for smaller machines; 0: everybody trains the whole model',
     0,
     MOST_TIERS,
   ),
   tier: choice(
     '--tier <t>',
-    'gpt, with --tiers: which tier this worker trains: 0 is the whole model, 1 half of the width, 2 a quarter; auto: what this machine can hold',
+    'with --tiers: which tier this worker trains: 0 is the whole model, 1 half of the width, 2 a quarter; auto: what this machine can hold',
     ['auto', ...Array.from({ length: MOST_TIERS + 1 }, (_, tier) => `${tier}` as const)],
+  ),
+  tierStrategy: choice(
+    '--tier-strategy <name>',
+    'pretrained, with --tiers: take a slice of `tiers export` if it is whole, else all of the base and cut it; the slice; or all',
+    tierStrategies,
   ),
   hidden: sizes('--hidden <n,..>', 'mlp: widths of the hidden layers'),
   horizon: whole('--horizon <n>', 'forecaster: steps that are forecast', 1),

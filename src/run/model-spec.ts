@@ -24,6 +24,11 @@ export interface Tiers {
   readonly own: number;
 }
 
+/** Which files a tier of a published model is taken from: the slice if it is whole, else the model; the slice or nothing; the model. */
+export const tierStrategies = ['auto', 'sliced', 'universal'] as const;
+
+export type TierStrategy = (typeof tierStrategies)[number];
+
 /** A decoder-only transformer over token ids, next-token cross-entropy. */
 export interface GptSpec {
   readonly architecture: 'gpt';

@@ -20,6 +20,7 @@ const common: PartialSettings = {
   basePrecision: 'f32',
   tiers: 0,
   tier: 'auto',
+  tierStrategy: 'auto',
   horizon: 24,
   patch: 8,
   forecastError: 'squared',

@@ -144,6 +144,7 @@ const personal = [
   'basePrecision',
   'tiers',
   'tier',
+  'tierStrategy',
   'shard',
   'sync',
   'peers',
@@ -168,6 +169,7 @@ const personal = [
 const withoutSpec = [
   'tiers',
   'tier',
+  'tierStrategy',
   'peers',
   'roundTimeout',
   'codec',

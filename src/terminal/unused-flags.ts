@@ -77,10 +77,15 @@ const settingTable: readonly SettingRule[] = [
   },
   {
     flags: ['tiers'],
-    goesWith: 'models of text of our own (--model char-gpt, gpt)',
-    holds: isGpt,
+    goesWith: OF_TEXT,
+    holds: isOfText,
   },
   { flags: ['tier'], goesWith: '--tiers', holds: ({ tiers }) => tiers > 0 },
+  {
+    flags: ['tierStrategy'],
+    goesWith: '--tiers and --model pretrained',
+    holds: (settings) => isPretrained(settings) && settings.tiers > 0,
+  },
   { flags: ['hidden'], goesWith: '--model mlp', holds: ({ model }) => model === 'mlp' },
   {
     flags: ['weightDecay'],

@@ -10,7 +10,7 @@ import { floats, type Runtime, type Tensors } from './runtime.ts';
 
 export interface TextReaderSetup {
   readonly ort: Runtime;
-  readonly decoding: Decoding;
+  readonly decoding: Omit<Decoding, 'inParts'>;
   /** Everything the decoder reads, by name. */
   readonly tensors: Tensors;
   /** The longest text, in tokens. */
@@ -103,7 +103,7 @@ interface Stored {
 }
 
 /** Keys and values of every layer, for so many tokens. */
-function createKept({ Tensor }: Runtime, decoding: Decoding, capacity: number) {
+function createKept({ Tensor }: Runtime, decoding: TextReaderSetup['decoding'], capacity: number) {
   const { heads, size } = decoding.cached;
   const shape = cacheShape(decoding, capacity);
   const names = Array.from({ length: decoding.layers }, (_, i) => [`keys.${i}`, `values.${i}`]);

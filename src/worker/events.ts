@@ -49,6 +49,8 @@ export interface WorkerTier {
   readonly wholeWidth: number;
   /** Of the whole model's parameters. */
   readonly share: number;
+  /** A slice of the base was loaded, or a part of the whole model. */
+  readonly strategy: 'sliced' | 'universal';
 }
 
 /** What a worker reports: plain data, in the order things happen. */

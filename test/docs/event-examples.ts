@@ -38,7 +38,7 @@ export const eventExamples: readonly RunEvent[] = [
     ...{ type: 'hello', worker: me, run: 'winter', task: 'char-gpt', parameters: 834_048 },
     ...{ device: 'cpu', threads: 4, rounds: 20, round: 0, innerSteps: 25 },
     ...{ digest: before, lossBefore: 4.19 },
-    tier: { own: 0, of: 2, width: 512, wholeWidth: 512, share: 1 },
+    tier: { own: 0, of: 2, width: 512, wholeWidth: 512, share: 1, strategy: 'universal' },
   },
   {
     type: 'notice',

@@ -7,12 +7,13 @@ import { modelLayout } from '../../src/model/parameters.ts';
 import { folderOf } from '../../src/node/pretrained/folder.ts';
 import { writeFolder } from '../../src/node/pretrained/write-model.ts';
 import { exportTiers, tierFolder } from '../../src/node/tiers/export.ts';
-import { findTier, type Strategy, strategies } from '../../src/node/tiers/load.ts';
+import { findTier } from '../../src/node/tiers/load.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import { jsonFile, type OutFile } from '../../src/pretrained/export/learned.ts';
 import { openPretrained, readWeights } from '../../src/pretrained/pretrained.ts';
 import { familyPath, MANIFEST, readManifest } from '../../src/pretrained/tiers/manifest.ts';
 import { schemaHash, tierOf } from '../../src/pretrained/tiers/tier.ts';
+import { type TierStrategy, tierStrategies } from '../../src/run/model-spec.ts';
 import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { learn, plainCases } from '../support/learned.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -315,7 +316,7 @@ describe('what a worker of a tier loads', () => {
   }
 
   /** Folder and slicing, or the code of the refusal. */
-  function expectedOf(layout: Layout, strategy: Strategy, tier: number): string {
+  function expectedOf(layout: Layout, strategy: TierStrategy, tier: number): string {
     if (layout === 'slice') {
       return strategy === 'universal' && tier > 0 ? 'tiers/DoubleSlicing' : 'model-tier1 0';
     }
@@ -326,7 +327,7 @@ describe('what a worker of a tier loads', () => {
 
   it.each(layouts)('E-05: by strategy and tier, of a model that is %s', async (layout) => {
     const folder = await laidOut(layout);
-    for (const strategy of strategies) {
+    for (const strategy of tierStrategies) {
       for (const tier of [0, 1, 2]) {
         const found = await findTier(folder, { tier, strategy, signal }).then(
           (load) => {

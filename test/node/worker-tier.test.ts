@@ -78,9 +78,11 @@ describe('the tier of a session', () => {
   it('stays as asked for; a run without tiers has none', async () => {
     const notices: string[] = [];
     const asked = settings({ tiers: 2, tier: '1' });
-    expect(await withTier(asked, measuring(notices))).toBe(asked);
+    const chosen = await withTier(asked, measuring(notices));
+    expect(chosen.settings).toEqual(asked);
+    expect(chosen.task).toEqual(taskOf(asked));
     const none = settings({});
-    expect(await withTier(none, measuring(notices))).toBe(none);
+    expect(await withTier(none, measuring(notices))).toEqual({ settings: none });
     expect(notices).toEqual([]);
   });
 

@@ -50,6 +50,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   ffn: whole(1),
   tiers: fc.integer({ min: 0, max: 8 }),
   tier: fc.constantFrom('auto', '0', '1', '8'),
+  tierStrategy: fc.constantFrom('auto', 'sliced', 'universal'),
   hidden: fc.array(whole(1), { minLength: 1 }),
   horizon: whole(1),
   patch: whole(1),

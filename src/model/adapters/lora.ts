@@ -18,7 +18,8 @@ import {
   type LinearLayer,
   plainLayers,
 } from '../architectures/decoder.ts';
-import { decoderOf } from '../architectures/table.ts';
+import { inRings } from '../architectures/rings.ts';
+import { decoderOf, ofTier } from '../architectures/table.ts';
 import { decodingOf } from '../decoding.ts';
 import { gemm } from '../graph/verbs.ts';
 import { initialTensor } from '../parameters.ts';
@@ -46,6 +47,9 @@ const words: { readonly [A in DecoderSpec['architecture']]: Readonly<Record<stri
   gpt2: { qv: 'attn.c_attn', attention: 'attn.c_attn,attn.c_proj', 'all-linear': '*' },
 };
 
+/** Which side of a matrix lies along the width of feed-forward layers: the one of the layer that does. */
+const ALONG = [{ inner: 0 }, { inner: 1 }] as const;
+
 /** A layer with its adapter. */
 interface Adapted {
   readonly layer: LinearLayer;
@@ -59,8 +63,28 @@ export function loraModel(
   adapter: LoraSpec,
   precision: Precision = 'f32',
 ): OwnModel {
+  const { tiers } = spec;
+  if (!tiers) return adapted(spec, adapter, precision);
+  if (adapter.train === 'alternate') {
+    throw new ConfigError('adapter/tiers', 'adapters of tiers are not trained in turn', {
+      hint: 'take --adapter-train both or b, or --tiers 0',
+    });
+  }
+  const own = { ...adapted(ofTier(spec), adapter, precision, spec.ffn), tiers };
+  const ofOther = (tier: number) =>
+    loraModel({ ...spec, tiers: { ...tiers, own: tier } }, adapter, precision);
+  return { ...inRings(own, tiers, spec.ffn), ofTier: ofOther };
+}
+
+/** Of a decoder that is one tier of another, `ffn` is the width of that one's feed-forward layers. */
+function adapted(
+  spec: DecoderSpec,
+  adapter: LoraSpec,
+  precision: Precision,
+  ffn?: number,
+): OwnModel {
   const decoder = decoderOf(spec);
-  const adapted = adaptedLayers(spec, adapter);
+  const adapted = adaptedLayers(spec, adapter, ffn);
   const layers = loraLayers(spec, adapter);
   const turn = (of: number) => (adapter.train === 'alternate' ? { turn: of } : {});
   const first = adapted.map(({ a }) => ({ ...a, ...turn(1) }));
@@ -108,9 +132,9 @@ export function fixedLora(
   seed: number | string,
 ): Readonly<Record<string, Float32Array>> {
   if (adapter.train !== 'b') return {};
-  return Object.fromEntries(
-    adaptedLayers(spec, adapter).map(({ a }) => [a.name, initialTensor(a, seed)]),
-  );
+  const { tensors } = loraModel(spec, { ...adapter, train: 'both' });
+  const drawn = tensors.filter(({ name }) => name.includes('.lora_A.'));
+  return Object.fromEntries(drawn.map((a) => [a.name, initialTensor(a, seed)]));
 }
 
 /** A weight of the decoder with its adapter added; `tensors` gives the numbers of the adapters' tensors. */
@@ -162,12 +186,16 @@ function merged(
   return values;
 }
 
-function adaptedLayers(spec: DecoderSpec, { rank, alpha, targets }: LoraSpec): readonly Adapted[] {
+function adaptedLayers(
+  spec: DecoderSpec,
+  { rank, alpha, targets }: LoraSpec,
+  ffn = spec.ffn,
+): readonly Adapted[] {
   if (!Number.isFinite(alpha) || alpha <= 0) {
     throw new ConfigError('adapter/alpha', `alpha must be positive, not ${alpha}`);
   }
   return targetsOf(spec, targets).map((layer) => {
-    const { name, inputs, outputs } = layer;
+    const { name, inputs, outputs, inner } = layer;
     const most = Math.min(inputs, outputs);
     if (!Number.isSafeInteger(rank) || rank < 1 || rank > most) {
       throw new ConfigError(
@@ -178,11 +206,15 @@ function adaptedLayers(spec: DecoderSpec, { rank, alpha, targets }: LoraSpec): r
     }
     const within = `base_model.model.${name}`;
     const a = `${within}.lora_A.weight`;
-    const start = { bound: 1 / Math.sqrt(inputs) };
+    const start = { bound: 1 / Math.sqrt(inner === 'inputs' ? ffn : inputs) };
+    const b = `${within}.lora_B.weight`;
     return {
       layer,
-      a: { name: a, shape: [rank, inputs], start, abreast: 1 },
-      b: { name: `${within}.lora_B.weight`, shape: [outputs, rank], start: 'zeros', abreast: 1 },
+      a: { name: a, shape: [rank, inputs], start, abreast: 1, ...(inner === 'inputs' && ALONG[1]) },
+      b: {
+        ...{ name: b, shape: [outputs, rank], start: 'zeros', abreast: 1 },
+        ...(inner === 'outputs' && ALONG[0]),
+      },
     };
   });
 }

@@ -1,5 +1,5 @@
 /** The interface of a model architecture: its tensors, their initialization, predictions, and the losses of a batch. */
-import type { ModelSpec, Precision } from '../../run/model-spec.ts';
+import type { ModelSpec, Precision, Tiers } from '../../run/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import type { Shape } from '../onnx/model.ts';
 
@@ -20,7 +20,7 @@ export interface TensorSpec {
 }
 
 /** One tensor that is data to the graph. */
-export interface FrozenTensor extends Pick<TensorSpec, 'name' | 'shape'> {
+export interface FrozenTensor extends Pick<TensorSpec, 'name' | 'shape' | 'inner'> {
   /** Default f32. In fewer bits its numbers are made anew wherever the graph needs them; a norm or a bias is better left in f32. */
   readonly precision?: Precision;
 }
@@ -47,6 +47,8 @@ export interface Decoding {
   readonly cached: { readonly heads: number; readonly size: number };
   /** A program for texts of at most `capacity` tokens, of which it reads so many at a time. */
   compile(sizes: { readonly capacity: number; readonly tokens: number }): Uint8Array;
+  /** The same of tensors that are kept in parts: which ones those are, and how a tensor is joined from its own. */
+  inParts(tensors: readonly FrozenTensor[], join: (weights: Weights) => Weights): Decoding;
 }
 
 /** One model: an architecture at given sizes. */
@@ -101,6 +103,9 @@ export type DataForm = TokenForm | RowForm | SeriesForm | ImageForm;
 export interface OwnModel extends Model {
   readonly architecture: 'own';
   readonly data: DataForm;
+  /** Where it is one of several tiers: which, and the model of another one. */
+  readonly tiers?: Tiers;
+  ofTier?(own: number): OwnModel;
 }
 
 export type Architecture<S extends ModelSpec> = (spec: S) => Model;

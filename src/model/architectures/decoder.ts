@@ -102,7 +102,7 @@ export function frozenDecoder(
   { tensors, linears, head }: Decoder,
   precision: Precision,
 ): readonly FrozenTensor[] {
-  if (precision === 'f32') return tensors;
+  if (precision === 'f32') return tensors.map(({ name, shape }) => ({ name, shape }));
   const layers = new Set(linears.map(({ name }) => `${name}.weight`));
   const table = precision === 'q4' ? 'q8' : precision;
   const rows = tensors.find(({ name }) => name === head)!.shape[0];

@@ -7,7 +7,7 @@
 import type { Tiers } from '../../run/model-spec.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { concat } from '../graph/verbs.ts';
-import type { Model, TensorSpec, Weights } from './architecture.ts';
+import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';
 
 /** How the name of a tensor goes on in an outer ring; in ring 0 it is the name itself. */
 const ringName = (name: string, ring: number): string =>
@@ -23,11 +23,18 @@ function ringWidths(ffn: number, { count, own }: Tiers): readonly number[] {
 }
 
 /** A model of a tier's width, with its tensors in rings; `ffn` is the width of the whole model. */
-export function inRings({ decoding: _, ...model }: Model, tiers: Tiers, ffn: number): Model {
+export function inRings<M extends Model>(model: M, tiers: Tiers, ffn: number): M {
   const widths = ringWidths(ffn, tiers);
-  const axes = new Map(model.tensors.map(({ name, inner }) => [name, inner]));
+  const { tensors, frozen = [], decoding } = model;
+  const axes = new Map([...tensors, ...frozen].map(({ name, inner }) => [name, inner]));
   const rings = widths.map((width, ring) =>
-    model.tensors.flatMap((tensor) => partIn(tensor, ring, width)),
+    tensors.flatMap((tensor) => partIn(tensor, ring, width)),
+  );
+  const trained = rings.flatMap((parts, ring) =>
+    ring === tiers.count ? parts : [...parts, ...padding(parts, ring)],
+  );
+  const asData = widths.flatMap((width, ring) =>
+    frozen.flatMap((tensor) => partIn(tensor, ring, width)),
   );
   const joined =
     (weights: Weights): Weights =>
@@ -39,15 +46,15 @@ export function inRings({ decoding: _, ...model }: Model, tiers: Tiers, ffn: num
     };
   return {
     ...model,
-    tensors: rings.flatMap((tensors, ring) =>
-      ring === tiers.count ? tensors : [...tensors, ...padding(tensors, ring)],
-    ),
+    tensors: trained,
+    ...(model.frozen && { frozen: asData }),
     predict: (weights, inputs) => model.predict(joined(weights), inputs),
     losses: (weights, batch) => model.losses(joined(weights), batch),
+    ...(decoding && { decoding: decoding.inParts([...asData, ...trained], joined) }),
   };
 }
 
-function partIn(tensor: TensorSpec, ring: number, width: number): readonly TensorSpec[] {
+function partIn<T extends FrozenTensor>(tensor: T, ring: number, width: number): readonly T[] {
   const { name, shape, inner } = tensor;
   if (inner === undefined) return ring === 0 ? [tensor] : [];
   return [{ ...tensor, name: ringName(name, ring), shape: shape.with(inner, width), ring }];
@@ -58,4 +65,75 @@ function padding(tensors: readonly TensorSpec[], ring: number): readonly TensorS
   const missing = -sizes.reduce((sum, size) => sum + size, 0) % CHUNK_LENGTH;
   if (missing === 0) return [];
   return [{ name: paddingName(ring), shape: [missing + CHUNK_LENGTH], start: 'zeros', ring }];
+}
+
+/** A tensor by its name, and which of its sides lies along the width of feed-forward layers. */
+type Along = Pick<TensorSpec, 'name' | 'shape' | 'inner'>;
+
+/** Numbers of a tensor from row or column `from` to `to` of the side along the width; all of them where it has none. */
+export function sliceAlong(
+  { shape, inner }: Pick<Along, 'shape' | 'inner'>,
+  values: Float32Array,
+  { from, to }: { readonly from: number; readonly to: number },
+): Float32Array {
+  if (inner === undefined) return values;
+  const { runs, run, length } = strides(shape, inner);
+  const part = new Float32Array(runs * (to - from) * run);
+  for (let i = 0; i < runs; i++) {
+    const start = (i * length + from) * run;
+    part.set(values.subarray(start, start + (to - from) * run), i * (to - from) * run);
+  }
+  return part;
+}
+
+/** The rings of a tensor by their names, of a tier's numbers of it. */
+export function cutInRings(
+  tensor: Along,
+  values: Float32Array,
+  tiers: Tiers,
+  ffn: number,
+): ReadonlyMap<string, Float32Array> {
+  if (tensor.inner === undefined) return new Map([[tensor.name, values]]);
+  let from = 0;
+  return new Map(
+    ringWidths(ffn, tiers).map((width, ring) => {
+      const part = sliceAlong(tensor, values, { from, to: from + width });
+      from += width;
+      return [ringName(tensor.name, ring), part];
+    }),
+  );
+}
+
+/** A tensor of ordinary rows and columns out of its rings, from the first to the last that there is; undefined where there is none. */
+export function joinRings(
+  { name, shape, inner }: Along,
+  ringOf: (name: string) => Float32Array | undefined,
+): Float32Array | undefined {
+  const first = ringOf(name);
+  if (inner === undefined || first === undefined) return first;
+  const parts = [first];
+  for (let part = ringOf(ringName(name, 1)); part; part = ringOf(ringName(name, parts.length))) {
+    parts.push(part);
+  }
+  const { runs } = strides(shape, inner);
+  const joined = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (let i = 0; i < runs; i++) {
+    for (const part of parts) {
+      const each = part.length / runs;
+      joined.set(part.subarray(i * each, (i + 1) * each), at);
+      at += each;
+    }
+  }
+  return joined;
+}
+
+/** How a tensor's numbers lie along one of its sides: so many runs, each of `length` pieces of `run` numbers. */
+function strides(shape: readonly number[], axis: number) {
+  const sizeOf = (dims: readonly number[]) => dims.reduce((product, dim) => product * dim, 1);
+  return {
+    runs: sizeOf(shape.slice(0, axis)),
+    run: sizeOf(shape.slice(axis + 1)),
+    length: shape[axis]!,
+  };
 }

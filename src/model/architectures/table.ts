@@ -58,10 +58,10 @@ export type TieredSpec = GptSpec | DecoderSpec;
 export const tiersOf = (spec: AnyModel): Tiers | undefined =>
   'tiers' in spec ? spec.tiers : undefined;
 
-/** The tier that is meant as a model of its own: a narrower one, in no rings. */
-function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
-  const ffn = tiers ? spec.ffn / 2 ** tiers.own : spec.ffn;
-  return { ...spec, ffn } as S;
+/** The tier that is meant as a model of its own: a narrower one, in no rings. Throws a `ConfigError` where there is no such tier. */
+export function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
+  if (tiers) checkTiers(spec.ffn, tiers);
+  return { ...spec, ffn: spec.ffn / 2 ** (tiers?.own ?? 0) } as S;
 }
 
 /** The decoder a spec describes, for what adds to its layers. Throws a `ConfigError` when a size is impossible. */

@@ -11,12 +11,9 @@ import {
 import { tensorNames } from '../../pretrained/tiers/slice.ts';
 import { schemaHash, tierOf } from '../../pretrained/tiers/tier.ts';
 import { readJson } from '../../pretrained/weights.ts';
+import type { TierStrategy } from '../../run/model-spec.ts';
 import { folderOf, hashFiles } from '../pretrained/folder.ts';
 import { readConfig } from './export.ts';
-
-/** The slice if it is whole, else the model; the slice or nothing; the model. */
-export const strategies = ['auto', 'sliced', 'universal'] as const;
-export type Strategy = (typeof strategies)[number];
 
 export interface TierLoad {
   readonly folder: string;
@@ -34,7 +31,7 @@ export interface TierLoad {
 
 interface Wanted {
   readonly tier: number;
-  readonly strategy: Strategy;
+  readonly strategy: TierStrategy;
   readonly signal: AbortSignal;
 }
 

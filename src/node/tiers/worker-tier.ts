@@ -1,7 +1,8 @@
 /** Which tier of width a worker of this machine trains: as asked, or the largest whose memory and step time it can afford, measured; and what it is told of that. */
 import { freemem, totalmem } from 'node:os';
 import { deriveKey } from '../../base/rng.ts';
-import { tiersOf } from '../../model/architectures/table.ts';
+import type { FrozenTensor } from '../../model/architectures/architecture.ts';
+import { type AnyModel, modelOf, tiersOf } from '../../model/architectures/table.ts';
 import { countParameters, initialParameters, wholeOf } from '../../model/parameters.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { WorkerTier } from '../../worker/events.ts';
@@ -75,10 +76,10 @@ export interface Measuring {
   readonly signal: AbortSignal;
 }
 
-/** The settings with the tier that this worker trains; unchanged where the run has none or one was asked for. */
-export async function withTier(settings: Settings, measuring: Measuring): Promise<Settings> {
-  const { tiers: count, tier: asked, innerSteps, roundTimeout } = settings;
-  if (count === 0) return settings;
+/** The settings with the tier that this worker trains, and the task of that where it was prepared; unchanged where the run has no tiers. */
+export async function withTier(settings: Settings, measuring: Measuring): Promise<Chosen> {
+  const { tiers: count, tier: asked } = settings;
+  if (count === 0) return { settings };
   const room = Math.min(freemem(), process.constrainedMemory() || totalmem());
   const tasks = new Map<number, Promise<Task>>();
   const taskOf = (tier: number) => {
@@ -86,26 +87,50 @@ export async function withTier(settings: Settings, measuring: Measuring): Promis
     tasks.set(tier, task);
     return task;
   };
-  const least = async (tier: number) =>
-    BYTES_PER_PARAMETER * countParameters((await taskOf(tier)).model);
-  if (asked !== 'auto') {
-    const bytes = await least(Number(asked));
-    if (bytes > room) {
-      measuring.onNotice(
-        `tier ${asked} takes ${megabytes(bytes)} at least and ${megabytes(room)} are free here: --tier auto takes one that fits`,
-      );
-    }
-    return settings;
+  const tier = asked === 'auto' ? await measured(settings, room, taskOf, measuring) : Number(asked);
+  const task = await taskOf(tier);
+  const bytes = leastBytesOf(task);
+  if (asked !== 'auto' && bytes > room) {
+    measuring.onNotice(
+      `tier ${asked} takes ${megabytes(bytes)} at least and ${megabytes(room)} are free here: --tier auto takes one that fits`,
+    );
   }
-  const leasts = await Promise.all(Array.from({ length: count + 1 }, (_, tier) => least(tier)));
+  return { settings: at(settings, ownTier(task)), task };
+}
+
+interface Chosen {
+  readonly settings: Settings;
+  readonly task?: Task;
+}
+
+/** A base that is a slice itself is of one tier, whatever was asked for. */
+const ownTier = ({ model }: Task): number => tiersOf(model)!.own;
+
+/** A base in few bits is not counted. */
+const leastBytesOf = ({ model }: Task): number => {
+  const frozen = (modelOf(model).frozen ?? []).filter(({ precision }) => !precision);
+  return BYTES_PER_PARAMETER * countParameters(model) + 4 * numbersIn(frozen);
+};
+
+async function measured(
+  settings: Settings,
+  room: number,
+  taskOf: (tier: number) => Promise<Task>,
+  measuring: Measuring,
+): Promise<number> {
+  const { tiers: count, innerSteps, roundTimeout, seed } = settings;
+  const only = ownTier(await taskOf(count));
+  if (only !== count) return only;
+  const tiers = Array.from({ length: count + 1 }, (_, tier) => tier);
+  const leasts = await Promise.all(tiers.map(async (tier) => leastBytesOf(await taskOf(tier))));
   const before = process.memoryUsage().rss;
   const { tier, why } = await chooseTier({
     ...{ count, room, patienceSeconds: roundTimeout / 2 / innerSteps },
     leastBytes: (one) => leasts[one]!,
-    measure: async (one) => measure(await taskOf(one), before, settings.seed, measuring),
+    measure: async (one) => measure(await taskOf(one), before, seed, measuring),
   });
   measuring.onNotice(`--tier auto takes tier ${tier} of ${count}: ${why}`);
-  return at(settings, tier);
+  return tier;
 }
 
 const at = (settings: Settings, tier: number): Settings => ({
@@ -136,21 +161,30 @@ async function measure(
 }
 
 /** What a worker trains of a model with tiers; undefined of one without. */
-export function tierShown({ model }: Pick<Task, 'model'>): WorkerTier | undefined {
+export function tierShown({ model, base }: Pick<Task, 'model' | 'base'>): WorkerTier | undefined {
   const tiers = tiersOf(model);
-  if (!tiers || !('ffn' in model)) return undefined;
+  const ffn = 'ffn' in model ? model.ffn : base?.tier?.spec.ffn;
+  if (!tiers || ffn === undefined) return undefined;
   return {
     own: tiers.own,
     of: tiers.count,
-    width: model.ffn / 2 ** tiers.own,
-    wholeWidth: model.ffn,
-    share: countParameters(model) / countParameters(wholeOf(model)),
+    width: ffn / 2 ** tiers.own,
+    wholeWidth: ffn,
+    share: numbersOf(model) / numbersOf(wholeOf(model)),
+    strategy: base?.tier?.strategy ?? 'universal',
   };
 }
 
+/** All numbers of a model, trained or not. */
+const numbersOf = (model: AnyModel): number =>
+  countParameters(model) + numbersIn(modelOf(model).frozen ?? []);
+
+const numbersIn = (tensors: readonly Pick<FrozenTensor, 'shape'>[]): number =>
+  tensors.reduce((sum, { shape }) => sum + shape.reduce((product, dim) => product * dim, 1), 0);
+
 /** The banner of a worker in a run with tiers. */
 export const tierBanner = (
-  { own, of, width, wholeWidth, share }: WorkerTier,
+  { own, of, width, wholeWidth, share, strategy }: WorkerTier,
   asked: string,
 ): string =>
-  `tier ${own} of ${of} (asked for ${asked}), effective tier ${own}, strategy universal: feed-forward layers ${width} of ${wholeWidth} wide, ${(100 * share).toFixed(1)} % of the parameters`;
+  `tier ${own} of ${of} (asked for ${asked}), effective tier ${own}, strategy ${strategy}: feed-forward layers ${width} of ${wholeWidth} wide, ${(100 * share).toFixed(1)} % of the parameters`;

@@ -1,14 +1,15 @@
 /** `nostrain tiers inspect`: what a worker of a tier would load, every file of it held against the manifest. */
 import { Command, Option } from 'commander';
-import { findTier, type Strategy, strategies, type TierLoad } from '../../../node/tiers/load.ts';
+import { findTier, type TierLoad } from '../../../node/tiers/load.ts';
 import { MOST_TIER } from '../../../pretrained/tiers/tier.ts';
+import { type TierStrategy, tierStrategies } from '../../../run/model-spec.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 
 interface Flags {
   readonly tier: number;
-  readonly strategy: Strategy;
+  readonly strategy: TierStrategy;
   readonly json?: boolean;
 }
 
@@ -19,7 +20,7 @@ export const inspectCommand = (): Command =>
     .addOption(whole('--tier <n>', '0 is the whole model, 1 half as wide', 0, MOST_TIER).default(0))
     .addOption(
       new Option('--strategy <name>', 'the slice if it is whole, else all; the slice; or all')
-        .choices(strategies)
+        .choices(tierStrategies)
         .default('auto'),
     )
     .option('--json', 'print JSON')
