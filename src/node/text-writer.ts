@@ -1,5 +1,6 @@
 /** Writes text with a model, token by token, for whoever shows it. */
 import { ConfigError } from '../base/errors.ts';
+import { ringIn } from '../model/architectures/rings.ts';
 import { modelOf } from '../model/architectures/table.ts';
 import { type Tokenizer, tokenizers } from '../model/data/tokenizer.ts';
 import { gptSpec, optimizerOf } from '../model/from-settings.ts';
@@ -30,6 +31,22 @@ export interface TrainedRun {
   readonly settings: Settings;
   readonly layout: Layout;
   readonly values: Float32Array;
+}
+
+/** A run's numbers in the order of the model that reads them, which may be a smaller tier; undefined where they are another model's. */
+export function numbersFor(
+  { layout, values }: Pick<TrainedRun, 'layout' | 'values'>,
+  wanted: Layout,
+): Float32Array | undefined {
+  const left = new Map(layout.slots.map((slot) => [slot.name, slot]));
+  const ordered = new Float32Array(wanted.size);
+  for (const { name, shape, offset, size } of wanted.slots) {
+    const slot = left.get(name);
+    if (slot?.shape.join() !== shape.join()) return undefined;
+    ordered.set(values.subarray(slot.offset, slot.offset + size), offset);
+    left.delete(name);
+  }
+  return [...left.keys()].every((name) => ringIn(name) > 0) ? ordered : undefined;
 }
 
 /** Room for so many tokens at first. */
@@ -81,18 +98,19 @@ export async function openGptWriter(
     device: 'cpu',
     ...(threads !== undefined && { threads }),
   });
-  if (trainer.layout.size !== layout.size) {
+  const ordered = numbersFor({ layout, values }, trainer.layout);
+  if (ordered === undefined) {
     await trainer.close();
     const sizes = `${layout.size} parameters, the model has ${trainer.layout.size}`;
     throw new ConfigError('sample/model', `${path} holds ${sizes}`, {
-      hint: 'give the sizes it was trained with: --width, --layers, --heads, --context, --ffn, --tokens',
+      hint: 'give the sizes it was trained with: --width, --layers, --heads, --context, --ffn, --tokens, --tiers',
     });
   }
   return {
     tokenizer,
     write: async (request, onToken) => {
       const prompt = Uint8Array.from(request.prompt);
-      await trainer.sample(values, { ...request, prompt }, onToken);
+      await trainer.sample(ordered, { ...request, prompt }, onToken);
     },
     close: () => trainer.close(),
   };

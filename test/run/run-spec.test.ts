@@ -139,6 +139,7 @@ describe('run id', () => {
           'evaluate',
           'tiers',
           'tier',
+          'tierStrategy',
         ],
         ...ruleSettings,
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],

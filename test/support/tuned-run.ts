@@ -1,12 +1,20 @@
 /** The folder of a run that fine-tuned a published model, as a worker leaves it, without the training. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { modelLayout } from '../../src/model/parameters.ts';
+import { tokenizers } from '../../src/model/data/tokenizer.ts';
+import { gptSpec } from '../../src/model/from-settings.ts';
+import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { type BaseModel, openBase } from '../../src/node/base-model.ts';
 import { agreeOnBase } from '../../src/node/kept-settings.ts';
 import { openRunFolder } from '../../src/node/run-folder.ts';
 import { presets } from '../../src/run/presets.ts';
-import { completeSettings, type PartialSettings, writeSettings } from '../../src/run/settings.ts';
+import {
+  completeSettings,
+  type PartialSettings,
+  type Settings,
+  writeSettings,
+} from '../../src/run/settings.ts';
+import type { Params } from '../../src/tensor/params.ts';
 import { genesis } from '../../src/worker/state.ts';
 import { noMembers } from '../../src/worker/worker-record.ts';
 
@@ -29,11 +37,25 @@ export async function writeTunedRun(
   const opened = await openBase(settings, options);
   const params = await opened.first(settings.seed);
   for (let i = 0; i < params.length; i++) params[i]! += most * (((i * 7919) % 101) / 50 - 1);
-  await mkdir(dir, { recursive: true });
-  const folder = await openRunFolder(dir, noMembers);
-  await folder.store.save(genesis({ layout: modelLayout(opened.model), values: params }, 5));
-  await folder.close();
-  await writeFile(join(dir, 'settings.json'), JSON.stringify(writeSettings(settings)));
+  await save(dir, settings, { layout: modelLayout(opened.model), values: params });
   await agreeOnBase(dir, opened);
   return { dir, base: opened, params };
+}
+
+/** The folder of a run that trained a model of text of our own; returns the folder. */
+export async function writeOwnRun(dir: string, asked: PartialSettings): Promise<string> {
+  const unused = { run: 'own', relay: [], model: 'char-gpt' } as const;
+  const settings = completeSettings(presets['char-gpt'], unused, asked);
+  const model = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
+  const values = initialParameters(model, 3).map((value) => 20 * value);
+  await save(dir, settings, { layout: modelLayout(model), values });
+  return dir;
+}
+
+async function save(dir: string, settings: Settings, params: Params): Promise<void> {
+  await mkdir(dir, { recursive: true });
+  const folder = await openRunFolder(dir, noMembers);
+  await folder.store.save(genesis(params, 5));
+  await folder.close();
+  await writeFile(join(dir, 'settings.json'), JSON.stringify(writeSettings(settings)));
 }

@@ -57,7 +57,7 @@ export const sample = (): Command =>
       .addOption(whole('--threads <n>', 'threads of the engine (default: all cores)', 1, 1024)),
     [
       ...(['base', 'rank', 'alpha', 'targets', 'seed', 'tokens'] as const),
-      ...(['width', 'layers', 'heads', 'context', 'ffn'] as const),
+      ...(['width', 'layers', 'heads', 'context', 'ffn', 'tiers', 'tier'] as const),
     ],
   )
     .option(
@@ -137,8 +137,8 @@ async function open(
   if (run.settings.model !== 'pretrained') {
     return { writer: await openGptWriter(run, threads), base: undefined, seed };
   }
-  const base = await openTrainedBase(run, options);
-  return { writer: await openPublishedWriter(base, run.values, threads), base, seed };
+  const { base, values } = await openTrainedBase(run, options);
+  return { writer: await openPublishedWriter(base, values, threads), base, seed };
 }
 
 /** Shows the text as it is written, or keeps it for the file. */

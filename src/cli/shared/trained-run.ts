@@ -1,14 +1,15 @@
 /** What a run has learned, read from its folder, for whoever writes text with it or takes it elsewhere. */
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
+import { ringIn } from '../../model/architectures/rings.ts';
 import { modelLayout } from '../../model/parameters.ts';
 import { type BaseModel, type OpenBase, openBase } from '../../node/base-model.ts';
 import { keptBase, keptSettings } from '../../node/kept-settings.ts';
 import { runFolderOf } from '../../node/local-runs.ts';
-import type { TrainedRun } from '../../node/text-writer.ts';
+import { numbersFor, type TrainedRun } from '../../node/text-writer.ts';
 import { readStateFile } from '../../python/node/state-io.ts';
 import { presets } from '../../run/presets.ts';
-import { completeSettings, type PartialSettings } from '../../run/settings.ts';
+import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import { assertSameBase } from '../../run/start.ts';
 import type { Layout } from '../../tensor/params.ts';
 
@@ -22,14 +23,29 @@ export async function readTrainedRun(named: string, given: PartialSettings): Pro
   const isBased = given.base !== undefined && given.base !== '';
   const model = kept.model ?? (isBased ? 'pretrained' : 'char-gpt');
   const settings = completeSettings(presets[model], unused, { model }, kept, given);
-  return { path, isFolder, settings, layout, values: Float32Array.from(values) };
+  const run = { path, isFolder, layout, values: Float32Array.from(values) };
+  return { ...run, settings: withTierOf(settings, layout) };
+}
+
+/** Of a state with tiers the largest that it holds, where none is named. */
+function withTierOf(settings: Settings, { slots }: Layout): Settings {
+  const { tiers, tier } = settings;
+  if (tiers === 0 || tier !== 'auto') return settings;
+  const rings = Math.max(...slots.map(({ name }) => ringIn(name)));
+  return { ...settings, tier: `${Math.max(0, tiers - rings)}` as Settings['tier'] };
+}
+
+/** A published model, and the numbers that a run has learned of it by the layout of `base.model`. */
+export interface TrainedBase {
+  readonly base: BaseModel;
+  readonly values: Float32Array;
 }
 
 /**
  * The published model that the run trained, or trained adapters for. Throws a ConfigError where the run has none (`base/none`) or
  * this one is another (`base/other`).
  */
-export async function openTrainedBase(run: TrainedRun, options: OpenBase): Promise<BaseModel> {
+export async function openTrainedBase(run: TrainedRun, options: OpenBase): Promise<TrainedBase> {
   const { path, isFolder, settings, layout } = run;
   if (settings.model !== 'pretrained') {
     throw new ConfigError('base/none', `${path} holds a ${settings.model} model of its own`, {
@@ -37,21 +53,24 @@ export async function openTrainedBase(run: TrainedRun, options: OpenBase): Promi
     });
   }
   const kept = isFolder ? await keptBase(path) : undefined;
-  const base = await openBase(settings, { ...options, ...(kept && { wanted: kept.files }) });
+  const wanted = kept && settings.tiers === 0 ? { wanted: kept.files } : {};
+  const base = await openBase(settings, { ...options, ...wanted });
   if (kept) assertSameBase(base, kept);
-  assertSameTensors(run, base, layout);
-  return base;
+  const values = numbersFor(run, modelLayout(base.model));
+  if (values === undefined) throw otherTensors(run, base, layout);
+  return { base, values };
 }
 
-function assertSameTensors({ path }: TrainedRun, base: BaseModel, layout: Layout): void {
-  const wanted = modelLayout(base.model);
-  const strange = layout.slots.find(({ name, shape }, i) => {
-    const slot = wanted.slots[i];
-    return slot?.name !== name || slot.shape.join() !== shape.join();
-  });
-  if (strange === undefined && wanted.slots.length === layout.slots.length) return;
+function otherTensors(
+  { path }: TrainedRun,
+  { name, model }: BaseModel,
+  { slots }: Layout,
+): ConfigError {
+  // biome-ignore format: one line
+  const wanted = new Map(modelLayout(model).slots.map((slot) => [slot.name, slot.shape.join()]));
+  const strange = slots.find(({ name, shape }) => wanted.get(name) !== shape.join());
   const found = strange ? `${strange.name} as ${strange.shape.join(' x ')}` : 'too few tensors';
-  throw new ConfigError('base/other', `${path} does not fit ${base.name}: it holds ${found}`, {
+  return new ConfigError('base/other', `${path} does not fit ${name}: it holds ${found}`, {
     hint: 'give the base it was trained on (--base), and --rank and --targets as they were',
   });
 }

@@ -13,6 +13,9 @@ import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts
 const ringName = (name: string, ring: number): string =>
   ring === 0 ? name : `${name}.ring${ring}`;
 
+/** Which ring a tensor of this name is of; 0 where the name does not say. */
+export const ringIn = (name: string): number => Number(/\.ring(\d)$/.exec(name)?.[1] ?? 0);
+
 /** Zeros at the end of a ring that no program reads. */
 const paddingName = (ring: number): string => `padding.ring${ring}`;
 

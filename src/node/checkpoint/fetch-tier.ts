@@ -5,6 +5,7 @@
 import { open, rename, rm } from 'node:fs/promises';
 import { CheckpointError } from '../../base/errors.ts';
 import { type Manifest, piecesOf } from '../../checkpoint/manifest.ts';
+import { ringIn } from '../../model/architectures/rings.ts';
 import {
   encodeSafetensorsHeader,
   MAX_HEADER_BYTES,
@@ -53,8 +54,6 @@ export async function fetchTier(
     places: calls.at(-1)!.places,
   };
 }
-
-const ringIn = (name: string): number => Number(/\.ring(\d)$/.exec(name)?.[1] ?? 0);
 
 /** The tensors of a tier, which come first. */
 function tensorsOf(

@@ -51,6 +51,11 @@ async function expected({ base: { model, frozen, tokenizer }, params }: TunedRun
   return `${tokenizer.decode(text)}\n`;
 }
 
+/** As terminals are shown it. */
+const shown = (text: string) =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
+  `${text.slice(0, -1).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '·')}\n`;
+
 describe('nostrain sample', () => {
   it('writes with adapters on a base, and with all parameters trained', async () => {
     const texts = await Promise.all([adapters, whole].map(expected));
@@ -61,6 +66,16 @@ describe('nostrain sample', () => {
     const kept = await runCommand('sample', whole.dir, ...flags, '-o', output);
     expect(kept).toMatchObject({ exitCode: 0, stdout: '' });
     expect(await readFile(output, 'utf8')).toBe(texts[1]);
+  });
+
+  it.each([
+    ['of a tier, in rings', { tiers: 2, tier: '1', rank: 4, targets: 'all-linear' }],
+    ['of a tier, all parameters trained', { tiers: 1, tier: '0', rank: 0 }],
+    ['that were trained in turn', { rank: 4, targets: 'all-linear', adapterTrain: 'alternate' }],
+  ] as const)('writes with adapters %s', async (name, asked) => {
+    const run = await writeTunedRun(join(home, name), base, asked);
+    const { stdout } = await runCommand('sample', run.dir, ...flags);
+    expect(stdout).toBe(shown(await expected(run)));
   });
 
   it('writes with a published model alone, the same for the same seed', async () => {

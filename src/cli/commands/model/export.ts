@@ -1,15 +1,22 @@
-/** `nostrain model export`: what a run made of a published model, in the files of other programs. */
+/** `nostrain model export`: what a run made of a published model, in the files of other programs; or of one of its own, as a state file. */
 import { basename, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
-import { fixedLora } from '../../../model/adapters/lora.ts';
+import { fixedLora, loraTensors } from '../../../model/adapters/lora.ts';
+import { joinRings } from '../../../model/architectures/rings.ts';
+import { modelOf, ofTier } from '../../../model/architectures/table.ts';
+import { tokenizers } from '../../../model/data/tokenizer.ts';
+import { gptSpec } from '../../../model/from-settings.ts';
+import { modelLayout } from '../../../model/parameters.ts';
 import type { BaseModel } from '../../../node/base-model.ts';
 import { isHubReference, parseHubReference } from '../../../node/pretrained/hub.ts';
 import { assertFree, writeFile, writeFolder } from '../../../node/pretrained/write-model.ts';
-import type { TrainedRun } from '../../../node/text-writer.ts';
+import { numbersFor, type TrainedRun } from '../../../node/text-writer.ts';
 import { adapterFiles, modelFiles } from '../../../pretrained/export/folders.ts';
 import { ggufFile } from '../../../pretrained/export/gguf.ts';
 import type { Learned } from '../../../pretrained/export/learned.ts';
+import { writeStateFile } from '../../../python/node/state-io.ts';
+import { formOf } from '../../../run/data-forms.ts';
 import { addSettingFlags, settingsFromFlags } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
@@ -21,6 +28,7 @@ interface Flags {
   readonly peft?: string;
   readonly merged?: string;
   readonly gguf?: string;
+  readonly state?: string;
   readonly dtype: keyof typeof types;
 }
 
@@ -35,28 +43,39 @@ const types = {
 export const exportModel = (): Command =>
   addSettingFlags(
     new Command('export')
-      .description('write what a run made of a published model, for other programs')
+      .description('write what a run has learned, for other programs')
       .argument('<run>', 'name of a run (`nostrain runs`), its folder, or a state file')
       .option('--peft <dir>', 'folder to write the adapter to, as PEFT loads it')
       .option('--merged <dir>', 'folder to write the whole model to, as transformers loads it')
       .option('--gguf <file>', 'file to write the whole model to, as llama.cpp loads it')
+      .option(
+        '--state <file>',
+        'models of our own: .safetensors, .npz or .json to write all tensors to',
+      )
       .addOption(
         new Option('--dtype <type>', 'number format of the whole model; q8_0 for GGUF only')
           .choices(Object.keys(types))
           .default('f32'),
       ),
-    ['base', 'rank', 'alpha', 'targets', 'adapterTrain', 'seed'],
+    ['base', 'rank', 'alpha', 'targets', 'adapterTrain', 'seed', 'tiers', 'tier', 'tierStrategy'],
   ).action((named: string, flags: Flags, command: Command) =>
     interruptibly(async (signal) => {
-      const targets = [flags.peft, flags.merged, flags.gguf].filter((path) => path !== undefined);
-      if (targets.length === 0) {
-        throw new ConfigError('flag/export', 'say what to write: --peft, --merged or --gguf', {
-          hint: '--peft DIR is the smallest, --gguf FILE goes to llama.cpp',
-        });
+      const { peft, merged, gguf, state } = flags;
+      const targets = [peft, merged, gguf].filter((path) => path !== undefined);
+      if (targets.length === 0 && state === undefined) {
+        throw new ConfigError(
+          'flag/export',
+          'say what to write: --peft, --merged, --gguf or --state',
+          {
+            // biome-ignore format: one line
+            hint: '--peft DIR is the smallest, --gguf FILE goes to llama.cpp',
+          },
+        );
       }
       const run = await readTrainedRun(named, settingsFromFlags(command));
-      const base = await openTrainedBase(run, { onNotice: writeNote, signal });
-      const writes = planned(run, base, flags);
+      if (state !== undefined) return writeOwn(run, state, { asked: targets });
+      const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
+      const writes = planned({ ...run, values }, base, flags);
       for (const path of targets) await assertFree(path);
       for (const write of writes) await write(signal);
     }),
@@ -82,7 +101,7 @@ function planned(run: TrainedRun, base: BaseModel, flags: Flags): readonly Write
   if (peft !== undefined) {
     if (!base.adapter)
       throw unfit(`${run.path} trained all parameters and has no adapter`, '--merged');
-    const files = adapterFiles(learned, base.adapter, baseName(run.settings.base));
+    const files = adapterFiles(learned, base.adapter, baseName(run.settings.base, base));
     plan(peft, (options) => writeFolder(peft, files, options));
   }
   if (merged !== undefined) {
@@ -101,16 +120,52 @@ function planned(run: TrainedRun, base: BaseModel, flags: Flags): readonly Write
 const unfit = (message: string, instead: string): ConfigError =>
   new ConfigError('export/unfit', message, { hint: `use ${instead}` });
 
-/** The adapter with what of it was never trained, or the whole model. */
-function learnedOf({ settings, layout, values }: TrainedRun, base: BaseModel): Learned {
-  const { pretrained, adapter, spec } = base;
+/** The adapter with what of it was never trained, or the whole model; of a tier in ordinary rows and columns. */
+function learnedOf({ settings, values }: TrainedRun, base: BaseModel): Learned {
+  const { pretrained, adapter, spec, model, tier } = base;
+  const slots = modelLayout(model).slots;
   const own = new Map(
-    layout.slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)]),
+    slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)]),
   );
-  const fixed = adapter ? fixedLora(spec, adapter, settings.seed) : {};
-  return { pretrained, adapter, own: (name) => own.get(name) ?? fixed[name]! };
+  const fixed = adapter ? fixedLora(tier?.spec ?? spec, adapter, settings.seed) : {};
+  const tensors = adapter ? loraTensors(spec, adapter) : modelOf(spec).tensors;
+  const named = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const ringOf = (name: string) => own.get(name) ?? fixed[name];
+  return { pretrained, adapter, own: (name) => joinRings(named.get(name)!, ringOf)! };
 }
 
-/** As other programs find it: its name on the hub, or where it lies. */
-const baseName = (base: string): string =>
-  isHubReference(base) ? parseHubReference(base).repository : resolve(base);
+/** As other programs find it: its name on the hub, or where it lies; of a tier that of the slice it fits. */
+function baseName(base: string, { tier, pretrained }: BaseModel): string {
+  const name = isHubReference(base) ? parseHubReference(base).repository : resolve(base);
+  const own = tier?.spec.tiers.own ?? 0;
+  if (own === 0) return name;
+  return tier?.strategy === 'sliced' ? resolve(pretrained.name) : `${name}-tier${own}`;
+}
+
+/** A model of our own as a state file: of a tier a narrower model, in ordinary rows and columns. */
+async function writeOwn(
+  run: TrainedRun,
+  path: string,
+  { asked }: { readonly asked: readonly string[] },
+): Promise<void> {
+  const { settings } = run;
+  if (settings.model === 'pretrained' || asked.length > 0) {
+    throw unfit('--state is for models of our own', '--peft, --merged or --gguf for published ones'); // biome-ignore format: one line
+  }
+  if (formOf(settings) !== 'tokens') throw unfit('--state is for models of text', 'the state file itself'); // biome-ignore format: one line
+  await assertFree(path);
+  const spec = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
+  const values = numbersFor(run, modelLayout(spec));
+  if (values === undefined) throw unfit(`${run.path} holds another model`, '--tiers and --tier as it was trained'); // biome-ignore format: one line
+  const { slots } = modelLayout(spec);
+  const rings = new Map(slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)])); // biome-ignore format: one line
+  const narrow = ofTier(spec);
+  const layout = modelLayout(narrow);
+  const own = new Map(modelOf(narrow).tensors.map((tensor) => [tensor.name, tensor]));
+  const joined = new Float32Array(layout.size);
+  for (const { name, offset } of layout.slots) {
+    joined.set(joinRings(own.get(name)!, (ring) => rings.get(ring))!, offset);
+  }
+  await writeStateFile(path, { layout, values: joined });
+  writeOut(`${path}: feed-forward layers ${narrow.ffn} wide (--ffn ${narrow.ffn})\n`);
+}

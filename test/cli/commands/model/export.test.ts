@@ -3,11 +3,12 @@ import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { readSafetensorsHeader } from '../../../../src/tensor/safetensors.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { itWith } from '../../../support/needs.ts';
 import { temporaryFolder } from '../../../support/processes.ts';
 import { writeTinyLlama } from '../../../support/tiny-llama.ts';
-import { type TunedRun, writeTunedRun } from '../../../support/tuned-run.ts';
+import { type TunedRun, writeOwnRun, writeTunedRun } from '../../../support/tuned-run.ts';
 
 const home = temporaryFolder();
 const base = join(home, 'tiny');
@@ -21,10 +22,15 @@ beforeAll(async () => {
     ['both', {}],
     ['b', { adapterTrain: 'b' }],
     ['all', { rank: 0 }],
+    ['half', { ...tiered, tier: '1' }],
+    ['half, all', { ...tiered, tier: '1', rank: 0 }],
+    ['quarter, b', { ...tiered, tier: '2', adapterTrain: 'b' }],
   ] as const) {
     runs[name] = await writeTunedRun(at(name), base, asked);
   }
 });
+
+const tiered = { tiers: 2, rank: 4, targets: 'all-linear' } as const;
 
 const exported = (...argv: string[]) => runCommand('model', 'export', ...argv);
 const sampled = async (...argv: string[]) => {
@@ -32,17 +38,66 @@ const sampled = async (...argv: string[]) => {
   return (await runCommand('sample', ...argv, ...flags)).stdout;
 };
 
+const TIERED = ['half', 'half, all', 'quarter, b'];
+
 describe('nostrain model export', () => {
-  it.each(['both', 'b', 'all'])('writes models that write the same text (%s)', async (name) => {
-    const [folder, file] = [at(`${name}-merged`), at(`${name}.gguf`)];
-    const done = await exported(run(name), '--merged', folder, '--gguf', file);
-    expect(done).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(done.stdout).toContain(`${folder}: `);
-    const text = await sampled(run(name));
-    expect(text).toMatch(/^To be/);
-    expect(text).not.toBe(await sampled('--base', base));
-    expect(await sampled('--base', folder)).toBe(text);
-    expect(await sampled('--base', file)).toBe(text);
+  it.each(['both', 'b', 'all', ...TIERED])(
+    'writes models that write the same text (%s)',
+    async (name) => {
+      const [folder, file] = [at(`${name}-merged`), at(`${name}.gguf`)];
+      const done = await exported(run(name), '--merged', folder, '--gguf', file);
+      const told = TIERED.includes(name) ? /the whole model is loaded instead\n$/ : /^$/;
+      expect(done).toMatchObject({ exitCode: 0, stderr: expect.stringMatching(told) });
+      expect(done.stdout).toContain(`${folder}: `);
+      const text = await sampled(run(name));
+      expect(text).toMatch(/^To be/);
+      expect(text).not.toBe(await sampled('--base', base));
+      expect(await sampled('--base', folder)).toBe(text);
+      expect(await sampled('--base', file)).toBe(text);
+    },
+  );
+
+  it('writes tiers in ordinary rows and columns, as narrow as they are', async () => {
+    const folder = at('narrow');
+    await exported(run('quarter, b'), '--merged', folder, '--peft', at('narrow-adapter'));
+    const config = JSON.parse(await readFile(join(folder, 'config.json'), 'utf8'));
+    const width = { intermediate_size: 12, matformer_base_intermediate_size: 48 };
+    expect(config).toMatchObject({ ...width, matformer_tier: 2 });
+    const weights = await readFile(at('narrow-adapter', 'adapter_model.safetensors'));
+    const { shapes } = readSafetensorsHeader(weights.subarray(8, 8 + weights.readUInt32LE()))!;
+    const layer = 'base_model.model.model.layers.0.mlp';
+    expect(shapes.get(`${layer}.down_proj.lora_A.weight`)).toEqual([4, 12]);
+    expect(shapes.get(`${layer}.up_proj.lora_B.weight`)).toEqual([12, 4]);
+    const adapter = await readFile(at('narrow-adapter', 'adapter_config.json'), 'utf8');
+    expect(JSON.parse(adapter).base_model_name_or_path).toBe(`${base}-tier2`);
+  });
+
+  it('writes a smaller tier of a run too, the same as its first part', async () => {
+    const smaller = ['--tier', '2'];
+    const text = await sampled(run('half'), ...smaller);
+    expect(text).not.toBe(await sampled(run('half')));
+    await exported(run('half'), '--merged', at('smaller'), ...smaller);
+    expect(await sampled('--base', at('smaller'))).toBe(text);
+    expect((await exported(run('half'), '--merged', at('x'), '--tier', '0')).stderr).toMatch(
+      /base\/other.*too few tensors/,
+    );
+  });
+
+  it('writes a model of our own as a state file that is sampled by its width', async () => {
+    const asked = { width: 32, layers: 1, heads: 2, ffn: 64, context: 16 } as const;
+    const flags = Object.entries(asked).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+    const dir = await writeOwnRun(at('own'), { ...asked, tiers: 2, tier: '1' });
+    const text = await sampled(dir);
+    const file = at('own.safetensors');
+    const done = await exported(dir, '--state', file);
+    expect(done.stdout).toContain('--ffn 32');
+    expect(await sampled(file, ...flags, '--ffn', '32')).toBe(text);
+    const quarter = at('quarter.safetensors');
+    await exported(dir, '--state', quarter, '--tier', '2');
+    expect(await sampled(quarter, ...flags, '--ffn', '16')).toBe(await sampled(dir, '--tier', '2'));
+    expect((await exported(dir, '--state', at('x'), '--merged', at('y'))).stderr).toMatch(
+      /export\/unfit/,
+    );
   });
 
   it('writes half as many bytes in 16 bits, and about a quarter in 8', async () => {

@@ -16,6 +16,7 @@ import { prepareTask } from '../../../../node/prepare-task.ts';
 import { smolLM2File } from '../../../../node/pretrained/folder.ts';
 import { fetchModel } from '../../../../node/pretrained/hub.ts';
 import type { Task } from '../../../../node/task.ts';
+import { numbersFor } from '../../../../node/text-writer.ts';
 import { createTrainer } from '../../../../node/trainer/trainer.ts';
 import { readStateFile } from '../../../../python/node/state-io.ts';
 import { presets } from '../../../../run/presets.ts';
@@ -105,9 +106,9 @@ export async function prepareTuning(options: TuningOptions): Promise<Tuning> {
     async after(folder) {
       const tuned = await task();
       const { rank, targets } = asked!;
-      const { values } = await readStateFile(folder);
-      const shared = Float32Array.from(values);
+      const { layout, values } = await readStateFile(folder);
       return await withTrainer(tuned, asked!, async (trainer) => {
+        const shared = numbersFor({ layout, values: Float32Array.from(values) }, trainer.layout)!;
         const loss = await trainer.evaluate(shared, 'validation');
         onNotice(`together: ${lossWords(loss, tuned)}; the shared model writes:`);
         for (const line of await write(trainer, shared, tuned, seed)) onNotice(line);
