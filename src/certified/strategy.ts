@@ -8,7 +8,7 @@ import { firstOf } from '../base/deferred.ts';
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import { drawnOf } from '../consensus/committee/sample.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
-import { type Beginning, comeBack } from '../consensus/round/timing.ts';
+import { type Beginning, comeBack, graceOf } from '../consensus/round/timing.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { publish } from '../worker/publish.ts';
@@ -92,13 +92,15 @@ async function openCertified(
   const { isSittingOut } = member.keyWatch;
   const drawn = drawnOf(membershipOf(member.spec, start.state.run), start.state.ledger);
   const isDrawn = drawn?.has(wire.me) !== false;
-  const isPlaying = isAllowed && isDrawn && !isOver && !attendance.isResting && !isSittingOut;
+  const onlyRest = isOver && (await mayStillCount(driven, member, session));
+  const isPlaying =
+    isAllowed && isDrawn && (!isOver || onlyRest) && !attendance.isResting && !isSittingOut;
   if (isAllowed && isDrawn && !isOver && !isPlaying) tellAbsence(member, start.state.round);
   if (!isOver && isDrawn) tellPart(start, member, wire.me);
   let isLate = false;
   if (member.duty) member.duty.isTraining = isPlaying;
   return {
-    start: isPlaying ? roundStart(start, member) : undefined,
+    start: isPlaying ? { ...roundStart(start, member), onlyRest } : undefined,
     async publish(sealed) {
       isLate = driven.isCertified;
       if (member.duty) member.duty.isTraining = false;
@@ -241,6 +243,18 @@ async function isOverAlready(
 ): Promise<boolean> {
   await within(driven.looked, LOOK_MS, ports.clock, signal);
   return driven.isCertified;
+}
+
+/** Whether what is left of an inner phase of this round, which is over, may be done before the next outcome, which may still list it. */
+async function mayStillCount(
+  { decided }: DrivenRound,
+  { spec: { late, timing }, memory: { delays } }: Member,
+  { ports, signal }: CertifiedSession,
+): Promise<boolean> {
+  if (late !== 'defer') return false;
+  const decision = await within(decided, LOOK_MS, ports.clock, signal);
+  if (decision === undefined) return false;
+  return ports.clock.now() - 1000 * decision.next.time < graceOf(delays.recent, timing);
 }
 
 /** The part of a context that is this worker's own. */

@@ -5,7 +5,7 @@
 import { toHex, utf8 } from '../base/bytes.ts';
 import { createSha256 } from '../base/hash.ts';
 import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';
-import type { HalfPhase, Keeping, PhaseStore, Session, TrainTask } from './ports.ts';
+import type { HalfPhase, Keeping, Session, TrainTask } from './ports.ts';
 
 /** Between two times that a phase is kept, at least. */
 const LEAST_MS = 5000;
@@ -19,13 +19,18 @@ const FORMAT = { format: 'nostrain-phase', version: '1' };
 /** Keeps the inner phases of one session, one after the other, in one place. */
 export class PhaseKeeper {
   readonly #session: Session;
-  /** A phase is taken up once, by the first one of a session. */
-  #isFirst = true;
+  /** What an earlier session left: taken up once, by the first phase of this one. */
+  #left: Promise<Kept | undefined> | undefined;
   /** What it took to keep one, the last time. */
   #costMs: number | undefined;
 
   constructor(session: Session) {
     this.#session = session;
+  }
+
+  /** Whether an earlier session left this phase in the middle. */
+  async isLeft(task: TrainTask): Promise<boolean> {
+    return (await this.#leftOf(() => this.#digestOf(task))) !== undefined;
   }
 
   /** How to keep this phase, and where it was left; undefined where nothing is kept. */
@@ -38,8 +43,8 @@ export class PhaseKeeper {
       digest ??= this.#digestOf(task);
       return digest;
     };
-    const from = this.#isFirst ? await takeUp(phase, digestOf, this.#hash) : undefined;
-    this.#isFirst = false;
+    const from = await this.#leftOf(digestOf);
+    this.#left = Promise.resolve(undefined);
     let keptMs = clock.now();
     let askedMs = keptMs;
     const vectors = 1 + Math.max(2, task.moments.length - 1);
@@ -56,6 +61,17 @@ export class PhaseKeeper {
         this.#costMs = keptMs - askedMs;
       },
     };
+  }
+
+  async #leftOf(digestOf: () => string): Promise<HalfPhase | undefined> {
+    this.#left ??= this.#load();
+    const left = await this.#left;
+    return left && left.digest === digestOf() ? left.half : undefined;
+  }
+
+  async #load(): Promise<Kept | undefined> {
+    const bytes = await this.#session.ports.store.phase?.load();
+    return bytes && decode(bytes, this.#hash);
   }
 
   /** Of everything that the end of a phase follows from, but the data, which a run and a shard have for good. */
@@ -77,15 +93,9 @@ export class PhaseKeeper {
 
 type Hash = (...parts: readonly ArrayBufferView[]) => string;
 
-/** Where a phase of this digest was left. */
-async function takeUp(
-  store: PhaseStore,
-  digestOf: () => string,
-  hash: Hash,
-): Promise<HalfPhase | undefined> {
-  const bytes = await store.load();
-  const kept = bytes && decode(bytes, hash);
-  return kept && kept.digest === digestOf() ? kept.half : undefined;
+interface Kept {
+  readonly digest: string;
+  readonly half: HalfPhase;
 }
 
 function encode({ done, vectors, losses, seconds }: HalfPhase, digest: string, hash: Hash) {
@@ -100,7 +110,7 @@ function encode({ done, vectors, losses, seconds }: HalfPhase, digest: string, h
 }
 
 /** What was kept; undefined where it is not whole: a phase begun anew costs time alone. */
-function decode(bytes: Uint8Array, hash: Hash): { digest: string; half: HalfPhase } | undefined {
+function decode(bytes: Uint8Array, hash: Hash): Kept | undefined {
   const read = decodeSafetensors(bytes);
   if (!read.ok) return undefined;
   const { tensors, metadata } = read.value;

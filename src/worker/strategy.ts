@@ -21,6 +21,8 @@ export interface RoundStart {
   readonly parent?: Digest | undefined;
   /** Keeps the whole delta in the state until the round is over, so that chunks which did not count can be taken back. */
   readonly keepsDelta?: boolean;
+  /** The round is over elsewhere: its inner steps are worth the while only where an earlier session left them in the middle. */
+  readonly onlyRest?: boolean;
   /** What the contribution says beside its payload of all that was learned and of the optimizer's vectors, before either is sent. */
   commit?(state: PrivateState): Promise<FeatureValues<'manifest'>>;
 }

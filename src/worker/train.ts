@@ -6,19 +6,25 @@ import type { Vector } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
 import type { PhaseKeeper } from './half-phase.ts';
 import type { Plan } from './plan.ts';
-import type { Session, Trainer, TrainingResult } from './ports.ts';
+import type { Session, Trainer, TrainingResult, TrainTask } from './ports.ts';
 import { awake, deltaOf, localStart, putBack, takeSent } from './residual.ts';
 import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
-/** The gradient of the round: the one on disk after a restart, or a new one that is on disk before anybody sees it. */
+/**
+ * The gradient of the round: the one on disk after a restart, or a new one that is on disk before anybody sees it; undefined where only the
+ * rest of one was asked for, and there is none.
+ */
 export async function trainOrResume<S extends WorkerState>(
   state: S,
   start: RoundStart,
   session: Session,
   phases: PhaseKeeper,
-): Promise<SealedState<S>> {
+): Promise<SealedState<S> | undefined> {
   if (isSealed(state)) return state;
+  const { plan, ports } = session;
+  const inner = innerStart(state, start, ports.wire.me);
+  if (start.onlyRest && !(await phases.isLeft(taskOf(inner, plan)))) return undefined;
   const sealed = await trainAndSeal(state, start, session, phases);
   await session.ports.store.save(sealed);
   return sealed;
@@ -45,27 +51,42 @@ export interface InnerEnd {
   readonly whole: Float64Array;
 }
 
+const innerStart = (
+  state: WorkerState,
+  { assignment: { stretch } }: RoundStart,
+  worker: WorkerId,
+): InnerStart => ({ ...state, params: state.params.values, stretch, worker });
+
+type PhasePlan = Pick<Plan, 'innerSteps' | 'seed' | 'residual'>;
+
+/** What an engine is asked for. */
+const taskOf = (
+  { round, params, residual, moments, stretch, worker }: InnerStart,
+  { innerSteps, seed, residual: rule }: PhasePlan,
+): TrainTask => ({
+  params: localStart(params, awake(residual, stretch), rule),
+  moments,
+  round,
+  steps: innerSteps,
+  firstStep: round * innerSteps,
+  batchKey: deriveKey('nostrain/batches', seed, worker),
+});
+
 /** H steps from the shared parameters, or from the local model ahead of them. */
 export async function innerPhase(
-  { round, params, residual, moments, stretch, worker }: InnerStart,
-  { innerSteps, seed, residual: rule }: Pick<Plan, 'innerSteps' | 'seed' | 'residual'>,
+  start: InnerStart,
+  plan: PhasePlan,
   trainer: Pick<Trainer, 'train'>,
   onProgress: Parameters<Trainer['train']>[1],
   signal: AbortSignal,
   phases?: PhaseKeeper,
 ): Promise<InnerEnd> {
+  const { params, residual, stretch } = start;
   const own = awake(residual, stretch);
-  const task = {
-    params: localStart(params, own, rule),
-    moments,
-    round,
-    steps: innerSteps,
-    firstStep: round * innerSteps,
-    batchKey: deriveKey('nostrain/batches', seed, worker),
-  };
+  const task = taskOf(start, plan);
   const keeping = await phases?.keepingOf(task);
   const trained = await trainer.train({ ...task, keeping }, onProgress, signal);
-  const delta = deltaOf(params, trained.params, own, rule);
+  const delta = deltaOf(params, trained.params, own, plan.residual);
   const whole = Float64Array.from(delta);
   putBack(whole, residual, stretch);
   return { trained, delta, whole };
@@ -74,14 +95,15 @@ export async function innerPhase(
 /** Trains from the shared parameters and seals the gradient; nothing has been sent when this returns. */
 async function trainAndSeal<S extends WorkerState>(
   state: S,
-  { base, rings, roster, assignment, parent, keepsDelta, commit }: RoundStart,
+  start: RoundStart,
   { plan, ports: { trainer, wire, report }, signal }: Session,
   phases: PhaseKeeper,
 ): Promise<SealedState<S>> {
-  const { round, params } = state;
+  const { base, rings, roster, assignment, parent, keepsDelta, commit } = start;
+  const { round } = state;
   const { stretch } = assignment;
   const { trained, delta, whole } = await innerPhase(
-    { ...state, params: params.values, stretch, worker: wire.me },
+    innerStart(state, start, wire.me),
     plan,
     trainer,
     (progress) => report({ type: 'progress', round, ...progress }),

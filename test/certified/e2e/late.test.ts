@@ -43,6 +43,25 @@ const slowTrainer = ({ clock }: TimedSwarm, seconds: number): Trainer => {
   };
 };
 
+/** Trains the first two thirds of a round, has them kept, and then the rest; counts the phases that it took up in the middle. */
+function halfwayTrainer({ clock }: TimedSwarm): { readonly trainer: Trainer; rests: number } {
+  const usual = arithmeticTrainer(SLOW, smallLayout, { clock, trainMs: (1000 * TRAIN) / 3 });
+  const half = { done: 1, vectors: [], losses: Float32Array.of(1), seconds: 0 };
+  const counted = {
+    rests: 0,
+    trainer: {
+      ...usual,
+      async train(task, onProgress, signal) {
+        const { keeping } = task;
+        if (keeping?.from) counted.rests++;
+        else await clock.sleep((2000 * TRAIN) / 3, signal).then(() => keeping?.keep(half));
+        return usual.train(task, onProgress, signal);
+      },
+    } satisfies Trainer as Trainer,
+  };
+  return counted;
+}
+
 /** A line on which manifests stay for so long from now. */
 function slowLine({ clock, connect }: TimedSwarm, seconds: number): RelaySet {
   const relays = connect();
@@ -142,6 +161,34 @@ describe('N-10: a contribution that comes one round late', () => {
     expect(rows.filter(({ late }) => late)).toEqual([]);
     await expectReturned(found, rows[0]!.round);
   });
+
+  it.each([
+    ['while the next round may list it', 30, 1],
+    ['not where that is over too', 2 * GRACE + 100, 0],
+  ] as const)(
+    'deferred: who was killed in the middle of its steps takes the rest, %s',
+    async (_, away, late) => {
+      const spec = specWith('defer', 6);
+      const swarm = createTimedSwarm(spec, TRAIN);
+      const half = halfwayTrainer(swarm);
+      const { members, slow } = startAll(swarm, { trainer: half.trainer });
+      await swarm.secondsUntil(() => slow.disk.state?.round === 1, HOUR);
+      delete slow.disk.phase;
+      await swarm.secondsUntil(() => slow.disk.phase !== undefined, HOUR);
+      await kill(slow);
+      await swarm.secondsUntil(() => certifiedRounds(members[0]!).length === 2, HOUR);
+      const cameBack = swarm.clock.now() + 1000 * away;
+      await swarm.secondsUntil(() => swarm.clock.now() >= cameBack, HOUR);
+      const returned = swarm.start({ index: SLOW, disk: slow.disk, trainer: half.trainer });
+      await swarm.finish([...members, returned], HOUR);
+      expect(rootsOf(returned).at(-1)).toBe(rootsOf(members[0]!).at(-1));
+      const found = replayed(spec, smallLayout, swarm.events);
+      expect(new Set(found.rounds.map(({ checked }) => checked))).toEqual(new Set(['full']));
+      const rows = rowsOf(found, keyOf(SLOW)).filter((row) => row.late);
+      expect(rows.filter(({ round }) => round === 2)).toHaveLength(late);
+      expect(half.rests).toBe(late);
+    },
+  );
 
   it('discard: is recorded only, and comes back at once', async () => {
     const spec = specWith('discard');
