@@ -23,7 +23,10 @@ const members = {
   run: member(hex32, 'id of the run'),
   round: member(index, 'the round whose outcome made the state'),
   outcome: member(hex32, 'digest of that outcome'),
-  modelRoot: member(hex32, 'as the outcome has it: root of the chunks of parameters and momentum'),
+  modelRoot: member(
+    hex32,
+    'as the outcome has it: root of the chunks of parameters and momentum, or over those of rings',
+  ),
   modelBytes: member(length, 'length of parameters and momentum'),
   ledgerRoot: member(hex32, 'as the outcome has it'),
   ledgerChunks: member(hex32, 'root of the chunks of the ledger'),

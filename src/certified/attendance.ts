@@ -1,7 +1,10 @@
 /** Whether a worker takes part in rounds: who asks to be in the roster and says what it wants, who is behind, rests, or has left. */
+import { ConfigError } from '../base/errors.ts';
+import { widthTierOf } from '../consensus/round/seats.ts';
 import type { Control } from '../network/wire/control.ts';
 import { withFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
+import type { Member } from '../run/ledger.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Shown } from './admission.ts';
@@ -24,12 +27,32 @@ interface AttendancePorts {
   readonly me: WorkerId;
   /** End of this worker's reveal chain. */
   readonly tip: Digest;
+  /** In a run with tiers of width: which one this worker trains. */
+  readonly tier: number;
   /** What its joins show. */
   readonly admission: Shown;
   readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send'>;
   readonly reporter: Reporter;
   /** Takes in this worker's own message. */
   take(message: ProtocolMessage): void;
+}
+
+/** Throws where a member trains another tier than it joined with: its contributions would not count. */
+function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
+  const joined = widthTierOf(member);
+  if (joined === tier) return;
+  const isFounder = founders.includes(member.key);
+  throw new ConfigError(
+    'run/tier',
+    isFounder
+      ? `founders have the whole model, and this one would train tier ${tier}`
+      : `this key takes part with tier ${joined}, and would train tier ${tier}`,
+    {
+      hint: isFounder
+        ? 'take --tier 0, or join with a key that founded nothing: --key-file FILE'
+        : `take --tier ${joined}, or leave first: nostrain run leave RUN`,
+    },
+  );
 }
 
 export class Attendance {
@@ -69,8 +92,9 @@ export class Attendance {
 
   /** Asks to be in the roster, until an outcome lists it; in a run with seat wishes says anew what it wants when that has changed. */
   announce({ run, parent, recent, ledger }: Certified): void {
-    const { spec, me, tip, admission, wantsSeats, control, take } = this.#ports;
+    const { spec, me, tip, tier, admission, wantsSeats, control, take } = this.#ports;
     const known = ledger.members.find(({ key }) => key === me);
+    if (known) assertTier(known, tier, spec);
     const isIn = known !== undefined && known.tip !== null;
     const wants = !spec.seatWishes || (wantsSeats?.() ?? true) ? 1 : 0;
     const isSettled = isIn && (known.features?.seats?.wants ?? wants) === wants;
@@ -83,7 +107,9 @@ export class Attendance {
     if (isSettled || isFresh || ledger.faulted.includes(me)) return;
     this.#announced = { parent, wants };
     const seats = spec.seatWishes && ({ seats: { wants } } as const);
-    const shown = { ...admission, ...withFeatures({ ...admission.features, ...seats }) };
+    const widths = spec.tiers > 0 && { widths: { tier } };
+    const added = { ...admission.features, ...seats, ...widths };
+    const shown = { ...admission, ...withFeatures(added) };
     const { message, event } = control.sign({ type: 'join', run, after: parent, tip, ...shown });
     control.send(event);
     take(message);

@@ -7,9 +7,8 @@
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
-import { readState } from '../consensus/state-root.ts';
 import { heapChunks } from '../network/attachments/assemble.ts';
-import { isPayload } from '../network/attachments/merkle.ts';
+import { isPayload, type PayloadRoot } from '../network/attachments/merkle.ts';
 import { pullOnce } from '../network/attachments/pull.ts';
 import type { SignedEvent } from '../network/event.ts';
 import {
@@ -33,10 +32,11 @@ import {
   withEntropy,
 } from './chain.ts';
 import { type CheckpointChunks, manifestsOf } from './checkpoint-chunks.ts';
-import { BYTES_PER_PARAMETER, type Verdict } from './evidence.ts';
+import type { Verdict } from './evidence.ts';
 import { type Asked, collectChunks, collectEvents } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
 import { type Path, pathOf, replay } from './replay.ts';
+import { payloadsOf, readRings } from './widths.ts';
 
 /** A certified state to go on from. */
 export interface CaughtUp {
@@ -97,18 +97,34 @@ export async function checkpointOn(
   for (const claims of await soundClaims(spec, stops, options)) {
     const [{ author, outcome }] = claims;
     const { chain, votes } = stops.get(outcome)!;
-    const { modelRoot: root } = chain;
-    const bytes =
-      (await fetchModel(chain, claims, options)) ?? (await pullModel(root, author, options));
-    if (bytes === undefined) {
+    const rings = await ringsOfState(chain, claims, author, options);
+    if (rings === undefined) {
       options.onNotice?.(
         `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not come`,
       );
       continue;
     }
-    return { state: { ...chain, ...readState(bytes, options.layout) }, votes };
+    return { state: { ...chain, ...readRings(rings, options.layout) }, votes };
   }
   return undefined;
+}
+
+/** The bytes of a certified model, of a worker of a small tier only those of its rings: nothing else is asked for. */
+async function ringsOfState(
+  chain: Chain,
+  claims: Claims,
+  author: WorkerId,
+  options: CheckpointOptions,
+): Promise<readonly Uint8Array[] | undefined> {
+  const whole = await fetchModel(chain, claims, options);
+  if (whole) return [whole];
+  const rings: Uint8Array[] = [];
+  for (const payload of payloadsOf(chain.spec, chain, options.layout)) {
+    const bytes = await pullModel(payload, author, options);
+    if (bytes === undefined) return undefined;
+    rings.push(bytes);
+  }
+  return rings;
 }
 
 /** Chunks of the newest certified state that relays have all of: for an archive that lacks payloads. Empty where there is none. */
@@ -117,11 +133,12 @@ export async function checkpointChunks(
   spec: RunSpec,
   { layout, ...asked }: CheckpointOptions,
 ): Promise<readonly SignedEvent[]> {
-  const bytes = BYTES_PER_PARAMETER * layout.size;
-  for (const [{ modelRoot: root }] of await soundClaims(spec, path.stops, asked)) {
+  for (const [{ outcome }] of await soundClaims(spec, path.stops, asked)) {
+    const payloads = payloadsOf(spec, path.stops.get(outcome)!.chain, layout);
     const found: SignedEvent[] = [];
-    await collectChunks([{ root, bytes }], asked, (event) => found.push(event));
-    if (heapChunks(found, bytes)({ root, bytes })) return found;
+    await collectChunks(payloads, asked, (event) => found.push(event));
+    const isHere = (one: PayloadRoot) => heapChunks(found, one.bytes)(one) !== undefined;
+    if (payloads.every(isHere)) return found;
   }
   return [];
 }
@@ -192,14 +209,15 @@ async function isClaimed(spec: RunSpec, { relays, signal, onUnanswered }: Asked)
 
 /** The model from places and holders of the run, held against the certified root; undefined where they have it not, and relays are asked. */
 async function fetchModel(
-  { modelRoot: root, round, ledger }: Chain,
+  { spec, round, ledger, ...roots }: Chain,
   claims: Claims,
   { chunks, layout, signal, onNotice, relays, ...options }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
-  if (chunks === undefined) return undefined;
+  const [payload, ...others] = payloadsOf(spec, roots, layout);
+  // rings travel one by one, over relays alone
+  if (chunks === undefined || payload === undefined || others.length > 0) return undefined;
   const { clock = systemClock, sha256 = pureSha256 } = options;
   const members = ledger.members.map(({ key }) => key);
-  const payload = { root, bytes: BYTES_PER_PARAMETER * layout.size };
   for (const digest of manifestsOf(claims, members)) {
     try {
       const bytes = await chunks.fetch({ digest, payload, members, relays, clock, signal });
@@ -215,11 +233,11 @@ async function fetchModel(
 }
 
 async function pullModel(
-  root: Digest,
+  payload: PayloadRoot,
   worker: string,
-  { relays, layout, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
+  { relays, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
-  const wanted = { root, bytes: BYTES_PER_PARAMETER * layout.size, worker };
+  const wanted = { ...payload, worker };
   const limits = { idleMs: IDLE_MS, signal };
   const pulled = await pullOnce(wanted, { relays, clock, sha256, ...limits });
   return pulled.ok ? pulled.value : undefined;

@@ -13,18 +13,16 @@ import { createElection, type Election } from '../consensus/committee/election.t
 import { drawnOf } from '../consensus/committee/sample.ts';
 import {
   completeLedger,
-  entitled,
   firstLedger,
   type Join,
   liveOf,
   type MembershipRules,
   nextLedger,
   type RosterChange,
-  seatable,
 } from '../consensus/round/membership.ts';
 import { type Departure, nextDepartures } from '../consensus/round/roster-change.ts';
+import { entitled, seatable } from '../consensus/round/seats.ts';
 import type { ModelState } from '../consensus/state-root.ts';
-import { modelRoot } from '../consensus/state-root.ts';
 import { modelOfRun } from '../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../model/parameters.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
@@ -38,6 +36,7 @@ import type { RunSpec } from '../run/run-spec.ts';
 import { runIdOf } from '../run/run-spec.ts';
 import type { Params } from '../tensor/params.ts';
 import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
+import { firstRoots, type Roots } from './widths.ts';
 
 /** A round that is over, as far as its votes and its late work are judged in the next one. */
 export interface Past {
@@ -45,12 +44,14 @@ export interface Past {
   readonly parent: Digest;
   /** Model root it started from. */
   readonly base: Digest;
+  /** Of each ring, in a run with tiers of width. */
+  readonly rings?: readonly Digest[] | undefined;
   /** Of that round, with its entropy. */
   readonly ledger: Ledger;
 }
 
 /** What is certified, without the model itself: enough to check who decided what. */
-export interface Chain extends Situation {
+export interface Chain extends Situation, Roots {
   readonly spec: RunSpec;
   readonly run: Digest;
   /** The round to come. */
@@ -61,7 +62,6 @@ export interface Chain extends Situation {
   readonly time: number;
   /** Of the round to come; its entropy is null while the beacon is not known. */
   readonly ledger: Ledger;
-  readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
   /** The round before; null in round 0. */
   readonly before: Past | null;
@@ -103,6 +103,7 @@ export const rosterJoin = (
   { key, after, tip, features }: Pick<ListedJoin, 'key' | 'after' | 'tip' | 'features'>,
 ): Join => ({
   ...{ key, tip },
+  ...features?.widths,
   ...(features?.seats && {
     seats: { wants: features.seats.wants, asked: roundAfter(chain, after) ?? -1 },
   }),
@@ -238,32 +239,34 @@ export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Verd
 /** The state a run starts from. */
 export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certified {
   const momentum = params.values.slice().fill(0);
-  const root = modelRoot({ params, momentum }, hash);
+  const roots = firstRoots(spec, params, hash);
+  const { modelRoot: root } = roots;
   const said = spec.start?.root ?? root;
   if (said !== root) {
     throw new ConfigError('base/other', `the base gives model root ${root}, the run says ${said}`, {
       hint: 'name the files that the run was made with (--base)',
     });
   }
-  return { ...firstChain(spec, root), params, momentum };
+  return { ...firstChain(spec, roots), params, momentum };
 }
 
-function firstChain(spec: RunSpec, root: Digest): Chain {
+function firstChain(spec: RunSpec, roots: Roots): Chain {
   const run = runIdOf(spec);
   const ledger = firstLedger(membershipOf(spec, run));
   return {
     ...{ spec, run, round: 0, parent: run, time: 0, ledger, ledgerRoot: ledgerRoot(ledger) },
-    ...{ modelRoot: root, before: null, recent: [run], departed: [] },
+    ...{ ...roots, before: null, recent: [run], departed: [] },
   };
 }
 
 /**
  * The parameters that everybody starts from: they follow from the seed, unless all of a published model is trained; then `first` has
- * them. Throws a ConfigError where it is needed and not there, or another.
+ * them. In a run with tiers of width those of one tier, the whole model where none is said. Throws a ConfigError where they are needed and
+ * not there, or others.
  */
-export function startOf(spec: RunSpec, first?: Float32Array): Params {
+export function startOf(spec: RunSpec, first?: Float32Array, tier = 0): Params {
   const { training, start } = spec;
-  const model = modelOfRun(spec);
+  const model = modelOfRun(spec, tier);
   const layout = modelLayout(model);
   if (start === null || start.root === null) {
     return { layout, values: initialParameters(model, training.seed) };
@@ -281,7 +284,7 @@ export function openingOf(
 ): Chain | Certified {
   const root = spec.start?.root ?? null;
   if (root === null || first !== undefined) return genesisOf(spec, startOf(spec, first), sha256);
-  return firstChain(spec, root);
+  return firstChain(spec, { modelRoot: root });
 }
 
 /** A join names one of so many last outcomes. */
@@ -292,18 +295,27 @@ export function follow(
   chain: Chain,
   draft: Draft,
   change: RosterChange,
-  root: Digest,
+  roots: Roots,
 ): { readonly outcome: Outcome; readonly next: Chain } {
   const { spec, run, round, parent, modelRoot: base } = chain;
+  const { modelRoot, rings } = roots;
   const ledger = nextLedger(membershipOf(spec, run), chain.ledger, change);
-  const { rowSize } = change;
-  const outcome: Outcome = { ...draft, rowSize, modelRoot: root, ledgerRoot: ledgerRoot(ledger) };
+  const { rowSize, outerSizes: sizes = [] } = change;
+  const features = { ...draft.features, ...(rings && { widths: { rings, sizes } }) };
+  const made = { rowSize, modelRoot, ledgerRoot: ledgerRoot(ledger) };
+  const outcome: Outcome = { ...draft, features, ...made };
   const digest = outcomeDigest(outcome);
   const recent = [...chain.recent, digest].slice(-RECENT);
   const next: Chain = {
     ...{ spec, run, recent, round: round + 1, parent: digest, time: outcome.time, ledger },
-    ...{ modelRoot: root, ledgerRoot: outcome.ledgerRoot },
-    before: { round, parent, base, ledger: chain.ledger },
+    ...{ modelRoot, ledgerRoot: outcome.ledgerRoot, ...(rings && { rings }) },
+    before: {
+      round,
+      parent,
+      base,
+      ledger: chain.ledger,
+      ...(chain.rings && { rings: chain.rings }),
+    },
     departed: nextDepartures(chain.departed, change.leaves, {
       round,
       oldest: round + 1 - recent.length,

@@ -78,7 +78,9 @@ export function checkpointFeatures(
   const said = named.filter((name) => features.includes(name));
   if (said.length === 0) return {};
   return {
-    async checkpointFeatures(model) {
+    async checkpointFeatures([model, ...others]) {
+      // no run has both these and tiers of width
+      if (model === undefined || others.length > 0) return {};
       const packed = await packBytes(model, createSha256);
       // relays have all of it: a place that is away costs newcomers time, not the checkpoint
       if (places.length > 0) {

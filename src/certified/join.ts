@@ -40,6 +40,7 @@ import type { CheckTools } from './rerun.ts';
 import { memoryStates, Showing } from './showing.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
+import { tierOf, widthsOf } from './widths.ts';
 
 /** What a worker of a certified run needs to know beside its machine. */
 export interface CertifiedOptions extends Hashing {
@@ -139,16 +140,18 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
   const { layout } = trainer;
   const onNotice = (message: string) => report({ type: 'notice', message });
   const loss = () =>
-    trainer.evaluate(startOf(spec, first).values, 'shard', { batches: SHARD_BATCHES });
-  const start =
-    (await store.load(layout)) ??
-    (await firstCertified(options, await loss(), { relays, signal, clock, onNotice }));
+    trainer.evaluate(startOf(spec, first, tierOf(spec, layout)).values, 'shard', {
+      batches: SHARD_BATCHES,
+    });
+  const reach = { relays, signal, clock, onNotice, tier: tierOf(spec, layout) };
+  const start = (await store.load(layout)) ?? (await firstCertified(options, await loss(), reach));
   const settings = settingsOf(spec, { relay: relays.relays });
   const { packing, eventBudget, topk: ratio } = settings;
   const wire = createWire({
     ...{ run: runIdOf(spec), layout, relays, signer, clock, sha256 },
     features: featureSet(spec.features),
     ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
+    ringEnds: widthsOf(spec)?.rings.map(({ to }) => to),
   });
   const plan = { ...planOf(settings, {}), ...options.plan };
   const ports = { clock, trainer, wire, store, report, createSha256 };
@@ -233,6 +236,7 @@ function memberOf(
 ): Member {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);
+  const tier = tierOf(spec, ports.trainer.layout);
   const features = featureSet(spec.features);
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
   const measure = ports.trainer.measure?.bind(ports.trainer);
@@ -253,9 +257,10 @@ function memberOf(
       chunks: options.chunks,
     },
     ...{ clock: ports.clock, sha256, crypto },
-    genesis: () => genesisOf(spec, startOf(spec, options.first), sha256),
+    genesis: () => genesisOf(spec, startOf(spec, options.first, tier), sha256),
   });
   return createMember({
+    tier,
     ...{ spec, control, journal, ports, signal, crypto, admission },
     hold: (state) => holdState(state, options.chunks?.holder, ports.createSha256),
     wantsSeats: options.wantsSeats,
@@ -309,9 +314,15 @@ function shownOn(
 export async function firstCertified(
   { spec, first: given, tables, beacon, branch, trust, chunks, sha256, crypto }: CertifiedOptions,
   lossBefore: number,
-  parts: Pick<CheckpointOptions, 'relays' | 'signal' | 'clock' | 'onNotice'>,
+  {
+    tier,
+    ...parts
+  }: Pick<CheckpointOptions, 'relays' | 'signal' | 'clock' | 'onNotice'> & {
+    /** Of the width, in a run with tiers; default the whole model. */
+    readonly tier?: number;
+  },
 ): Promise<CertifiedState> {
-  const params = startOf(spec, given);
+  const params = startOf(spec, given, tier);
   const start = genesisOf(spec, params, sha256);
   const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, null) };
   const { layout } = params;

@@ -78,7 +78,7 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const shards = Array.isArray(founders) ? founders.length : 1;
   const { data, sizes } = await dataOf(said, asked, training, shards);
   const input = inputOf(training, sizes);
-  const layout = layoutOf(training, { start, input });
+  const layout = layoutOf({ ...training, tier: '0' }, { start, input });
   const derived = {
     ...{ name: training.model, data },
     aggregation,
@@ -191,8 +191,9 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
     ...readSettings(Object.fromEntries(ofBase), 'start.adapter'),
     ...readSettings(Object.fromEntries(ofInput), 'input'),
     ...typed,
-    // the rule is a field of the spec's own
+    // fields of the spec's own
     ...usualAggregation,
+    ...(typeof said.tiers === 'number' && { tiers: said.tiers }),
   };
   const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
   const preset = presets[model];

@@ -38,6 +38,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly journal: Journal;
   /** End of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
+  /** In a run with tiers of width: which one this worker trains; default the whole model. */
+  readonly tier?: number | undefined;
   /** What its join shows, where the run asks for something. */
   readonly admission?: Shown | undefined;
   /** Whether this worker wants seats now; default always. */
@@ -105,7 +107,7 @@ export function createMember(options: MemberOptions): Member {
     rounds.take(message);
     duty?.heard(message);
   };
-  const own = { spec, me, tip: chain.tip };
+  const own = { spec, me, tip: chain.tip, tier: options.tier ?? 0 };
   const attendance = new Attendance({ ...shared, ...own, take, admission, wantsSeats });
   const refuse = rounds.refuse.bind(rounds);
   const listening = control.listenToMembers({ take, refuse });

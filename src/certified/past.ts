@@ -14,6 +14,7 @@ import type { Certified } from './chain.ts';
 import type { Reporter } from './events.ts';
 import type { ProtocolMessage } from './evidence.ts';
 import type { Refresh } from './refresh.ts';
+import { isPart, ringStates } from './widths.ts';
 
 /** A round that is over: what decided it, and who was in its roster. */
 export interface PastRound extends Bundle {
@@ -117,7 +118,9 @@ export class Past {
     if (rounds === 0) return;
     await control.publishSpec(state.spec);
     // after the last round nobody else does
-    if (state.round >= state.spec.training.rounds) await publishState(state, [me], this.#ports);
+    const isWhole = !isPart(state.spec, state.params.layout);
+    if (isWhole && state.round >= state.spec.training.rounds)
+      await publishState(state, [me], this.#ports);
     reporter.republished(state.round - 1, rounds);
   }
 
@@ -146,8 +149,10 @@ export async function publishState(
   const isKept = await control
     .checkpoint(
       {
-        ...{ round, outcome: state.parent, ledgerRoot: state.ledgerRoot },
-        ...{ model: stateBytes(state), ledger: ledgerBytes(state.ledger) },
+        ...{ round, outcome: state.parent },
+        ...{ modelRoot: state.modelRoot, ledgerRoot: state.ledgerRoot },
+        model: ringStates(state.spec, state).map(stateBytes),
+        ledger: ledgerBytes(state.ledger),
       },
       keepers,
     )

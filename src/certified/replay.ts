@@ -5,7 +5,6 @@
 
 import { quorumOf } from '../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../consensus/round/fork-choice.ts';
-import { readState } from '../consensus/state-root.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
@@ -13,15 +12,9 @@ import { roundName } from '../run/round-name.ts';
 import type { Layout } from '../tensor/params.ts';
 import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
 import type { Certified, Chain } from './chain.ts';
-import {
-  BYTES_PER_PARAMETER,
-  found,
-  type Gathered,
-  type Invalid,
-  type Missing,
-  type Verdict,
-} from './evidence.ts';
+import { found, type Gathered, type Invalid, type Missing, type Verdict } from './evidence.ts';
 import { applyOutcome, applyToChain } from './outcomes.ts';
+import { payloadsOf, readRings } from './widths.ts';
 
 /** How much of a round was checked. `chain`: signatures, committees, entropy, rosters. `full`: the model too. */
 export type Checked = 'full' | 'chain' | 'nothing';
@@ -134,11 +127,9 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
 /** The same with the model, where it was lost and the chunks of a checkpoint are at hand: they lead to the certified root. */
 function withModel(state: Chain | Certified, events: Gathered, layout: Layout): Chain | Certified {
   if (hasModel(state)) return state;
-  const bytes = events.bytesOf({
-    root: state.modelRoot,
-    bytes: BYTES_PER_PARAMETER * layout.size,
-  });
-  return bytes ? { ...state, ...readState(bytes, layout) } : state;
+  const rings = payloadsOf(state.spec, state, layout).map((ring) => events.bytesOf(ring));
+  const known = rings.filter((bytes) => bytes !== undefined);
+  return known.length === rings.length ? { ...state, ...readRings(known, layout) } : state;
 }
 
 /** The same without parameters and momentum. */

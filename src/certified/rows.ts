@@ -2,6 +2,7 @@
 
 import { sha256 } from '../base/hash.ts';
 import { drawnOf } from '../consensus/committee/sample.ts';
+import { widthTierOf } from '../consensus/round/seats.ts';
 import type { Submission } from '../network/wire/certified-events.ts';
 import { accept, type Judged, refusal } from '../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../network/wire/manifests.ts';
@@ -24,6 +25,7 @@ import {
   type Verdict,
 } from './evidence.ts';
 import { assignmentOf, lateTermsOf, type Terms, termsOf } from './terms.ts';
+import { ringsAt, widthsOf } from './widths.ts';
 
 /** An accepted row with what it brings. */
 export interface Row {
@@ -150,9 +152,10 @@ function whyRejected(
 /** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
 export function judgeManifest(
   said: Manifest,
-  { spec, run, round, parent, base, ledger }: Terms,
+  terms: Terms,
   assignment: ChunkAssignment,
 ): Judged<Manifest> {
+  const { spec, run, round, parent, base, ledger } = terms;
   const { worker } = said;
   if (said.run !== run) return refusal(worker, 'other-run', `run ${said.run}`);
   if (!ledger.members.some(({ key }) => key === worker)) {
@@ -174,6 +177,8 @@ export function judgeManifest(
   if (said.base !== base) {
     return refusal(worker, 'base-mismatch', `started from ${said.base}, not ${base}`);
   }
+  const other = refuseRings(said, terms);
+  if (other) return other;
   if (said.bytes > spec.limits.payloadBytes) {
     const limit = spec.limits.payloadBytes;
     return refusal(worker, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
@@ -183,6 +188,27 @@ export function judgeManifest(
     return refusal(worker, 'other-roster', `made for ${said.roster ?? 'none'}, not for ${ours}`);
   }
   return accept(said);
+}
+
+/** Why a manifest does not name the rings of the tier that its author joined with, as they are certified. */
+function refuseRings(
+  { worker, features }: Manifest,
+  { spec, ledger, rings }: Terms,
+): Judged<never> | undefined {
+  if (rings === undefined) return undefined;
+  const said = features?.widths?.rings ?? [];
+  const tier = widthTierOf(ledger.members.find(({ key }) => key === worker)!);
+  const held = ringsAt(spec, tier)!;
+  if (said.length !== held) {
+    return refusal(
+      worker,
+      'other-tier',
+      `${said.length} rings, its author's tier ${tier} has ${held}`,
+    );
+  }
+  const at = said.findIndex((ring, i) => ring !== rings[i]);
+  if (at < 0) return undefined;
+  return refusal(worker, 'base-mismatch', `ring ${at} started from ${said[at]}, not ${rings[at]}`);
 }
 
 /** A contribution is judged when it comes, when an outcome that lists it is checked and when it is applied: once is enough. */
@@ -224,6 +250,7 @@ function judgePayloadOf(
   const { packing, eventBudget, topk } = terms.spec.training;
   const packer = createPacker({
     ...{ run: terms.run, layout: terms.layout, packing, eventBudget, ratio: topk },
+    ringEnds: widthsOf(terms.spec)?.rings.map(({ to }) => to),
     ...{ maxContainerBytes: terms.spec.limits.payloadBytes, sha256: hash },
   });
   return openContribution(said, payload, packer, assignment);

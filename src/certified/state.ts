@@ -92,7 +92,7 @@ const formatLedger = (ledger: Ledger): Fields => ({
 function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isObject(json)) return undefined;
   const { run, round, parent, time, modelRoot, ledgerRoot: root, recent } = json;
-  const { left = [], departed = [] } = json;
+  const { left = [], departed = [], rings } = json;
   const votes = readVotes(json.votes as Json | undefined, anyFeatures);
   const ledger = parseKept(json.ledger);
   const before = json.before === null ? null : parsePast(json.before);
@@ -101,10 +101,20 @@ function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isCount(round) || !isCount(time) || ledger === undefined || before === undefined) {
     return undefined;
   }
+  if (rings !== undefined && !areDigests(rings)) return undefined;
   if (!areDigests(recent) || votes === undefined || !areDigests(left) || ledger.round !== round)
     return undefined;
   if (!Array.isArray(departed) || !departed.every(isDeparture)) return undefined;
-  const place = { run, round, parent, time, ledger, modelRoot, ledgerRoot: root };
+  const place = {
+    run,
+    round,
+    parent,
+    time,
+    ledger,
+    modelRoot,
+    ledgerRoot: root,
+    ...(rings && { rings }),
+  };
   return { ...place, before, recent, departed, votes, left };
 }
 
@@ -113,10 +123,11 @@ const formatPast = (past: Past): Fields => ({ ...past, ledger: formatLedger(past
 /** The same again; undefined when it is not whole. */
 function parsePast(json: unknown): Past | undefined {
   if (!isObject(json)) return undefined;
-  const { round, parent, base } = json;
+  const { round, parent, base, rings } = json;
   const ledger = parseKept(json.ledger);
   if (!isCount(round) || !isDigest(parent) || !isDigest(base) || !ledger) return undefined;
-  return { round, parent, base, ledger };
+  if (rings !== undefined && !areDigests(rings)) return undefined;
+  return { round, parent, base, ledger, ...(rings && { rings }) };
 }
 
 function parseKept(json: unknown): Ledger | undefined {
@@ -237,7 +248,7 @@ const isSettledBy = (sent: Sent, outcome: Outcome): boolean =>
 /** The list after a round: `now` was sent in it, `lost` is what it gave back of the round before. */
 function contributedAfter(
   known: readonly Contributed[],
-  { round, parent, modelRoot: base, ledger, spec }: Certified,
+  { round, parent, modelRoot: base, rings, ledger, spec }: Certified,
   now: Pick<Contributed, 'sent' | 'isOut'> | undefined,
   lost: Sent | undefined,
 ): readonly Contributed[] {
@@ -245,7 +256,7 @@ function contributedAfter(
   const before = known.map((each) =>
     id !== undefined && idOf(each.sent) === id ? { ...each, isOut: false } : each,
   );
-  const past = { round, parent, base, ledger };
+  const past = { round, parent, base, ledger, ...(rings && { rings }) };
   // a check of one needs the one before it
   const least = spec.rerun.permille > 0 ? 2 : 1;
   const kept = Math.min(Math.max(least, spec.timing.reorgDepth), MOST_KEPT);

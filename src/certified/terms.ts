@@ -1,11 +1,12 @@
 /** What the contributions of a certified round are held against: where they start from, and who sends which chunks of the parameters. */
 import { type Stakes, weigh } from '../consensus/committee/committee.ts';
 import { drawnOf } from '../consensus/committee/sample.ts';
-import { entitled, liveOf } from '../consensus/round/membership.ts';
+import { liveOf } from '../consensus/round/membership.ts';
+import { entitled } from '../consensus/round/seats.ts';
 import { modelOfRun } from '../model/from-settings.ts';
 import { turnsOf } from '../model/parameters.ts';
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
-import type { WorkerId } from '../run/ids.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
 import { roundName } from '../run/round-name.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -20,11 +21,15 @@ import {
   stakesOf,
 } from './chain.ts';
 import { found, type Verdict } from './evidence.ts';
+import { widthsOf } from './widths.ts';
 
 /** A round as its contributions are held against it. */
 export interface Terms extends Situation {
   /** Model root it starts from. */
   readonly base: string;
+  /** Of each ring, in a run with tiers of width. */
+  readonly rings?: readonly Digest[] | undefined;
+  /** Of what of the model is here. */
   readonly layout: Layout;
   /** Of that round; null in a run without. */
   readonly stakes: Stakes;
@@ -101,8 +106,9 @@ const laidOut = new WeakMap<RunSpec, readonly Stretch[]>();
 /** Who sends what in a round. Throws without the entropy of its ledger. */
 export function assignmentOf(terms: Omit<Terms, 'base' | 'parent'>): ChunkAssignment {
   const { spec, run, round, ledger, layout, stakes } = terms;
+  const { size } = widthsOf(spec) ?? layout;
   const before = divided.get(ledger);
-  if (before?.size === layout.size && before.stakes === stakes) return before.assignment;
+  if (before?.size === size && before.stakes === stakes) return before.assignment;
   const { owners, fragments } = spec.training;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
@@ -111,10 +117,10 @@ export function assignmentOf(terms: Omit<Terms, 'base' | 'parent'>): ChunkAssign
     ...{ run, round, base: entropy, owners, fragments },
     roster: senders.owners,
     beside: senders.beside,
-    size: layout.size,
+    size,
     turns: turnsIn(spec),
   });
-  divided.set(ledger, { size: layout.size, stakes, assignment });
+  divided.set(ledger, { size, stakes, assignment });
   return assignment;
 }
 

@@ -2,8 +2,10 @@
  * The model root: the Merkle root of parameters and outer momentum that a committee certifies. Its leaves are the chunks in
  * which a checkpoint travels, so a newcomer with the root can fetch each chunk from anybody and verify it alone.
  */
-import { sha256 } from '../base/hash.ts';
+import { concatBytes, utf8 } from '../base/bytes.ts';
+import { sha256, sha256Hex } from '../base/hash.ts';
 import { merkleTree } from '../base/merkle.ts';
+import { bytes32 } from '../base/tagged-hash.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Layout, Params, Vector } from '../tensor/params.ts';
 
@@ -24,6 +26,13 @@ const stateBytesOf = ({ params, momentum }: ModelState): number =>
 /** Root of the canonical bytes: parameters by layout, then momentum, each value little-endian in its storage type. */
 export const modelRoot = (state: ModelState, hash = sha256): Digest =>
   merkleTree(stateChunks(state), hash).root;
+
+/**
+ * The model root in a run with tiers of width, over the roots of the rings: SHA-256 of `nostrain/rings/1` and these. Each ring travels under
+ * its own root.
+ */
+export const rootOfRings = (rings: readonly Digest[]): Digest =>
+  sha256Hex(concatBytes(utf8('nostrain/rings/1'), ...rings.map(bytes32)));
 
 /** The canonical bytes. */
 export function stateBytes(state: ModelState): Uint8Array {

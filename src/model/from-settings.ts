@@ -143,10 +143,11 @@ export const adapterOf = ({
 export const layoutOf = (settings: ModelSettings, parts?: ModelParts): Layout =>
   modelLayout(modelOf(settings, parts));
 
-type RunOfModel = Pick<RunSpec, 'training' | 'start' | 'input'>;
+type RunOfModel = Pick<RunSpec, 'training' | 'start' | 'input'> & Partial<Pick<RunSpec, 'tiers'>>;
 
-/** The model that a run trains. */
-export const modelOfRun = (spec: RunOfModel): AnyModel => modelOf(spec.training, spec);
+/** The model that a run trains; in a run with tiers one of them, the whole model where none is said. */
+export const modelOfRun = (spec: RunOfModel, tier = 0): AnyModel =>
+  modelOf({ ...spec.training, tiers: spec.tiers ?? 0, tier: `${tier}` as Settings['tier'] }, spec);
 
 /** Its parameters. */
 export const layoutOfRun = (spec: RunOfModel): Layout => modelLayout(modelOfRun(spec));

@@ -1,6 +1,6 @@
 /** Parameter layout, parameter count and initialization of a model. */
 import { deriveKey, type Key, philox, unit } from '../base/rng.ts';
-import { compareCodePoints, createLayout, type Layout } from '../tensor/params.ts';
+import { compareCodePoints, createLayout, type Layout, type Params } from '../tensor/params.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
 import { type AnyModel, modelOf, tiersOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
@@ -58,15 +58,26 @@ function stretchesBy(spec: AnyModel, group: (tensor: TensorSpec) => number): rea
 }
 
 /** The same values on every machine for the same model and seed. */
-export function initialParameters(spec: AnyModel, seed: number | string): Float32Array {
-  const values = new Float32Array(modelLayout(spec).size);
-  let offset = 0;
-  for (const tensor of sorted(spec)) {
-    const start = initialTensor(tensor, seed);
-    values.set(start, offset);
-    offset += start.length;
-  }
-  return values;
+export const initialParameters = (spec: AnyModel, seed: number | string): Float32Array =>
+  drawn(sorted(spec), seed).values;
+
+/** Those of one ring of a model with tiers, by itself. */
+export const initialRing = (spec: AnyModel, seed: number | string, ring: number): Params =>
+  drawn(
+    sorted(spec).filter((tensor) => (tensor.ring ?? 0) === ring),
+    seed,
+  );
+
+function drawn(
+  tensors: readonly TensorSpec[],
+  seed: number | string,
+): Params & { readonly values: Float32Array } {
+  const layout = createLayout(tensors);
+  const values = new Float32Array(layout.size);
+  tensors.forEach((tensor, i) => {
+    values.set(initialTensor(tensor, seed), layout.slots[i]!.offset);
+  });
+  return { layout, values };
 }
 
 /** One tensor's first values: they depend on its name, its shape and the seed alone. */

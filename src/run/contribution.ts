@@ -44,6 +44,8 @@ export type RejectReason =
   | 'not-a-member'
   /** The round counts contributions of workers that were drawn for it, and its author was not. */
   | 'not-drawn'
+  /** It has other rings than the tier of width that its author joined with. */
+  | 'other-tier'
   /** A contribution to a certified run that does not say which outcome it follows. */
   | 'uncommitted'
   /** Of votes: another past, another committee, beyond what clocks allow, more than one key may say. */

@@ -2,6 +2,7 @@
 import { isHex32 } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
 import type { Digest, WorkerId } from './ids.ts';
+import { MOST_TIERS } from './model-spec.ts';
 
 /** A field of a content: plain JSON, whose canonical text is the written form. */
 export interface FeatureField<T extends Json = Json> {
@@ -19,6 +20,8 @@ export const MOST_SCORE = 1_000_000_000;
 /** Characters of a text that a worker reports, and of the name of its device. */
 export const MOST_SAMPLE = 160;
 export const MOST_DEVICE = 64;
+/** Rounds whose rows bound those of the next. */
+const MOST_SIZES = 8;
 /** Rounds that a rolling score looks back on. */
 export const MOST_SCORES = 8;
 
@@ -30,7 +33,7 @@ export const digest = (doc: string): FeatureField<Digest> => ({
 });
 
 /** As many as a model has rings at most. */
-const MOST_DIGESTS = 9;
+const MOST_DIGESTS = MOST_TIERS + 1;
 
 /** Hashes of one thing after the other. */
 export const digests = (doc: string): FeatureField<readonly Digest[]> => ({
@@ -163,6 +166,45 @@ export const hits = {
     'share of held-out pictures that the shared parameters have right at the start of the round, in millionths',
   ),
 };
+
+/** A tier of width. */
+export const tierOfWidth = (doc: string): FeatureField<number> => ({
+  accepted: `a tier from 0 to ${MOST_TIERS}`,
+  doc,
+  read: (json) =>
+    typeof json === 'number' && Number.isSafeInteger(json) && json >= 0 && json <= MOST_TIERS
+      ? json
+      : undefined,
+});
+
+const isSize = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isFinite(value) && value >= 0;
+
+/** How large rows are, ring by ring. */
+export const sizes = (doc: string): FeatureField<readonly number[]> => ({
+  accepted: `a list of 1 to ${MOST_TIERS} numbers, none negative`,
+  doc,
+  read: (json) => {
+    if (!Array.isArray(json) || json.length === 0 || json.length > MOST_TIERS) return undefined;
+    const list: readonly unknown[] = json;
+    return list.every(isSize) ? (list as readonly number[]) : undefined;
+  },
+});
+
+/** How large rows were, ring by ring, in some rounds each. */
+export const sizeLists = (doc: string): FeatureField<readonly (readonly number[])[]> => ({
+  accepted: `a list of 1 to ${MOST_TIERS} lists of at most ${MOST_SIZES} numbers above 0`,
+  doc,
+  read: (json) => {
+    if (!Array.isArray(json) || json.length === 0 || json.length > MOST_TIERS) return undefined;
+    const lists: readonly unknown[] = json;
+    const areSizes = (list: unknown): list is readonly number[] =>
+      Array.isArray(list) &&
+      list.length <= MOST_SIZES &&
+      list.every((size) => isSize(size) && size > 0);
+    return lists.every(areSizes) ? lists : undefined;
+  },
+});
 
 /** Yes or no. */
 export const bit = (doc: string): FeatureField<0 | 1> => ({

@@ -24,6 +24,9 @@ import {
   roundAsked,
   scored,
   scoreList,
+  sizeLists,
+  sizes,
+  tierOfWidth,
 } from './feature-fields.ts';
 import { readInput } from './input.ts';
 import { readPlacementField } from './placement-policy.ts';
@@ -88,9 +91,7 @@ export const features = {
   },
   address: {
     says: 'the text that everybody trains on lies at an address',
-    spec: {
-      dataFrom: plain('dataFrom', ''),
-    },
+    spec: { dataFrom: plain('dataFrom', '') },
   },
   admission: {
     says: 'newcomers are admitted by work that they did, or by their stake',
@@ -103,9 +104,7 @@ export const features = {
   },
   defer: {
     says: 'a contribution that comes one round late is listed by the next outcome',
-    spec: {
-      late: plain('late', 'discard'),
-    },
+    spec: { late: plain('late', 'discard') },
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
   },
   files: {
@@ -118,16 +117,12 @@ export const features = {
   },
   jury: {
     says: 'members run drawn contributions again by themselves; whom a quorum of a committee finds at fault is out',
-    spec: {
-      jury: plain('jury', 0),
-    },
+    spec: { jury: plain('jury', 0) },
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
   places: {
     says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',
-    spec: {
-      places: plain('places', []),
-    },
+    spec: { places: plain('places', []) },
     checkpoint: { manifest },
   },
   placement: {
@@ -156,15 +151,11 @@ export const features = {
   },
   sample: {
     says: 'a round counts contributions of workers that are drawn for it, where the roster has more than are useful',
-    spec: {
-      contributors: plain('contributors', 0),
-    },
+    spec: { contributors: plain('contributors', 0) },
   },
   scores: {
     says: 'members score the contributions of the round before on rows they all share; who does harm loses its seat',
-    spec: {
-      scores: plain('scores', false),
-    },
+    spec: { scores: plain('scores', false) },
     vote: {
       of: scored('scores of the round before, in millionths of a loss, by place in the roster'),
     },
@@ -176,16 +167,12 @@ export const features = {
   },
   screening: {
     says: 'members refuse contributions that make the model worse by their own measure, and say whose',
-    spec: {
-      screening: plain('screening', false),
-    },
+    spec: { screening: plain('screening', false) },
     vote: { screened: places('whose contribution the voter would not list, since it does harm') },
   },
   seats: {
     says: 'a join says whether its key wants seats in committees; a later one changes that, two rounds on',
-    spec: {
-      seatWishes: plain('seatWishes', false),
-    },
+    spec: { seatWishes: plain('seatWishes', false) },
     join: { wants: bit('1 where the key wants seats, 0 where it wants none') },
     member: {
       wants: bit('1 where it wants seats'),
@@ -197,9 +184,7 @@ export const features = {
   },
   sessions: {
     says: 'a join may show by which other key, its principal, its own was delegated for this run; one session of a principal at a time',
-    spec: {
-      sessions: plain('sessions', false),
-    },
+    spec: { sessions: plain('sessions', false) },
     join: { by: delegationField },
     member: {
       principal: keyOrNone('in whose name it takes part; empty where in its own'),
@@ -237,18 +222,22 @@ export const features = {
     isIn: ({ admission }) => (admission as { kind?: unknown } | undefined)?.kind === 'trust',
     join: { proof: joinProof },
   },
-} as const satisfies FeatureTable;
-
-/** What runs without a spec may have. No spec names it yet: whoever certifies a round has to have the whole model. */
-const withoutSpec = {
   widths: {
-    says: 'workers train tiers of the width',
+    says: 'workers train tiers of the width: the whole model, or the first part of every feed-forward layer',
+    spec: { tiers: plain('tiers', 0) },
+    join: { tier: tierOfWidth('which tier its key trains, as long as it is a member') },
+    member: { tier: tierOfWidth('which tier it trains') },
+    ledger: { sizes: sizeLists('the same as `rowSizes` of each ring but the first') },
+    outcome: {
+      rings: digests('root of each ring; the model root is over these'),
+      sizes: sizes('the same as `rowSize` of each ring but the first'),
+    },
     manifest: { rings: digests('of each ring that the worker has, before its inner steps') },
     heartbeat: { rings: digests('of each ring that the worker has') },
   },
 } as const satisfies FeatureTable;
 
-type Table = typeof features & typeof withoutSpec;
+type Table = typeof features;
 export type FeatureName = keyof typeof features;
 
 /** What features add to a content. */
@@ -269,10 +258,7 @@ export interface FeatureSet {
 }
 
 /** The set of these features. */
-export function featureSet(
-  names: readonly string[],
-  table: FeatureTable = { ...features, ...withoutSpec },
-): FeatureSet {
+export function featureSet(names: readonly string[], table: FeatureTable = features): FeatureSet {
   return {
     names,
     read(place, said) {

@@ -20,6 +20,7 @@ import {
   wrong,
 } from './spec-readers.ts';
 import { evaluationFields, groupFields, plainFields, variantTags } from './spec-table.ts';
+import { tierRules } from './tier-rules.ts';
 
 /** The format this program reads and writes. */
 export const FORMAT_VERSION = 2;
@@ -303,6 +304,7 @@ export const specRules: readonly SpecRule[] = [
     holds: ({ limits, training }) => limits.weightCap === weightCapOf(training),
   },
   ...aggregationRules,
+  ...tierRules,
 ];
 
 /** Throws a `ConfigError` that names the first rule broken. */

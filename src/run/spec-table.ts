@@ -5,6 +5,7 @@
 import { admissionFields, usualTrust } from './admission.ts';
 import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
 import { address, addresses, choice, real, whole, yesNo } from './field.ts';
+import { learningFields } from './learning-fields.ts';
 import { juryField, rerunFields, usualRerun } from './rerun.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
 
@@ -32,6 +33,7 @@ export const plainFields = {
   jury: juryField,
   sessions: yesNo('--sessions', 'workers may train in the name of a key that signed so'),
   seatWishes: yesNo('--seat-wishes', 'workers say whether they want seats; hidden tabs want none'),
+  tiers: learningFields.tiers,
   dataFrom: address('--data-from <url>', 'where the text of the run is; joiners are told'),
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
@@ -254,12 +256,10 @@ export const specDefaults = {
   profile: 'nostrain/1',
   late: 'discard',
   tier: 'open',
-  ...{ screening: false, scores: false },
-  telemetry: false,
+  ...{ screening: false, scores: false, telemetry: false },
   places: [],
   jury: 0,
-  sessions: false,
-  seatWishes: false,
+  ...{ sessions: false, seatWishes: false, tiers: 0 },
   dataFrom: '',
   minAcceptPermille: 666,
   liveRounds: 3,

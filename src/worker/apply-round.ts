@@ -2,6 +2,7 @@
 
 import { TrainingError } from '../base/errors.ts';
 import { inOrder, type MeanRule, weightOf } from '../consensus/aggregate/mean.ts';
+import { nextSizes } from '../consensus/aggregate/norm-bound.ts';
 import type { Aggregate } from '../consensus/aggregate/rules.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
@@ -48,7 +49,10 @@ export async function applyRound<S extends WorkerState>(
     weight: weightOf(one.examples, { weights, cap }),
   }));
   if (!counts && plan.sync.strategy === 'strict') tellLeftOut(cohort.length, state.round, session);
-  const { mean, ...sizes } = boundedMean(rows, state, plan, meanOf, start.base);
+  const histories = [state.norms, ...(state.outerNorms ?? [])];
+  const context = { params: state.params, histories };
+  const { mean, typical } = boundedMean(rows, context, plan, { meanOf, seed: start.base });
+  const [norms = [], ...outerNorms] = typical.map((size, i) => nextSizes(histories[i] ?? [], size));
   const outer = { ...plan.outer, learningRate: plan.outer.learningRate * mean.rate };
   const stepped = nesterovStep(
     ...([params.values, state.momentum, mean, outer] as const),
@@ -83,7 +87,8 @@ export async function applyRound<S extends WorkerState>(
     round: state.round + 1,
     params: next,
     momentum: stepped.momentum,
-    ...sizes,
+    norms,
+    ...(plan.tiers && { outerNorms }),
     residual: counts ? leftOver(state, start, mean, session) : unsent(state, start, session),
     unpacked: undefined,
     cohort: accepted,

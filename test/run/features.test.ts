@@ -56,8 +56,8 @@ const beat = {
 };
 const context = { run, nowSeconds: life.createdAt, maxMissed: 3 };
 const state = {
-  ...{ run, round: 1, outcome: run, ledgerRoot: run },
-  ...{ model: new Uint8Array(8), ledger: new Uint8Array(8) },
+  ...{ run, round: 1, outcome: run, modelRoot: run, ledgerRoot: run },
+  ...{ model: [new Uint8Array(8)], ledger: new Uint8Array(8) },
 };
 
 /** Each event: how it is made with and without what a feature adds, and what is read of it with these features. */
@@ -193,7 +193,7 @@ describe('a spec', () => {
     expect(refusalOf({ ...document, features: ['paint'], paint: 'red' })).toEqual([
       'spec/feature',
       'this run uses the feature "paint", which this program does not know',
-      'it knows accuracy, address, admission, beacon, defer, files, input, jury, placement, places, rerun, rule, sample, scores, screening, seats, sessions, stake, start, telemetry, tier, trust; a later nostrain may know more',
+      'it knows accuracy, address, admission, beacon, defer, files, input, jury, placement, places, rerun, rule, sample, scores, screening, seats, sessions, stake, start, telemetry, tier, trust, widths; a later nostrain may know more',
     ]);
   });
 
@@ -240,11 +240,13 @@ describe('tiers of width', () => {
     expect(tierFeatures.read('manifest', said).ok).toBe(false);
   });
 
-  it('name the digests of rings in manifests and heartbeats, and no spec names them', () => {
+  it('name the digests of rings in manifests and heartbeats, and joins name the tier in runs with a spec', () => {
     const said = { widths: { rings: [ring, 'b'.repeat(64)] } };
     expect(tierFeatures.read('manifest', said)).toEqual({ ok: true, value: said });
     expect(tierFeatures.read('heartbeat', said)).toEqual({ ok: true, value: said });
     expect(noFeatures.read('manifest', said).ok).toBe(false);
-    expect(Object.keys(features)).not.toContain('widths');
+    const join = (tier: unknown) =>
+      tierFeatures.read('join', { widths: { tier } } as Json as object).ok;
+    expect([0, 8, 9, -1, 1.5, '1', null].map(join)).toEqual([true, true, ...Array(5).fill(false)]);
   });
 });

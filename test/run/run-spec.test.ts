@@ -12,6 +12,7 @@ import { ruleSettings, settingNames, sharedNames } from '../../src/run/settings.
 import type { Group } from '../../src/run/spec-fields.ts';
 import { isObject, type Untyped } from '../../src/run/spec-readers.ts';
 import { groupFields, plainFields } from '../../src/run/spec-table.ts';
+import { tierRules } from '../../src/run/tier-rules.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';
 
@@ -290,8 +291,8 @@ describe('a spec is refused by path and accepted form', () => {
     expect(silent).toMatch(/^features is .*: it must be that trust is named exactly where/);
   });
 
-  it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts or input.test.ts', () => {
-    expect(specRules).toHaveLength(37 + 2 + 1 + 2);
+  it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
+    expect(specRules).toHaveLength(37 + 2 + 1 + 2 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -18,6 +18,7 @@ import { createMember } from '../../src/certified/member.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
+import { tierOf, widthsOf } from '../../src/certified/widths.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import type { EventCrypto } from '../../src/network/event-crypto.ts';
@@ -121,6 +122,8 @@ export interface CertifiedOptions {
   readonly first?: Vector;
   readonly trainMs?: number;
   readonly wantsSeats?: () => boolean;
+  /** The tier of width that its join names; default the one it trains. */
+  readonly tier?: number;
   /** What its joins show, in runs that ask for something. */
   readonly admission?: Shown;
   readonly trainer?: Trainer;
@@ -186,6 +189,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const wire = createWire({
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
+    ...{ features: featureSet(spec.features), ringEnds: widthsOf(spec)?.rings.map(({ to }) => to) },
   });
   const abort = new AbortController();
   const { signal } = abort;
@@ -229,6 +233,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const { measure } = ports.trainer;
   const member = createMember({
     wantsSeats: options.wantsSeats,
+    tier: options.tier ?? tierOf(spec, layout),
     admission: options.admission,
     measuring: measure && { measure, secret: `${index}` },
     ...{ spec, control, journal: options.journal ?? memoryJournal(disk), ports, signal, crypto },

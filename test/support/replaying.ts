@@ -21,21 +21,25 @@ import type { Layout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { smallLayout } from './swarm.ts';
 
-/** Round 0 of the tests' swarm: parameters that are zero. */
-export const zeroStart = (spec: RunSpec, layout: Layout): Certified =>
-  genesisOf(spec, { layout, values: new Float32Array(layout.size) });
+/** Round 0 of the tests' swarm: parameters that are zero where no others are given. */
+export const zeroStart = (
+  spec: RunSpec,
+  layout: Layout,
+  values: Float32Array = new Float32Array(layout.size),
+): Certified => genesisOf(spec, { layout, values });
 
 /** Everything a relay holds of a run. */
 export async function historyOf(
   url: string,
   spec: RunSpec,
   layout = smallLayout,
+  first?: Float32Array,
 ): Promise<readonly SignedEvent[]> {
   const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
   try {
     await relays.ready();
     const { signal } = new AbortController();
-    const start = () => zeroStart(spec, layout);
+    const start = () => zeroStart(spec, layout, first);
     return await fetchHistory(runIdOf(spec), { relays, signal, spec, start });
   } finally {
     await relays.close();
@@ -54,8 +58,9 @@ export function replayed(
   layout: Layout,
   events: readonly SignedEvent[],
   through?: Digest,
+  first?: Float32Array,
 ): Replayed {
-  const start = zeroStart(spec, layout);
+  const start = zeroStart(spec, layout, first);
   const gathered = gather(events, { run: runIdOf(spec), spec }, { crypto: nativeCrypto });
   const rounds: ReplayedRound[] = [];
   const playing = replay(start, gathered, through);

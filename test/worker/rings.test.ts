@@ -1,6 +1,5 @@
 /** How a round of several tiers is averaged, ring by ring. */
 import { describe, expect, it } from 'vitest';
-import { weightedMean } from '../../src/consensus/aggregate/mean.ts';
 import { usualAggregation } from '../../src/run/aggregation.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import {
@@ -26,7 +25,7 @@ const plan = {
   normalize: 'workers',
   aggregation: usualAggregation,
 } as const;
-const state = { params: { layout, values: new Float32Array(size) }, norms: [] };
+const state = { params: { layout, values: new Float32Array(size) }, histories: [] };
 
 /** All of one value, of a worker that has the first `until` values. */
 function row(worker: string, value: number, until: number, weight: number) {
@@ -42,18 +41,18 @@ describe('the mean of a round of tiers', () => {
     [7, 1, 2, 3],
   ])('E-09: where all say 1 all values move by 1, with weights %d %d %d %d', (...weights) => {
     const rows = weights.map((weight, i) => row(`${i}`, 1, i === 0 ? size : CHUNK_LENGTH, weight));
-    const { mean } = boundedMean(rows, state, plan, weightedMean);
+    const { mean } = boundedMean(rows, state, plan, {});
     expect(mean.mean.every((value) => value === 1)).toBe(true);
     expect([...mean.moved]).toEqual([0, 1, 2]);
   });
 
   it('E-08: a ring that nobody trained does not move', () => {
     const rows = [row('a', 1, CHUNK_LENGTH, 1), row('b', 3, CHUNK_LENGTH, 1)];
-    const { mean, outerNorms } = boundedMean(rows, state, plan, weightedMean);
+    const { mean, typical } = boundedMean(rows, state, plan, {});
     expect([...mean.moved]).toEqual([0]);
     expect(mean.mean.subarray(0, CHUNK_LENGTH).every((value) => value === 2)).toBe(true);
     expect(mean.mean.subarray(CHUNK_LENGTH).every((value) => value === 0)).toBe(true);
-    expect(outerNorms).toEqual([[]]);
+    expect(typical[1]).toBe(0);
   });
 
   it('each ring has a bound of its own, so that workers of all tiers clip alike', () => {
@@ -64,16 +63,16 @@ describe('the mean of a round of tiers', () => {
       row('d', 8, size, 1),
     ];
     const bounded = { ...plan, normBound: 1.5 };
-    const whole = boundedMean(rows, state, bounded, weightedMean);
+    const whole = boundedMean(rows, state, bounded, {});
     const own = createLayout(layout.slots.slice(0, 1));
     const narrow = boundedMean(
       rows.map((one) => ({ ...one, delta: prefixOfPartial(one.delta, own.size) })),
-      { params: { layout: own, values: new Float32Array(own.size) }, norms: [] },
+      { params: { layout: own, values: new Float32Array(own.size) }, histories: [] },
       { ...bounded, tiers: { rings: rings.slice(0, 1), size } },
-      weightedMean,
+      {},
     );
     expect(narrow.mean.mean).toEqual(whole.mean.mean.subarray(0, CHUNK_LENGTH));
-    expect(narrow.norms).toEqual(whole.norms);
+    expect(narrow.typical).toEqual(whole.typical.slice(0, 1));
     expect(narrow.mean.mean[0]).toBe((1 + 1 + 1.5 + 1.5) / 4);
     // two rows have no majority: the bound is that of a first round
     expect(whole.mean.mean.at(-1)).toBeGreaterThan(0);

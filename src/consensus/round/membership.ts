@@ -13,7 +13,7 @@ import { nextSizes } from '../aggregate/norm-bound.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
 import { drawnOf, seenUndrawn } from '../committee/sample.ts';
-import { belowFloor, rollingScore, withScore } from '../scores.ts';
+import { belowFloor, withScore } from '../scores.ts';
 
 /** The membership settings of a run spec, with the run's id. */
 export interface MembershipRules {
@@ -41,6 +41,8 @@ export interface MembershipRules {
   readonly sessions?: boolean;
   /** Whether joins say if their key wants seats. */
   readonly seatWishes?: boolean;
+  /** How often the width of the model may be halved, in runs with tiers of it. */
+  readonly tiers?: number;
   /** How many members run a drawn contribution again at once; then the ledger says who sat in the last committees. */
   readonly jury?: number;
   readonly admission:
@@ -57,6 +59,8 @@ export interface Join {
   readonly seats?: { readonly wants: 0 | 1; readonly asked: number };
   /** In a run with sessions: in whose name it takes part, empty for its own, and up to which round. */
   readonly session?: Session;
+  /** In a run with tiers of width: which one it trains. */
+  readonly tier?: number;
 }
 
 type Session = Pick<
@@ -92,6 +96,8 @@ export interface RosterChange {
   readonly viewChangeKeys: readonly WorkerId[] | null;
   /** Typical size of its rows; 0 where it accepts nothing. */
   readonly rowSize: number;
+  /** The same in each ring but the first, in a run with tiers of width. */
+  readonly outerSizes?: readonly number[];
   /** The stake snapshot in force from two rounds later on; empty where the run has none. */
   readonly snapshot: Digest | '';
   /** The beacon value for the next round's randomness; empty while unknown, or where the run has no beacon. */
@@ -111,18 +117,32 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   finals: [],
   rowSizes: [],
   ballots: null,
-  features: ledgerFeatures(rules, rules.stake.snapshot ?? '', rules.stake.snapshot ?? '', []),
+  features: ledgerFeatures(rules, {
+    snapshot: rules.stake.snapshot ?? '',
+    next: rules.stake.snapshot ?? '',
+    late: [],
+    sizes: Array.from({ length: rules.tiers ?? 0 }, () => []),
+  }),
 });
 
 /** What the features of a run say in its ledger. */
 const ledgerFeatures = (
-  { late: policy, stake }: MembershipRules,
-  snapshot: Digest | '',
-  next: Digest | '',
-  late: readonly WorkerId[],
+  { late: policy, stake, tiers = 0 }: MembershipRules,
+  {
+    snapshot,
+    next,
+    late,
+    sizes,
+  }: {
+    readonly snapshot: Digest | '';
+    readonly next: Digest | '';
+    readonly late: readonly WorkerId[];
+    readonly sizes: readonly (readonly number[])[];
+  },
 ): Ledger['features'] => ({
   ...(policy === 'defer' && { defer: { late } }),
   ...(stake.source !== 'none' && { stake: { snapshot, next } }),
+  ...(tiers > 0 && { widths: { sizes } }),
 });
 
 const newMember = (
@@ -131,9 +151,10 @@ const newMember = (
     seatWishes,
     sessions,
     jury,
-  }: Pick<MembershipRules, 'scores' | 'seatWishes' | 'sessions' | 'jury'>,
+    tiers,
+  }: Pick<MembershipRules, 'scores' | 'seatWishes' | 'sessions' | 'jury' | 'tiers'>,
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
-  session: Session = OWN,
+  { session = OWN, tier = 0 }: Pick<Join, 'session' | 'tier'> = {},
 ): Member => ({
   ...{ key, tip, joined, lastSeen: -1, seenBefore: -1, seatFrom },
   ...withFeatures({
@@ -141,6 +162,7 @@ const newMember = (
     ...(scores && { scores: { history: [], low: 0, before: 0 } as const }),
     ...(seatWishes && { seats: { wants: 1, before: 1, asked: -1 } as const }),
     ...(sessions && { sessions: session }),
+    ...(tiers && { widths: { tier } }),
   }),
 });
 
@@ -174,12 +196,14 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
     finals,
     rowSizes: nextSizes(ledger.rowSizes, change.rowSize),
     ballots: change.viewChangeKeys && ascending(change.viewChangeKeys),
-    features: ledgerFeatures(
-      rules,
+    features: ledgerFeatures(rules, {
       snapshot,
-      change.snapshot || snapshot,
-      keysOf(members, (member) => isOwed(member, round, accepted)),
-    ),
+      next: change.snapshot || snapshot,
+      late: keysOf(members, (member) => isOwed(member, round, accepted)),
+      sizes: (ledger.features.widths?.sizes ?? []).map((history, i) =>
+        nextSizes(history, change.outerSizes?.[i] ?? 0),
+      ),
+    }),
   };
   return completeLedger(rules, next, change.beacon);
 }
@@ -227,8 +251,8 @@ function nextMembers(
   const known = new Set(keysOf(ledger.members));
   const come = change.joins
     .filter(({ key }) => !known.has(key))
-    .map(({ key, tip, session }) =>
-      newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }, session),
+    .map(({ key, tip, ...said }) =>
+      newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }, said),
     );
   const sorted = [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
   const seated = rules.jury ? sitting(sorted, change) : sorted;
@@ -326,57 +350,8 @@ export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerI
   );
 }
 
-/**
- * The keys eligible for a seat: those that may have one and wanted one two outcomes ago, so that no outcome chooses its successor's
- * committee by the wishes it lists. The draw checks stake.
- */
-export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
-  const unwilling = new Set(
-    keysOf(ledger.members, ({ features }) => features?.seats?.before === 0),
-  );
-  return entitled(ledger, keys).filter((key) => !unwilling.has(key));
-}
-
-/**
- * The keys that may have a seat: after round 0 only keys with a certified reveal-chain tip that are founders or have contributed.
- * So keys that join and stay silent, or send nothing but empty payloads, stall nobody.
- */
-export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
-  if (ledger.round === 0) return keys;
-  const out = unseated(ledger, keys);
-  return withTip(ledger, keys).filter((key) => !out.has(key));
-}
-
-/** Those that have earned a seat, whatever their scores. */
-function withTip(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
-  const maySit = new Set(
-    keysOf(
-      ledger.members,
-      ({ tip, seatFrom }) => tip !== null && seatFrom >= 0 && seatFrom <= ledger.round,
-    ),
-  );
-  return keys.filter((key) => maySit.has(key));
-}
-
-/**
- * Who of the live members has no seat for its scores: those that were under the floor two outcomes ago, so that no outcome chooses its successor's committee by
- * the votes it lists. The worst first, and never as many as a third: scores may be wrong, a stalled run is.
- */
-export function unseated(ledger: Ledger, live: readonly WorkerId[]): ReadonlySet<WorkerId> {
-  if (ledger.round === 0) return new Set();
-  const keys = withTip(ledger, live);
-  const may = new Set(keys);
-  const low = ledger.members.flatMap(({ key, features }) =>
-    may.has(key) && features?.scores?.before === 1 ? [{ key, ...features.scores }] : [],
-  );
-  const score = ({ history }: { readonly history: readonly number[] }) => rollingScore(history);
-  const worst = low.sort((a, b) => score(a) - score(b) || (a.key < b.key ? -1 : 1));
-  const most = Math.floor((keys.length - 1) / 3);
-  return new Set(worst.slice(0, most).map(({ key }) => key));
-}
-
 /** Keys of the members that pass the filter, in the given order. */
-const keysOf = (
+export const keysOf = (
   members: readonly Member[],
   keep: (member: Member) => boolean = () => true,
 ): readonly WorkerId[] => members.filter(keep).map(({ key }) => key);

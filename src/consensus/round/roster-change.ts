@@ -10,6 +10,7 @@ import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/randomness.ts';
 import type { Join, MembershipRules, RosterChange } from './membership.ts';
+import { widthTierOf } from './seats.ts';
 
 /** The joins a proposer lists: those of members without a tip, and as many newcomers and changed wishes as the limit allows, chosen by lot. */
 export function chooseJoins(
@@ -86,13 +87,14 @@ function joinJudge(
   { faulted, members, round }: Ledger,
   roster: Roster,
 ): (join: Join) => ChangeFault | undefined {
-  const { admission, founders } = rules;
+  const { admission, founders, tiers = 0 } = rules;
   const out = new Set(faulted);
   const admitted = admission.kind === 'list' ? new Set([...founders, ...admission.keys]) : null;
   const names = new Set(members.map(principalOf));
   return (join) => {
-    const { key, session } = join;
+    const { key, session, tier = 0 } = join;
     const name = nameOf(join);
+    if (tier > tiers) return 'no-such-tier';
     if (out.has(key) || out.has(name)) return 'join-of-faulted';
     if (admitted !== null && !admitted.has(name)) return 'join-not-admitted';
     const member = roster.get(key);
@@ -102,6 +104,8 @@ function joinJudge(
       return isOver ? 'delegation-over' : undefined;
     }
     if (principalOf(member) !== name) return 'join-of-member';
+    // founders decide the first rounds, so they have the whole model; nobody changes its tier but by leaving
+    if (widthTierOf(member) !== tier) return 'join-of-other-tier';
     const isFree = member.tip === null || changesWish(rules, member, join);
     return isFree ? undefined : 'join-of-member';
   };
@@ -145,6 +149,8 @@ export type ChangeFault =
   | 'join-of-faulted'
   | 'join-of-member'
   | 'join-not-admitted'
+  | 'join-of-other-tier'
+  | 'no-such-tier'
   | 'principal-taken'
   | 'delegation-over'
   | 'leave-not-in-roster'

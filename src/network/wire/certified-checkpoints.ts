@@ -23,11 +23,12 @@ export interface CheckpointedState {
   readonly round: number;
   /** Digest of that outcome. */
   readonly outcome: Digest;
+  readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
   /** What features of the run add. */
   readonly features?: FeatureValues<'checkpoint'>;
-  /** Canonical bytes. */
-  readonly model: Uint8Array;
+  /** Canonical bytes; in a run with tiers of width of each ring, which travels under a root of its own. */
+  readonly model: readonly Uint8Array[];
   readonly ledger: Uint8Array;
 }
 
@@ -58,7 +59,7 @@ export async function publishCheckpoint(
 ): Promise<boolean> {
   const { sha256, lifetime, sign } = sending;
   const draft = publishedDraft(state, lifetime, sha256);
-  const shares = [state.model, state.ledger].map((each) => sendShare(each, keepers, sending));
+  const shares = [...state.model, state.ledger].map((each) => sendShare(each, keepers, sending));
   const isOut = await Promise.all(shares.map(({ first }) => first));
   if (!isOut.every(Boolean)) return false;
   const { taken, settled } = publishWithAttachments(sign(draft), [], sending);
@@ -73,12 +74,12 @@ export function publishedDraft(
   lifetime: Lifetime,
   hash: Sha256 = pureSha256,
 ): EventDraft {
-  const { run, round, outcome, ledgerRoot, model, ledger } = state;
-  const { root: modelRoot } = chunkTree(model, hash);
+  const { run, round, outcome, modelRoot, ledgerRoot, model, ledger } = state;
+  const modelBytes = model.reduce((sum, { length }) => sum + length, 0);
   return certifiedCheckpoint.build(
     {
       ...{ run, round, outcome, ledgerRoot, ...withFeatures(state.features) },
-      ...{ modelRoot, modelBytes: model.length },
+      ...{ modelRoot, modelBytes },
       ...{ ledgerChunks: chunkTree(ledger, hash).root, ledgerBytes: ledger.length },
       ...{ scope: [run, `${run}/${round}`], x: modelRoot, expiration: lifetime.expiresAt },
     },

@@ -82,7 +82,7 @@ export interface ControlOptions<N> {
   /** Whether an event that says this may be of use later; default all may. */
   isKept?(message: N): boolean;
   /** What features of the run say beside a checkpoint; made while its chunks go out. */
-  checkpointFeatures?(model: Uint8Array): Promise<FeatureValues<'checkpoint'>>;
+  checkpointFeatures?(model: readonly Uint8Array[]): Promise<FeatureValues<'checkpoint'>>;
   /** Aborted when nothing is to be sent any more. */
   readonly signal: AbortSignal;
 }

@@ -3,6 +3,7 @@ import { systemClock } from '../../../src/base/clock.ts';
 import { genesisOf } from '../../../src/certified/chain.ts';
 import { collectEvents } from '../../../src/certified/from-relays.ts';
 import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import { bytesRoot } from '../../../src/consensus/state-root.ts';
 import { createView, fold } from '../../../src/dashboard/view.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
@@ -150,11 +151,13 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
       clock: systemClock,
       crypto: nativeCrypto,
     });
+    const garbage = new Uint8Array(8 * layout.size).fill(0x7f);
     const publish = (round: number, outcome: string) =>
       publishCheckpoint(
         {
           ...{ run: runIdOf(spec), round, outcome, ledgerRoot: 'c'.repeat(64) },
-          model: new Uint8Array(8 * layout.size).fill(0x7f),
+          modelRoot: bytesRoot(garbage),
+          model: [garbage],
           ledger: new Uint8Array([123, 125]),
         },
         { me: signerOf(9).publicKey, all: [signerOf(9).publicKey] },

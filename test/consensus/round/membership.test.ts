@@ -6,9 +6,8 @@ import {
   liveOf,
   nextLedger,
   type RosterChange,
-  seatable,
-  unseated,
 } from '../../../src/consensus/round/membership.ts';
+import { seatable, unseated } from '../../../src/consensus/round/seats.ts';
 import type { Ledger } from '../../../src/run/ledger.ts';
 import { lateOf, nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
 import { keyOf } from '../../support/members.ts';

@@ -1,14 +1,9 @@
 /** Members of a run whose joins say whether their keys want seats: what they wish counts two rounds on, and never leaves a run without a committee. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  entitled,
-  type Join,
-  liveOf,
-  type RosterChange,
-  seatable,
-} from '../../../src/consensus/round/membership.ts';
+import { type Join, liveOf, type RosterChange } from '../../../src/consensus/round/membership.ts';
 import { chooseJoins, refuseChange } from '../../../src/consensus/round/roster-change.ts';
+import { entitled, seatable } from '../../../src/consensus/round/seats.ts';
 import { featureSet } from '../../../src/run/features.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
 import { keyOf } from '../../support/members.ts';

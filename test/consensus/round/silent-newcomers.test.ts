@@ -7,8 +7,8 @@ import {
   type MembershipRules,
   nextLedger,
   type RosterChange,
-  seatable,
 } from '../../../src/consensus/round/membership.ts';
+import { seatable } from '../../../src/consensus/round/seats.ts';
 import type { Ledger } from '../../../src/run/ledger.ts';
 import { keyOf } from '../../support/members.ts';
 import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';

@@ -10,6 +10,7 @@ import {
   placeIn,
 } from '../../../certified/make-spec.ts';
 import { type CertifiedState, certifiedMembers } from '../../../certified/state.ts';
+import { tierOf } from '../../../certified/widths.ts';
 import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
@@ -295,7 +296,8 @@ export const certifiedProtocol = (options: CertifiedOptions): Protocol<Members> 
   longestEventBytes: LONGEST_EVENT_BYTES,
   members: certifiedMembers,
   maxPayloadBytes: options.spec.limits.payloadBytes,
-  first: ({ lossBefore }, parts) => firstCertified(options, lossBefore, parts),
+  first: ({ lossBefore, params }, parts) =>
+    firstCertified(options, lossBefore, { ...parts, tier: tierOf(options.spec, params.layout) }),
   open: async (wireOptions) => ({
     wire: createWire({ ...wireOptions, features: featureSet(options.spec.features) }),
     play: (start, session, parts) => playCertified(start, session, options, parts),

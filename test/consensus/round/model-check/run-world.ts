@@ -14,8 +14,9 @@ import {
   startOf,
 } from '../../../../src/certified/chain.ts';
 import { type Gathered, isCommit } from '../../../../src/certified/evidence.ts';
-import { applyToChain, rosterChange } from '../../../../src/certified/outcomes.ts';
+import { applyToChain } from '../../../../src/certified/outcomes.ts';
 import { replay, withoutModel } from '../../../../src/certified/replay.ts';
+import { rosterChange } from '../../../../src/certified/roster-change.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
 import {
   createRevealChain,

@@ -1,0 +1,60 @@
+/** Who of the live members may have a seat in committees: whoever has earned one, wants one, does no harm and has the whole model. */
+import type { WorkerId } from '../../run/ids.ts';
+import type { Ledger, Member } from '../../run/ledger.ts';
+import { rollingScore } from '../scores.ts';
+import { keysOf } from './membership.ts';
+
+/**
+ * The keys eligible for a seat: those that may have one and wanted one two outcomes ago, so that no outcome chooses its successor's
+ * committee by the wishes it lists. The draw checks stake.
+ */
+export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
+  const unwilling = new Set(
+    keysOf(ledger.members, ({ features }) => features?.seats?.before === 0),
+  );
+  return entitled(ledger, keys).filter((key) => !unwilling.has(key));
+}
+
+/**
+ * The keys that may have a seat: after round 0 only keys with a certified reveal-chain tip that are founders or have contributed.
+ * So keys that join and stay silent, or send nothing but empty payloads, stall nobody. Who trains a smaller tier of the width has not got the
+ * model whose root a seat vouches for.
+ */
+export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
+  if (ledger.round === 0) return keys;
+  const out = unseated(ledger, keys);
+  const parts = new Set(keysOf(ledger.members, (member) => widthTierOf(member) > 0));
+  return withTip(ledger, keys).filter((key) => !out.has(key) && !parts.has(key));
+}
+
+/** Which tier of the width a member trains; 0, the whole model, in a run without tiers. */
+export const widthTierOf = ({ features }: Pick<Member, 'features'>): number =>
+  features?.widths?.tier ?? 0;
+
+/** Those that have earned a seat, whatever their scores. */
+function withTip(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
+  const maySit = new Set(
+    keysOf(
+      ledger.members,
+      ({ tip, seatFrom }) => tip !== null && seatFrom >= 0 && seatFrom <= ledger.round,
+    ),
+  );
+  return keys.filter((key) => maySit.has(key));
+}
+
+/**
+ * Who of the live members has no seat for its scores: those that were under the floor two outcomes ago, so that no outcome chooses its successor's committee by
+ * the votes it lists. The worst first, and never as many as a third: scores may be wrong, a stalled run is.
+ */
+export function unseated(ledger: Ledger, live: readonly WorkerId[]): ReadonlySet<WorkerId> {
+  if (ledger.round === 0) return new Set();
+  const keys = withTip(ledger, live);
+  const may = new Set(keys);
+  const low = ledger.members.flatMap(({ key, features }) =>
+    may.has(key) && features?.scores?.before === 1 ? [{ key, ...features.scores }] : [],
+  );
+  const score = ({ history }: { readonly history: readonly number[] }) => rollingScore(history);
+  const worst = low.sort((a, b) => score(a) - score(b) || (a.key < b.key ? -1 : 1));
+  const most = Math.floor((keys.length - 1) / 3);
+  return new Set(worst.slice(0, most).map(({ key }) => key));
+}

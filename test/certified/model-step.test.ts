@@ -1,0 +1,119 @@
+/** The step of a certified model with tiers of width: over whom each value is averaged, what stays as it was, and which roots follow. */
+import { describe, expect, it } from 'vitest';
+import { genesisOf } from '../../src/certified/chain.ts';
+import { stepModel } from '../../src/certified/model-step.ts';
+import type { Row } from '../../src/certified/rows.ts';
+import { ofRings, widthsOf } from '../../src/certified/widths.ts';
+import { modelRoot } from '../../src/consensus/state-root.ts';
+import { createPacker } from '../../src/network/wire/packer.ts';
+import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { chunkCount, prefixOfPartial } from '../../src/tensor/partial-vector.ts';
+import { partialOf } from '../../src/tensor/sparse.ts';
+import { tieredSpec, tierOfModel } from '../support/tiers.ts';
+
+const spec = tieredSpec([0], { training: { outerLearningRate: 1, momentum: 0.5 } });
+const { rings, size } = widthsOf(spec)!;
+
+const stateOf = (tier: number) => {
+  const { layout, first } = tierOfModel(spec, tier);
+  return genesisOf(spec, { layout, values: first });
+};
+
+/** A row of one value in all that a worker of this tier has, as a worker with so many values holds it. */
+function rowOf(worker: string, tier: number, examples: number, held: number): Row {
+  const until = rings[rings.length - 1 - tier]!.to;
+  const indices = Uint32Array.from({ length: size }, (_, i) => i);
+  const all = partialOf({ size, indices, values: new Float64Array(size).fill(0.01) });
+  const delta = prefixOfPartial(all, held, Math.min(until, held));
+  const said = { eventId: worker, round: 0, base: '', steps: 1, createdAt: 0 };
+  const contribution = { ...said, worker, delta, examples, payloadBytes: 1, eventBytes: 1 };
+  return { late: false, contribution };
+}
+
+const rowsFor = (tiers: readonly number[], held: number) =>
+  tiers.map((tier, i) => rowOf(`${i}`, tier, 8 * (i + 1), held));
+
+const everyone = () => 1;
+
+describe('a step of several tiers', () => {
+  it('E-09: one of the whole model and three of half of it move all values alike, whatever their examples', () => {
+    const state = stateOf(0);
+    const { model, taken } = stepModel(state, rowsFor([0, 1, 1, 1], size), everyone);
+    const rate = 1 + spec.training.momentum;
+    const expected = state.params.values.map((value) => value - 0.01 * rate);
+    // what fills up a ring moves too: rows here are of one value everywhere
+    expect(model.params.values).toEqual(Float32Array.from(expected));
+    expect(taken!.moved).toHaveLength(chunkCount(size));
+  });
+
+  it('E-08: what no row is of keeps its bits, momentum and root', () => {
+    const state = stateOf(0);
+    const { model, roots, typical } = stepModel(state, rowsFor([1, 2], size), everyone);
+    const outer = rings[2]!;
+    expect(model.params.values.subarray(outer.from)).toEqual(
+      state.params.values.subarray(outer.from),
+    );
+    expect(model.momentum.subarray(outer.from).every((value) => value === 0)).toBe(true);
+    expect(roots.rings![2]).toBe(state.rings![2]);
+    expect(roots.rings!.slice(0, 2)).not.toEqual(state.rings!.slice(0, 2));
+    expect(typical[2]).toBe(0);
+    expect(roots.modelRoot).toBe(ofRings(roots.rings!).modelRoot);
+  });
+
+  it.each([1, 2])(
+    'whoever has tier %d finds the same rings, and takes the others as told',
+    (tier) => {
+      const whole = stepModel(stateOf(0), rowsFor([0, 0, 1, 2], size), everyone);
+      const state = stateOf(tier);
+      expect(state.modelRoot).toBe(stateOf(0).modelRoot);
+      const held = state.params.layout.size;
+      const outer = whole.roots.rings!;
+      const part = stepModel(state, rowsFor([0, 0, 1, 2], held), everyone, { outer });
+      expect(part.roots).toEqual(whole.roots);
+      expect(part.model.params.values).toEqual(whole.model.params.values.subarray(0, held));
+      expect(part.typical).toEqual(whole.typical.slice(0, 3 - tier));
+    },
+  );
+
+  it('stake weighs in each ring by itself', () => {
+    const stakes = new Map([
+      ['0', 1],
+      ['1', 3],
+    ]);
+    const rows = rowsFor([0, 1], size);
+    const { model } = stepModel(stateOf(0), rows, (worker) => stakes.get(worker)!);
+    const moved = stateOf(0).params.values.map((value, i) => value - model.params.values[i]!);
+    expect(moved[0]).toBeCloseTo(moved.at(-1)!, 5);
+  });
+
+  it('each ring has a root of its own, over its parameters and its momentum', () => {
+    const { params, rings: roots } = stateOf(0);
+    rings.forEach(({ from, to }, i) => {
+      const values = params.values.subarray(from, to);
+      const part = { params: { layout: params.layout, values }, momentum: values.slice().fill(0) };
+      expect(modelRoot(part)).toBe(roots![i]);
+    });
+  });
+});
+
+it('a payload of another tier than its author has is refused', () => {
+  const { layout } = tierOfModel(spec, 0);
+  const ringEnds = rings.map(({ to }) => to);
+  const shared = { run: 'run', ringEnds, ratio: 1, sha256: nativeSha256, packing: 'int8' } as const;
+  const chunks = Uint32Array.from({ length: chunkCount(size) }, (_, i) => i);
+  const assignment = {
+    ...{ digest: undefined, moving: chunks, stretch: undefined },
+    ...{ chunksOf: () => chunks, most: chunks.length },
+  };
+  const place = { round: 0, worker: 'a'.repeat(64), assignment };
+  const packer = createPacker({ ...shared, layout });
+  const small = createPacker({ ...shared, layout: tierOfModel(spec, 2).layout });
+  const whole = packer.pack(new Float64Array(size).fill(1), place);
+  const part = small.pack(new Float64Array(rings[0]!.to).fill(1), place);
+  expect(part.payload.length).toBeLessThan(whole.payload.length);
+  expect(packer.open(whole.payload, whole.codec, { ...place, rings: 3 }).ok).toBe(true);
+  expect(packer.open(part.payload, part.codec, { ...place, rings: 1 }).ok).toBe(true);
+  expect(packer.open(whole.payload, whole.codec, { ...place, rings: 1 }).ok).toBe(false);
+  expect(packer.open(whole.payload, whole.codec, { ...place, rings: 2 }).ok).toBe(false);
+  expect(packer.open(part.payload, part.codec, { ...place, rings: 3 }).ok).toBe(false);
+});
