@@ -14,7 +14,7 @@ import { tierFeatures } from '../run/features.ts';
 import { formatShard } from '../run/field.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import { termsOf } from '../run/terms.ts';
-import type { Params } from '../tensor/params.ts';
+import type { Layout, Params } from '../tensor/params.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { Trainer } from '../trainer/trainer.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
@@ -36,6 +36,7 @@ import { openRunFolder } from './run-folder.ts';
 import { type RunLock, takeKeyLock } from './run-lock.ts';
 import { finished, hello, summary } from './session-events.ts';
 import type { FixedData, Task } from './task.ts';
+import { numbersFor } from './text-writer.ts';
 import { tierBanner, tierShown, withTier } from './tiers/worker-tier.ts';
 import { createTrainer } from './trainer/trainer.ts';
 
@@ -217,9 +218,23 @@ async function firstState<M extends object>(
   const { settings, start, protocol } = options;
   const seeded = async () =>
     base ? await base.first(settings.seed) : initialParameters(model, settings.seed);
-  const values = start ? Float32Array.from(start.values) : await seeded();
+  const values = start ? startingFrom(start, layout) : await seeded();
   const lossBefore = await evaluate(values, 'shard', { batches: SHARD_BATCHES });
   return protocol.first(genesis({ layout, values }, lossBefore), options);
+}
+
+/** Of a state with tiers the part of this worker's. */
+function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array {
+  const numbers = numbersFor({ layout, values: Float32Array.from(values) }, wanted);
+  if (numbers !== undefined) return numbers;
+  throw new ConfigError(
+    'start/other',
+    `the state to start from is of another model: it holds ${layout.size} parameters, and ${wanted.size} are trained`,
+    {
+      // biome-ignore format: one line
+      hint: 'give the sizes it was trained with (--model, --width, --ffn, --tiers and so on), or a state of this model',
+    },
+  );
 }
 
 const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({

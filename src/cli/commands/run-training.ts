@@ -5,6 +5,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { lastingBase } from '../../node/base-model.ts';
 import { dataHome } from '../../node/data-home.ts';
 import { keptSettings } from '../../node/kept-settings.ts';
+import { runFolderOf } from '../../node/local-runs.ts';
 import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
 import {
   addReferenceFlags,
@@ -18,6 +19,7 @@ import {
   assertWritable,
 } from '../../python/commands/state-formats.ts';
 import { pythonProtocol } from '../../python/node/protocol.ts';
+import { readStateFile } from '../../python/node/state-io.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { combineSettings, modelAsked, presets } from '../../run/presets.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
@@ -52,6 +54,10 @@ const command = (): Command =>
         'linear, mlp: rows to train on, as CSV or JSON (default: made-up)',
       )
       .option('--target <column>', 'linear, mlp: the column of the CSV that is to be predicted')
+      .option(
+        '--start <state>',
+        'state file or folder of a run to start from, instead of what the seed draws; of a state with tiers the part of --tier',
+      )
       .option('--spec <run>', 'file, naddr1… or name of a run with a spec; the same as `run join`')
       .addOption(hintOption()),
     '--dir; with --spec in your data folder',
@@ -79,6 +85,7 @@ interface Flags extends BringFlags, ReferenceFlags, MemberFlags {
   readonly dataset?: string;
   readonly target?: string;
   readonly spec?: string;
+  readonly start?: string;
 }
 
 async function train(
@@ -100,7 +107,7 @@ async function train(
   const interrupt = onInterrupt();
   try {
     if (state !== undefined && dataset !== undefined) {
-      refuseUnused(command, [{ flags: byModel, goesWith: '--model', holds: false }]);
+      refuseUnused(command, [{ flags: [...byModel, 'start'], goesWith: '--model', holds: false }]);
       await runReference({ state, dataset, asked }, flags, interrupt);
       return;
     }
@@ -113,7 +120,8 @@ async function train(
     const brought = base === undefined ? asked : { ...asked, base };
     const settings = settingsOf(brought, command, await keptSettings(dir));
     refuseUnused(command, dataRules(settings, flags));
-    const data = { dataset: flags.dataset, target: flags.target };
+    const start = flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start)); // biome-ignore format: one line
+    const data = { dataset: flags.dataset, target: flags.target, start };
     const trained = corpus === undefined ? flags : { ...flags, corpus };
     await runWorkerCommand({ settings, dir, protocol: protocolOf(settings), ...data }, trained, {
       title: `run ${settings.run}`,
@@ -136,7 +144,10 @@ function trainBySpec(
 ): Promise<void> {
   assertNoReferenceFlags(command);
   const rows = { flags: ['dataset', 'target'], goesWith: '--model linear or mlp', holds: false };
-  refuseUnused(command, [rows]);
+  refuseUnused(command, [
+    rows,
+    { flags: ['start'], goesWith: 'runs without a spec', holds: false },
+  ]);
   if (state === undefined) return trainIn(spec, flags, command);
   throw new ConfigError('flag/spec', 'a run with a spec starts from what its spec says', {
     hint: 'leave STATE and DATASET out',
