@@ -3,6 +3,7 @@
 import { fromHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256, sha256Hex } from '../base/hash.ts';
+import { assertSliceSizes, sizesOfSlice } from '../model/data/evaluation.ts';
 import { type DataSizes, inputOf, layoutOf } from '../model/from-settings.ts';
 import { chunkTree } from '../network/attachments/merkle.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
@@ -12,6 +13,7 @@ import { completeDocument, contradictions } from '../run/complete-spec.ts';
 import { inputNames, runDataOf } from '../run/data-forms.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { inputSettings } from '../run/input.ts';
 import { combineSettings, modelAsked, presets } from '../run/presets.ts';
 import { readSpec, weightCapOf } from '../run/read-spec.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -44,8 +46,8 @@ export interface SpecRequest {
   readonly typed?: Untyped;
   /** Training settings, over those of the document. */
   readonly training?: PartialSettings;
-  /** The text on which everybody evaluates, where each worker has its own to train on. */
-  readonly slice?: Uint8Array | undefined;
+  /** What everybody evaluates on, where each worker has its own data to train on: its bytes, or what reads them. */
+  readonly slice?: Uint8Array | ((training: Settings) => Promise<Uint8Array>) | undefined;
   /** Whether a corpus was named, so that its hash and length are those of the text that is read. */
   readonly namesCorpus?: boolean;
   /** Reads the corpus: the one named, else the usual one; with a hash, none but that. Regressions need none. */
@@ -66,7 +68,7 @@ export interface Made {
 
 /** The spec and its slice. Throws a `ConfigError` that names what is wrong. */
 export async function makeSpec(asked: SpecRequest): Promise<Made> {
-  const { document = {}, typed = {}, slice } = asked;
+  const { document = {}, typed = {} } = asked;
   const said = overlay(document, typed);
   const author = keyOf(said.author ?? asked.me);
   const founders = Array.isArray(typed.founders)
@@ -74,9 +76,10 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
     : (said.founders ?? [author]);
   const aggregation = aggregationOf(said, namedIn(founders, said));
   const training = trainingOf(said, asked.training ?? {}, aggregation);
+  const slice = typeof asked.slice === 'function' ? await asked.slice(training) : asked.slice;
   const start = await startIn(said, asked, training);
   const shards = Array.isArray(founders) ? founders.length : 1;
-  const { data, sizes } = await dataOf(said, asked, training, shards);
+  const { data, sizes } = await dataOf(said, { ...asked, slice }, training, shards);
   const input = inputOf(training, sizes);
   const layout = layoutOf({ ...training, tier: '0' }, { start, input });
   const derived = {
@@ -161,13 +164,9 @@ const evaluationOf = (slice: Uint8Array, sha256: Sha256 | undefined): Evaluation
 
 /** Throws where the slice does not fit the model. */
 export function assertFits(spec: RunSpec, slice: Uint8Array | undefined): void {
-  const { context } = spec.training;
-  if (!slice || slice.length > context) return;
-  throw new ConfigError(
-    'spec/inconsistent',
-    `the evaluation slice has ${slice.length} bytes, a context of ${context} needs more`,
-    { hint: 'name a longer text with --evaluation FILE' },
-  );
+  if (!slice) return;
+  const sizes = sizesOfSlice(slice, { horizon: 0, ...spec.training, ...inputSettings(spec.input) });
+  if (sizes) assertSliceSizes(sizes, spec.input);
 }
 
 /** Flags over a file, object by object. */
@@ -221,7 +220,7 @@ async function startIn(
 /** The corpus that is named, where each worker has none of its own; else what is usual of such data: made-up examples, or the usual text. */
 async function dataOf(
   said: Untyped,
-  { corpus, slice, namesCorpus }: SpecRequest,
+  { corpus, slice, namesCorpus }: Omit<SpecRequest, 'slice'> & Pick<Made, 'slice'>,
   training: Settings,
   shards: number,
 ): Promise<{ readonly data: Untyped; readonly sizes?: DataSizes }> {
@@ -229,7 +228,10 @@ async function dataOf(
   const { kinds, corpus: what } = runDataOf(training);
   const usual = namesCorpus && kinds.includes('corpus') ? 'corpus' : kinds[0];
   const kind = data.kind ?? (slice === undefined ? usual : 'own');
-  if (kind !== 'corpus') return { data: kind === 'made' ? { kind, shards } : { kind } };
+  if (kind !== 'corpus') {
+    const sizes = kind === 'own' && slice ? sizesOfSlice(slice, training) : undefined;
+    return { data: kind === 'made' ? { kind, shards } : { kind }, ...(sizes && { sizes }) };
+  }
   const isSaid = data.sha256 !== undefined && data.bytes !== undefined;
   if (isSaid && !namesCorpus) {
     const { channels, classes } = membersOf(said.input);

@@ -11,7 +11,7 @@ import type { Sources } from './task.ts';
 import type { TrainedRun } from './text-writer.ts';
 import { createTrainer } from './trainer/trainer.ts';
 
-type From = Pick<Sources, 'corpus' | 'onNotice' | 'signal'>;
+type From = Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>;
 
 /** The quantiles of one number, or three times the one forecast. */
 export interface Forecast {

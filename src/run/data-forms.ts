@@ -44,13 +44,13 @@ export const dataForms = {
   rows: { models: ['linear', 'mlp'], kinds: ['made'], input: [], corpus: 'table' },
   series: {
     models: ['forecaster'],
-    kinds: ['made', 'corpus'],
+    kinds: ['made', 'corpus', 'own'],
     input: ['horizon', 'patch', 'forecastError', 'scaling'],
     corpus: 'CSV with a time column',
   },
   images: {
     models: ['vit'],
-    kinds: ['made', 'corpus'],
+    kinds: ['made', 'corpus', 'own'],
     input: ['pixels', 'patch'],
     corpus: 'folder of pictures',
   },

@@ -226,13 +226,15 @@ export const specRules: readonly SpecRule[] = [
   },
   {
     at: 'data.kind',
-    says: 'it is corpus or own for a text model, made for linear and mlp, and made or corpus for forecaster and vit',
+    says: 'it is corpus or own for a text model, made for linear and mlp, and any of them for forecaster and vit',
     holds: ({ training, data }) => runDataOf(training).kinds.includes(data.kind),
   },
   {
     at: 'evaluation',
-    says: 'it is null unless data.kind is own: every other kind has a validation part of its own',
-    holds: ({ evaluation, data }) => evaluation === null || data.kind === 'own',
+    says: 'it is null unless data.kind is own: every other kind has a validation part of its own; and there where forecaster or vit train on own data, since it says which columns or classes there are',
+    nearest: 'name a CSV or a folder of pictures with --evaluation',
+    holds: ({ evaluation, data: { kind }, input }) =>
+      evaluation === null ? kind !== 'own' || input === null : kind === 'own',
   },
   {
     at: 'committee.weights',

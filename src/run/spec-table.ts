@@ -159,8 +159,8 @@ export const groupFields = {
 
 /** Fields of the evaluation slice; the object is null where there is none. */
 export const evaluationFields = {
-  sha256: hash('--evaluation-sha256 <hash>', 'SHA-256 of the evaluation text'),
-  bytes: whole('--evaluation-bytes <n>', 'length of that text in bytes', 1, MOST_EVALUATION),
+  sha256: hash('--evaluation-sha256 <hash>', 'SHA-256 of what everybody evaluates on'),
+  bytes: whole('--evaluation-bytes <n>', 'its length in bytes', 1, MOST_EVALUATION),
   root: hash(
     '--evaluation-root <hash>',
     'Merkle root of its chunks (kind 7811), by which it is fetched',

@@ -70,7 +70,7 @@ export const runFiles: Readonly<Record<string, string>> = {
     'runs of a published model: its files with length and SHA-256, and the hash of its tokenizer; the run goes on with no other',
   'run.json': "certified runs: the run's spec, in the exact bytes whose SHA-256 is its id",
   'evaluation.txt':
-    'certified runs that evaluate on a text of their own: that text, checked by its SHA-256',
+    'certified runs whose workers have their own data: what everybody evaluates on (a text, a CSV, packed pictures), checked by its SHA-256',
   'votes.json':
     'certified runs: what this worker has signed in the round in progress, so that it never contradicts itself',
   'past/':

@@ -88,7 +88,7 @@ describe('the input of a run', () => {
       ofImages({ training: trainingOf('vit', { heads: 3 }) }),
       /training\.width is 64/,
     ],
-    ['own data', ofSeries({ data: { kind: 'own' } }), /data\.kind is "own"/],
+    ['own data', ofSeries({ data: { kind: 'own' } }), /evaluation is null.*own data/],
   ])('refuses %s by path', (_, document, words) => {
     expect(() => readSpec(document)).toThrow(ConfigError);
     expect(() => readSpec(document)).toThrow(words);

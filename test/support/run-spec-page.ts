@@ -275,7 +275,7 @@ const RULES_OF_TEXT = [
   '',
   '**Data**: `corpus` is one text, the same for everybody, by its hash: the joiner names the file, and another text is refused with both',
   "hashes. It is dealt into `data.shards` parts; founders take theirs by place in the list, others by their key's hash, and `--shard k/n`",
-  'overrides both. `own` leaves each worker its own text (`--corpus FILE`); so that all report the same validation loss, a slice named by',
+  'overrides both. `own` leaves each worker its own data (`--corpus PATH`); so that all report the same validation loss, a slice named by',
   '`evaluation` travels as chunks (kind 7811) beside the spec. `made` is made-up examples from the seed, for linear, mlp,',
   'forecaster and vit. Of pictures `data.sha256` is the hash of classes, sizes and decoded pixels, and `data.bytes` the number of these.',
   '',

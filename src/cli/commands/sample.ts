@@ -10,6 +10,7 @@ import { addSettingFlags, numeric, settingsFromFlags, whole } from '../../termin
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 import { refuseUnused } from '../../terminal/unused-flags.ts';
+import { keptSlice } from '../shared/spec-data.ts';
 import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
 import { assertTakes, showForecast, showGuesses } from './sampling/show.ts';
 
@@ -102,8 +103,10 @@ async function showOther(
     run,
     names.filter((name) => command.getOptionValueSource(name) === 'cli' && !isSetting(name)),
   );
-  if (model === 'vit') await showGuesses(run, { ...flags, signal });
-  else await showForecast(run, { ...flags, signal });
+  const evaluation = run.isFolder ? await keptSlice(run.path) : undefined;
+  const asked = { ...flags, evaluation, signal };
+  if (model === 'vit') await showGuesses(run, asked);
+  else await showForecast(run, asked);
   return true;
 }
 

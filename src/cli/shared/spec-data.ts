@@ -1,15 +1,18 @@
 /** The data that a new spec names, from this machine: the corpus that everybody trains on, and the slice on which all evaluate. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
+import { concatBytes } from '../../base/bytes.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
 import { manifestDigest } from '../../checkpoint/manifest.ts';
+import { packPictures } from '../../model/data/pictures.ts';
 import { fetchSlice } from '../../network/wire/run-board.ts';
 import { findManifest } from '../../node/checkpoint/find-manifest.ts';
-import { openPictures } from '../../node/forms/images.ts';
+import { openPictures, readPictures } from '../../node/forms/images.ts';
 import { openSeries } from '../../node/forms/series.ts';
 import { openNamedCorpus } from '../../node/forms/text.ts';
+import { readKeptSpec } from '../../node/local-runs.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Sources } from '../../node/task.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
@@ -38,7 +41,7 @@ export async function dataOfSpec(
 ): Promise<Pick<SpecRequest, 'slice' | 'namesCorpus' | 'corpus' | 'sha256'>> {
   return {
     sha256: nativeSha256,
-    slice: evaluation === undefined ? undefined : await readSlice(evaluation),
+    slice: evaluation === undefined ? undefined : sliceReader(evaluation, signal),
     namesCorpus: file !== undefined,
     corpus: async (wanted, training) => {
       const sources = {
@@ -94,16 +97,25 @@ function namedOf(sha256: string | undefined) {
   });
 }
 
+/** Of a text or CSV the file, of pictures all that the folder has. */
+const sliceReader =
+  (path: string, signal: AbortSignal) =>
+  async (training: Settings): Promise<Uint8Array> => {
+    if (formOf(training) !== 'images') return readSlice(path);
+    const pictures = await readPictures(path, training.pixels, signal);
+    return concatBytes(...packPictures(pictures));
+  };
+
 async function readSlice(file: string): Promise<Uint8Array> {
   const buffer = await readFile(file).catch((cause: unknown) => {
     throw new ConfigError('spec/evaluation', `cannot read the evaluation slice ${file}`, {
-      hint: 'name a text you may read with --evaluation FILE',
+      hint: 'name a text or CSV you may read with --evaluation FILE',
       cause,
     });
   });
   if (buffer.length > 0) return new Uint8Array(buffer);
   throw new ConfigError('spec/evaluation', `the evaluation slice ${file} is empty`, {
-    hint: 'name a longer text with --evaluation FILE',
+    hint: 'name a longer file with --evaluation FILE',
   });
 }
 
@@ -149,6 +161,17 @@ export async function withPacked(
 
 const SLICE_MS = 120_000;
 
+/** Where a worker of a run keeps what everybody evaluates on. */
+const EVALUATION = 'evaluation.txt';
+
+/** What the worker of this folder evaluates on, where its run names that. */
+export async function keptSlice(dir: string): Promise<Uint8Array | undefined> {
+  const { evaluation = null } = (await readKeptSpec(dir)) ?? {};
+  if (evaluation === null) return undefined;
+  const kept = await readFile(join(dir, EVALUATION)).catch(() => undefined);
+  return kept && sha256Hex(kept) === evaluation.sha256 ? new Uint8Array(kept) : undefined;
+}
+
 /** The evaluation slice from the folder, or from relays and then kept there. */
 export async function sliceOf(
   { evaluation, author }: RunSpec,
@@ -157,9 +180,9 @@ export async function sliceOf(
   reach: Reach,
 ): Promise<Uint8Array | undefined> {
   if (evaluation === null) return undefined;
-  const file = join(dir, 'evaluation.txt');
-  const kept = await readFile(file).catch(() => undefined);
-  if (kept && sha256Hex(kept) === evaluation.sha256) return new Uint8Array(kept);
+  const file = join(dir, EVALUATION);
+  const kept = await keptSlice(dir);
+  if (kept) return kept;
   return withRelays(urls, reach, async (board) => {
     const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
     if (!found.ok) {

@@ -4,6 +4,7 @@ import { ConfigError } from '../../base/errors.ts';
 import type { CreateSha256 } from '../../base/hash.ts';
 import { deriveKey, philox } from '../../base/rng.ts';
 import type { Shard } from '../../run/field.ts';
+import { compareCodePoints } from '../../tensor/params.ts';
 import type { ImageData, ImagePart } from '../forms/images.ts';
 
 /** Decoded, scaled and cut to squares. */
@@ -19,51 +20,112 @@ export interface Pictures {
   readonly labels: Int32Array;
 }
 
-/** What everybody must have in common: classes, sizes and every pixel; how files were packed does not count. */
+/** In one piece: a line of JSON that says everything but the pixels, and these. What everybody must have in common; how files were packed does not count. */
+export const packPictures = ({
+  classes,
+  pixels,
+  channels,
+  labels,
+  bytes,
+}: Pictures): readonly [head: Uint8Array, pixels: Uint8Array] => [
+  utf8(`${JSON.stringify({ classes, pixels, channels, labels: [...labels] })}\n`),
+  bytes,
+];
+
 export function hashPictures(pictures: Pictures, createSha256: CreateSha256): Uint8Array {
-  const { classes, pixels, channels, labels, bytes } = pictures;
   const hash = createSha256();
-  hash.update(utf8(`${JSON.stringify({ classes, pixels, channels, labels: [...labels] })}\n`));
-  hash.update(bytes);
+  for (const part of packPictures(pictures)) hash.update(part);
   return hash.digest();
 }
+
+const LINE_END = 10;
+/** Of the line before the pixels: names of classes and a few letters for each picture. */
+const MOST_HEAD_BYTES = 2 ** 24;
+export const MOST_CLASSES = 10_000;
+const MOST_PIXELS = 1024;
+const LONGEST_NAME = 255;
+
+/** Back from one piece. Throws `data/pictures` where it is none. */
+export function unpackPictures(packed: Uint8Array): Pictures {
+  const end = packed.subarray(0, MOST_HEAD_BYTES).indexOf(LINE_END);
+  const { classes, pixels, channels, labels } = headIn(packed.subarray(0, Math.max(0, end)));
+  const bytes = packed.slice(end + 1);
+  const isNamed =
+    Array.isArray(classes) &&
+    classes.length >= 2 &&
+    classes.length <= MOST_CLASSES &&
+    classes.every(
+      (name, i) => isName(name) && (i === 0 || compareCodePoints(classes[i - 1], name) < 0),
+    );
+  const isSized = isWithin(pixels, 1, MOST_PIXELS) && (channels === 1 || channels === 3);
+  if (!isNamed || !isSized || !Array.isArray(labels) || labels.length === 0) throw unreadable();
+  const size = pixels * pixels * channels;
+  const isWhole = bytes.length === labels.length * size;
+  if (!isWhole || !labels.every((label) => isWithin(label, 0, classes.length - 1))) {
+    throw unreadable();
+  }
+  return { classes, pixels, channels, bytes, labels: Int32Array.from(labels) };
+}
+
+function headIn(line: Uint8Array): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(line));
+    return typeof value === 'object' && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+const isName = (name: unknown): name is string =>
+  typeof name === 'string' && name.length > 0 && name.length <= LONGEST_NAME;
+
+const isWithin = (value: unknown, from: number, to: number): value is number =>
+  Number.isSafeInteger(value) && Number(value) >= from && Number(value) <= to;
+
+const unreadable = (): ConfigError =>
+  new ConfigError('data/pictures', 'these bytes are no pictures as a run packs them', {
+    hint: 'name a folder that has a folder of PNG and JPEG files for each class',
+  });
 
 /** Of each class every tenth is held out. */
 const HELD_OUT = 10;
 
-/** A worker's pictures, and those that all evaluate on. Of every class some of both, in an order that is nobody's choice. */
-export function dividePictures(pictures: Pictures, { index, count }: Shard): ImageData {
-  const { classes, labels } = pictures;
-  const key = deriveKey('nostrain/pictures');
-  const order = [...labels.keys()]
-    .map((at) => ({ at, drawn: philox(key, at, 0, 0, 0)[0] }))
-    .sort((a, b) => a.drawn - b.drawn || a.at - b.at)
-    .map(({ at }) => at);
-  const seen = new Int32Array(classes.length);
-  const [own, held]: [number[], number[]] = [[], []];
-  for (const at of order) {
-    const place = seen[labels[at]!]!++;
-    if (place % HELD_OUT === 0) held.push(at);
-    // which worker is next does not depend on the class, so that few of each are shared out too
-    else if ((place - 1 - Math.floor(place / HELD_OUT) + labels[at]!) % count === index - 1)
-      own.push(at);
-  }
-  const few = seen.findIndex((all) => all < 2);
-  if (few >= 0) {
-    throw new ConfigError(
-      'data/too-small',
-      `class ${JSON.stringify(classes[few])} has one picture only`,
-      {
-        hint: 'give two pictures of every class at least: one to learn from, one to be tested on',
-      },
-    );
+/** A worker's pictures, and those that all evaluate on. Of every class some of both, in an order that is nobody's choice; or all of other ones, `held`. */
+export function dividePictures(pictures: Pictures, shard: Shard, held?: Pictures): ImageData {
+  const { own, kept, few } = drawn(pictures, shard, held === undefined ? HELD_OUT : Infinity);
+  const { index, count } = shard;
+  if (few !== undefined && held === undefined) {
+    throw new ConfigError('data/too-small', `class ${JSON.stringify(few)} has one picture only`, {
+      hint: 'give two pictures of every class at least: one to learn from, one to be tested on',
+    });
   }
   if (own.length === 0) {
     throw new ConfigError('data/too-small', `there are no pictures for shard ${index}/${count}`, {
       hint: 'give more pictures, or train with fewer workers',
     });
   }
-  return { kind: 'images', shard: partOf(pictures, own), validation: partOf(pictures, held) };
+  const validation =
+    held === undefined ? partOf(pictures, kept) : partOf(held, [...held.labels.keys()]);
+  return { kind: 'images', shard: partOf(pictures, own), validation };
+}
+
+/** Which pictures are the shard's, and which are held out: of each class the first and then every so many. */
+function drawn({ classes, labels }: Pictures, { index, count }: Shard, every: number) {
+  const key = deriveKey('nostrain/pictures');
+  const order = [...labels.keys()]
+    .map((at) => ({ at, drawn: philox(key, at, 0, 0, 0)[0] }))
+    .sort((a, b) => a.drawn - b.drawn || a.at - b.at)
+    .map(({ at }) => at);
+  const seen = new Int32Array(classes.length);
+  const [own, kept]: [number[], number[]] = [[], []];
+  for (const at of order) {
+    const place = seen[labels[at]!]!++;
+    const before = every === Infinity ? 0 : 1 + Math.floor(place / every);
+    if (before > 0 && place % every === 0) kept.push(at);
+    // which worker is next does not depend on the class, so that few of each are shared out too
+    else if ((place - before + labels[at]!) % count === index - 1) own.push(at);
+  }
+  return { own, kept, few: classes[seen.findIndex((all) => all < 2)] };
 }
 
 function partOf(

@@ -139,6 +139,8 @@ export interface DivideSeries {
   readonly context: number;
   readonly horizon: number;
   readonly form: ShardForm;
+  /** The series on which everybody evaluates, in a run where each has their own. */
+  readonly held?: Series | undefined;
 }
 
 const HELD_OUT = 0.1;
@@ -193,11 +195,15 @@ export const scaled = (
     (value, i) => (value - mean[i % channels]!) / spread[i % channels]!,
   );
 
-/** A worker's windows and those that all evaluate on: these begin where the training part ends, and look back into it. */
+/**
+ * A worker's windows and those that all evaluate on: these begin where the training part ends, and look back into it. Or they are those of
+ * another series, `held`: all of a worker's own is for training then, and each is scaled by its own numbers.
+ */
 export function divideSeries(series: Series, options: DivideSeries): SeriesData {
-  const { shard, context, horizon, form } = options;
-  const { channels, steps } = series;
-  const cut = cutOf(series, options);
+  const { shard, context, horizon, form, held } = options;
+  const { channels } = series;
+  if (held) assertSameColumns(series, held);
+  const cut = held ? series.steps : cutOf(series, options);
   const scale = scaleOf(series, options);
   const all = cut - context - horizon + 1;
   const own = Array.from({ length: all }, (_, i) => i).filter((start) => {
@@ -212,16 +218,26 @@ export function divideSeries(series: Series, options: DivideSeries): SeriesData 
       { hint: 'use a longer series, fewer workers, or a smaller --context and --horizon' },
     );
   }
-  const held = cut - context;
+  const heldScale = held ? scaleOf(held, options) : scale;
+  const [whole, from] = held ? [held, 0] : [series, cut - context];
   return {
     kind: 'series',
     channels,
     shard: { values: scaled(series, scale, [0, cut]), starts: Int32Array.from(own) },
     validation: {
-      values: scaled(series, scale, [held, steps]),
-      starts: Int32Array.from({ length: steps - held - context - horizon + 1 }, (_, i) => i),
+      values: scaled(whole, heldScale, [from, whole.steps]),
+      starts: Int32Array.from({ length: whole.steps - from - context - horizon + 1 }, (_, i) => i),
     },
   };
+}
+
+function assertSameColumns({ names }: Series, held: Series): void {
+  const list = (all: readonly string[]) => all.map((name) => JSON.stringify(name)).join(', ');
+  if (list(names) === list(held.names)) return;
+  throw wrong(
+    `has the columns ${list(names)}; those of the run are ${list(held.names)}`,
+    'call the columns as the run does, in its order, and leave others out',
+  );
 }
 
 const wrong = (

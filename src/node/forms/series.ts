@@ -15,16 +15,20 @@ const MOST_BYTES = 2 ** 28;
 /** A series, and the file it is in; none is made up of. */
 export interface OpenSeries {
   readonly series: Series;
+  /** What everybody evaluates on, where each has their own. */
+  readonly held?: Series;
   readonly file?: OpenCorpus;
 }
 
-/** The CSV that is named, held against a run where it names one; else the made-up series of a seed. */
+/** The CSV that is named, held against a run where it names one; else what the run evaluates on, or the made-up series of a seed. */
 export async function openSeries(
   { seed }: Pick<Settings, 'seed'>,
   sources: Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>,
 ): Promise<OpenSeries> {
-  if (sources.corpus === undefined && sources.fixed?.sha256 === undefined) {
-    return { series: madeSeries(seed) };
+  const { sha256, evaluation } = sources.fixed ?? {};
+  const held = evaluation && parseSeriesCsv(new TextDecoder().decode(evaluation));
+  if (sources.corpus === undefined && sha256 === undefined) {
+    return held ? { series: held, held } : { series: madeSeries(seed) };
   }
   const file = await openNamedCorpus(sources);
   if (file.size > MOST_BYTES) {
@@ -38,20 +42,21 @@ export async function openSeries(
   }
   const pieces: Uint8Array[] = [];
   for await (const piece of file.read()) pieces.push(piece);
-  return { series: parseSeriesCsv(new TextDecoder().decode(concatBytes(...pieces))), file };
+  const series = parseSeriesCsv(new TextDecoder().decode(concatBytes(...pieces)));
+  return { series, file, ...(held && { held }) };
 }
 
 export async function prepareSeries(
   settings: Settings,
   sources: Sources,
 ): Promise<Omit<Task, 'optimizer'>> {
-  const { series } = await openSeries(settings, sources);
+  const { series, held } = await openSeries(settings, sources);
   const form = sources.fixed?.form ?? 'interleaved';
   const { channels } = series;
   return {
     name: settings.model,
     model: patchModel(settings, inputOf(settings, { channels })!),
-    data: divideSeries(series, { ...settings, form }),
+    data: divideSeries(series, { ...settings, form, held }),
     tokensPerExample: 1,
   };
 }

@@ -4,6 +4,7 @@
  * because all sizes must be known to be in bounds before anything is allocated.
  */
 import { inflateSync, zipSync } from 'fflate';
+import { crc32 } from '../../base/crc32.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 
 export interface ZipMember {
@@ -155,16 +156,4 @@ function decodeName(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-const CRC = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let crc = byte;
-  for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
-  return crc;
-});
-
-function crc32(bytes: Uint8Array): number {
-  let crc = 0xffff_ffff;
-  for (const byte of bytes) crc = (crc >>> 8) ^ CRC[(crc ^ byte) & 255]!;
-  return ~crc >>> 0;
 }

@@ -1,5 +1,5 @@
 /** Certified runs of models of series, pictures and text: the same protocol, another `--model`; on data made up and on files. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { encode } from 'fast-png';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -67,12 +67,16 @@ async function create(name: string, workers: number, flags: readonly string[]): 
 }
 
 /** All workers to their ends. */
-async function play(file: string, workers: number, flags: readonly string[] = []) {
+async function play(
+  file: string,
+  workers: number,
+  flags: readonly string[] | ((i: number) => readonly string[]) = [],
+) {
   const members = Array.from({ length: workers }, (_, i) =>
     startProgram([
       ...['run', 'join', file, '--relay', relay.url, '--report', 'ndjson', '--device', 'cpu'],
       ...['--threads', '1', '--dir', join(home, `${file.split('/').at(-1)}-${i}`), ...keyOf(i + 1)],
-      ...flags,
+      ...(typeof flags === 'function' ? flags(i) : flags),
     ]),
   );
   programs.push(...members);
@@ -128,6 +132,75 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     expect(lines).toHaveLength(9);
     expect(lines[1]!.split(',')).toHaveLength(1 + 3 * 3);
     expect(lines[1]).toMatch(/^1200,/);
+  });
+
+  it('a CSV of each: what all evaluate on is in the spec, other columns are refused', async () => {
+    const held = join(home, 'held.csv');
+    const [heading, ...steps] = readText(csv).trim().split('\n');
+    const part = (from: number, to: number) => [heading, ...steps.slice(from, to)].join('\n');
+    writeFileSync(held, part(800, 1200));
+    const own = [0, 400].map((from, i) => {
+      const file = join(home, `own-${i}.csv`);
+      writeFileSync(file, part(from, from + 400));
+      return file;
+    });
+    const sizes = ['--horizon', '8', '--context', '48'];
+    const file = await create('own-series', 2, [
+      ...['--model', 'forecaster', '--evaluation', held, ...sizes],
+    ]);
+    const spec = parseRunSpec(readText(file));
+    expect(spec.data).toEqual({ kind: 'own' });
+    expect(spec.input).toMatchObject({ form: 'series', channels: 3 });
+    expect(spec.evaluation?.bytes).toBe(readText(held).length);
+    const [one, two] = await play(file, 2, (i) => ['--corpus', own[i]!]);
+    expect(one!.digest).toBe(two!.digest);
+    // on the same steps, and of the same model
+    expect(one!.validationLoss).toBe(two!.validationLoss);
+    const refused = await runProgram([
+      ...['run', 'join', file, '--relay', relay.url, ...keyOf(3), '--dir', join(home, 'no')],
+    ]);
+    expect(refused.stderr).toContain('each worker of this run trains on data of its own');
+    expect(refused.stderr).toContain('a CSV with a time column, with --corpus');
+    const other = join(home, 'other.csv');
+    writeFileSync(other, readText(csv).replace(heading!, 'time,x,y,z'));
+    const strange = await runProgram([
+      ...['run', 'join', file, '--relay', relay.url, ...keyOf(3), '--dir', join(home, 'no')],
+      ...['--corpus', other],
+    ]);
+    expect(strange.stderr).toContain('has the columns "x", "y", "z"; those of the run are');
+    const { stdout } = await runProgram(['sample', join(home, 'own-series.run.json-0')]);
+    expect(stdout).toContain('o the next 8 steps');
+  });
+
+  it('a folder of pictures of each: one has not all classes', async () => {
+    const pick = (name: string, classes: readonly string[], odd: number) => {
+      for (const each of classes) {
+        const all = readdirSync(join(folder, each));
+        mkdirSync(join(home, name, each), { recursive: true });
+        for (const one of all.filter((_, i) => i % 3 === odd)) {
+          copyFileSync(join(folder, each, one), join(home, name, each, one));
+        }
+      }
+      return join(home, name);
+    };
+    const all = readdirSync(folder);
+    const held = pick('held', all, 0);
+    const own = [pick('mine', all, 1), pick('yours', all.slice(0, 3), 2)];
+    const sizes = ['--pixels', '12', '--patch', '3'];
+    const file = await create('own-shapes', 2, ['--model', 'vit', '--evaluation', held, ...sizes]);
+    const spec = parseRunSpec(readText(file));
+    expect(spec.input).toMatchObject({ form: 'images', channels: 1, classes: 4, pixels: 12 });
+    const [one, two] = await play(file, 2, (i) => ['--corpus', own[i]!]);
+    expect(one!.digest).toBe(two!.digest);
+    expect(one!.accuracy).toBe(two!.accuracy);
+    const { stdout } = await runProgram(['sample', join(home, 'own-shapes.run.json-0')]);
+    expect(stdout).toMatch(/% (circle|cross|square|triangle) ✓/);
+    mkdirSync(join(home, 'yours', 'spiral'));
+    const strange = await runProgram([
+      ...['run', 'join', file, '--relay', relay.url, ...keyOf(3), '--dir', join(home, 'never')],
+      ...['--corpus', own[1]!],
+    ]);
+    expect(strange.stderr).toContain('has the class "spiral"; those of the run are "circle"');
   });
 
   it('a folder of pictures that everybody has: other pictures are refused, one is guessed', async () => {

@@ -11,10 +11,10 @@ import { publishRun } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress } from '../../../network/wire/runs.ts';
 import { openBase, startFrom } from '../../../node/base-model.ts';
 import { parseHubReference } from '../../../node/pretrained/hub.ts';
-import { inputNames } from '../../../run/data-forms.ts';
+import { inputNames, runDataOf } from '../../../run/data-forms.ts';
 import { presets } from '../../../run/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
-import { adapterNames, isOfText, type Settings, sharedNames } from '../../../run/settings.ts';
+import { adapterNames, type Settings, sharedNames } from '../../../run/settings.ts';
 import { isObject, type Untyped } from '../../../run/spec-readers.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake-snapshot.ts';
 import { quoteWords } from '../../../terminal/command-line.ts';
@@ -77,7 +77,7 @@ export const createRun = (): Command =>
             '--corpus <file>',
             'what everybody trains on: a text or .jsonl file or a CSV, or the https address of one; or a folder of pictures (default: tiny Shakespeare; forecaster, vit: made up)',
           )
-          .option('--evaluation <file>', 'each worker has its own text and evaluates on this one')
+          .option('--evaluation <path>', 'each worker has its own data and evaluates on this: a text, a CSV, or a folder of pictures')
           .addOption(
             repeatable(
               '--base-from <ref>',
@@ -164,7 +164,11 @@ function createRules(
     { flags: ['baseFrom'], goesWith: '--base', holds: start !== null },
     { flags: ['packedAt'], goesWith: '--packed', holds: files !== null },
     { flags: ['corpus'], goesWith: 'runs that train on one corpus', holds: data.kind === 'corpus' },
-    { flags: ['evaluation'], goesWith: 'runs that train on a text', holds: isOfText(training) },
+    {
+      flags: ['evaluation'],
+      goesWith: 'other models than linear and mlp',
+      holds: runDataOf(training).kinds.length > 1,
+    },
     ...settingRules(settings),
     {
       flags: connectionFlagNames.filter((name) => name !== 'relay'),

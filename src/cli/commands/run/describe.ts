@@ -39,7 +39,7 @@ export function describeSpec(spec: RunSpec): readonly string[] {
     ...groups,
     '',
     ...variants,
-    row('evaluation', evaluationWords(spec), 'a text on which everybody evaluates'),
+    row('evaluation', evaluationWords(spec), 'data on which everybody evaluates'),
   ].flat();
 }
 

@@ -28,6 +28,7 @@ import {
   type StateOutput,
 } from '../../../python/commands/state-formats.ts';
 import { settingsOf } from '../../../run/complete-spec.ts';
+import { runDataOf } from '../../../run/data-forms.ts';
 import { featureSet } from '../../../run/features.ts';
 import type { RunSpec } from '../../../run/run-spec.ts';
 import {
@@ -267,15 +268,15 @@ const joinRules = (spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
 ];
 
 /** What only a joiner can say. */
-function assertReady({ data }: RunSpec, settings: Settings, flags: WorkerFlags): void {
+function assertReady({ data, training }: RunSpec, settings: Settings, flags: WorkerFlags): void {
   if (settings.relay.length === 0) {
     throw new ConfigError('flag/relay', 'the file of a run names no relay', {
       hint: 'say where its workers meet: --relay URL',
     });
   }
   if (data.kind === 'own' && flags.corpus === undefined) {
-    throw new ConfigError('flag/corpus', 'each worker of this run trains on a text of its own', {
-      hint: 'name yours with --corpus FILE',
+    throw new ConfigError('flag/corpus', 'each worker of this run trains on data of its own', {
+      hint: `name yours, a ${runDataOf(training).corpus}, with --corpus PATH`,
     });
   }
 }

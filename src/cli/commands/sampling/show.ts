@@ -1,7 +1,7 @@
 /** What `nostrain sample` shows of models that write no text: a forecast as a chart, and what pictures are taken for. */
 import { ConfigError } from '../../../base/errors.ts';
+import { readPicture } from '../../../node/forms/images.ts';
 import { forecastSeries, guessPictures, type SeriesForecast } from '../../../node/patch-model.ts';
-import { readPicture } from '../../../node/pictures/decode.ts';
 import type { TrainedRun } from '../../../node/text-writer.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/bars.ts';
@@ -11,6 +11,8 @@ interface Asked {
   readonly corpus?: string | undefined;
   readonly picture?: string | undefined;
   readonly output?: string | undefined;
+  /** What the run evaluates on, where each worker has its own data. */
+  readonly evaluation?: Uint8Array | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -22,9 +24,10 @@ const LIKELIEST = 5;
 /** Charts of all channels on the terminal, or the numbers as CSV in a file. */
 export async function showForecast(
   run: TrainedRun,
-  { corpus, output, signal }: Asked,
+  { corpus, output, evaluation, signal }: Asked,
 ): Promise<void> {
-  const found = await forecastSeries(run, { corpus, onNotice: writeNote, signal });
+  const fixed = evaluation && { evaluation };
+  const found = await forecastSeries(run, { corpus, fixed, onNotice: writeNote, signal });
   if (output !== undefined) return writeResult(asCsv(found), output);
   const { series, channels } = found;
   const isSure = channels.every((steps) => steps.every(({ low, high }) => low === high));
@@ -67,11 +70,11 @@ function timeAfter({ steps, times }: SeriesForecast['series'], step: number): st
 /** The picture that is named, or some that nobody trained on, with what the model takes them for. */
 export async function showGuesses(
   run: TrainedRun,
-  { corpus, picture, signal }: Asked,
+  { corpus, picture, evaluation, signal }: Asked,
 ): Promise<void> {
   const { classes, model, guesses } = await guessPictures(
     run,
-    { corpus, onNotice: writeNote, signal },
+    { corpus, fixed: evaluation && { evaluation }, onNotice: writeNote, signal },
     {
       count: SHOWN,
       ...(picture !== undefined && { picture: (sizes) => readPicture(picture, sizes) }),

@@ -2,7 +2,6 @@
  * From the bytes of a PNG or JPEG file to colours, the same on every machine: pure JavaScript decodes them. A file is hostile until then: its
  * sizes are read from its header and bounded first. Opacity is laid over white; how a camera was held (EXIF) is not looked at.
  */
-import { readFile, stat } from 'node:fs/promises';
 import { type DecodedPng, decode as decodePng } from 'fast-png';
 import jpeg from 'jpeg-js';
 import { ConfigError } from '../../base/errors.ts';
@@ -11,7 +10,8 @@ import { isPng, neededOfPng, readPngHeader } from './png.ts';
 /** Pixels of one picture. */
 const MOST_PIXELS = 2 ** 24;
 const MOST_SIDE = 16_384;
-const MOST_FILE_BYTES = 2 ** 25;
+/** Of one picture as it is packed. */
+export const MOST_FILE_BYTES = 2 ** 25;
 const MOST_MEGABYTES = 512;
 
 /** Red, green and blue of each pixel, row by row. */
@@ -135,40 +135,19 @@ function jpegSizes(bytes: Uint8Array): { readonly width: number; readonly height
   throw new Error('it is cut off');
 }
 
+/** What red, green and blue add to the brightness, in thousandths. */
 const WEIGHTS = [299, 587, 114] as const;
 
-/** A file as a model of such sizes reads it: grey where the model knows no colours. */
-export async function readPicture(
-  path: string,
-  { pixels, channels }: { readonly pixels: number; readonly channels: number },
-): Promise<Uint8Array> {
-  const square = squareOf(decodePicture(await bytesOf(path), path), pixels);
-  if (channels === WEIGHTS.length) return square;
-  return Uint8Array.from({ length: pixels * pixels }, (_, at) =>
-    Math.round(WEIGHTS.reduce((sum, weight, i) => sum + weight * square[3 * at + i]!, 0) / 1000),
-  );
-}
-
-/** A file of bounded length. */
-export async function bytesOf(path: string): Promise<Uint8Array> {
-  const unreadable = (cause: unknown): never => {
-    throw new ConfigError('data/pictures', `${path} cannot be read`, {
-      hint: 'make it readable, or take it away',
-      cause,
-    });
-  };
-  const { size } = await stat(path).catch(unreadable);
-  if (size > MOST_FILE_BYTES) {
-    throw new ConfigError(
-      'data/pictures',
-      `${path} has ${size} bytes, more than ${MOST_FILE_BYTES}`,
-      {
-        hint: 'scale it down: models read small pictures anyway',
-      },
-    );
-  }
-  return new Uint8Array(await readFile(path).catch(unreadable));
-}
+/** The square as a model of so many channels reads it: grey where it knows no colours. */
+export const inChannels = (square: Uint8Array, channels: number): Uint8Array =>
+  channels === WEIGHTS.length
+    ? square
+    : Uint8Array.from({ length: square.length / WEIGHTS.length }, (_, at) =>
+        Math.round(
+          WEIGHTS.reduce((sum, weight, i) => sum + weight * square[WEIGHTS.length * at + i]!, 0) /
+            1000,
+        ),
+      );
 
 /** The middle of a picture as a square of so many pixels a side: the mean of what each covers, in whole numbers. */
 export function squareOf({ width, height, colours }: Picture, pixels: number): Uint8Array {

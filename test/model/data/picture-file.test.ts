@@ -6,9 +6,11 @@ import { crc32, deflateSync } from 'node:zlib';
 import { encode } from 'fast-png';
 import jpeg from 'jpeg-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { concatBytes, utf8 } from '../../../src/base/bytes.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
+import { decodePicture, squareOf } from '../../../src/model/data/picture-file.ts';
+import { packPictures, unpackPictures } from '../../../src/model/data/pictures.ts';
 import { openPictures, readPictures } from '../../../src/node/forms/images.ts';
-import { decodePicture, squareOf } from '../../../src/node/pictures/decode.ts';
 
 const { signal } = new AbortController();
 
@@ -130,6 +132,44 @@ describe('a picture', () => {
   });
 });
 
+describe('packed pictures', () => {
+  const pictures = {
+    ...{ classes: ['a', 'b'], pixels: 2, channels: 1 },
+    ...{ bytes: Uint8Array.of(1, 2, 3, 10, 5, 6, 7, 8), labels: Int32Array.of(1, 0) },
+  };
+  const [head, pixels] = packPictures(pictures);
+
+  it('are the same again', () => {
+    expect(unpackPictures(concatBytes(head, pixels))).toEqual(pictures);
+  });
+
+  const packed = (said: object, bytes = pixels) =>
+    concatBytes(utf8(`${JSON.stringify({ ...pictures, labels: [1, 0], ...said })}\n`), bytes);
+  it.each([
+    ['nothing', new Uint8Array(0)],
+    ['no line', new Uint8Array(30).fill(65)],
+    ['no JSON', utf8('{"classes":\n')],
+    ['null', utf8('null\n')],
+    ['one class', packed({ classes: ['a'] })],
+    ['classes out of order', packed({ classes: ['b', 'a'] })],
+    ['classes that are no names', packed({ classes: [1, 2] })],
+    ['a side of 100,000 pixels', packed({ pixels: 100_000 })],
+    ['two channels', packed({ channels: 2 })],
+    ['no pictures', packed({ labels: [] }, new Uint8Array(0))],
+    ['a label of no class', packed({ labels: [1, 2] })],
+    ['too few pixels', packed({}, pixels.subarray(1))],
+  ])('are refused with a hint where there is %s', (_, bytes) => {
+    try {
+      unpackPictures(bytes);
+      expect.unreachable();
+    } catch (error) {
+      expect(error).toBeInstanceOf(ConfigError);
+      expect((error as ConfigError).code).toBe('data/pictures');
+      expect((error as ConfigError).hint).toBeTruthy();
+    }
+  });
+});
+
 describe('a folder of pictures', () => {
   let dir = '';
   beforeAll(async () => {
@@ -171,6 +211,18 @@ describe('a folder of pictures', () => {
     expect(again.sha256).toBe(sha256);
     expect((await open(8)).sha256).not.toBe(sha256);
     await expect(open(8, { sha256 })).rejects.toThrow(/the run trains on those with/);
+  });
+
+  it('may lack classes that the pictures of a run have, and has no other', async () => {
+    const like = { classes: ['cat', 'dog', 'fox'], channels: 3 };
+    const one = await readPictures(join(dir, 'one'), 4, signal, like);
+    expect(one).toMatchObject({ classes: like.classes, channels: 3 });
+    expect([...one.labels]).toEqual([0]);
+    const strange = readPictures(join(dir, 'two'), 4, signal, {
+      classes: ['cat', 'ox'],
+      channels: 1,
+    });
+    await expect(strange).rejects.toThrow('has the class "dog"; those of the run are "cat", "ox"');
   });
 
   it.each([

@@ -1,9 +1,10 @@
 /**
  * What of a PNG file is safe to decode: its chunks are whole, its sizes are bounded before a pixel is unpacked, and its pixels unpack to
- * exactly as many bytes as its header says. Text, colour profiles and animation are left out. For `decode.ts`.
+ * exactly as many bytes as its header says. Text, colour profiles and animation are left out. For `picture-file.ts`.
  */
-import { crc32, inflateSync } from 'node:zlib';
+import { unzlibSync } from 'fflate';
 import { concatBytes } from '../../base/bytes.ts';
+import { crc32 } from '../../base/crc32.ts';
 
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 
@@ -85,7 +86,8 @@ export function neededOfPng(bytes: Uint8Array, header: PngHeader): Uint8Array {
   }
   const packed = chunks.filter(({ type }) => type === 'IDAT').map(({ data }) => data);
   const wanted = unpackedBytes(header, isInterlaced);
-  const { length } = inflateSync(concatBytes(...packed), { maxOutputLength: wanted + 1 });
+  // one byte more than wanted shows that there is more; nothing beyond it is kept
+  const { length } = unzlibSync(concatBytes(...packed), { out: new Uint8Array(wanted + 1) });
   if (length !== wanted) {
     throw new Error(`its pixels are ${length} bytes, its header says ${wanted}`);
   }

@@ -1,0 +1,51 @@
+/** The bytes on which everybody evaluates in a run whose workers have their own data: a text, a CSV, or pictures as they are packed. */
+import { ConfigError } from '../../base/errors.ts';
+import { formOf } from '../../run/data-forms.ts';
+import type { SpecInput } from '../../run/input.ts';
+import { unpackPictures } from './pictures.ts';
+import { parseSeriesCsv, scaleOf } from './series.ts';
+
+export interface SliceSizes {
+  readonly channels: number;
+  readonly classes?: number;
+  readonly pixels?: number;
+}
+
+/** What the model must be laid out for; undefined of a text. Throws a `ConfigError` where the bytes are none of that form, or too few. */
+export function sizesOfSlice(
+  slice: Uint8Array,
+  training: { readonly model: string; readonly context: number; readonly horizon: number },
+): SliceSizes | undefined {
+  const form = formOf(training);
+  const { context } = training;
+  if (form === 'series') {
+    const series = parseSeriesCsv(new TextDecoder().decode(slice));
+    scaleOf(series, training); // as long as it has to be
+    return { channels: series.channels };
+  }
+  if (form === 'images') {
+    const { channels, classes, pixels } = unpackPictures(slice);
+    return { channels, classes: classes.length, pixels };
+  }
+  if (slice.length > context) return undefined;
+  throw new ConfigError(
+    'spec/inconsistent',
+    `the evaluation slice has ${slice.length} bytes, a context of ${context} needs more`,
+    { hint: 'name a longer text with --evaluation FILE' },
+  );
+}
+
+/** Throws where the slice is of other sizes than the model. */
+export function assertSliceSizes(found: SliceSizes, input: SpecInput | null): void {
+  const wanted: Readonly<Record<string, unknown>> = { ...input };
+  const strange = Object.entries(found).find(([name, size]) => size !== wanted[name]);
+  if (strange === undefined) return;
+  const [name, size] = strange;
+  throw new ConfigError(
+    'spec/inconsistent',
+    `the evaluation slice has ${size} ${name}, the model ${wanted[name]}`,
+    {
+      hint: 'make the run with `nostrain run create --evaluation`, which lays the model out for it',
+    },
+  );
+}
