@@ -49,6 +49,8 @@ const shapes: Readonly<Record<string, object>> = {
 
 interface Measured {
   readonly ms_per_step: readonly number[];
+  /** Processor time of all threads, in milliseconds a step. */
+  readonly cpu_ms_per_step: number;
   readonly first_step_ms: number;
   readonly import_seconds: number;
   readonly peak_rss_mb: number;
@@ -109,7 +111,9 @@ async function measureOurs(
   const times: number[] = [];
   let params = initialParameters(model, 1);
   let moments: readonly Float32Array[] = [];
+  let before = process.cpuUsage();
   for (let step = 0; step < WARM + steps; step++) {
+    if (step === WARM) before = process.cpuUsage();
     const begun = performance.now();
     const task = {
       params,
@@ -123,9 +127,11 @@ async function measureOurs(
     ({ params, moments } = trained);
     times.push(performance.now() - begun);
   }
+  const { user, system } = process.cpuUsage(before);
   await trainer.close();
   return {
     ms_per_step: times.slice(WARM),
+    cpu_ms_per_step: (user + system) / 1000 / steps,
     first_step_ms: times[0]!,
     import_seconds: importSeconds,
     peak_rss_mb: process.resourceUsage().maxRSS / 1024,

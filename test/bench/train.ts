@@ -21,24 +21,9 @@ import { initialParameters } from '../../src/model/parameters.ts';
 import { physicalCores } from '../../src/node/trainer/physical-cores.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import type { GptSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
-import { chainCorpus, charGpt } from '../support/ort-models.ts';
+import { chainCorpus } from '../support/ort-models.ts';
+import { type ConfigName, configs, isConfig } from './step/profile.ts';
 import { type TorchReport, timeTorch } from './torch/peer.ts';
-
-const gpt10m: GptSpec = {
-  architecture: 'gpt',
-  vocabulary: 256,
-  width: 384,
-  layers: 6,
-  heads: 6,
-  context: 256,
-  ffn: 1536,
-};
-
-const configs = {
-  'char-gpt': { model: charGpt, batch: 32 },
-  'gpt-10m': { model: gpt10m, batch: 8 },
-} as const;
-type ConfigName = keyof typeof configs;
 
 const shared = {
   schedule: { learningRate: 3e-4, warmupSteps: 0, totalSteps: 0, finalShare: 1 },
@@ -58,6 +43,10 @@ type OptimizerName = keyof typeof optimizers;
 
 interface Measured {
   readonly ms_per_step: readonly number[];
+  /** Processor time of all threads, in milliseconds a step. */
+  readonly cpu_ms_per_step: number;
+  /** When how many steps were done, the warm-up among them; in milliseconds since 1970. */
+  readonly done_at: readonly (readonly [ms: number, steps: number])[];
   readonly peak_rss_mb: number;
   readonly event_loop_p99_ms: number;
 }
@@ -87,18 +76,26 @@ async function measureOurs(
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
   const times: number[] = [];
-  let done = 0;
+  const doneAt: [number, number][] = [];
+  let [done, before, spent] = [0, process.cpuUsage(), 0];
   const report = (progress: { step: number; tokensPerSecond: number }) => {
     const count = progress.step - done;
     done = progress.step;
     const ms = (1000 * batch * model.context) / progress.tokensPerSecond;
-    if (done > WARM) times.push(...new Array<number>(Math.min(count, done - WARM)).fill(ms));
+    if (done - count >= WARM) {
+      times.push(...new Array<number>(count).fill(ms));
+      const { user, system } = process.cpuUsage(before);
+      spent = (user + system) / 1000;
+    } else before = process.cpuUsage();
+    doneAt.push([performance.timeOrigin + performance.now(), done]);
   };
   await trainer.train(task, report, new AbortController().signal);
   delay.disable();
   await trainer.close();
   return {
     ms_per_step: times,
+    cpu_ms_per_step: spent / times.length,
+    done_at: doneAt,
     peak_rss_mb: process.resourceUsage().maxRSS / 1024,
     event_loop_p99_ms: delay.percentile(99) / 1e6,
   };
@@ -203,7 +200,6 @@ interface Options {
   readonly optimizers: readonly OptimizerName[];
 }
 
-const isConfig = (name: string): name is ConfigName => name in configs;
 const isOptimizer = (name: string): name is OptimizerName => name in optimizers;
 
 const { values } = parseArgs({

@@ -27,6 +27,8 @@ export interface TorchReport {
   readonly median_ms: number;
   readonly tokens_per_second: number;
   readonly ms_per_step: readonly number[];
+  /** Processor time of all threads, in milliseconds a step. */
+  readonly cpu_ms_per_step: number;
   readonly losses: readonly number[];
   readonly peak_rss_mb: number;
   readonly torch: string;
