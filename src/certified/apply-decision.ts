@@ -13,12 +13,13 @@ import type { RoundSummary } from '../worker/events.ts';
 import { idOf } from '../worker/state.ts';
 import type { RoundResult } from '../worker/strategy.ts';
 import { listVotes } from './certificate.ts';
-import { chainHeadOf } from './chain.ts';
+import { chainHeadOf, electorateOf, stakesOf } from './chain.ts';
 import type { CertifiedRound, CertifiedSession, CertifiedSummary } from './events.ts';
 import { type Evidence, isCommit } from './evidence.ts';
 import { keepRound } from './keep-round.ts';
 import type { Decision, DriverOptions, Member, OpenRound, ReadyRound } from './member.ts';
 import { type CertifiedState, carryOver } from './state.ts';
+import { known as settled } from './terms.ts';
 
 /** From so many void rounds in a row on somebody should know. */
 const VOIDS_TO_TELL = 3;
@@ -217,12 +218,25 @@ export interface CopiesSearch {
 /** Between two askings. */
 const AGAIN_MS = 10_000;
 
+/** Those who sat in a round: whoever keeps it is among them, but after a recovery. */
+function seatedIn({ state, context, ports }: DriverOptions, round: number): readonly WorkerId[] {
+  const { spec, run, before } = state;
+  if (round === state.round || before === null) return context.committee.members;
+  const stakes = settled(stakesOf(before.ledger, ports.evidence));
+  return electorateOf({ spec, run, ...before }, stakes).committee.members;
+}
+
+/** Asks first for what those made who sat, then for what anybody of the roster did. */
 export function createCopiesSearch(
-  { context: { round, roster }, ports: { clock, control } }: DriverOptions,
+  options: DriverOptions,
   hearing: OpenRound,
   onAnswered: () => void,
 ): CopiesSearch {
+  const { context, ports } = options;
+  const { round, roster } = context;
+  const { clock, control } = ports;
   const rounds = round > 0 ? [round - 1, round] : [round];
+  let isFirst = true;
   let isAsking = false;
   let askedMs = Number.NEGATIVE_INFINITY;
   return {
@@ -234,7 +248,9 @@ export function createCopiesSearch(
       if (isAsking || nowMs - askedMs < AGAIN_MS) return;
       askedMs = nowMs;
       isAsking = true;
-      const asking = rounds.map((each) => control.fetchCopies(each, roster, hearing));
+      const by = (each: number) => (isFirst ? seatedIn(options, each) : roster);
+      const asking = rounds.map((each) => control.fetchCopies(each, by(each), hearing));
+      isFirst = false;
       void Promise.all(asking).finally(() => {
         isAsking = false;
         onAnswered();

@@ -203,8 +203,23 @@ function awaitedIn(
   return weigh({ eligible, stakes, rules: spec.committee }).map(({ key }) => key);
 }
 
+/** A draw hashes each key, and each outcome of a round that is judged asks for it. */
+const electorates = new WeakMap<
+  Ledger,
+  { readonly parent: Digest; readonly stakes: Stakes; readonly electorate: Electorate }
+>();
+
 /** The committees of a round. Throws without the entropy of its ledger. */
 export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
+  const { parent, ledger } = situation;
+  const known = electorates.get(ledger);
+  if (known?.parent === parent && known.stakes === stakes) return known.electorate;
+  const electorate = draw(situation, stakes);
+  electorates.set(ledger, { parent, stakes, electorate });
+  return electorate;
+}
+
+function draw(situation: Situation, stakes: Stakes): Electorate {
   const { spec, run, round, parent, ledger } = situation;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);

@@ -148,7 +148,8 @@ export class Judge {
   #apply(digest: Digest, outcome: Outcome): Verdict<Certified> {
     const before = this.#nexts.get(digest);
     if (before !== undefined) return { ok: true, value: before };
-    const verdict = applyOutcome(this.#options.state, outcome, this.#options.ports.evidence);
+    const { apply = applyOutcome, evidence } = this.#options.ports;
+    const verdict = apply(this.#options.state, outcome, evidence);
     if (verdict.ok) this.#nexts.set(digest, verdict.value);
     return verdict;
   }

@@ -7,7 +7,7 @@ import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Control } from '../network/wire/control.ts';
 import type { Sealed } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
-import type { Digest, EventId } from '../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import type { Ledger } from '../run/ledger.ts';
 import { leastSeconds } from '../run/lifetime.ts';
 import type { ListedVotes } from '../run/listed.ts';
@@ -26,6 +26,7 @@ import {
 } from './evidence.ts';
 import { type Delays, type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
 import { type DutyOptions, JuryDuty } from './jury-duty.ts';
+import type { applyOutcome } from './outcomes.ts';
 import { Past } from './past.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
 import { type Measurers, type Measuring, measurersOf } from './scoring.ts';
@@ -54,6 +55,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
   readonly history: AskPast;
   readonly through?: Digest | undefined;
+  /** How outcomes are applied; default by computing everything. */
+  readonly apply?: DriverPorts['apply'];
   /** Keeps what placement gives this worker of a checkpoint. Never rejects. */
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
   /** Makes what shows private state that was drawn, in runs that draw any. */
@@ -74,6 +77,7 @@ export interface Member extends Pick<MemberOptions, 'hold'> {
   readonly memory: VoteMemory;
   readonly keyWatch: KeyWatch;
   readonly inputs: RoundInputs;
+  readonly door: Door;
   readonly rounds: OpenRounds;
   readonly showing: Showing | undefined;
   readonly duty: JuryDuty | undefined;
@@ -85,7 +89,7 @@ export interface Member extends Pick<MemberOptions, 'hold'> {
 /** View from which to suspect a fork; one or two absent proposers are normal, and asking for a run's whole past is dear. */
 const SUSPECT_VIEW = 2;
 
-/** Starts listening to joins, leaves and proofs of the whole run. */
+/** Starts listening to proofs of faults of the whole run. */
 export function createMember(options: MemberOptions): Member {
   const { spec, control, journal, chain, signal, history, through, measuring } = options;
   const { clock, report } = options.ports;
@@ -110,27 +114,71 @@ export function createMember(options: MemberOptions): Member {
   const own = { spec, me, tip: chain.tip, tier: options.tier ?? 0 };
   const attendance = new Attendance({ ...shared, ...own, take, admission, wantsSeats });
   const refuse = rounds.refuse.bind(rounds);
-  const listening = control.listenToMembers({ take, refuse });
+  const listening = control.listenToFaults({ take, refuse });
+  const door = new Door(spec, () => control.listenToMembers({ take, refuse }));
   const driver: DriverPorts = {
-    ...{ ...shared, journal, branches, keyWatch, delays: memory.delays },
+    ...{ ...shared, journal, branches, keyWatch, delays: memory.delays, apply: options.apply },
     ...measurersOf(spec, measuring, reporter),
     reveal: (round) => chain.reveal(round),
     obtain: (missing, state) => inputs.obtain(missing, state),
     onStall(round, stall) {
       reporter.stalled(round, stall);
+      door.stalled(stall);
       if (stall.attempt > 0 || stall.view >= SUSPECT_VIEW) branches.hint();
     },
   };
   return {
     ...{ spec, control, evidence, reporter, refresh, branches, past },
-    ...{ attendance, memory, keyWatch, inputs, rounds, showing, duty, driver, hold },
+    ...{ attendance, memory, keyWatch, inputs, rounds, door, showing, duty, driver, hold },
     close() {
       duty?.close();
       rounds.close();
+      door.close();
       listening.close();
       control.close();
     },
   };
+}
+
+/** In a run of so many members all read who comes and goes. */
+const FEW_MEMBERS = 64;
+/** In a larger one those do who propose in so many first views of a round, and all of its members once these have failed. */
+const FIRST_VIEWS = 3;
+
+/**
+ * Hears joins and leaves where this worker may have to propose them. All others read them in the outcome that lists them, which has their
+ * signatures. In a run with a jury everybody hears them all the time: verdicts come the same way.
+ */
+class Door {
+  readonly #spec: RunSpec;
+  readonly #listen: () => { close(): void };
+  #listening: { close(): void } | undefined;
+
+  constructor(spec: RunSpec, listen: () => { close(): void }) {
+    this.#spec = spec;
+    this.#listen = listen;
+  }
+
+  /** A round begins. */
+  begin({ electorate: { roster, committee } }: ReadyRound, me: WorkerId): void {
+    const mayPropose = committee.members.slice(0, FIRST_VIEWS).includes(me);
+    if (this.#spec.jury > 0 || roster.length <= FEW_MEMBERS || mayPropose) this.#open();
+    else this.close();
+  }
+
+  /** A view of the round failed. */
+  stalled({ attempt, view }: { readonly attempt: number; readonly view: number }): void {
+    if (attempt > 0 || view >= FIRST_VIEWS - 1) this.#open();
+  }
+
+  close(): void {
+    this.#listening?.close();
+    this.#listening = undefined;
+  }
+
+  #open(): void {
+    this.#listening ??= this.#listen();
+  }
 }
 
 /** Rounds that are listened to: the one in progress and the one before, for who still looks for its end. */
@@ -206,6 +254,7 @@ export interface DriverPorts extends Measurers {
   /** Signs, sends, receives and re-sends protocol messages. */
   readonly control: Control<ProtocolMessage>;
   readonly evidence: EvidenceStore;
+  readonly apply?: typeof applyOutcome | undefined;
   /** Holds what is signed before it is sent. */
   readonly journal: Pick<Journal, 'save'>;
   readonly reporter: Reporter;

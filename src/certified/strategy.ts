@@ -87,6 +87,7 @@ async function openCertified(
   const start = await member.inputs.ready(certifiedOf(member.spec, before.head, before));
   void member.showing?.after(before, start.state.ledger.entropy);
   member.duty?.begin(start);
+  member.door.begin(start, wire.me);
   const driven = await drive(start, before, member, session);
   const { attendance, branches } = member;
   branches.begin(start.state);

@@ -111,6 +111,12 @@ export const features = {
     says: 'the text of the run and the files of its base are fetched in chunks, from places that the run names and from its relays',
     spec: { files: { absent: null, read: readChunkedFiles } },
   },
+  founding: {
+    says: 'outcomes list the joins of so many founders at most, the first one of those called by lot',
+    spec: {
+      foundersPerRound: plain('foundersPerRound', 0),
+    },
+  },
   input: {
     says: 'the model reads series or pictures: of how many numbers, in which patches, and what of them it predicts',
     spec: { input: { absent: null, read: readInput } },

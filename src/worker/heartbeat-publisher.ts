@@ -1,9 +1,10 @@
 /**
- * Publishes heartbeats: the first at once, then one whenever this worker has published nothing for an interval, also while the
+ * Publishes heartbeats: the first at once, in a crowd at a moment of its own within the interval, then one whenever this worker has published nothing for an interval, also while the
  * inner steps run; a last one says goodbye. Relays that take any rate also hear of every change when it happens.
  */
 import { within } from '../network/transport/deadline.ts';
 import type { OwnHeartbeat } from '../network/wire/wire.ts';
+import type { WorkerId } from '../run/ids.ts';
 import type { Session } from './ports.ts';
 
 /** What the next heartbeat says of the shared state: round, digest and cohort. */
@@ -32,6 +33,9 @@ const CROWD = 64;
 
 /** A relay that is slower than this does not hear the goodbye. */
 const FAREWELL_MS = 3000;
+
+/** A number from 0 to 1 that follows from the key. */
+const placeOf = (key: WorkerId): number => Number.parseInt(key.slice(0, 8), 16) / 2 ** 32;
 
 export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPublisher {
   const { clock, wire, report } = ports;
@@ -62,7 +66,15 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
     return false;
   }
 
-  async function publishWhenSilent(): Promise<void> {
+  /** What the first one waits in a crowd, so that those of all do not come together. */
+  async function waitForTurn(): Promise<void> {
+    const waitMs = crowd() * intervalMs * placeOf(wire.me);
+    await clock.sleep(waitMs, stopping.signal).catch(() => undefined);
+    if (!stopping.signal.aborted) void publish(false);
+  }
+
+  async function publishWhenSilent(isCrowd: boolean): Promise<void> {
+    if (isCrowd) await waitForTurn();
     while (!stopping.signal.aborted) {
       const shortest = isWaiting && !wire.isPaced ? Math.min(WAITING_MS, intervalMs) : intervalMs;
       const everyMs = crowd() * shortest;
@@ -75,9 +87,12 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
   return {
     say(next) {
       content = next;
-      const isFew = crowd() === 1 && !wire.isPaced;
-      if (!running || isFew || plan.heartbeatEachRound) void publish(false);
-      running ??= publishWhenSilent();
+      // who is waited for before the first round says at once that it is there
+      const isCrowd = crowd() > 1 && plan.waitFor <= 1;
+      const isFew = !isCrowd && !wire.isPaced;
+      const isFirst = !running && !isCrowd;
+      if (isFirst || isFew || plan.heartbeatEachRound) void publish(false);
+      running ??= publishWhenSilent(isCrowd);
     },
     send(next) {
       content = next;

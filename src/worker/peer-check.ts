@@ -20,7 +20,7 @@ export const hasOtherTerms = ({ terms: theirs }: Heartbeat, { terms }: Plan): bo
   terms !== undefined && theirs !== undefined && theirs.settings !== terms.settings;
 
 /** From so many workers on those who look at all of them do so once a second. */
-const CROWD = 64;
+const CROWD = 16;
 const LOOK_MS = 1000;
 
 /** Between two looks at all who are heard: none among few, and in a crowd, where somebody is always heard, as long as a person would not notice. */

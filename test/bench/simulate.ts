@@ -36,9 +36,11 @@ const { values } = parseArgs({
     committee: { type: 'string', default: '64' },
     /** Workers drawn to contribute to a round; 0: all. */
     contributors: { type: 'string', default: '0' },
+    /** Founders whose joins one outcome lists; 0: all. */
+    'founders-per-round': { type: 'string', default: '96' },
     /** Each worker checks every signature itself; else the process checks it once and charges each. */
     'check-all': { type: 'boolean', default: false },
-    /** Seconds of the processor by part, sampled. */
+    /** Seconds of the processor and bytes in memory by part, sampled. */
     profile: { type: 'boolean', default: false },
     /** Replays the run from what relays hold. */
     replay: { type: 'boolean', default: false },
@@ -49,6 +51,7 @@ const { values } = parseArgs({
   },
 });
 
+const parts = values.profile ? await profileParts() : undefined;
 const [fastest, slowest] = values.train.split(',').map(Number);
 const tell = (text: string) => console.error(text);
 const options: SimulationOptions = {
@@ -68,8 +71,12 @@ const options: SimulationOptions = {
     committee: { size: Number(values.committee) },
     contributors: Number(values.contributors),
     late: values.late,
+    foundersPerRound: Number(values['founders-per-round']),
   },
-  onRound: (round) => values.verbose && tell(JSON.stringify(round)),
+  onRound(round) {
+    if (values.verbose) tell(JSON.stringify(round));
+    if (round.round < Number(values.rounds) - 1) parts?.weigh();
+  },
   onNote: (text) => values.verbose && tell(text),
 };
 
@@ -102,7 +109,6 @@ const rowOf = ({ roots, rounds, sent }: Played): ScaleRow => ({
   })),
 });
 
-const parts = values.profile ? await profileParts() : undefined;
 const played = await simulate(options);
 const profile = await parts?.stop();
 for (const failure of played.failures.slice(0, 5)) tell(failure);

@@ -15,6 +15,7 @@ import type { ProtocolMessage } from '../../src/certified/evidence.ts';
 import { toProtocolMessage } from '../../src/certified/gather.ts';
 import type { Entry, Journal } from '../../src/certified/journal.ts';
 import { createMember } from '../../src/certified/member.ts';
+import type { applyOutcome } from '../../src/certified/outcomes.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
@@ -136,6 +137,8 @@ export interface CertifiedOptions {
   readonly crypto?: EventCrypto;
   /** What an event says; default read anew. */
   readonly read?: typeof toProtocolMessage;
+  /** How outcomes are applied; default by computing everything. */
+  readonly apply?: typeof applyOutcome;
   /** Default in memory, what is on `disk`. */
   readonly journal?: Journal;
   /** Hears what is else kept in `events`. */
@@ -232,7 +235,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const chain = createRevealChain(secretOf(index), run, rounds);
   const { measure } = ports.trainer;
   const member = createMember({
-    wantsSeats: options.wantsSeats,
+    ...{ wantsSeats: options.wantsSeats, apply: options.apply },
     tier: options.tier ?? tierOf(spec, layout),
     admission: options.admission,
     measuring: measure && { measure, secret: `${index}` },
@@ -288,11 +291,17 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   };
 }
 
-const genesisIn = (
-  spec: RunSpec,
-  layout: Layout,
-  values: Vector = new Float32Array(layout.size),
-): Certified => genesisOf(spec, { layout, values }, nativeSha256);
+/** Of the first parameters that several workers were given. */
+const begun = new WeakMap<Vector, Certified>();
+
+function genesisIn(spec: RunSpec, layout: Layout, given?: Vector): Certified {
+  const values = given ?? new Float32Array(layout.size);
+  const known = begun.get(values);
+  if (known?.spec === spec) return known;
+  const made = genesisOf(spec, { layout, values }, nativeSha256);
+  begun.set(values, made);
+  return made;
+}
 
 function firstState(spec: RunSpec, layout: Layout, first?: Vector): CertifiedState {
   const start = genesisIn(spec, layout, first);

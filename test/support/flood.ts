@@ -109,7 +109,11 @@ export async function startMember(url: string): Promise<Member> {
   control.admit(members);
   evidence.admit(members);
   const take = (message: ProtocolMessage) => void evidence.add(message);
-  const listening = [control.listen(round, { take }), control.listenToMembers({ take })];
+  const listening = [
+    control.listen(round, { take }),
+    control.listenToMembers({ take }),
+    control.listenToFaults({ take }),
+  ];
   const wire = createWire({
     ...{ run, layout: smallLayout, relays, signer: signerOf(1), clock: systemClock },
     ...{ sha256: nativeSha256, ratio: 1, maxContainerBytes: 1 << 20, peers: members },

@@ -24,6 +24,8 @@ export interface MembershipRules {
   readonly absentRounds: number;
   /** Largest number of newcomers in one outcome; 0 means a quarter of the roster, at least one. */
   readonly joinsPerRound: number;
+  /** Largest number of founders whose joins one outcome lists, in the first one those called by lot; 0 or absent lists all. */
+  readonly foundersPerRound?: number;
   /** Members that are drawn to contribute to a round; 0 or absent draws all. */
   readonly contributors?: number;
   readonly late: 'discard' | 'defer';

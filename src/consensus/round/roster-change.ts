@@ -12,7 +12,7 @@ import { isReveal } from '../committee/randomness.ts';
 import type { Join, MembershipRules, RosterChange } from './membership.ts';
 import { widthTierOf } from './seats.ts';
 
-/** The joins a proposer lists: those of members without a tip, and as many newcomers and changed wishes as the limit allows, chosen by lot. */
+/** The joins a proposer lists: those of founders without a tip, and as many newcomers and changed wishes as the limits allow, chosen by lot. */
 export function chooseJoins(
   rules: MembershipRules,
   ledger: Ledger,
@@ -22,19 +22,39 @@ export function chooseJoins(
   const refuse = joinJudge(rules, ledger, roster);
   const once = [...new Map(known.map((join) => [join.key, join])).values()];
   const good = once.filter((join) => refuse(join) === undefined);
-  const byLot = (joins: readonly Join[]) =>
-    onePerName(joins)
-      .map((join) => ({ join, lot: joinLot(ledger, join.key) }))
-      .sort((a, b) => (a.lot < b.lot ? -1 : 1))
-      .map(({ join }) => join)
-      .slice(0, joinLimit(rules, ledger));
+  const most = joinLimit(rules, ledger);
+  const chosen = (joins: readonly Join[]) => byLot(ledger, onePerName(joins)).slice(0, most);
   const isWish = wishesIn(roster);
+  const founding = good.filter((join) => roster.has(join.key) && !isWish(join));
+  const limit = founderLimit(rules);
   return [
-    ...good.filter((join) => roster.has(join.key) && !isWish(join)),
-    ...byLot(good.filter(({ key }) => !roster.has(key))),
-    ...byLot(good.filter(isWish)),
+    ...(founding.length <= limit ? founding : byLot(ledger, founding).slice(0, limit)),
+    ...chosen(good.filter(({ key }) => !roster.has(key))),
+    ...chosen(good.filter(isWish)),
   ];
 }
+
+/** Those with the lowest hash(round randomness, key) first. */
+const byLot = <T extends { readonly key: WorkerId }>(ledger: Ledger, all: readonly T[]): T[] =>
+  all
+    .map((each) => ({ each, lot: joinLot(ledger, each.key) }))
+    .sort((a, b) => (a.lot < b.lot ? -1 : 1))
+    .map(({ each }) => each);
+
+/** The founders whose joins outcome 0 may list. Nobody can choose them once the run is made: its first randomness draws them. */
+function calledFounders(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
+  const { founders } = rules;
+  const most = founderLimit(rules);
+  if (founders.length <= most) return founders;
+  const called = byLot(
+    ledger,
+    founders.map((key) => ({ key })),
+  );
+  return called.slice(0, most).map(({ key }) => key);
+}
+
+const founderLimit = ({ foundersPerRound = 0 }: MembershipRules): number =>
+  foundersPerRound || Number.POSITIVE_INFINITY;
 
 /** Of several sessions of one name the one with the lowest key. */
 function onePerName(joins: readonly Join[]): readonly Join[] {
@@ -60,7 +80,6 @@ type Roster = ReadonlyMap<WorkerId, Member>;
 const rosterOf = ({ members }: Ledger): Roster =>
   new Map(members.map((member) => [member.key, member]));
 
-/** Newcomers are ordered by hash(round randomness, key). */
 const joinLot = ({ entropy }: Ledger, key: WorkerId): string => {
   if (entropy === null) throw new RangeError('joins before the entropy of the round');
   return toHex(taggedHash('nostrain/join/1', bytes32(entropy), bytes32(key)));
@@ -84,10 +103,12 @@ function changesWish({ seatWishes }: MembershipRules, member: Member, join: Join
 /** Judges joins, of which there may be any number: each in a few look-ups. */
 function joinJudge(
   rules: MembershipRules,
-  { faulted, members, round }: Ledger,
+  ledger: Ledger,
   roster: Roster,
 ): (join: Join) => ChangeFault | undefined {
   const { admission, founders, tiers = 0 } = rules;
+  const { faulted, members, round } = ledger;
+  const called = round === 0 ? new Set(calledFounders(rules, ledger)) : null;
   const out = new Set(faulted);
   const admitted = admission.kind === 'list' ? new Set([...founders, ...admission.keys]) : null;
   const names = new Set(members.map(principalOf));
@@ -106,6 +127,7 @@ function joinJudge(
     if (principalOf(member) !== name) return 'join-of-member';
     // founders decide the first rounds, so they have the whole model; nobody changes its tier but by leaving
     if (widthTierOf(member) !== tier) return 'join-of-other-tier';
+    if (called?.has(key) === false) return 'join-not-called';
     const isFree = member.tip === null || changesWish(rules, member, join);
     return isFree ? undefined : 'join-of-member';
   };
@@ -151,6 +173,7 @@ export type ChangeFault =
   | 'join-not-admitted'
   | 'join-of-other-tier'
   | 'no-such-tier'
+  | 'join-not-called'
   | 'principal-taken'
   | 'delegation-over'
   | 'leave-not-in-roster'
@@ -180,12 +203,24 @@ export function refuseChange(
   const wishes = joins.filter(wishesIn(roster));
   const most = joinLimit(rules, ledger);
   if (newcomers.length > most || wishes.length > most) return 'too-many-joins';
-  const founders = rules.founders.filter((key) => keys.has(key)).length;
-  // a recovery is for when a quorum is not there: more than half of the founders are enough then
-  const needed = quorumOf(isRecovered ? 'cft' : rules.committee.quorum, rules.founders.length);
-  if (round === 0 && founders < needed) return 'too-few-founders';
+  const founding = joins.length - newcomers.length - wishes.length;
+  if (founding > founderLimit(rules)) return 'too-many-joins';
+  if (round === 0 && hasTooFew(rules, ledger, keys, isRecovered)) return 'too-few-founders';
   const refuse = joinJudge(rules, ledger, roster);
   return joins.map(refuse).find((fault) => fault !== undefined);
+}
+
+/** Whether outcome 0 lists the joins of less than a quorum of the founders that it may list. */
+function hasTooFew(
+  rules: MembershipRules,
+  ledger: Ledger,
+  joining: ReadonlySet<WorkerId>,
+  isRecovered: boolean,
+): boolean {
+  const called = calledFounders(rules, ledger);
+  // a recovery is for when a quorum is not there: more than half of the founders are enough then
+  const needed = quorumOf(isRecovered ? 'cft' : rules.committee.quorum, called.length);
+  return called.filter((key) => joining.has(key)).length < needed;
 }
 
 /** The snapshot already scheduled, or any new one in a round that is a multiple of the spec's interval. */

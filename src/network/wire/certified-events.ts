@@ -86,11 +86,11 @@ export const manifestsFilter = (run: Digest, round: number, by: readonly WorkerI
   ...(by.length <= MOST_AUTHORS ? { authors: by } : {}),
 });
 
-/** Joins, leaves, view-change votes and faults of the whole run. */
-export const membersFilter = (run: Digest): Filter => ({
-  kinds: [fault.kind, memberKind.kind],
-  '#s': [run],
-});
+/** Joins, leaves, view-change votes and verdicts of the whole run. */
+export const membersFilter = (run: Digest): Filter => ({ kinds: [memberKind.kind], '#s': [run] });
+
+/** Proofs of faults of the whole run. */
+export const faultsFilter = (run: Digest): Filter => ({ kinds: [fault.kind], '#s': [run] });
 
 /** Proposals of an outcome, whichever round it is of. */
 export const outcomeFilter = (run: Digest, digest: Digest): Filter => ({

@@ -24,6 +24,7 @@ import {
   bodyOfMessage,
   buildMessage,
   controlLifetime,
+  faultsFilter,
   type LeastLifetime,
   manifestsFilter,
   membersFilter,
@@ -146,11 +147,14 @@ export class Control<N> {
     return this.#hear(manifestsFilter(this.#options.run, round, by), hearing, this.#keep);
   }
 
-  /** Joins, leaves and faults of the run. */
+  /** Proofs of faults of the whole run. */
+  listenToFaults(hearing: Hearing<N>): Listening {
+    return this.#hearForAll(faultsFilter(this.#options.run), hearing);
+  }
+
+  /** Joins and leaves of the whole run, and verdicts where it has a jury. */
   listenToMembers(hearing: Hearing<N>): Listening {
-    return this.#hear(membersFilter(this.#options.run), hearing, (event) =>
-      this.#kept.keepForAll(event),
-    );
+    return this.#hearForAll(membersFilter(this.#options.run), hearing);
   }
 
   /** What relays have stored of a round; resolves when all that can be reached have answered, or most of them. Never rejects. */
@@ -314,6 +318,10 @@ export class Control<N> {
       throw new TypeError(`an event of ours that says nothing: ${event.id}`);
     this.#keep(event, true);
     return message;
+  }
+
+  #hearForAll(filter: Filter, hearing: Hearing<N>): Listening {
+    return this.#hear(filter, hearing, (event) => this.#kept.keepForAll(event));
   }
 
   /** A subscription that can be asked again. */

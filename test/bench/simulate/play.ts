@@ -24,7 +24,14 @@ import {
 import { drawnTrainer } from './drawn-trainer.ts';
 import { createFolderJournal, type KeptJournal } from './folder-journal.ts';
 import { Network, type SimulatedRelay } from './network.ts';
-import { type Checks, chargedSeconds, countedCrypto, countedRead } from './shared-work.ts';
+import {
+  type Checks,
+  chargedSeconds,
+  countedApply,
+  countedCrypto,
+  countedRead,
+  eventPool,
+} from './shared-work.ts';
 import { type Sent, Tally } from './tally.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
@@ -88,9 +95,11 @@ export interface Played {
   readonly receivedByKind: Readonly<Record<string, number>>;
   readonly checks: Checks;
   readonly reads: Checks;
+  readonly applied: Checks;
   /** Of the processor, for one worker and round. */
   readonly checkSeconds: number;
   readonly readSeconds: number;
+  readonly applySeconds: number;
   readonly journalBytes: number;
   readonly cpuSeconds: number;
   readonly relays: readonly {
@@ -140,8 +149,11 @@ class Simulation {
   readonly #tally: Tally;
   readonly #checks: Checks = { asked: 0, done: 0, seconds: 0 };
   readonly #reads: Checks = { asked: 0, done: 0, seconds: 0 };
+  readonly #applied: Checks = { asked: 0, done: 0, seconds: 0 };
   readonly #crypto;
   readonly #read;
+  readonly #apply;
+  readonly #pool = eventPool();
   readonly #spec;
   readonly #first: Params;
   readonly #slots: Slot[] = [];
@@ -157,6 +169,7 @@ class Simulation {
     const { workers, rounds, seed, params, deadlineC, document } = options;
     this.#crypto = countedCrypto(this.#checks, options.sharesChecks);
     this.#read = countedRead(this.#reads, options.sharesChecks);
+    this.#apply = countedApply(this.#applied, this.#checks, options.sharesChecks);
     this.#spec = certifiedSpec({
       founders: Array.from({ length: workers }, (_, i) => i),
       rounds,
@@ -217,7 +230,8 @@ class Simulation {
       openSocket: this.#network.openSocketOf(index),
       ...{ clock, crypto: this.#crypto, random: this.#drawsOf(index) },
     });
-    const relays = spreadOver(all, keyOf(index), this.#options.copies);
+    const shared = this.#options.sharesChecks ? this.#pool(all) : all;
+    const relays = spreadOver(shared, keyOf(index), this.#options.copies);
     return startCertified({
       ...{
         index,
@@ -229,7 +243,7 @@ class Simulation {
         layout: this.#first.layout,
         first: this.#first.values,
       },
-      ...{ crypto: this.#crypto, read: this.#read },
+      ...{ crypto: this.#crypto, read: this.#read, apply: this.#apply },
       trainer: drawnTrainer(
         index,
         this.#first.layout,
@@ -314,6 +328,8 @@ class Simulation {
       receivedByKind: this.#tally.received(rounds),
       checks: this.#checks,
       reads: this.#reads,
+      applied: this.#applied,
+      applySeconds: chargedSeconds(this.#applied) / workers / rounds,
       readSeconds: chargedSeconds(this.#reads) / workers / rounds,
       checkSeconds: chargedSeconds(this.#checks) / workers / rounds,
       journalBytes: this.#slots.reduce((sum, { journal }) => sum + journal.written, 0),

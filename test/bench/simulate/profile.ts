@@ -1,4 +1,5 @@
-/** Where the processor's time goes, sampled by V8's profiler: by room of the program, and the functions that take most. */
+/** Where the processor's time and the memory go, sampled by V8's profilers: by room of the program, and the functions that take most. */
+import type { HeapProfiler } from 'node:inspector';
 import { Session } from 'node:inspector/promises';
 
 export interface Parts {
@@ -6,9 +7,13 @@ export interface Parts {
   readonly byPart: Readonly<Record<string, number>>;
   /** Seconds by function, the largest first. */
   readonly byFunction: readonly (readonly [string, number])[];
+  /** Bytes that were in use when `weigh` was called last, by who allocated them. */
+  readonly bytesByPart: Readonly<Record<string, number>>;
+  readonly bytesByFunction: readonly (readonly [string, number])[];
 }
 
 const INTERVAL_US = 2000;
+const HEAP_INTERVAL = 65_536;
 const SHOWN = 40;
 
 /** The room of a file: `src/network/transport`, `relay`, a package, or what V8 does itself. */
@@ -19,14 +24,48 @@ function partOf(url: string, name: string): string {
   return at?.[1] ?? 'node';
 }
 
+/** Sums by room and by function. */
+class Sums {
+  readonly byPart = new Map<string, number>();
+  readonly byFunction = new Map<string, number>();
+
+  add(
+    { url, functionName, lineNumber }: HeapProfiler.SamplingHeapProfileNode['callFrame'],
+    own: number,
+  ): void {
+    const part = partOf(url, functionName);
+    const file = url.split('/').slice(-2).join('/');
+    const name = `${functionName} ${file}:${lineNumber + 1}`;
+    this.byPart.set(part, (this.byPart.get(part) ?? 0) + own);
+    this.byFunction.set(name, (this.byFunction.get(name) ?? 0) + own);
+  }
+}
+
+function weighed(nodes: readonly HeapProfiler.SamplingHeapProfileNode[], sums = new Sums()): Sums {
+  for (const { callFrame, selfSize, children } of nodes) {
+    sums.add(callFrame, selfSize);
+    weighed(children, sums);
+  }
+  return sums;
+}
+
+const sorted = (map: ReadonlyMap<string, number>) => [...map].sort((a, b) => b[1] - a[1]);
+
 /** Begins to sample; `stop` says where the time went. */
-export async function profileParts(): Promise<{ stop(): Promise<Parts> }> {
+export async function profileParts(): Promise<{ weigh(): void; stop(): Promise<Parts> }> {
   const session = new Session();
   session.connect();
   await session.post('Profiler.enable');
   await session.post('Profiler.setSamplingInterval', { interval: INTERVAL_US });
   await session.post('Profiler.start');
+  await session.post('HeapProfiler.startSampling', { samplingInterval: HEAP_INTERVAL });
+  let heap = new Sums();
   return {
+    weigh() {
+      void session.post('HeapProfiler.getSamplingProfile').then(({ profile }) => {
+        heap = weighed([profile.head]);
+      });
+    },
     async stop() {
       const { profile } = await session.post('Profiler.stop');
       session.disconnect();
@@ -35,20 +74,13 @@ export async function profileParts(): Promise<{ stop(): Promise<Parts> }> {
       for (const [i, id] of samples.entries()) {
         seconds.set(id, (seconds.get(id) ?? 0) + (timeDeltas[i] ?? 0) / 1e6);
       }
-      const byPart = new Map<string, number>();
-      const byFunction = new Map<string, number>();
-      for (const { id, callFrame } of profile.nodes) {
-        const own = seconds.get(id) ?? 0;
-        const part = partOf(callFrame.url, callFrame.functionName);
-        const file = callFrame.url.split('/').slice(-2).join('/');
-        const name = `${callFrame.functionName} ${file}:${callFrame.lineNumber + 1}`;
-        byPart.set(part, (byPart.get(part) ?? 0) + own);
-        byFunction.set(name, (byFunction.get(name) ?? 0) + own);
-      }
-      const sorted = (map: ReadonlyMap<string, number>) => [...map].sort((a, b) => b[1] - a[1]);
+      const time = new Sums();
+      for (const { id, callFrame } of profile.nodes) time.add(callFrame, seconds.get(id) ?? 0);
       return {
-        byPart: Object.fromEntries(sorted(byPart)),
-        byFunction: sorted(byFunction).slice(0, SHOWN),
+        byPart: Object.fromEntries(sorted(time.byPart)),
+        byFunction: sorted(time.byFunction).slice(0, SHOWN),
+        bytesByPart: Object.fromEntries(sorted(heap.byPart)),
+        bytesByFunction: sorted(heap.byFunction).slice(0, SHOWN),
       };
     },
   };

@@ -1,12 +1,19 @@
 /**
- * What workers that share a process do with the same events: signatures that they check and contents that they read. Each is counted, and either
- * done each time, or once for all of them with the time it took charged to whoever asks again.
+ * What workers that share a process do with the same events: signatures that they check, contents that they read and outcomes that they apply.
+ * Each is counted, and either done each time, or once for all of them with the time it took charged to whoever asks again. What they hold is
+ * one thing in memory then.
  */
-import type { ProtocolMessage } from '../../../src/certified/evidence.ts';
+import type { Certified } from '../../../src/certified/chain.ts';
+import type { Evidence, ProtocolMessage } from '../../../src/certified/evidence.ts';
 import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import { applyOutcome } from '../../../src/certified/outcomes.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
+import type { SignedEvent } from '../../../src/network/event.ts';
 import type { EventCrypto } from '../../../src/network/event-crypto.ts';
+import { Recent } from '../../../src/network/transport/recent.ts';
+import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import type { Outcome } from '../../../src/run/outcome.ts';
 
 export interface Checks {
   /** How often workers asked, and how often it was done in earnest. */
@@ -20,7 +27,7 @@ export interface Checks {
 export const chargedSeconds = ({ asked, done, seconds }: Checks): number =>
   done === 0 ? 0 : (asked / done) * seconds;
 
-/** Verdicts remembered: those of some rounds. */
+/** Verdicts and events remembered: those of some rounds. */
 const REMEMBERED = 65_536;
 
 /** Checks each signature for everybody who asks, or with `isShared` once; the verdict is that of the real check. */
@@ -71,4 +78,77 @@ export function countedRead(reads: Checks, isShared: boolean): typeof toProtocol
     known.set(event.id, message);
     return message;
   };
+}
+
+/** What an outcome names by id is here. */
+const hasAll = ({ accepted, rejected, faults }: Outcome, evidence: Evidence): boolean =>
+  [...rejected.map(({ manifest }) => manifest), ...faults].every((id) => evidence.message(id)) &&
+  accepted.every(({ manifest: id }) => {
+    const message = evidence.message(id);
+    return message?.type === 'manifest' && evidence.payload(message.manifest) !== undefined;
+  });
+
+/** Outcomes whose states are remembered: those of some rounds. */
+const MOST_APPLIED = 8;
+
+/** Applies each outcome for everybody who asks, or with `isShared` once for all who have what it names; they check as many signatures for it as the first. */
+export function countedApply(
+  applied: Checks,
+  checks: Checks,
+  isShared: boolean,
+): typeof applyOutcome {
+  const known = new Map<string, { readonly next: Certified; readonly asked: number }>();
+  return (state, outcome, evidence, hash) => {
+    applied.asked++;
+    const { parent, time, proposer, modelRoot, ledgerRoot } = outcome;
+    const name = [parent, time, proposer, modelRoot, ledgerRoot].join();
+    const before = known.get(name);
+    if (before && hasAll(outcome, evidence)) {
+      checks.asked += before.asked;
+      return { ok: true, value: before.next };
+    }
+    const asked = checks.asked;
+    const from = performance.now();
+    const verdict = applyOutcome(state, outcome, evidence, hash);
+    if (!verdict.ok) return verdict;
+    applied.done++;
+    applied.seconds += (performance.now() - from) / 1000;
+    if (!isShared) return verdict;
+    if (known.size >= MOST_APPLIED) known.delete(known.keys().next().value!);
+    known.set(name, { next: verdict.value, asked: checks.asked - asked });
+    return verdict;
+  };
+}
+
+/** Makes one object of all copies of an event that workers are handed. */
+export function eventPool(): (relays: RelaySet) => RelaySet {
+  const known = new Recent<SignedEvent>(REMEMBERED);
+  const one = (event: SignedEvent): SignedEvent => {
+    const before = known.get(event.id);
+    if (before?.sig === event.sig) return before;
+    known.set(event.id, event);
+    return event;
+  };
+  return (relays) => ({
+    ...{
+      relays: relays.relays,
+      publish: relays.publish.bind(relays),
+      send: relays.send.bind(relays),
+    },
+    ...{ status: () => relays.status(), workFor: (kind) => relays.workFor(kind) },
+    ...{ ready: (signal) => relays.ready(signal), close: () => relays.close() },
+    subscribe: (filters, handlers, options) => {
+      const onEvent: typeof handlers.onEvent = (event, relay) =>
+        handlers.onEvent(one(event), relay);
+      return relays.subscribe(filters, { ...handlers, onEvent }, options);
+    },
+    async query(filters, options) {
+      const { onEvent } = options;
+      const asked = onEvent
+        ? { ...options, onEvent: (event: SignedEvent) => onEvent(one(event)) }
+        : options;
+      const found = await relays.query(filters, asked);
+      return { ...found, events: found.events.map(one) };
+    },
+  });
 }

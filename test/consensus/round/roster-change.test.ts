@@ -3,6 +3,7 @@ import { describe, expect, it, test } from 'vitest';
 import { revealOf } from '../../../src/consensus/committee/randomness.ts';
 import {
   firstLedger,
+  type Join,
   type MembershipRules,
   type RosterChange,
 } from '../../../src/consensus/round/membership.ts';
@@ -53,6 +54,41 @@ describe('a change of the roster', () => {
     expect(refuseChange(rules, first, changeOf(first, { joins }))).toBe('too-few-founders');
     const others = [0, 1, 2, 9].map(joinOf);
     expect(refuseChange(rules, first, changeOf(first, { joins: others }))).toBeUndefined();
+  });
+
+  it('called founders: outcome 0 lists a quorum of those whom the lot calls, and none but those', () => {
+    const numbers = [0, 1, 2, 3, 4];
+    const calling = rulesOf({ founders: numbers.map(keyOf), foundersPerRound: 4 });
+    const first = firstLedger(calling);
+    const all = numbers.map(joinOf);
+    const judge = (joins: readonly Join[]) =>
+      refuseChange(calling, first, changeOf(first, { joins }));
+    const called = chooseJoins(calling, first, all);
+    expect(called).toHaveLength(4);
+    expect(judge(called)).toBeUndefined();
+    expect(judge(called.slice(1))).toBeUndefined();
+    expect(judge(called.slice(2))).toBe('too-few-founders');
+    const other = all.find(({ key }) => called.every((join) => join.key !== key))!;
+    expect(judge([...called.slice(1), other])).toBe('join-not-called');
+    const next = play(calling, { joins: called });
+    expect(chooseJoins(calling, next, all)).toEqual([other]);
+    expect(refuseChange(calling, next, changeOf(next, { joins: [other] }))).toBeUndefined();
+    const late = play(calling, { joins: called }, { joins: [other] });
+    const seatOf = (key: string) => late.members.find((member) => member.key === key)!.seatFrom;
+    expect([seatOf(called[0]!.key), seatOf(other.key)]).toEqual([0, -1]);
+  });
+
+  it('too-many-joins: of more founders than one outcome lists the others wait', () => {
+    const calling = rulesOf({ foundersPerRound: 1 });
+    const first = firstLedger(calling);
+    const all = [0, 1, 2, 3].map(joinOf);
+    const next = play(calling, { joins: chooseJoins(calling, first, all) });
+    const open = all.filter(
+      ({ key }) => next.members.find((each) => each.key === key)?.tip === null,
+    );
+    const wide = changeOf(next, { joins: open.slice(0, 2) });
+    expect(refuseChange(calling, next, wide)).toBe('too-many-joins');
+    expect(chooseJoins(calling, next, open)).toHaveLength(1);
   });
 
   it('join-of-faulted and join-not-admitted', () => {

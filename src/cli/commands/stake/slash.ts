@@ -20,7 +20,7 @@ import { judgeFault } from '../../../consensus/round/faults.ts';
 import { heapChunks } from '../../../network/attachments/assemble.ts';
 import { apartIn, type BodyOf, MOST_BODY_BYTES } from '../../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../network/event.ts';
-import { membersFilter } from '../../../network/wire/certified-events.ts';
+import { faultsFilter, membersFilter } from '../../../network/wire/certified-events.ts';
 import { openFault, toAccusation } from '../../../network/wire/faults.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { anyFeatures } from '../../../run/features.ts';
@@ -174,7 +174,7 @@ async function asked(
   return withRelays(place.relays ?? relay, reach, async (board) => {
     const found: SignedEvent[] = [];
     const take = (event: SignedEvent) => void found.push(event);
-    await collectEvents([membersFilter(place.run)], board, take);
+    await collectEvents([membersFilter(place.run), faultsFilter(place.run)], board, take);
     const bodies = found.flatMap((event) => apartIn(event) ?? []);
     const wanted = bodies.filter(({ bytes }) => bytes <= MOST_BODY_BYTES);
     await collectChunks(wanted, board, take);
