@@ -45,6 +45,18 @@ describe('a simulated run', () => {
     expect([...played.roots]).toEqual([report.modelRoot]);
   });
 
+  // the fewest members of whom most do not read joins
+  it('brings joins to those who propose alone, calls its founders by lot, and replays in full', async () => {
+    const document = { contributors: 4, committee: { size: 4 }, foundersPerRound: 8 };
+    const played = await simulate({ ...options, workers: 66, rounds: 1, copies: 1, document });
+    expect(played.failures).toEqual([]);
+    expect(played.rounds.map(({ finished, accepted }) => [finished, accepted])).toEqual([[66, 4]]);
+    const join = played.sent.byKind[7818]!;
+    expect(played.receivedByKind[7818]!).toBeLessThan(8 * join);
+    const { ok, lines } = await replayRun({ events: played.events(), beacons: [] });
+    expect([ok, lines.map(({ checked }) => checked)]).toEqual([true, ['full']]);
+  });
+
   it('is the same again from the same seed, and another from another', async () => {
     const few = { ...options, workers: 4, relays: 2, churn: 0.3, rounds: 3 };
     const figuresOf = async (seed: number) => {
