@@ -37,7 +37,7 @@ import { buildFault, proofBody } from './faults.ts';
 import { KeptEvents } from './kept-events.ts';
 import type { Manifest } from './manifests.ts';
 import { Resending } from './resending.ts';
-import { buildRun, specLifetime } from './runs.ts';
+import { buildRun, isServable, specLifetime } from './runs.ts';
 
 /** Receives the messages of one subscription or question. */
 export interface Hearing<N> {
@@ -251,8 +251,9 @@ export class Control<N> {
     return findCopiers({ run: this.#options.run, round }, by, this.#options);
   }
 
-  /** Publishes the run's spec under this worker's key. */
+  /** Publishes the run's spec under this worker's key, where relays take it. */
   async publishSpec(spec: RunSpec): Promise<void> {
+    if (!isServable(spec)) return;
     const sending = this.#sending(specLifetime(this.#options.clock));
     const event = sending.sign(buildRun(spec, sending.lifetime));
     await publishWithAttachments(event, [], sending).settled;

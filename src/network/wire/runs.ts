@@ -58,6 +58,9 @@ export function decodeRunAddress(text: string): Result<RunAddress> {
   return ok({ run: identifier, author: pubkey, relays });
 }
 
+/** Whether relays take a spec. One that names more keys is handed over as a file. */
+export const isServable = (spec: RunSpec): boolean => canonicalSpec(spec).length <= LONGEST_SPEC;
+
 /** An unsigned event with the spec. Throws a `ConfigError` when no relay would take it. */
 export function buildRun(spec: RunSpec, lifetime: Lifetime): EventDraft {
   const text = canonicalSpec(spec);

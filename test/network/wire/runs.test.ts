@@ -10,6 +10,7 @@ import {
   buildRun,
   decodeRunAddress,
   encodeRunAddress,
+  isServable,
   readCanonical,
   toRun,
 } from '../../../src/network/wire/runs.ts';
@@ -49,6 +50,15 @@ async function connect(...relays: readonly Relay[]): Promise<RelaySet> {
 
 const board = (relays: RelaySet) => ({ relays, clock: systemClock, sha256: nativeSha256, signal });
 const patient = (relays: RelaySet) => ({ ...board(relays), timeoutMs: 5000 });
+
+describe('a spec', () => {
+  it('that names more keys than an event has room for is published by nobody', () => {
+    const keys = Array.from({ length: 1000 }, (_, i) => i.toString(16).padStart(64, '0'));
+    const large = sampleSpec({ admission: { kind: 'list', keys } });
+    expect([isServable(spec), isServable(large)]).toEqual([true, false]);
+    expect(() => buildRun(large, lifetime)).toThrow('characters');
+  });
+});
 
 describe('an address', () => {
   it('names run, author and relays, with or without nostr: before it', () => {
