@@ -113,9 +113,7 @@ export const features = {
   },
   founding: {
     says: 'outcomes list the joins of so many founders at most, the first one of those called by lot',
-    spec: {
-      foundersPerRound: plain('foundersPerRound', 0),
-    },
+    spec: { foundersPerRound: plain('foundersPerRound', 0) },
   },
   input: {
     says: 'the model reads series or pictures: of how many numbers, in which patches, and what of them it predicts',
