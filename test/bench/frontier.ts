@@ -12,6 +12,13 @@ const SIZE = { width: 760, height: 420 };
 const PLOT = { left: 56, right: 740, top: 24, bottom: 372 };
 const FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
+/** What others say that a worker sends of each parameter in a round, in bits; their losses are of other models. */
+const FIELD = [
+  { who: 'Covenant-72B', bits: 0.219 },
+  { who: 'INTELLECT-1', bits: 8 },
+] as const;
+const PARAMETERS = 834_048;
+
 /** One setting, over all its seeds. */
 interface Point {
   readonly settings: string;
@@ -57,7 +64,8 @@ const describe = (settings: Record<string, unknown>): string =>
 /** What is sent, in few words. */
 function nameOf(given: Readonly<Record<string, unknown>>): string {
   if (given.moments === 'reset') return "the reference's recipe";
-  const { owners, fragments, packing, residual } = { ...presets['char-gpt'], ...given };
+  const settings = { ...presets['char-gpt'], ...given };
+  const { owners, fragments, packing, residual, outerLearningRate, momentum } = settings;
   const isDefault = Object.keys(given).length === 0;
   const words = [
     Number(fragments) === 1 ? 'all' : `1/${fragments}`,
@@ -67,6 +75,7 @@ function nameOf(given: Readonly<Record<string, unknown>>): string {
       : packing === 'auto'
         ? 'ternary'
         : String(packing),
+    ...(Number(momentum) > 0 ? [`step ${outerLearningRate}, momentum ${momentum}`] : []),
     ...(residual === 'none' ? ['no residual'] : []),
     ...(given.finalShare === 0 ? ['rate to 0'] : []),
   ];
@@ -115,7 +124,7 @@ const COLORS: Readonly<Record<string, string>> = { adamw: '#6e7781', muon: '#096
 function renderPicture(all: readonly Point[]): string {
   const points = all.filter(({ bytes }) => bytes > 0);
   const losses = points.map((point) => mean(point.losses));
-  const [low, high] = [Math.min(...losses) - 0.05, Math.max(...losses) + 0.05];
+  const [low, high] = [Math.min(...losses) - 0.12, Math.max(...losses) + 0.05];
   const [least, most] = [20_000, 4_000_000];
   const x = (bytes: number): number =>
     PLOT.left + ((PLOT.right - PLOT.left) * Math.log(bytes / least)) / Math.log(most / least);
@@ -132,6 +141,13 @@ function renderPicture(all: readonly Point[]): string {
     grid.push(
       `<line x1="${PLOT.left}" x2="${PLOT.right}" y1="${y(loss)}" y2="${y(loss)}" stroke="#eaeef2"/>`,
       `<text x="${PLOT.left - 8}" y="${y(loss) + 4}" text-anchor="end">${loss.toFixed(2)}</text>`,
+    );
+  }
+  for (const { who, bits } of FIELD) {
+    const at = x((bits * PARAMETERS) / 8).toFixed(1);
+    grid.push(
+      `<line x1="${at}" x2="${at}" y1="${PLOT.top}" y2="${PLOT.bottom}" stroke="#8250df" stroke-dasharray="4 3"/>`,
+      `<text x="${at}" y="${PLOT.top - 4}" font-size="11" fill="#8250df">${who}: ${bits} bits</text>`,
     );
   }
   const heights = spread(
@@ -153,7 +169,7 @@ function renderPicture(all: readonly Point[]): string {
     `<g font-family="${FONT}" font-size="12" fill="#1f2328">`,
     ...grid,
     ...marks,
-    `<text x="${PLOT.right}" y="${PLOT.bottom + 38}" text-anchor="end">payload per worker and round; blue: muon, gray: adamw; circles: 20 × 25 steps, squares: 5 × 100</text>`,
+    `<text x="${PLOT.right}" y="${PLOT.bottom + 38}" text-anchor="end">payload per worker and round; blue: muon, gray: adamw; circles: 20 × 25 steps, squares: 5 × 100; dashed: what others send</text>`,
     '</g>',
     '</svg>',
     '',
