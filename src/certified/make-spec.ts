@@ -14,6 +14,7 @@ import { inputNames, runDataOf } from '../run/data-forms.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { inputSettings } from '../run/input.ts';
+import { usualPace } from '../run/pace.ts';
 import { combineSettings, modelAsked, presets } from '../run/presets.ts';
 import { readSpec, weightCapOf } from '../run/read-spec.ts';
 import type { RunSpec } from '../run/run-spec.ts';
@@ -197,6 +198,7 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
     ...typed,
     // fields of the spec's own
     ...usualAggregation,
+    ...usualPace,
     ...(typeof said.tiers === 'number' && { tiers: said.tiers }),
   };
   const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');

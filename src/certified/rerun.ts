@@ -10,6 +10,7 @@ import type { Sha256 } from '../network/event-crypto.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import { createPacker } from '../network/wire/packer.ts';
 import type { Outcome } from '../run/outcome.ts';
+import { isInPace } from '../run/pace.ts';
 import type { Trainer } from '../worker/ports.ts';
 import { awake, putBack, takeSent } from '../worker/residual.ts';
 import type { PrivateState } from '../worker/strategy.ts';
@@ -92,7 +93,8 @@ export async function checkRow(row: CheckedRow, tools: CheckTools): Promise<Find
   if (said === undefined) return unanswered('not-linked');
   const { batchSize, innerSteps } = state.spec.training;
   const { steps, examples } = manifest;
-  if (steps !== innerSteps || examples !== innerSteps * batchSize) return fault('other-count');
+  const isInTime = isInPace(steps, state.spec.pace, innerSteps);
+  if (!isInTime || examples !== steps * batchSize) return fault('other-count');
   const before = await shownBefore(row, tools);
   if ('result' in before) return before;
   const residual = last && before.state ? residualAfter(last, before.state, tools) : undefined;
@@ -156,6 +158,7 @@ async function runAgain(
   const { stretch } = assignmentOf(known(termsOf(state, evidence)));
   const start = {
     ...{ round, params: params.values, moments, stretch, worker: manifest.worker },
+    steps: manifest.steps,
     residual: residual ?? new Float64Array(params.layout.size),
   };
   const told = ({ step, steps }: { step: number; steps: number }) => onProgress?.(step, steps);

@@ -35,8 +35,16 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
     ...['hiddenSize', 'weightScale', 'rank', 'alpha', 'targets', 'adapterTrain', 'basePrecision'],
   ],
   'Training:': [
-    ...['rounds', 'innerSteps', 'batchSize', 'seed', 'optimizer', 'localLearningRate'],
-    ...['warmupSteps', 'finalShare', 'weightDecay', 'clipNorm', 'outerLearningRate', 'momentum'],
+    ...['rounds', 'innerSteps', 'innerSeconds', 'leastSteps', 'batchSize', 'seed', 'optimizer'],
+    ...[
+      'localLearningRate',
+      'warmupSteps',
+      'finalShare',
+      'weightDecay',
+      'clipNorm',
+      'outerLearningRate',
+      'momentum',
+    ],
     ...[
       'weights',
       'maxExamples',

@@ -29,6 +29,7 @@ import {
   tierOfWidth,
 } from './feature-fields.ts';
 import { readInput } from './input.ts';
+import { usualPace } from './pace.ts';
 import { readPlacementField } from './placement-policy.ts';
 import { rerunCommitment, usualRerun } from './rerun.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
@@ -123,6 +124,15 @@ export const features = {
     says: 'members run drawn contributions again by themselves; whom a quorum of a committee finds at fault is out',
     spec: { jury: plain('jury', 0) },
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
+  },
+  pace: {
+    says: 'workers train for so many seconds in a round, and take as many steps as fit their speed',
+    spec: {
+      pace: {
+        absent: usualPace,
+        read: (spec) => readGroup(spec, 'pace', groupFields.pace),
+      },
+    },
   },
   places: {
     says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',

@@ -1,5 +1,7 @@
 /** Starting values of the settings, per model, chosen by measurement (docs/benchmarks.md). */
+
 import { type RuleName, ruleForms, usualAggregation } from './aggregation.ts';
+import { usualPace } from './pace.ts';
 import { completeSettings, type PartialSettings, type Settings } from './settings.ts';
 
 /** What every preset starts from. */
@@ -46,6 +48,7 @@ const common: PartialSettings = {
   maxExamples: 0,
   normalize: 'workers',
   ...usualAggregation,
+  ...usualPace,
   sync: { strategy: 'timeout' },
   roundTimeout: 60,
   peers: [],

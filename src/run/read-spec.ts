@@ -7,6 +7,7 @@ import { aggregationRules, assertTier, type SpecRule } from './aggregation-rules
 import { areNeeded } from './chunked-files.ts';
 import { formOf, runDataOf } from './data-forms.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
+import { paceRules } from './pace.ts';
 import type { RunSpec } from './run-spec.ts';
 import { fields, type SharedName, sharedNames } from './settings.ts';
 import {
@@ -300,6 +301,7 @@ export const specRules: readonly SpecRule[] = [
     holds: ({ contributors, late, stake }) =>
       contributors === 0 || (late === 'discard' && stake.source === 'none'),
   },
+  ...paceRules,
   {
     at: 'limits.weightCap',
     says: 'it is training.maxExamples, or where that is 0 training.innerSteps x training.batchSize',

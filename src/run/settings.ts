@@ -7,6 +7,7 @@ import { type Aggregation, aggregationFields } from './aggregation.ts';
 import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
 import { learningFields } from './learning-fields.ts';
+import { paceFields, paceSettings } from './pace.ts';
 import { workerKeys } from './spec-fields.ts';
 
 /** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
@@ -38,6 +39,7 @@ export const fields = {
   ),
   relay: texts('--relay <url>', 'relay to use, repeatable'),
   ...learningFields,
+  ...paceFields,
   packing: choice(
     '--packing <name>',
     'how to pack deltas; auto takes the richest that fits --event-budget, range and scaled fill it',
@@ -163,6 +165,7 @@ const personal = [
   'hostile',
   'before',
   'leastRatePermille',
+  ...paceSettings,
 ] as const satisfies readonly (keyof typeof fields)[];
 
 /** Of those, what a run without a spec leaves to its workers; with one, rounds close as it says and all events are of nostrain/1. */
@@ -177,6 +180,7 @@ const withoutSpec = [
   'hostile',
   'before',
   'leastRatePermille',
+  ...paceSettings,
 ] as const satisfies readonly (typeof personal)[number][];
 
 /** The spec holds these under another name: its id, and its own profile. */

@@ -6,6 +6,7 @@ import { admissionFields, usualTrust } from './admission.ts';
 import { aggregationFields, tierField, usualAggregation } from './aggregation.ts';
 import { address, addresses, choice, real, whole, yesNo } from './field.ts';
 import { learningFields } from './learning-fields.ts';
+import { paceFields, usualPace } from './pace.ts';
 import { juryField, rerunFields, usualRerun } from './rerun.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
 
@@ -133,6 +134,7 @@ export const groupFields = {
     skewMs: whole('--timing-skew-ms <ms>', 'most that clocks may differ by', 0, DAY_MS),
   },
   aggregation: aggregationFields,
+  pace: paceFields,
   rerun: rerunFields,
   limits: {
     payloadBytes: whole(
@@ -257,10 +259,8 @@ export const specDefaults = {
   profile: 'nostrain/1',
   late: 'discard',
   tier: 'open',
-  ...{ screening: false, scores: false, telemetry: false },
-  places: [],
-  ...{ jury: 0, sessions: false, seatWishes: false, tiers: 0 },
-  dataFrom: '',
+  ...{ screening: false, scores: false, telemetry: false, sessions: false, seatWishes: false },
+  ...{ places: [], jury: 0, tiers: 0, dataFrom: '' },
   ...{ minAcceptPermille: 666, liveRounds: 3, absentRounds: 10 },
   ...{ contributors: 0, foundersPerRound: 0, joinsPerRound: 0 },
   committee: { size: 64, quorum: 'bft', weights: 'equal', minStake: '0' },
@@ -275,6 +275,7 @@ export const specDefaults = {
     skewMs: 60_000,
   },
   aggregation: usualAggregation,
+  pace: usualPace,
   rerun: usualRerun,
   limits: { normBoundC: 1.5 },
   checkpoint: { every: 10, keep: 3 },

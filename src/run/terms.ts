@@ -8,6 +8,7 @@ import { hashFields } from '../base/hash.ts';
 import { usualAggregation } from './aggregation.ts';
 import { type InputName, runDataOf } from './data-forms.ts';
 import type { Digest } from './ids.ts';
+import { paceSettings } from './pace.ts';
 import { presets } from './presets.ts';
 import {
   type AdapterName,
@@ -58,7 +59,13 @@ const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<str
     ]),
   );
 
-type TermName = SharedName | AdapterName | InputName | (typeof ruleSettings)[number] | 'tiers';
+type TermName =
+  | SharedName
+  | AdapterName
+  | InputName
+  | (typeof ruleSettings)[number]
+  | (typeof paceSettings)[number]
+  | 'tiers';
 
 /** Those of the settings that count: what is trained of a base where there is one. */
 const namesFor = (model: string | undefined): readonly TermName[] => [
@@ -72,8 +79,9 @@ export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const texts = textsOf(settings);
   const usual = textsOf(presets[settings.model]);
   const tiers = settings.tiers > 0 ? (['tiers'] as const) : [];
+  const pace = settings.innerSeconds > 0 ? paceSettings : [];
   const isUsual = ruleSettings.every((name) => settings[name] === usualAggregation[name]);
-  const names = [...namesFor(settings.model), ...tiers, ...(isUsual ? [] : ruleSettings)];
+  const names = [...namesFor(settings.model), ...tiers, ...(isUsual ? [] : ruleSettings), ...pace];
   const shared = names.map((name) => [name, texts.get(name) ?? ''] as const);
   const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
   const all = { ...Object.fromEntries(shared), ...(base && { base: hashBase(base) }) };
@@ -114,7 +122,7 @@ const filesIn = ({ asked }: Terms): ReadonlyMap<string, string> =>
 export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];
-  return [...namesFor(mine.get('model')), ...ruleSettings, 'tiers' as const]
+  return [...namesFor(mine.get('model')), ...ruleSettings, ...paceSettings, 'tiers' as const]
     .filter((name) => mine.has(name) || others.has(name))
     .filter((name) => mine.get(name) !== others.get(name))
     .map((name) => differ(name, mine, others));

@@ -103,6 +103,11 @@ const settingTable: readonly SettingRule[] = [
     holds: ({ rule }) => ruleForms[rule] !== 'mean',
   },
   {
+    flags: ['leastSteps'],
+    goesWith: '--inner-seconds',
+    holds: ({ innerSeconds }) => innerSeconds > 0,
+  },
+  {
     flags: ['eventBudget'],
     goesWith: '--packing auto of nostrain/1',
     holds: (settings) => isNative(settings) && settings.packing === 'auto',

@@ -78,7 +78,7 @@ export class PhaseKeeper {
   #digestOf({ params, moments, round, steps, firstStep, batchKey }: TrainTask): string {
     const { plan, ports } = this.#session;
     const { device, origin } = ports.trainer;
-    const said = { run: plan.run, rounds: plan.rounds, device, origin };
+    const said = { run: plan.run, rounds: plan.rounds, pace: plan.pace, device, origin };
     const task = { round, steps, firstStep, batchKey, sizes: moments.map(({ length }) => length) };
     return this.#hash(utf8(JSON.stringify({ ...said, ...task })), params, ...moments);
   }

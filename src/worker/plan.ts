@@ -2,6 +2,7 @@
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { type Pace, usualPace } from '../run/pace.ts';
 import {
   aggregationOf,
   type Normalization,
@@ -24,8 +25,10 @@ export interface Plan {
   readonly terms?: Terms | undefined;
   /** Checkpoints kept on relays, each slot replaced in turn. */
   readonly checkpointHistory: number;
-  /** H: optimizer steps between two outer steps. */
+  /** H: optimizer steps between two outer steps; the most of them where seconds count. */
   readonly innerSteps: number;
+  /** How many steps a worker takes of them. */
+  readonly pace: Pace;
   readonly seed: number;
   readonly outer: OuterSettings;
   readonly residual: ResidualRule;
@@ -82,6 +85,7 @@ const usual = {
   task: 'a model',
   runtime: 'own',
   checkpointHistory: 4,
+  pace: usualPace,
   seed: 0,
   outer: { learningRate: 1, momentum: 0 },
   residual: 'feedback',
@@ -130,6 +134,7 @@ export function planOf(settings: Settings, task: Partial<Plan>): Plan {
     terms: termsOf(settings),
     checkpointHistory: settings.checkpointHistory,
     innerSteps,
+    pace: { innerSeconds: settings.innerSeconds, leastSteps: settings.leastSteps },
     seed: settings.seed,
     outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
     residual: settings.residual,

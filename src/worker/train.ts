@@ -1,6 +1,8 @@
 /** The inner phase of a round: H optimizer steps, the delta with what was left unsent before, and the gradient, signed and saved. */
+import type { Clock } from '../base/clock.ts';
 import { deriveKey } from '../base/rng.ts';
 import type { WorkerId } from '../run/ids.ts';
+import type { Pace } from '../run/pace.ts';
 import { manifestTelemetry } from '../run/telemetry.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
@@ -40,6 +42,8 @@ export interface InnerStart {
   readonly stretch: Stretch | undefined;
   /** Whose batches are drawn. */
   readonly worker: WorkerId;
+  /** Default as many as the plan says. */
+  readonly steps?: number;
 }
 
 /** What an inner phase leads to. */
@@ -61,16 +65,44 @@ type PhasePlan = Pick<Plan, 'innerSteps' | 'seed' | 'residual'>;
 
 /** What an engine is asked for. */
 const taskOf = (
-  { round, params, residual, moments, stretch, worker }: InnerStart,
+  { round, params, residual, moments, stretch, worker, steps }: InnerStart,
   { innerSteps, seed, residual: rule }: PhasePlan,
 ): TrainTask => ({
   params: localStart(params, awake(residual, stretch), rule),
   moments,
   round,
-  steps: innerSteps,
+  steps: steps ?? innerSteps,
   firstStep: round * innerSteps,
   batchKey: deriveKey('nostrain/batches', seed, worker),
 });
+
+/** What a worker has to say while an engine takes its steps. */
+type Guidance = Pick<TrainTask, 'room' | 'keeping'>;
+
+async function guidanceOf(
+  task: TrainTask,
+  { plan: { pace }, ports }: Session,
+  phases: PhaseKeeper,
+): Promise<Guidance> {
+  const keeping = await phases.keepingOf(task);
+  if (pace.innerSeconds === 0) return { keeping };
+  return { keeping, room: roomIn(pace, ports.clock, keeping?.from?.seconds) };
+}
+
+/** How many more steps fit, by the time that those before them took; by the clock of the worker, restarts not counted. */
+export function roomIn(
+  { innerSeconds, leastSteps }: Pace,
+  clock: Pick<Clock, 'now'>,
+  secondsBefore = 0,
+): (done: number) => number {
+  const startedMs = clock.now() - 1000 * secondsBefore;
+  return (done) => {
+    if (done < leastSteps) return leastSteps - done;
+    const seconds = (clock.now() - startedMs) / 1000;
+    if (seconds >= innerSeconds) return 0;
+    return seconds <= 0 ? Infinity : Math.round(((innerSeconds - seconds) * done) / seconds);
+  };
+}
 
 /** H steps from the shared parameters, or from the local model ahead of them. */
 export async function innerPhase(
@@ -79,13 +111,13 @@ export async function innerPhase(
   trainer: Pick<Trainer, 'train'>,
   onProgress: Parameters<Trainer['train']>[1],
   signal: AbortSignal,
-  phases?: PhaseKeeper,
+  guide: (task: TrainTask) => Promise<Guidance> = async () => ({}),
 ): Promise<InnerEnd> {
   const { params, residual, stretch } = start;
   const own = awake(residual, stretch);
   const task = taskOf(start, plan);
-  const keeping = await phases?.keepingOf(task);
-  const trained = await trainer.train({ ...task, keeping }, onProgress, signal);
+  const guided = { ...task, ...(await guide(task)) };
+  const trained = await trainer.train(guided, onProgress, signal);
   const delta = deltaOf(params, trained.params, own, plan.residual);
   const whole = Float64Array.from(delta);
   putBack(whole, residual, stretch);
@@ -96,10 +128,12 @@ export async function innerPhase(
 async function trainAndSeal<S extends WorkerState>(
   state: S,
   start: RoundStart,
-  { plan, ports: { trainer, wire, report }, signal }: Session,
+  session: Session,
   phases: PhaseKeeper,
 ): Promise<SealedState<S>> {
   const { base, rings, roster, assignment, parent, keepsDelta, commit } = start;
+  const { plan, ports, signal } = session;
+  const { trainer, wire, report } = ports;
   const { round } = state;
   const { stretch } = assignment;
   const { trained, delta, whole } = await innerPhase(
@@ -108,14 +142,14 @@ async function trainAndSeal<S extends WorkerState>(
     trainer,
     (progress) => report({ type: 'progress', round, ...progress }),
     signal,
-    phases,
+    (task) => guidanceOf(task, session, phases),
   );
-  const { examples, seconds } = trained;
+  const { examples, seconds, steps = plan.innerSteps } = trained;
   const tokens = examples * plan.tokensPerExample;
   const loss = mean(trained.losses);
   report({ type: 'trained', round, loss, tokens, seconds });
 
-  const said = { round, base, assignment, parent, steps: plan.innerSteps, examples };
+  const said = { round, base, assignment, parent, steps, examples };
   const features = {
     ...manifestTelemetry(loss, trainer.device.device, measuredBefore(state)),
     ...(rings && { widths: { rings } }),

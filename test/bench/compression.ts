@@ -7,7 +7,8 @@
  *   npm run bench:compression -- --corpus FILE '{"packing": "ternary"}' '{"packing": "nstr", "topk": 0.3, "owners": 0}'
  *
  * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text; `"moments": "reset"` starts the inner
- * optimizer anew in every round, as the Python reference does.
+ * optimizer anew in every round, as the Python reference does. `"stepSeconds": [0.25, 0.25, 0.25, 0.75]` gives workers a speed on a clock that
+ * moves by so much with each step: rows then say how long rounds take and how much of that workers wait, and nothing is kept.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -30,6 +31,7 @@ import type { Params } from '../../src/tensor/params.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
+import { roomIn } from '../../src/worker/train.ts';
 import { meanDelta } from '../support/mean.ts';
 import { FRONTIER, readFrontier } from './frontier/rows.ts';
 
@@ -43,6 +45,8 @@ interface Setup {
   readonly own: string;
   /** Whether the inner optimizer's moments live through a round. */
   readonly moments: 'keep' | 'reset';
+  /** What a step takes, worker by worker; none where nobody asks. */
+  readonly stepSeconds: readonly number[];
   readonly settings: Settings;
 }
 
@@ -58,6 +62,14 @@ interface Row {
   readonly residualShare: number;
   readonly isLast: boolean;
   readonly seconds: number;
+  /** On the clock of `stepSeconds`. */
+  readonly clock?: {
+    /** Until the end of the round. */
+    readonly seconds: number;
+    /** Share of the workers' time since the beginning in which they wait for the slowest. */
+    readonly idle: number;
+    readonly steps: readonly number[];
+  };
 }
 
 interface Worker {
@@ -80,12 +92,17 @@ for (const label of positionals) {
 }
 
 function readSetup(label: string): Setup {
-  const asSetup = { form: 'interleaved', workers: 4, own: '1/1', moments: 'keep' };
-  const { form, workers, own, moments, ...given } = { ...asSetup, ...JSON.parse(label) };
+  const asSetup = {
+    ...{ form: 'interleaved', workers: 4, own: '1/1', moments: 'keep', stepSeconds: [] },
+  };
+  const { form, workers, own, moments, stepSeconds, ...given } = {
+    ...asSetup,
+    ...JSON.parse(label),
+  };
   const unused = { run: RUN, relay: [], model: 'char-gpt' } as const;
   const asked = { ...unused, ...readSettings(given, 'settings') };
   const settings = combineSettings(presets['char-gpt'], asked);
-  return { label, workers, form, own, moments, settings };
+  return { label, workers, form, own, moments, stepSeconds, settings };
 }
 
 async function openWorkers({ workers, form, own, settings }: Setup): Promise<readonly Worker[]> {
@@ -121,6 +138,7 @@ async function simulate(setup: Setup): Promise<void> {
   });
   let params: Params = { layout, values: initialParameters(model, seed) };
   let momentum = new Float32Array(layout.size) as Params['values'];
+  const clock = { seconds: 0, trained: 0 };
   for (let round = 0; round < rounds; round++) {
     const started = performance.now();
     const played: Played[] = [];
@@ -128,13 +146,22 @@ async function simulate(setup: Setup): Promise<void> {
       const pair = workers.slice(i, i + 2);
       played.push(
         ...(await Promise.all(
-          pair.map((worker) => play(worker, { params, round, settings, packer, workers })),
+          pair.map((worker, at) => {
+            const stepSeconds = setup.stepSeconds[i + at] ?? 0;
+            return play(worker, { params, round, settings, packer, workers, stepSeconds });
+          }),
         )),
       );
     }
     const cohort = played.map(({ contribution }) => contribution);
-    const { normalize } = settings;
-    const mean = meanDelta(cohort, { size: layout.size, weights: 'equal', cap: 1, normalize });
+    const { normalize, batchSize, innerSteps, innerSeconds } = settings;
+    const weighs = innerSeconds > 0 ? ('examples' as const) : ('equal' as const);
+    const cap = innerSeconds > 0 ? innerSteps * batchSize : 1;
+    const mean = meanDelta(cohort, { size: layout.size, weights: weighs, cap, normalize });
+    const steps = cohort.map((one) => one.steps);
+    const took = steps.map((count, i) => count * (setup.stepSeconds[i] ?? 0));
+    clock.seconds += Math.max(...took);
+    clock.trained += took.reduce((sum, each) => sum + each, 0) / took.length;
     const outer = { learningRate: settings.outerLearningRate, momentum: settings.momentum };
     const stepped = nesterovStep(params.values, momentum, mean, outer);
     params = { layout, values: stepped.values };
@@ -148,6 +175,9 @@ async function simulate(setup: Setup): Promise<void> {
       bytes: Math.max(...cohort.map(({ payloadBytes }) => payloadBytes)),
       residualShare: played.reduce((sum, { share }) => sum + share, 0) / played.length,
       seconds: (performance.now() - started) / 1000,
+      ...(setup.stepSeconds.length > 0 && {
+        clock: { seconds: clock.seconds, idle: 1 - clock.trained / clock.seconds, steps },
+      }),
     });
   }
   await Promise.all(workers.map((worker) => worker.trainer.close()));
@@ -156,7 +186,8 @@ async function simulate(setup: Setup): Promise<void> {
 function write(row: Row): void {
   console.log(JSON.stringify(row));
   const { label, loss, bytes } = row;
-  if (row.isLast) appendFileSync(FRONTIER, `${JSON.stringify({ label, loss, bytes })}\n`);
+  if (row.isLast && !row.clock)
+    appendFileSync(FRONTIER, `${JSON.stringify({ label, loss, bytes })}\n`);
 }
 
 interface Round {
@@ -165,6 +196,7 @@ interface Round {
   readonly settings: Settings;
   readonly packer: Packer;
   readonly workers: readonly Worker[];
+  readonly stepSeconds: number;
 }
 
 interface Played {
@@ -174,12 +206,17 @@ interface Played {
 
 async function play(
   worker: Worker,
-  { params, round, settings, packer, workers }: Round,
+  { params, round, settings, packer, workers, stepSeconds }: Round,
 ): Promise<Played> {
   const { innerSteps, seed, residual: rule, owners, fragments } = settings;
   const base = stateDigest(params);
   const roster = workers.map(({ name }) => name);
   const size = params.layout.size;
+  let nowMs = 0;
+  const clock = { now: () => nowMs };
+  const taken = (step: number) => {
+    nowMs = 1000 * step * stepSeconds;
+  };
   const task = {
     params: localStart(params.values, worker.residual, rule),
     moments: worker.moments,
@@ -187,8 +224,10 @@ async function play(
     steps: innerSteps,
     firstStep: round * innerSteps,
     batchKey: deriveKey('nostrain/batches', seed, worker.name),
+    ...(settings.innerSeconds > 0 && { room: roomIn(settings, clock) }),
   };
-  const trained = await worker.trainer.train(task, () => undefined, new AbortController().signal);
+  const { signal } = new AbortController();
+  const trained = await worker.trainer.train(task, ({ step }) => taken(step), signal);
   worker.moments = trained.moments;
   const delta = deltaOf(params.values, trained.params, worker.residual, rule);
   const assignment = assignChunks({ run: RUN, round, base, roster, owners, fragments, size });
@@ -197,7 +236,7 @@ async function play(
   worker.residual = kept.residual;
   const contribution = {
     ...{ worker: worker.name, eventId: worker.name, round, base, delta: sent },
-    ...{ examples: 1, steps: innerSteps, createdAt: 0 },
+    ...{ examples: trained.examples, steps: trained.steps ?? innerSteps, createdAt: 0 },
     ...{ payloadBytes: payload.length, eventBytes: 0 },
   };
   return { contribution, share: kept.share };

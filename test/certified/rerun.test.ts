@@ -11,7 +11,15 @@ import type { RunSpec } from '../../src/run/run-spec.ts';
 import type { Untyped } from '../../src/run/spec-readers.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { certifiedSpec } from '../support/certified-swarm.ts';
-import { elsewhere, killed, noisy, playRerun, readRerun, trainerOn } from '../support/rerun.ts';
+import {
+  type Cheat,
+  elsewhere,
+  killed,
+  noisy,
+  playRerun,
+  readRerun,
+  trainerOn,
+} from '../support/rerun.ts';
 import { keyOf } from '../support/swarm.ts';
 
 let relay: Relay;
@@ -25,6 +33,7 @@ interface Change {
   readonly rule?: string | undefined;
   readonly permille?: number;
   readonly timing?: Untyped;
+  readonly pace?: Untyped;
 }
 
 const never = (): never => {
@@ -34,7 +43,7 @@ const never = (): never => {
 const specOf = (
   rounds: number,
   founders: number,
-  { training = {}, rule, permille = 1000, timing = {} }: Change = {},
+  { training = {}, rule, permille = 1000, timing = {}, pace }: Change = {},
 ): RunSpec =>
   certifiedSpec({
     founders: Array.from({ length: founders }, (_, i) => i),
@@ -45,6 +54,7 @@ const specOf = (
     },
     document: {
       rerun: { permille, relays: [relay.url] },
+      ...(pace && { pace }),
       ...(rule && { tier: 'verified', aggregation: { rule, hostile: 1 } }),
       ...(rule && { admission: { kind: 'list', keys: [keyOf(0)] } }),
     },
@@ -139,6 +149,35 @@ describe('T-21: a worker that is killed', { timeout: 60_000 }, () => {
     const checked = await check(spec);
     expect(resultsBy(checked, 2)).toHaveLength(4);
     expect(new Set(checked.map(({ finding }) => finding.result))).toEqual(new Set(['same']));
+  });
+});
+
+/** Takes other than all of the steps, and says so. */
+const taking =
+  (steps: number, says = steps): Cheat =>
+  (honest) => ({
+    ...honest,
+    async train(task, onProgress, signal) {
+      const ended = await honest.train({ ...task, steps }, onProgress, signal);
+      return { ...ended, steps: says };
+    },
+  });
+
+describe('T-21: workers of a run whose inner phases last so many seconds', {
+  timeout: 60_000,
+}, () => {
+  it('are checked for the steps that they say, within those of the run', async () => {
+    const pace = { innerSeconds: 60, leastSteps: 2 };
+    const spec = specOf(3, 5, { pace });
+    expect(spec.features).toContain('pace');
+    const { innerSteps } = spec.training;
+    const cheats = { 1: taking(3), 2: taking(1), 3: taking(3, 4), 4: taking(innerSteps + 1) };
+    await playRerun(spec, relay.url, 5, cheats);
+    const checked = await check(spec);
+    for (const honest of [0, 1])
+      expect(new Set(resultsBy(checked, honest))).toEqual(new Set(['same']));
+    expect(resultsBy(checked, 1).length).toBeGreaterThan(0);
+    for (const cheat of [2, 3, 4]) expect(resultsBy(checked, cheat)[0]).toBe('fault');
   });
 });
 

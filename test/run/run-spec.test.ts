@@ -6,6 +6,7 @@ import { sha256Hex } from '../../src/base/hash.ts';
 import { toNpub } from '../../src/node/keys.ts';
 import { contradictions, settingsOf } from '../../src/run/complete-spec.ts';
 import type { Field } from '../../src/run/field.ts';
+import { paceSettings } from '../../src/run/pace.ts';
 import { parseRunSpec, readSpec, specRules, trainingFields } from '../../src/run/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { ruleSettings, settingNames, sharedNames } from '../../src/run/settings.ts';
@@ -107,6 +108,9 @@ describe('run id', () => {
     }
     const other = { ...rerun, relays: ['wss://b.example'] };
     ids.set('rerun.relays', runIdOf(sampleSpec({ rerun: other })));
+    const paced = JSON.parse(canonicalSpec(sampleSpec({ pace: { innerSeconds: 30 } })));
+    for (const [path, changed] of changes(paced))
+      if (path.startsWith('pace.')) ids.set(path, runIdOf(readSpec(changed)));
     const krum = { ...verified, aggregation: { rule: 'krum', hostile: 1 } };
     ids.set('aggregation.rule', runIdOf(sampleSpec(krum)));
     expect(new Set(ids.values()).size).toBe(ids.size);
@@ -143,6 +147,7 @@ describe('run id', () => {
           'tierStrategy',
         ],
         ...ruleSettings,
+        ...paceSettings,
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],
         ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),
@@ -249,6 +254,9 @@ describe('a spec is refused by path and accepted form', () => {
     ['contributors', { contributors: 8, late: 'defer' }],
     ['jury', { jury: 2 }],
     ['limits.weightCap', { limits: { weightCap: 5 } }],
+    ['pace.leastSteps', { pace: { innerSeconds: 30, leastSteps: 10_000 } }],
+    ['pace.leastSteps', { pace: { leastSteps: 2 } }],
+    ['pace.innerSeconds', { pace: { innerSeconds: 30 }, training: { weights: 'equal' } }],
     ['admission.kind', { admission: { kind: 'stake', least: '1' } }],
     ['aggregation.hostile', { ...verified, aggregation: { rule: 'krum', hostile: 0 } }],
     ['aggregation.hostile', { aggregation: { hostile: 1 } }],
@@ -292,7 +300,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(37 + 2 + 1 + 2 + tierRules.length);
+    expect(specRules).toHaveLength(39 + 2 + 1 + 2 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

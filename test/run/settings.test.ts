@@ -58,6 +58,8 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   scaling: fc.constantFrom(...scalings),
   pixels: whole(1),
   tokens: fc.constantFrom('chars', 'bytes'),
+  innerSeconds: real(0, 86_400),
+  leastSteps: whole(1),
   shard,
   seed: whole(0),
   rounds: whole(1),

@@ -5,6 +5,7 @@ import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { loadKey } from '../../../node/keys.ts';
+import { paceSettings } from '../../../run/pace.ts';
 import { combineSettings, referenceDefaults } from '../../../run/presets.ts';
 import { roundName } from '../../../run/round-name.ts';
 import {
@@ -75,6 +76,7 @@ const MEANINGLESS: readonly SettingName[] = [
   ...(['shard', 'optimizer', 'warmupSteps', 'finalShare', 'weightDecay', 'clipNorm'] as const),
   ...(['packing', 'eventBudget', 'owners', 'fragments', 'normalize', 'stripe'] as const),
   ...ruleSettings,
+  ...paceSettings,
 ];
 
 function settingsOf(asked: PartialSettings, flags: Flags): Settings {
