@@ -15,8 +15,6 @@ import type { ShardFeeds, Stepper } from './single.ts';
 interface OwnRange extends Range {
   readonly index: number;
   readonly session: InferenceSession;
-  /** This stretch of every part's gradient, one after the other. */
-  readonly stack: Float32Array;
   readonly gradient: Float32Array;
   /** Parameters and moments, and the buffers for what follows them. */
   state: readonly Float32Array[];
@@ -34,7 +32,12 @@ interface Replica {
   // onnxruntime cannot read shared memory: each replica has its own copy of the parameters and of one gradient
   readonly params: Float32Array;
   readonly gradient: Float32Array;
+  /** A stretch of every part's gradient, one after the other. */
+  readonly stack: Float32Array;
 }
+
+/** So many numbers of the parts' gradients are combined at once: few enough to stay in a processor's cache, whatever the model's size. */
+const STRETCH = 1 << 18;
 
 export async function createReplicaStepper(
   training: ReplicaTraining,
@@ -43,7 +46,7 @@ export async function createReplicaStepper(
   shard: ShardFeeds,
   ort: Runtime,
 ): Promise<Stepper> {
-  const { shared, replica: number, replicas } = training;
+  const { shared, replica: number, replicas, parts } = training;
   const size = shared.state[0]!.length;
   const replica: Replica = {
     ...{ training, ort },
@@ -54,6 +57,7 @@ export async function createReplicaStepper(
     ranges: await openRanges(training, (model) => ort.createSession(model, device, threads)),
     params: new Float32Array(size),
     gradient: new Float32Array(size),
+    stack: new Float32Array(parts * Math.min(STRETCH, size)),
   };
   return {
     begin: async () => {},
@@ -133,26 +137,39 @@ function sharesOf(counts: Float32Array): Float32Array {
 }
 
 async function combine(
-  { ort, training, combineModel }: Replica,
-  range: OwnRange,
+  replica: Replica,
+  { index, from, to, gradient }: OwnRange,
   shares: Float32Array | undefined,
 ): Promise<void> {
+  let squares = 0;
+  for (let at = from; at < to; at += STRETCH) {
+    const end = Math.min(at + STRETCH, to);
+    squares += await combineStretch(replica, at, gradient.subarray(at - from, end - from), shares);
+  }
+  replica.training.shared.squares[index] = squares;
+}
+
+/** Writes the mean of the parts' gradients from `from` on, and gives the sum of its squares. */
+async function combineStretch(
+  { ort, training, combineModel, stack }: Replica,
+  from: number,
+  gradient: Float32Array,
+  shares: Float32Array | undefined,
+): Promise<number> {
   const { parts, shared } = training;
-  const { index, from, to, stack } = range;
-  const length = to - from;
+  const { length } = gradient;
   for (let part = 0; part < parts; part++) {
-    stack.set(shared.gradients[part]!.subarray(from, to), part * length);
+    stack.set(shared.gradients[part]!.subarray(from, from + length), part * length);
   }
   const feeds = {
-    gradients: new ort.Tensor('float32', stack, [parts, length]),
+    gradients: new ort.Tensor('float32', stack.subarray(0, parts * length), [parts, length]),
     ...(shares && { shares: new ort.Tensor('float32', shares, [1, parts]) }),
   };
-  const { gradient } = range;
   const results = await runInto(ort, combineModel, feeds, {
     into: { gradient },
     others: ['squares'],
   });
-  shared.squares[index] = floats(results.squares)[0]!;
+  return floats(results.squares)[0]!;
 }
 
 async function update(replica: Replica, range: OwnRange, rates: Float32Array): Promise<void> {
@@ -177,7 +194,7 @@ async function update(replica: Replica, range: OwnRange, rates: Float32Array): P
 
 /** This replica's ranges, which are dealt out in turn, with one session for every model among them. */
 async function openRanges(
-  { replica, replicas, parts, state, updates }: ReplicaTraining,
+  { replica, replicas, state, updates }: ReplicaTraining,
   open: (model: Uint8Array) => Promise<InferenceSession>,
 ): Promise<readonly OwnRange[]> {
   const sessions = new Map<Uint8Array, InferenceSession>();
@@ -192,7 +209,6 @@ async function openRanges(
       session,
       from,
       to,
-      stack: new Float32Array(parts * (to - from)),
       gradient: new Float32Array(to - from),
       state: vectors(),
       next: vectors(),

@@ -5,7 +5,7 @@ import { deriveKey } from '../../src/base/rng.ts';
 import type { OwnModel } from '../../src/model/architectures/architecture.ts';
 import { drawRows } from '../../src/model/batches.ts';
 import { sizeOf } from '../../src/model/graph/value.ts';
-import { crossEntropy, flatten, gather, gemm, reshape } from '../../src/model/graph/verbs.ts';
+import { crossEntropy, flatten, gather, gemm, mul, reshape } from '../../src/model/graph/verbs.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/device.ts';
@@ -203,6 +203,36 @@ test.each([adamwSpec, muonSpec])(`$optimizer, ${inParts}`, async (optimizer) => 
   const moved = Math.hypot(...one!.params.map((value, i) => value - params[i]!));
   const apart = Math.hypot(...one!.params.map((value, i) => value - whole.params[i]!));
   expect(apart / moved).toBeLessThan(1e-2);
+});
+
+test('a gradient that is combined in several stretches is clipped by the norm of all of them', async () => {
+  const [vocabulary, width, context] = [30, 32, 64];
+  const model: OwnModel = {
+    architecture: 'own',
+    data: { kind: 'tokens', vocabulary, context },
+    tensors: [
+      { name: 'head', shape: [width, vocabulary], start: { deviation: 0.5 } },
+      { name: 'table', shape: [36_000, width], start: { deviation: 0.5 } },
+    ],
+    // the ids lie apart in the table, so that its gradient has numbers in every stretch
+    predict: (weights, inputs) =>
+      gemm(gather(weights('table'), mul(flatten(inputs), 1200)), weights('head')),
+    losses: (weights, { inputs, targets }) =>
+      reshape(crossEntropy(model.predict(weights, inputs), flatten(targets)), inputs.shape),
+  };
+  const params = initialParameters(model, 1);
+  const optimizer: OptimizerSpec = {
+    ...{ optimizer: 'sgd', clipNorm: 0.1, schedule: constantRate(0.1) },
+  };
+  const [one, three] = await Promise.all(
+    [1, 3].map(async (threads) => {
+      const trainer = await start({ model, optimizer, batch: 32, threads });
+      return trainer.train(task({ params, steps: 1 }), quiet, never);
+    }),
+  );
+  expect(digest(three!.params)).toBe(digest(one!.params));
+  const squares = one!.params.reduce((sum, value, i) => sum + (value - params[i]!) ** 2, 0);
+  expect(Math.sqrt(squares)).toBeCloseTo(0.01, 4);
 });
 
 /** The same steps by the Loop graph, run directly. */
