@@ -1,16 +1,21 @@
-/** What a tab trains on: the text that the spec names, from wherever this browser has it, or rows that are made. */
+/** What a tab trains on: the data that the spec names or the person chose, from wherever this browser has it, or examples that are made. */
+import { concatBytes } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { madeData } from '../model/data/made.ts';
+import { MOST_FILE_BYTES } from '../model/data/picture-file.ts';
+import { gatherPictures } from '../model/data/picture-folder.ts';
+import { dividePictures, packPictures, unpackPictures } from '../model/data/pictures.ts';
 import { writePlay } from '../model/data/playwright.ts';
 import { divideSeries, parseSeriesCsv } from '../model/data/series.ts';
-import { divideText } from '../model/data/text.ts';
+import { divideText, type ShardForm } from '../model/data/text.ts';
 import { tokenizers } from '../model/data/tokenizer.ts';
 import { modelOf } from '../model/from-settings.ts';
-import { formOf } from '../run/data-forms.ts';
+import { type FormName, formOf } from '../run/data-forms.ts';
 import type { RunSpec } from '../run/run-spec.ts';
 import type { Settings } from '../run/settings.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
+import type { Chosen } from './messages.ts';
 import type { TabStorage } from './storage.ts';
 
 export interface TabTask extends Pick<TrainerSetup, 'model' | 'data'> {
@@ -23,13 +28,14 @@ export interface TaskSources {
   readonly storage: TabStorage;
   /** How the names of this worker begin in it. */
   readonly prefix: string;
-  /** A text that the person gave. */
-  readonly given?: Uint8Array | undefined;
-  /** What everybody evaluates on, where the spec names such a text. */
+  /** Files that the person chose. */
+  readonly chosen?: Chosen | undefined;
+  /** What everybody evaluates on, where the spec names such data. */
   readonly evaluation?: Uint8Array | undefined;
+  readonly signal: AbortSignal;
 }
 
-/** Throws `tab/corpus` where the text is not here: the page then asks for it. */
+/** Throws `tab/corpus` where the data is not here or does not do, `tab/pictures` of a folder of pictures: the page then asks for it. */
 export async function prepareTabTask(
   spec: RunSpec,
   settings: Settings,
@@ -46,57 +52,125 @@ export async function prepareTabTask(
     const data = madeData(form, settings);
     return { model, data, tokensPerExample: 1, bytesPerToken: 0 };
   }
-  if (form === 'images') {
-    throw new ConfigError('tab/pictures', 'a tab does not read folders of pictures yet', {
-      hint: 'join with the program: nostrain run join naddr1…',
-    });
-  }
-  const text = await textOf(spec, sources);
-  const dealt = spec.data.kind === 'corpus' ? spec.data.form : 'interleaved';
-  if (form === 'series') {
-    const series = parseSeriesCsv(new TextDecoder().decode(text));
-    const data = divideSeries(series, { ...settings, form: dealt });
-    return { model, data, tokensPerExample: 1, bytesPerToken: 0 };
-  }
-  const tokenizer = tokenizers[settings.tokens];
-  const { tokens } = tokenizer.encode(text);
-  const { context, shard } = settings;
-  const held = sources.evaluation && tokenizer.encode(sources.evaluation).tokens;
-  const parts = divideText(tokens, shard, { form: dealt, context, held });
-  return {
-    ...{ model, data: { kind: 'tokens', ...parts }, tokensPerExample: context },
-    // the built-in tokenizers have one for each byte, as far as they know the character
-    bytesPerToken: 1,
-  };
+  const code = form === 'images' ? 'tab/pictures' : 'tab/corpus';
+  const { bytes, name } = await asAsked(code, () => bytesOf(spec, settings, sources));
+  const asked = { settings, dealt: dealtIn(spec), evaluation: sources.evaluation };
+  const task = await asAsked(code, async () => readers[form](bytes, asked));
+  // only what does is kept
+  if (name !== undefined) await sources.storage.put(name, bytes);
+  return { model, ...task };
 }
 
-/** The text: given now or before, the built-in one, or one that the server of the page has. */
-async function textOf(spec: RunSpec, { storage, prefix, given }: TaskSources): Promise<Uint8Array> {
+/** What is wrong with data that a person may choose anew is asked of the page. */
+const asAsked = <T>(code: string, read: () => Promise<T>): Promise<T> =>
+  read().catch((cause: unknown) => {
+    if (!(cause instanceof ConfigError)) throw cause;
+    const { message, hint = 'choose other data' } = cause;
+    throw new ConfigError(code, message, { hint, cause });
+  });
+
+const dealtIn = ({ data }: RunSpec): ShardForm =>
+  data.kind === 'corpus' ? data.form : 'interleaved';
+
+interface Asked {
+  readonly settings: Settings;
+  readonly dealt: ShardForm;
+  readonly evaluation: Uint8Array | undefined;
+}
+
+type Read = (bytes: Uint8Array, asked: Asked) => Omit<TabTask, 'model'>;
+
+const csvOf = (bytes: Uint8Array) => parseSeriesCsv(new TextDecoder().decode(bytes));
+const readText: Read = (bytes, { settings, dealt, evaluation }) => {
+  const tokenizer = tokenizers[settings.tokens];
+  const { tokens } = tokenizer.encode(bytes);
+  const { context, shard } = settings;
+  const held = evaluation && tokenizer.encode(evaluation).tokens;
+  const parts = divideText(tokens, shard, { form: dealt, context, held });
+  // the built-in tokenizers have one for each byte, as far as they know the character
+  return { data: { kind: 'tokens', ...parts }, tokensPerExample: context, bytesPerToken: 1 };
+};
+
+/** The worker's part of it, by the form of data. */
+const readers: Readonly<Record<FormName, Read>> = {
+  tokens: readText,
+  rows: readText,
+  series: (bytes, { settings, dealt, evaluation }) => {
+    const held = evaluation && csvOf(evaluation);
+    const data = divideSeries(csvOf(bytes), { ...settings, form: dealt, held });
+    return { data, tokensPerExample: 1, bytesPerToken: 0 };
+  },
+  images: (bytes, { settings, evaluation }) => {
+    const held = evaluation && unpackPictures(evaluation);
+    const data = dividePictures(unpackPictures(bytes), settings.shard, held);
+    return { data, tokensPerExample: 1, bytesPerToken: 0 };
+  },
+};
+
+interface Found {
+  readonly bytes: Uint8Array;
+  /** Where to keep it, if it is not there yet. */
+  readonly name?: string;
+}
+
+/** The data: chosen now or before, the built-in text, or what the server of the page has. Pictures are packed. */
+async function bytesOf(spec: RunSpec, settings: Settings, sources: TaskSources): Promise<Found> {
+  const { storage, prefix, chosen } = sources;
   const wanted = spec.data.kind === 'corpus' ? spec.data.sha256 : undefined;
   const name = wanted === undefined ? `${prefix}/text` : `corpus/${wanted}`;
   const isWanted = (bytes: Uint8Array) => wanted === undefined || sha256Hex(bytes) === wanted;
-  if (given !== undefined) {
-    if (!isWanted(given)) throw noText(spec, 'that is another text than the run trains on');
-    await storage.put(name, given);
-    return given;
+  if (chosen !== undefined) {
+    const bytes = await read(chosen, settings, sources);
+    if (isWanted(bytes)) return { bytes, name };
+    throw missing(spec, settings, 'that is other data than the run trains on');
   }
   const kept = await storage.get(name);
-  if (kept instanceof Uint8Array && isWanted(kept)) return kept;
+  if (kept instanceof Uint8Array && isWanted(kept)) return { bytes: kept };
   if (wanted === undefined)
-    throw noText(spec, 'each worker of this run trains on a text of its own');
+    throw missing(spec, settings, 'each worker of this run trains on data of its own');
   const play = writePlay();
-  if (isWanted(play)) return play;
-  const served = await fetchText(wanted);
-  if (served === undefined) throw noText(spec, 'the text of the run is not here');
-  await storage.put(name, served);
-  return served;
+  if (isWanted(play)) return { bytes: play };
+  const served = await fetchData(wanted);
+  if (served !== undefined) return { bytes: served, name };
+  throw missing(spec, settings, 'the data of the run is not here');
 }
 
-/** Longer texts are for the program. */
+/** More is for the program. */
 const MOST_BYTES = 64 << 20;
 
+async function read(
+  chosen: Chosen,
+  settings: Settings,
+  { evaluation, signal }: TaskSources,
+): Promise<Uint8Array> {
+  if (chosen.kind === 'file') return bounded(chosen.file, MOST_BYTES);
+  const { pixels } = settings;
+  const like = evaluation && unpackPictures(evaluation);
+  const files = chosen.files.map(({ class: name, file }) => ({
+    ...{ class: name, name: file.name, read: () => bounded(file, MOST_FILE_BYTES) },
+  }));
+  const classes = [...new Set(files.map((file) => file.class))];
+  const { folder } = chosen;
+  const packed = packPictures(
+    await gatherPictures(files, { folder, classes, pixels, like, signal }),
+  );
+  const bytes = concatBytes(...packed);
+  if (bytes.length <= MOST_BYTES) return bytes;
+  throw tooLong(folder, bytes.length, MOST_BYTES);
+}
+
+async function bounded(file: File, most: number): Promise<Uint8Array> {
+  if (file.size > most) throw tooLong(file.name, file.size, most);
+  return new Uint8Array(await file.arrayBuffer());
+}
+
+const tooLong = (name: string, bytes: number, most: number): ConfigError =>
+  new ConfigError('tab/corpus', `${name} has ${bytes} bytes, more than ${most}`, {
+    hint: 'choose less, or join with the program: nostrain run join naddr1…',
+  });
+
 /** From the server of this page and no other; undefined where it has none, or other bytes. */
-async function fetchText(sha256: string): Promise<Uint8Array | undefined> {
+async function fetchData(sha256: string): Promise<Uint8Array | undefined> {
   const answer = await fetch(new URL(`corpus/${sha256}`, import.meta.url)).catch(() => undefined);
   if (!answer?.ok || Number(answer.headers.get('content-length') ?? 0) > MOST_BYTES) {
     return undefined;
@@ -105,10 +179,17 @@ async function fetchText(sha256: string): Promise<Uint8Array | undefined> {
   return sha256Hex(bytes) === sha256 ? bytes : undefined;
 }
 
-const noText = ({ dataFrom }: RunSpec, message: string): ConfigError =>
-  new ConfigError('tab/corpus', message, {
+function missing({ dataFrom }: RunSpec, settings: Settings, message: string): ConfigError {
+  const choice = CHOICES[formOf(settings)];
+  return new ConfigError('tab/corpus', message, {
     hint:
-      dataFrom === ''
-        ? 'choose the file'
-        : `choose the file; whoever made the run says that it is at ${dataFrom}`,
+      dataFrom === '' ? choice : `${choice}; whoever made the run says that it is at ${dataFrom}`,
   });
+}
+
+const CHOICES: Readonly<Record<FormName, string>> = {
+  tokens: 'choose the text',
+  rows: 'choose the file',
+  series: 'choose a CSV with a column of times',
+  images: 'choose a folder that has a folder of PNG and JPEG files for each class',
+};

@@ -2,6 +2,17 @@
 import type { RunEvent } from '../certified/events.ts';
 import type { Name } from './naming.ts';
 
+/** What the person chose to train on: a text or CSV, or a folder of pictures. */
+export type Chosen =
+  | { readonly kind: 'file'; readonly file: File }
+  | {
+      readonly kind: 'folder';
+      /** What it is called. */
+      readonly folder: string;
+      /** Each with the name of the folder that it is in. */
+      readonly files: readonly { readonly class: string; readonly file: File }[];
+    };
+
 /** From the page. */
 export type ToWorker =
   | {
@@ -9,8 +20,7 @@ export type ToWorker =
       /** What follows the # in the address of the page, and the host it came from. */
       readonly hash: string;
       readonly host: string;
-      /** A text that the person chose. */
-      readonly text?: Uint8Array | undefined;
+      readonly chosen?: Chosen | undefined;
       /** In whose name, where somebody said. */
       readonly name?: Name | undefined;
     }

@@ -21,14 +21,15 @@ import { canonicalSpec, type RunSpec, runIdOf } from '../run/run-spec.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import { prepareTabTask } from './data.ts';
 import type { TabLink } from './link.ts';
+import type { Chosen } from './messages.ts';
 import { type Name, nameOf } from './naming.ts';
 import { openStorage, prefixOf, type TabStorage, workerStorage } from './storage.ts';
 import { createTabTrainer } from './trainer.ts';
 
 export interface TabSession {
   readonly link: TabLink;
-  /** A text that the person chose, where the run's is not here otherwise. */
-  readonly text?: Uint8Array | undefined;
+  /** What the person chose to train on, where it is not here otherwise. */
+  readonly chosen?: Chosen | undefined;
   /** In whose name, as the person said; asked for in a run with sessions. */
   readonly name?: Name | undefined;
   /** Whether anybody sees the page: only then the worker asks for seats, in a run whose joins say so. */
@@ -74,7 +75,7 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     const evaluation = await sliceOf(spec, storage, board);
     assertFits(spec, evaluation);
     const task = await prepareTabTask(spec, settings, {
-      ...{ storage, prefix, evaluation, given: options.text },
+      ...{ storage, prefix, evaluation, signal, chosen: options.chosen },
     });
     const trainer = await createTabTrainer({
       ...{ model: task.model, data: task.data, optimizer: optimizerOf(settings) },
@@ -171,7 +172,7 @@ function assertJoinable(spec: RunSpec, me: string): void {
   );
 }
 
-/** The text that everybody evaluates on, as kept, else from relays; undefined where the spec names none. */
+/** The data that everybody evaluates on, as kept, else from relays; undefined where the spec names none. */
 async function sliceOf(
   { evaluation, author }: RunSpec,
   storage: TabStorage,

@@ -24,7 +24,7 @@ let isVisible = true;
 async function join({
   hash,
   host,
-  text,
+  chosen,
   name,
 }: Extract<ToWorker, { type: 'join' }>): Promise<void> {
   if (isPlaying) return;
@@ -32,7 +32,7 @@ async function join({
   try {
     link = parseLink(hash, host);
     const state = await runTab({
-      ...{ link, text, name, report, signal: stop.signal },
+      ...{ link, chosen, name, report, signal: stop.signal },
       isVisible: () => isVisible,
     });
     say({ type: 'ended', rounds: state.round, root: state.head.modelRoot });

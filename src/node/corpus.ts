@@ -34,6 +34,8 @@ export interface CorpusOptions {
   readonly wanted?: string | undefined;
   /** Where others have that text, for whoever lacks it. */
   readonly from?: string | undefined;
+  /** A named file has at least so many bytes; as a text needs, if nobody says. */
+  readonly leastBytes?: number | undefined;
   /** Where a download is kept. */
   readonly cacheDir: string;
   readonly allowDownload: boolean;
@@ -138,7 +140,7 @@ function assertWanted<C extends Pick<Corpus, 'name' | 'sha256'>>(
 
 /** A file of this machine, or one that is brought here first. */
 async function openNamed(named: string, options: CorpusOptions): Promise<OpenCorpus> {
-  const { signal } = options;
+  const { signal, leastBytes = MIN_FILE_BYTES } = options;
   const file: CorpusFile = isAddress(named)
     ? await fetchCorpus(named, options)
     : { path: named, name: named, source: 'file' };
@@ -150,7 +152,7 @@ async function openNamed(named: string, options: CorpusOptions): Promise<OpenCor
   const { size } = await stat(path).catch((cause: unknown) => {
     throw unreadable(cause);
   });
-  if (size < MIN_FILE_BYTES) {
+  if (size < leastBytes) {
     const found = size === 0 ? 'is empty' : `has only ${size} bytes`;
     throw unusable('corpus/too-small', `${named} ${found}`);
   }

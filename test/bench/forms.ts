@@ -2,7 +2,7 @@
  * The forecaster and the vision transformer beside PyTorch: the same model, first parameters, batches and AdamW on the same data, and their
  * losses on what was held out. On data made up, and on what `test/bench/torch/export_forms.py` wrote.
  *
- *   npm run bench:forms -- [--data FOLDER] [--steps 300] [--python .bench/torch/bin/python]
+ *   npm run bench:forms -- [--data FOLDER] [--only NAME] [--steps 300] [--python .bench/torch/bin/python]
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
@@ -25,6 +25,7 @@ import type { PartialSettings } from '../../src/run/settings.ts';
 const { values: flags } = parseArgs({
   options: {
     data: { type: 'string' },
+    only: { type: 'string', multiple: true },
     steps: { type: 'string', default: '300' },
     python: { type: 'string', default: '.bench/torch/bin/python' },
   },
@@ -39,13 +40,24 @@ interface Case {
   readonly corpus?: string;
 }
 
+/** Of short series. */
+const small = { width: 32, layers: 1, ffn: 64 } as const;
+
 const cases: readonly Case[] = [
   { name: 'waves', model: 'forecaster' },
   { name: 'waves, quantiles', model: 'forecaster', asked: { forecastError: 'quantile' } },
   { name: 'shapes', model: 'vit' },
   {
     ...{ name: 'sunspots', model: 'forecaster', corpus: 'sunspots.csv' },
-    asked: { context: 44, horizon: 11, patch: 4, width: 32, layers: 1, ffn: 64 },
+    asked: { context: 24, horizon: 11, patch: 4, ...small },
+  },
+  {
+    ...{ name: 'elnino', model: 'forecaster', corpus: 'elnino.csv' },
+    asked: { context: 36, horizon: 12, patch: 4, ...small },
+  },
+  {
+    ...{ name: 'co2', model: 'forecaster', corpus: 'co2.csv' },
+    asked: { context: 104, horizon: 26, patch: 8, ...small },
   },
   {
     ...{ name: 'digits', model: 'vit', corpus: 'digits' },
@@ -145,6 +157,7 @@ async function compare({ name, model, asked = {}, corpus }: Case): Promise<void>
 }
 
 for (const each of cases) {
+  if (flags.only?.includes(each.name) === false) continue;
   if (each.corpus === undefined) await compare(each);
   else if (flags.data !== undefined && existsSync(join(flags.data, each.corpus)))
     await compare(each);

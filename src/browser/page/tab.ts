@@ -1,5 +1,5 @@
 /** The page of a worker in a tab: starts its Web Worker, shows what it reports as text, and tells it whether anybody looks. */
-import type { FromWorker, ToWorker } from '../messages.ts';
+import type { Chosen, FromWorker, ToWorker } from '../messages.ts';
 import type { Name } from '../naming.ts';
 
 const worker = new Worker(new URL('tab-worker.js', import.meta.url), { type: 'module' });
@@ -10,6 +10,9 @@ const at = (id: string): HTMLElement => {
   if (found === null) throw new TypeError(`the page has no ${id}`);
   return found;
 };
+
+/** Of a folder; more are for the program. */
+const MOST_FILES = 100_000;
 
 /** Lines that stay on the page; older ones go. */
 const MOST_LINES = 200;
@@ -77,7 +80,8 @@ function hear(message: FromWorker): void {
     show('proof', `${rounds} rounds replayed here in ${seconds.toFixed(1)} s: ${words}; ${root}`);
   } else {
     show('status', `${message.message}${message.hint === undefined ? '' : `. ${message.hint}`}`);
-    at('file').hidden = message.code !== 'tab/corpus';
+    at('one').hidden = message.code !== 'tab/corpus';
+    at('many').hidden = message.code !== 'tab/pictures';
     if (message.code === 'tab/name') askName(message.draft);
   }
   if (isTelling) tellServer(message);
@@ -148,19 +152,29 @@ at('name').addEventListener('submit', (event) => {
   joinAs({ kind: 'bunker', address });
 });
 
-async function join(text?: Uint8Array, name?: Name): Promise<void> {
+async function join(chosen?: Chosen, name?: Name): Promise<void> {
   const { hash, hostname: host } = location;
   show('status', 'joining');
   // asked for again by every tab; a browser that refuses may clear what it kept when room is short
   await navigator.storage?.persist?.().catch(() => false);
-  tell({ type: 'join', hash, host, text, name });
+  tell({ type: 'join', hash, host, chosen, name });
 }
 
 worker.onmessage = ({ data }: MessageEvent<FromWorker>) => hear(data);
 worker.onerror = ({ message }) => show('status', `the worker of this page ended: ${message}`);
 at('file').addEventListener('change', ({ target }) => {
   const [file] = (target as HTMLInputElement).files ?? [];
-  void file?.arrayBuffer().then((bytes) => join(new Uint8Array(bytes)));
+  if (file) void join({ kind: 'file', file });
+});
+at('folder').addEventListener('change', ({ target }) => {
+  // folder/class/picture.png; what lies elsewhere is no picture of a class
+  const all = [...((target as HTMLInputElement).files ?? [])].map((file) => {
+    const [folder = '', name = '', ...rest] = file.webkitRelativePath.split('/');
+    return { folder, class: name, file, isPicture: rest.length === 1 && !name.startsWith('.') };
+  });
+  const files = all.filter(({ isPicture }) => isPicture).slice(0, MOST_FILES);
+  const folder = all[0]?.folder;
+  if (folder !== undefined) void join({ kind: 'folder', folder, files });
 });
 at('verify').addEventListener('click', () => tell({ type: 'verify' }));
 

@@ -189,7 +189,7 @@ async function folderOf({ run, shard: { index, count } }: Settings): Promise<str
 const dataRules = ({ model }: Settings, { dataset }: Flags) => [
   {
     flags: ['dataset', 'target'],
-    goesWith: '--model linear or mlp',
+    goesWith: '--model linear or mlp; other models read --corpus',
     holds: formOf({ model }) === 'rows',
   },
   { flags: ['target'], goesWith: '--dataset FILE', holds: dataset !== undefined },

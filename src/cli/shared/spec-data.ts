@@ -6,7 +6,8 @@ import { ConfigError, RelayError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
 import { manifestDigest } from '../../checkpoint/manifest.ts';
-import { packPictures } from '../../model/data/pictures.ts';
+import { dividePictures, packPictures } from '../../model/data/pictures.ts';
+import { scaleOf } from '../../model/data/series.ts';
 import { fetchSlice } from '../../network/wire/run-board.ts';
 import { findManifest } from '../../node/checkpoint/find-manifest.ts';
 import { openPictures, readPictures } from '../../node/forms/images.ts';
@@ -57,6 +58,8 @@ export async function dataOfSpec(
   };
 }
 
+const WHOLE = { index: 1, count: 1 };
+
 type Reader = (
   sources: Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>,
   training: Settings,
@@ -73,6 +76,7 @@ const readers: Readonly<Record<FormName, Reader>> = {
   rows: readText,
   series: async (sources, training) => {
     const { series, file } = await openSeries(training, sources);
+    scaleOf(series, training); // as long as it has to be
     const { channels } = series;
     return {
       ...namedOf(file?.sha256),
@@ -83,6 +87,7 @@ const readers: Readonly<Record<FormName, Reader>> = {
   },
   images: async (sources, training) => {
     const { pictures, sha256 } = await openPictures(training, sources);
+    dividePictures(pictures, WHOLE); // enough of each class
     const { channels, classes, labels, bytes } = pictures;
     const name = `${labels.length} pictures of ${classes.length} classes`;
     const sizes = { channels, classes: classes.length };

@@ -171,7 +171,7 @@ function assertDivides(name: string, size: number, patch: number): void {
     'model/patch',
     `model.${name} ${size} does not divide into patches of ${patch}`,
     {
-      hint: `take a multiple of ${patch}, or another patch`,
+      hint: `take a multiple of ${patch} for --${name}, or another --patch`,
     },
   );
 }

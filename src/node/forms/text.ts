@@ -11,15 +11,21 @@ import type { Sources, Task } from '../task.ts';
 import { builtInForm, prepareTokens, publishedForm } from '../tokens/prepare.ts';
 import type { CorpusForm } from '../tokens/tokenize.ts';
 
+type NamedSources = Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'> & {
+  /** As a text needs, if nobody says. */
+  readonly leastBytes?: number;
+};
+
 /** The file or address named, or what the run has; else the usual text. */
 export const openNamedCorpus = ({
   corpus: file,
   fixed = {},
   onNotice,
   signal,
-}: Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>): Promise<OpenCorpus> =>
+  leastBytes,
+}: NamedSources): Promise<OpenCorpus> =>
   openCorpus({
-    ...{ file, onNotice, signal },
+    ...{ file, onNotice, signal, leastBytes },
     wanted: fixed.sha256,
     from: fixed.from,
     cacheDir: join(dataHome(), 'corpora'),
