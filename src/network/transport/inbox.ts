@@ -32,8 +32,10 @@ export type Received =
       readonly isFault: boolean;
     };
 
-/** Ids remembered per subscription, and signatures remembered per relay set. */
+/** Ids remembered per subscription. */
 export const REMEMBERED = 32_768;
+/** Signatures remembered per relay set: other relays and subscriptions bring the same within some rounds, and later ones are checked again. */
+export const REMEMBERED_SIGNATURES = 4096;
 
 /** What one subscriber has been handed. */
 export class Handed {
@@ -59,7 +61,7 @@ const pardoned: ReadonlySet<string> = new Set(['too-large', 'not-text']);
 export class Inbox {
   readonly #crypto: EventCrypto;
   /** The good signature of each event verified lately: checked once, however many relays and subscriptions bring it. */
-  readonly #verified = new Recent<string>(REMEMBERED);
+  readonly #verified = new Recent<string>(REMEMBERED_SIGNATURES);
 
   constructor(crypto: EventCrypto) {
     this.#crypto = crypto;

@@ -28,7 +28,7 @@ export const chargedSeconds = ({ asked, done, seconds }: Checks): number =>
   done === 0 ? 0 : (asked / done) * seconds;
 
 /** Verdicts and events remembered: those of some rounds. */
-const REMEMBERED = 65_536;
+const REMEMBERED = 4096;
 
 /** Checks each signature for everybody who asks, or with `isShared` once; the verdict is that of the real check. */
 export function countedCrypto(checks: Checks, isShared: boolean): EventCrypto {
