@@ -20,6 +20,7 @@ import { keepRound } from './keep-round.ts';
 import type { Decision, DriverOptions, Member, OpenRound, ReadyRound } from './member.ts';
 import { type CertifiedState, carryOver } from './state.ts';
 import { known as settled } from './terms.ts';
+import { ringsHeld } from './widths.ts';
 
 /** From so many void rounds in a row on somebody should know. */
 const VOIDS_TO_TELL = 3;
@@ -49,10 +50,12 @@ export async function applyDecision(
   const { wire, clock, report } = session.ports;
   const { sent, unpacked: _, ...rest } = played;
   const accepted = acceptedWorkers(start, decision);
+  const rings = ringsHeld(next);
   const summary: CertifiedSummary = {
     index: outcome.round,
     base: outcome.base,
     digest: next.modelRoot,
+    ...(rings && { outer: rings }),
     accepted,
     refused: timing.refused.map(({ reason, worker }) => ({ reason, ...(worker && { worker }) })),
     completionReason: 'certified',

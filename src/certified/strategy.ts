@@ -10,8 +10,7 @@ import { drawnOf } from '../consensus/committee/sample.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
 import { type Beginning, comeBack, graceOf } from '../consensus/round/timing.ts';
 import { within } from '../network/transport/deadline.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import type { RunSpec } from '../run/run-spec.ts';
+import type { WorkerId } from '../run/ids.ts';
 import { publish } from '../worker/publish.ts';
 import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
@@ -24,7 +23,7 @@ import type { Decision, DrivenRound, Member, ReadyRound } from './member.ts';
 import { driveRound } from './round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
 import { assignmentOf, known, termsOf, weighingOf } from './terms.ts';
-import { heldOf, type Roots } from './widths.ts';
+import { ringsHeld } from './widths.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;
@@ -42,7 +41,7 @@ export function createCertifiedStrategy(
   const { plan, ports } = session;
   const strategy: RoundStrategy<CertifiedState> = {
     digestOf: ({ head }) => head.modelRoot,
-    ringsOf: (state) => ringsHeld(member.spec, state.head, state),
+    ringsOf: ({ head, params }) => ringsHeld({ ...head, params, spec: member.spec }),
     membersIn: ({ head }) => head.ledger.members.length,
     async prepare(state) {
       if (state.round < plan.rounds && !member.attendance.hasLeft) return { state, isOver: false };
@@ -148,19 +147,12 @@ function tellPart({ state, electorate }: ReadyRound, member: Member, me: WorkerI
   if (!hasStake || (moving.length > 0 && chunksOf(me).length === 0)) reporter.partless(hasStake);
 }
 
-/** The roots of the rings that this worker has, in a run with tiers of width. */
-const ringsHeld = (
-  spec: RunSpec,
-  { rings }: Roots,
-  { params }: Pick<CertifiedState, 'params'>,
-): readonly Digest[] | undefined => rings?.slice(0, heldOf(spec, params.layout)?.rings.length);
-
 const roundStart = (
   { state, electorate }: ReadyRound,
-  { spec, evidence, showing }: Member,
+  { evidence, showing }: Member,
 ): RoundStart => ({
   base: state.modelRoot,
-  rings: ringsHeld(spec, state, state),
+  rings: ringsHeld(state),
   parent: state.parent,
   roster: electorate.eligible,
   assignment: assignmentOf(known(termsOf(state, evidence))),

@@ -44,6 +44,14 @@ export function heldOf(spec: RunSpec, { size: held }: Pick<Layout, 'size'>): Wid
   return all && { ...all, rings: all.rings.filter(({ to }) => to <= held) };
 }
 
+/** The roots of the rings that a state has, in a run with tiers. */
+export const ringsHeld = ({
+  spec,
+  rings,
+  params,
+}: Roots & { readonly spec: RunSpec; readonly params: Params }): readonly Digest[] | undefined =>
+  rings?.slice(0, heldOf(spec, params.layout)!.rings.length);
+
 /** Whether some of the model is missing: whoever has so much of it cannot tell its root. */
 export const isPart = (spec: RunSpec, { size }: Pick<Layout, 'size'>): boolean =>
   size < (widthsOf(spec)?.size ?? size);

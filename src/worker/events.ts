@@ -10,7 +10,7 @@ export interface RoundSummary {
   readonly base: Digest;
   /** Of the shared state after the round, in a run with tiers of its first ring. */
   readonly digest: Digest;
-  /** Of the other rings that this worker has. */
+  /** Of the other rings that this worker has; of all of these where the state is certified, whose digest is over the rings of the whole model. */
   readonly outer?: readonly Digest[];
   /** Whose contributions were averaged, ascending. */
   readonly accepted: readonly WorkerId[];

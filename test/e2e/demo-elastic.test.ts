@@ -5,17 +5,24 @@ import { expect, it } from 'vitest';
 import type { ElasticDocument } from '../../src/cli/commands/demo/elastic/document.ts';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 
-it('E-11: tiers 0, 1 and 2 train one model; every loss falls, and all agree where they hold the same values', async () => {
+/** A folder, and the flags of a demo in it whose model is small enough. */
+function smallDemo() {
   const dir = temporaryFolder();
   const settings = join(dir, 'settings.json');
   const corpus = join(dir, 'corpus.txt');
   const small = { width: 32, ffn: 256, layers: 1, heads: 2, context: 16, batchSize: 8 };
   writeFileSync(settings, JSON.stringify({ model: 'char-gpt', ...small }));
   writeFileSync(corpus, 'To be, or not to be, that is the question. '.repeat(400));
-  const { code, stdout, stderr } = await runProgram([
+  return [
     ...['demo', 'elastic', '--json', '--dir', join(dir, 'demo'), '--corpus', corpus],
-    ...['--settings', settings, '--tiers', '0,1,2', '--rounds', '3', '--inner-steps', '10'],
-    ...['--latency', '5', '--no-controls'],
+    ...['--settings', settings, '--rounds', '3', '--inner-steps', '10', '--no-controls'],
+  ];
+}
+
+it('E-11: tiers 0, 1 and 2 train one model; every loss falls, and all agree where they hold the same values', async () => {
+  const { code, stdout, stderr } = await runProgram([
+    ...smallDemo(),
+    ...['--tiers', '0,1,2', '--latency', '5'],
   ]);
   expect(code, stderr).toBe(0);
   const document: ElasticDocument = JSON.parse(stdout);
@@ -34,4 +41,20 @@ it('E-11: tiers 0, 1 and 2 train one model; every loss falls, and all agree wher
     expect(validationLosses.at(-1)).toBeLessThan(validationLosses[0]!);
   }
   expect(document.rounds.every(({ accepted }) => accepted === 3)).toBe(true);
+});
+
+it('E-09: as a certified run, which only those of the whole model sign, it replays to the root that all hold', async () => {
+  const { code, stdout, stderr } = await runProgram([
+    ...smallDemo(),
+    ...['--tiers', '0,2', '--certified'],
+  ]);
+  expect(code, stderr).toBe(0);
+  const document: ElasticDocument = JSON.parse(stdout);
+  expect(document).toMatchObject({ agreed: true, replay: { ok: true, rounds: 3 } });
+  // the round after the one that lists a newcomer waits for it
+  expect(document.rounds.map(({ accepted }) => accepted).slice(0, 2)).toEqual([1, 2]);
+  expect(document.workers[1]!.parameters).toBeLessThan(document.parameters);
+  for (const { validationLosses } of document.tiers) {
+    expect(validationLosses.at(-1)).toBeLessThan(validationLosses[0]!);
+  }
 });

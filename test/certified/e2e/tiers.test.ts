@@ -1,16 +1,26 @@
 /** A certified run of several tiers of width: all end in the same bits wherever they hold the same values, and anybody can replay it. */
 import { expect, it } from 'vitest';
-import { membershipOf } from '../../../src/certified/chain.ts';
+import { fromBase64 } from '../../../src/base/bytes.ts';
+import { systemClock } from '../../../src/base/clock.ts';
+import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
+import { genesisOf, membershipOf } from '../../../src/certified/chain.ts';
+import { certifiedMembers } from '../../../src/certified/state.ts';
 import { firstLedger } from '../../../src/consensus/round/membership.ts';
 import { chooseJoins } from '../../../src/consensus/round/roster-change.ts';
 import { modelRoot } from '../../../src/consensus/state-root.ts';
 import { modelOfRun } from '../../../src/model/from-settings.ts';
 import { ringsOf } from '../../../src/model/parameters.ts';
+import type { SignedEvent } from '../../../src/network/event.ts';
+import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import type { OpenSocket, Socket } from '../../../src/network/transport/socket.ts';
+import { openSocket } from '../../../src/node/sockets.ts';
 import { runIdOf } from '../../../src/run/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
+  finishedRounds,
   keyOf,
+  kill,
   startCertified,
 } from '../../support/certified-swarm.ts';
 import { historyOf, replayed } from '../../support/replaying.ts';
@@ -95,3 +105,84 @@ it('a join of a tier that the run has not, and one of a member that names anothe
   expect(listed(join(2, 2), join(3, 3), join(1, 1))).toEqual([keyOf(2)]);
   expect(listed(join(1, 0))).toEqual([keyOf(1)]);
 });
+
+/** Sockets that count the bytes of chunks that come, by the root they belong to. */
+function countingSockets(bytes: Map<string, number>): OpenSocket {
+  const note = (text = '') => {
+    const [type, , event] = JSON.parse(text) as readonly [string, string, SignedEvent | undefined];
+    if (type !== 'EVENT' || event?.kind !== 7811) return;
+    const root = event.tags.find(([name]) => name === 'x')![1]!;
+    bytes.set(root, (bytes.get(root) ?? 0) + fromBase64(event.content)!.length);
+  };
+  return (url) =>
+    new Proxy(openSocket(url), {
+      get(socket, name) {
+        const value: unknown = Reflect.get(socket, name);
+        return typeof value === 'function' ? value.bind(socket) : value;
+      },
+      set(socket, name, value) {
+        const hear = (text: string | undefined, length: number) => {
+          note(text);
+          (value as Socket['onmessage'])?.(text, length);
+        };
+        return Reflect.set(socket, name, name === 'onmessage' ? hear : value);
+      },
+    });
+}
+
+it('E-10: whoever comes later with tier 2 fetches its own rings, nothing of the others, and trains on from there', async () => {
+  const { url } = await relay();
+  const spec = tieredSpec([0, 1], { rounds: 6, checkpoint: { every: 2, keep: 3 } });
+  const members = [0, 1].map((index) =>
+    start({ index, relays: [url], spec, ...tierOfModel(spec, 0), trainMs: 400 }),
+  );
+  await finishedRounds(members[0]!, 3);
+  const part = tierOfModel(spec, 2);
+  const bytes = new Map<string, number>();
+  const relays = createRelaySet([url], { openSocket: countingSockets(bytes), clock: systemClock });
+  await relays.ready();
+  const { layout, first: values } = part;
+  const genesis = genesisOf(spec, { layout, values });
+  const { signal } = new AbortController();
+  const asked = { relays, signal, clock: systemClock };
+  const later = await fromCheckpoint(spec, { ...asked, layout, genesis });
+  await relays.close();
+  const { rings, params } = later!.state;
+  expect(later!.state.round).toBeGreaterThanOrEqual(2);
+  expect(params.values).toHaveLength(layout.size);
+  const own = 8 * layout.size;
+  const came = [...bytes.values()].reduce((sum, each) => sum + each, 0);
+  expect(came).toBe(bytes.get(rings![0]!));
+  expect(came).toBeLessThanOrEqual(1.02 * own);
+
+  const newcomer = start({ index: 2, relays: [url], spec, ...part, looksForCheckpoint: true });
+  const [end, ...others] = await Promise.all(
+    [newcomer, ...members].map(({ finished }) => finished),
+  );
+  expect(certifiedRounds(newcomer)[0]!.index).toBeGreaterThanOrEqual(2);
+  expect(others.map(({ head }) => head.modelRoot)).toEqual([
+    end!.head.modelRoot,
+    end!.head.modelRoot,
+  ]);
+  expect(others[0]!.params.values.slice(0, layout.size)).toEqual(end!.params.values);
+}, 60_000);
+
+it('a worker of a small tier that was killed goes on from its disk in the same bits', async () => {
+  const { url } = await relay();
+  const spec = tieredSpec([0, 1], { rounds: 6 });
+  const members = [0, 1].map((index) =>
+    start({ index, relays: [url], spec, ...tierOfModel(spec, 0), trainMs: 300 }),
+  );
+  const small = { index: 2, relays: [url], spec, ...tierOfModel(spec, 1) };
+  const before = start(small);
+  await finishedRounds(before, 2);
+  await kill(before);
+  const text = JSON.stringify(certifiedMembers.format(before.disk.state as never));
+  const read = certifiedMembers.parse(JSON.parse(text) as never)!;
+  const disk = { ...before.disk, state: { ...before.disk.state!, ...read } };
+  const again = start({ ...small, disk });
+  const ends = await Promise.all([again, ...members].map(({ finished }) => finished));
+  expect(new Set(ends.map(({ head }) => head.modelRoot)).size).toBe(1);
+  const held = ends[0]!.params.values;
+  expect(ends[1]!.params.values.slice(0, held.length)).toEqual(held);
+}, 60_000);

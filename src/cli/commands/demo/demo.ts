@@ -46,7 +46,7 @@ const demoCommand = (): Command =>
     )
     .option(
       '--certified',
-      'finetune, series, images: as a certified run, whose rounds a committee of the workers signs',
+      'finetune, series, images, elastic: as a certified run, whose rounds a committee of the workers signs',
     )
     .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
     .addOption(profileOption())
@@ -124,8 +124,8 @@ const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] =>
   { flags: ['base'], goesWith: 'demo finetune', holds: name === 'finetune' },
   {
     flags: ['certified'],
-    goesWith: 'demo finetune, series and images',
-    holds: name === 'finetune' || name === 'series' || name === 'images',
+    goesWith: 'demo finetune, series, images and elastic',
+    holds: ['finetune', 'series', 'images', 'elastic'].includes(name),
   },
   { flags: ['reference'], goesWith: 'demo linear', holds: name === 'linear' },
   { flags: ['seed'], goesWith: 'demos without --reference', holds: reference !== true },

@@ -141,7 +141,7 @@ export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
     const { seed, settings: file } = flags;
     const certifying = { ...seen, name, settings: { ...settings, seed }, corpus, relays };
     const founders = [hands[0]!, ...hands.slice(1)] as const;
-    const spec = flags.certified ? await certify(founders, certifying) : undefined;
+    const spec = flags.certified ? (await certify(founders, certifying)).file : undefined;
     const line = { dir, workers: extent.workers, seed, file, settings, relays, corpus, spec };
     const workers = names.map((worker, i) =>
       flags.reference

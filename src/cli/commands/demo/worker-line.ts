@@ -46,7 +46,7 @@ export function workerProcess(name: string, index: number, line: WorkerLine): Wo
   const threads = Math.max(1, Math.floor(availableParallelism() / workers));
   const folder = join(dir, name);
   const args = [
-    ...(spec === undefined ? trainLine(index, line) : joinLine(folder, spec, line)),
+    ...(spec === undefined ? trainLine(index, line) : joinLine(index, folder, spec, line)),
     ...['--dir', folder, '--threads', `${threads}`, '--report', 'ndjson'],
     ...['--heartbeat-interval', `${settings.heartbeatInterval ?? 10}`],
     ...relays.flatMap((url) => ['--relay', url]),
@@ -80,8 +80,14 @@ const stepFlags = ({ workers, seed, settings, file }: WorkerLine) => [
   ...(file === undefined ? [] : ['--settings', file]),
 ];
 
-/** All but the base is in the spec. */
-const joinLine = (folder: string, spec: string, { workers, settings }: WorkerLine) => [
+/** All but the base is in the spec; of tiers also whose part of the text is whose, since not all are founders. */
+const joinLine = (
+  index: number,
+  folder: string,
+  spec: string,
+  { workers, settings, tiers, shards = workers }: WorkerLine,
+) => [
   ...['run', 'join', spec, '--key-file', join(folder, 'key'), '--wait-for', `${workers}`],
   ...flagOf('base', settings.base),
+  ...(tiers ? ['--tier', `${tiers[index]}`, '--shard', `${index + 1}/${shards}`] : []),
 ];

@@ -6,20 +6,14 @@
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Scope, withScope } from '../../../../base/scope.ts';
-import { type Archive, archiveRun, formatArchive } from '../../../../certified/archive.ts';
 import type { RunEvent } from '../../../../certified/events.ts';
-import { replayRun } from '../../../../certified/replay-run.ts';
-import { nativeCrypto } from '../../../../node/native-crypto.ts';
-import { nativeSha256 } from '../../../../node/native-sha256.ts';
 import { roundName } from '../../../../run/round-name.ts';
-import { canonicalSpec, type RunSpec, runIdOf } from '../../../../run/run-spec.ts';
+import { canonicalSpec } from '../../../../run/run-spec.ts';
 import { formatStakeJson } from '../../../../run/stake-json.ts';
-import { connectionOf } from '../../../../terminal/connection.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../../terminal/reporter.ts';
 import { publishOver } from '../../../shared/stake-refresh.ts';
-import { withRelays } from '../../../shared/with-relays.ts';
 import { startRelay } from '../../relay.ts';
 import { demoFolder, demoText } from '../demo-files.ts';
 import type { DemoFlags } from '../run-demo.ts';
@@ -27,9 +21,7 @@ import { announce, crew, enlist, playCrew, relaysOf } from './crew.ts';
 import { demoSpec } from './demo-spec.ts';
 import { demoStakes } from './demo-stakes.ts';
 import { type CertifiedDocument, createCertifiedRecorder } from './document.ts';
-
-/** How long a relay on this machine may take to answer. */
-const connection = connectionOf({ timeout: 10 });
+import { replayKept } from './replay-kept.ts';
 
 /** Returns the exit code: 0 when all honest workers agree, whoever misbehaved was named, and the run replays. */
 export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
@@ -79,9 +71,7 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
       { onEvent, onNotice, signal },
     );
     signal.throwIfAborted();
-    const { archive, eventsFile } = await keepEvents(spec, relays, dir, signal);
-    const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
-    const report = await replayRun(archive, { spec, ...hashing });
+    const { archive, eventsFile, report } = await replayKept(spec, relays, dir, signal);
     const document = recorder.document(archive.events, {
       replay: { ok: report.ok, rounds: report.rounds },
       eventsFile,
@@ -112,21 +102,6 @@ async function startRelays(scope: Scope, reporter: Reporter): Promise<readonly s
   const urls = relays.map(({ url }) => url);
   reporter.notice(`relays: ${urls.join(', ')}; the second one lies`);
   return urls;
-}
-
-/** Everything the relays have of the run, in a file that stays. */
-async function keepEvents(
-  spec: RunSpec,
-  relay: readonly string[],
-  dir: string,
-  signal: AbortSignal,
-): Promise<{ readonly archive: Archive; readonly eventsFile: string }> {
-  const archive = await withRelays(relay, { connection, signal }, ({ relays }) =>
-    archiveRun(runIdOf(spec), { relays, signal, sha256: nativeSha256, crypto: nativeCrypto }),
-  );
-  const eventsFile = join(dir, 'events.jsonl');
-  await writeFile(eventsFile, formatArchive(archive));
-  return { archive, eventsFile };
 }
 
 /** The verdict in words (or JSON), and the exit code. */

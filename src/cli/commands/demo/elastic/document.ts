@@ -33,6 +33,14 @@ export interface Control {
   readonly peakBytes: number | null;
 }
 
+export interface ReplayFound {
+  /** Every round recomputed, and the last model root is that of the workers. */
+  readonly ok: boolean;
+  readonly rounds: number;
+  readonly modelRoot: string;
+  readonly eventsFile: string;
+}
+
 export interface ElasticDocument extends Omit<DemoDocument, 'workers'> {
   readonly workers: readonly ElasticWorker[];
   readonly tiers: readonly TierLoss[];
@@ -42,6 +50,8 @@ export interface ElasticDocument extends Omit<DemoDocument, 'workers'> {
   readonly whole: Control | null;
   /** The whole model's last loss over that of the worker alone. */
   readonly aboveAlone: number | null;
+  /** What a replay of the tiers' run finds, from the events that the relay has; null without --certified. */
+  readonly replay: ReplayFound | null;
   /** What was done to the network. */
   readonly faults: FaultSettings | null;
 }
@@ -52,7 +62,7 @@ export interface ElasticRecorder {
   take(name: string, event: RunEvent): void;
   document(
     end: Parameters<ReturnType<typeof createRecorder>['document']>[0],
-  ): Omit<ElasticDocument, 'alone' | 'whole' | 'aboveAlone' | 'faults'>;
+  ): Omit<ElasticDocument, 'alone' | 'whole' | 'aboveAlone' | 'replay' | 'faults'>;
 }
 
 /** Collects what workers of these tiers say. */

@@ -3,16 +3,26 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FaultSettings } from '../../../../../relay/faults/fault.ts';
-import { withScope } from '../../../../base/scope.ts';
+import { type Scope, withScope } from '../../../../base/scope.ts';
 import type { RunEvent } from '../../../../certified/events.ts';
+import type { RunSpec } from '../../../../run/run-spec.ts';
+import { settingsFromFile } from '../../../../terminal/flags.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import { createReporter } from '../../../../terminal/reporter.ts';
 import { startRelay } from '../../relay.ts';
+import { enlist, type Hand } from '../certified/crew.ts';
+import { replayKept } from '../certified/replay-kept.ts';
 import { type DemoData, demoFolder, demoText } from '../demo-files.ts';
+import { certify } from '../finetune/certify.ts';
 import { type Exit, runSwarm } from '../swarm.ts';
 import { type DemoSettings, workerProcess } from '../worker-line.ts';
-import { controlOf, createElasticRecorder, type ElasticDocument } from './document.ts';
+import {
+  controlOf,
+  createElasticRecorder,
+  type ElasticDocument,
+  type ReplayFound,
+} from './document.ts';
 import { type LineFlags, lineFaults } from './elastic-flags.ts';
 
 export interface ElasticFlags extends LineFlags {
@@ -25,6 +35,7 @@ export interface ElasticFlags extends LineFlags {
   readonly dir?: string;
   readonly quick?: boolean;
   readonly controls?: boolean;
+  readonly certified?: boolean;
   readonly headless?: boolean;
   readonly json?: boolean;
 }
@@ -52,6 +63,7 @@ interface Play {
   readonly shards: number;
   /** The smallest tier of the run, whether or not somebody trains it. */
   readonly tierCount: number;
+  readonly certified: boolean;
 }
 
 /** Returns the exit code: 0 when every worker finished and all agree wherever they hold the same values. */
@@ -72,17 +84,7 @@ export const runElasticDemo = (flags: ElasticFlags): Promise<number> =>
     const onNotice = (message: string) => reporter.notice(message);
     const data = await demoText({ dir, corpus: flags.corpus, onNotice, signal });
     const faults = lineFaults(flags);
-    const relays: string[] = [];
-    for (const each of relayFaults(faults)) {
-      const relay = await startRelay({
-        host: '127.0.0.1',
-        port: 0,
-        seed: flags.seed,
-        faults: each,
-      });
-      scope.defer(() => relay.close());
-      relays.push(relay.url);
-    }
+    const relays = await relaysWith(faults, flags.seed, scope);
     const told = new Set<string>();
     const report = (worker: string, event: RunEvent) => {
       if (event.type !== 'notice') reporter.event(worker, event);
@@ -96,7 +98,14 @@ export const runElasticDemo = (flags: ElasticFlags): Promise<number> =>
     const settings = { model: 'char-gpt', heartbeatInterval: 10, rounds, innerSteps } as const;
     const stage = { flags, dir, data, relays, settings, signal, report };
     const same = { shards: tiers.length, tierCount: Math.max(...tiers) };
-    const { exits, played } = await play(stage, { ...same, name: 'tiers', names, tiers });
+    const certified = flags.certified === true;
+    const { exits, played, spec, lastRoot } = await play(stage, {
+      ...same,
+      name: 'tiers',
+      names,
+      tiers,
+      certified,
+    });
     const compare = async (name: string, workers: number) => {
       const isOver = exits.some(({ code }) => code !== 0) || signal.aborted;
       if (flags.controls === false || isOver) return null;
@@ -104,7 +113,7 @@ export const runElasticDemo = (flags: ElasticFlags): Promise<number> =>
         `to compare: ${workers === 1 ? 'one worker' : `${workers} workers`} of the whole model`,
       );
       const ordinal = Array.from({ length: workers }, (_, i) => names[i]!);
-      const like = { ...same, name, names: ordinal, tiers: ordinal.map(() => 0) };
+      const like = { ...same, name, names: ordinal, tiers: ordinal.map(() => 0), certified: false };
       const quiet = { ...stage, report: () => undefined };
       return controlOf((await play(quiet, like)).played);
     };
@@ -113,10 +122,25 @@ export const runElasticDemo = (flags: ElasticFlags): Promise<number> =>
     const last = controlOf(played).validationLoss;
     const base = alone?.validationLoss ?? null;
     const aboveAlone = last === null || base === null ? null : last / base;
-    const document = { ...played, alone, whole, aboveAlone, faults: faults ?? null };
+    const replay = spec && played.agreed ? await replayed(spec, stage, lastRoot) : null;
+    const document = { ...played, alone, whole, aboveAlone, replay, faults: faults ?? null };
     reporter.close();
     return tellEnd(document, exits, dir, json);
   });
+
+async function relaysWith(
+  all: FaultSettings | undefined,
+  seed: number,
+  scope: Scope,
+): Promise<readonly string[]> {
+  const urls: string[] = [];
+  for (const faults of relayFaults(all)) {
+    const relay = await startRelay({ host: '127.0.0.1', port: 0, seed, faults });
+    scope.defer(() => relay.close());
+    urls.push(relay.url);
+  }
+  return urls;
+}
 
 /** A relay that loses things has one beside it that does not: what one lost for good, a strict round would wait for. */
 const relayFaults = (faults: FaultSettings = {}): readonly FaultSettings[] => {
@@ -130,29 +154,32 @@ const withoutAbsent = <T extends object>(values: T): Partial<T> =>
   ) as Partial<T>;
 
 /** One run with these workers, each in a process and a folder of its own. */
-async function play(
-  { flags, dir, data, relays, settings, signal, report }: Stage,
-  { name, names, tiers, shards, tierCount }: Play,
-) {
+async function play(stage: Stage, { name, names, tiers, shards, tierCount, certified }: Play) {
+  const { flags, dir, data, relays, settings, signal, report } = stage;
   const startedMs = Date.now();
   const recorder = createElasticRecorder(names, tiers, settings.innerSteps);
   const folder = join(dir, name);
   await mkdir(folder, { recursive: true });
+  const made = certified
+    ? await certifyTiers(stage, { folder, names, tiers, tierCount })
+    : undefined;
   const line = {
     ...{ dir: folder, workers: names.length, seed: flags.seed, file: flags.settings },
     ...{
       settings,
       relays,
       corpus: data.file,
-      spec: undefined,
+      spec: made?.file,
       tiers,
       shards,
       tierCount,
     },
   };
   const processes = names.map((worker, i) => workerProcess(worker, i, { ...line, run: name }));
+  let lastRoot = '';
   const onEvent = (worker: string, event: RunEvent) => {
     recorder.take(worker, event);
+    if (event.type === 'round' && event.index + 1 === settings.rounds) lastRoot = event.digest;
     report(worker, event);
   };
   const exits = await runSwarm(processes, onEvent, signal);
@@ -161,7 +188,41 @@ async function play(
     corpus: { name: data.name, sha256: data.sha256, bytes: data.bytes },
     rounds: settings.rounds,
   });
-  return { exits, played };
+  return { exits, played, spec: made?.spec, lastRoot };
+}
+
+/** The run of these tiers; its founders are those who have the whole model. */
+async function certifyTiers(
+  { flags, data, relays, settings, report, signal }: Stage,
+  {
+    folder,
+    names,
+    tiers,
+    tierCount,
+  }: Pick<Play, 'names' | 'tiers' | 'tierCount'> & { folder: string },
+) {
+  const hands: Hand[] = [];
+  for (const worker of names) hands.push(await enlist(worker, folder));
+  const [first, ...others] = hands.filter((_, i) => tiers[i] === 0);
+  const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
+  return certify([first!, ...others], {
+    ...{ name: 'elastic', dir: folder, corpus: data.file, relays, signal },
+    settings: { ...file, ...settings, seed: flags.seed },
+    rules: { tiers: tierCount, joinsPerRound: names.length, data: { shards: names.length } },
+    onNotice: (message) => report(first!.name, { type: 'notice', message }),
+  });
+}
+
+/** What the events of the run lead to, recomputed from the first round on. */
+async function replayed(
+  spec: RunSpec,
+  { dir, relays, signal }: Stage,
+  modelRoot: string,
+): Promise<ReplayFound> {
+  const { report, eventsFile } = await replayKept(spec, relays, dir, signal);
+  const isFull = report.lines.every(({ checked }) => checked === 'full');
+  const { ok, rounds, modelRoot: found } = report;
+  return { ok: ok && isFull && found === modelRoot, rounds, modelRoot: found, eventsFile };
 }
 
 const fixed = (value: number | null | undefined, digits: number): string =>
@@ -207,11 +268,19 @@ function tellEnd(
       `the whole model among tiers: ${fixed(Math.abs(percent), 1)} % ${percent > 0 ? 'above' : 'below'} the loss of the one alone`,
     );
   }
+  if (document.replay) {
+    const { ok, rounds, modelRoot, eventsFile } = document.replay;
+    say(
+      ok
+        ? `a replay of ${rounds} rounds finds the same model root, ${modelRoot.slice(0, 16)}…: nostrain replay --events ${eventsFile}`
+        : `the run does NOT replay from ${eventsFile}`,
+    );
+  }
   if (failed.length === 0 && exits.some(({ stopped }) => stopped)) {
     say(`stopped before the end; what is there is in ${dir}`);
     return 130;
   }
-  if (!agreed || failed.length > 0) {
+  if (!agreed || failed.length > 0 || document.replay?.ok === false) {
     say(`the workers do NOT agree; their logs are in ${dir}`);
     return 1;
   }

@@ -3,8 +3,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeSpec } from '../../../../certified/make-spec.ts';
 import { openBase, startFrom } from '../../../../node/base-model.ts';
-import { canonicalSpec } from '../../../../run/run-spec.ts';
+import { canonicalSpec, type RunSpec } from '../../../../run/run-spec.ts';
 import type { PartialSettings } from '../../../../run/settings.ts';
+import type { Untyped } from '../../../../run/spec-readers.ts';
 import { dataOfSpec } from '../../../shared/spec-data.ts';
 import { announce, type Hand } from '../certified/crew.ts';
 
@@ -12,17 +13,19 @@ export interface Certifying {
   readonly name: string;
   readonly dir: string;
   readonly settings: PartialSettings;
+  /** Over what such demos have in common. */
+  readonly rules?: Untyped;
   readonly corpus: string | undefined;
   readonly relays: readonly string[];
   onNotice(message: string): void;
   readonly signal: AbortSignal;
 }
 
-/** The file of the spec. */
+/** The spec, and its file. */
 export async function certify(
   hands: readonly [Hand, ...Hand[]],
-  { name, dir, settings, corpus, relays, onNotice, signal }: Certifying,
-): Promise<string> {
+  { name, dir, settings, rules = {}, corpus, relays, onNotice, signal }: Certifying,
+): Promise<{ readonly spec: RunSpec; readonly file: string }> {
   const { heartbeatInterval: _, ...training } = settings;
   const { spec } = await makeSpec({
     document: {
@@ -31,6 +34,7 @@ export async function certify(
       committee: { quorum: 'bft' },
       // whoever shares a processor with three others may be slow
       timing: { graceMinMs: 5000, graceMaxMs: 600_000, viewMs: 30_000, recoveryMs: 0 },
+      ...rules,
     },
     typed: {},
     training,
@@ -41,5 +45,5 @@ export async function certify(
   const file = join(dir, 'run.json');
   await writeFile(file, canonicalSpec(spec));
   await announce(spec, hands[0], relays, signal);
-  return file;
+  return { spec, file };
 }
