@@ -11,7 +11,7 @@ import {
   type StateOutput,
   writeState,
 } from '../../python/commands/state-formats.ts';
-import { formOf } from '../../run/data-forms.ts';
+import { formOf, runDataOf } from '../../run/data-forms.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { commandLine } from '../../terminal/command-line.ts';
 import { connectionOf } from '../../terminal/connection.ts';
@@ -34,7 +34,10 @@ export async function runWorkerCommand<M extends object>(
   assertHoldsModel(flags, options.settings.model);
   const { dir, settings } = options;
   const writes = formOf(settings) !== 'rows';
-  const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir]) }) };
+  // what they trained on says how to read it
+  const isOfPatches = runDataOf(settings).input.length > 0;
+  const data = isOfPatches && flags.corpus !== undefined ? ['--corpus', flags.corpus] : [];
+  const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir, ...data]) }) };
   const metrics = flags.metrics === undefined ? undefined : new Metrics();
   const shown = metrics && (await serveMetrics(metrics, flags.metrics!));
   const reporter = createReporter(flags.report, { title, workers: ['me'], saved });
