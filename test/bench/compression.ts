@@ -1,8 +1,8 @@
 /**
  * What a run ends at, without relays: the same trainer, assignment, packing, mean and outer step as the worker loop, several
- * workers in one process. How a run ended is kept in `docs/assets/frontier.ndjson`; a run that was stopped starts anew, one that
- * is finished is not repeated. Each argument is a set of settings as JSON over those of the char-gpt's preset, with `workers` and
- * `form` beside them:
+ * workers in one process. How a run ended is kept in `docs/assets/frontier.ndjson`, unless its model is of another size; a run that
+ * was stopped starts anew, one that is finished is not repeated. Each argument is a set of settings as JSON over those of the
+ * char-gpt's preset, with `workers` and `form` beside them:
  *
  *   npm run bench:compression -- --corpus FILE '{"packing": "ternary"}' '{"packing": "nstr", "topk": 0.3, "owners": 0}'
  *
@@ -170,7 +170,7 @@ async function simulate(setup: Setup): Promise<void> {
     const isLast = round === rounds - 1;
     const limit = isLast ? undefined : { batches: 8 };
     const loss = await trainer.evaluate(Float32Array.from(params.values), 'validation', limit);
-    write({
+    write(settings, {
       ...{ label, round, loss, isLast },
       bytes: Math.max(...cohort.map(({ payloadBytes }) => payloadBytes)),
       residualShare: played.reduce((sum, { share }) => sum + share, 0) / played.length,
@@ -183,10 +183,14 @@ async function simulate(setup: Setup): Promise<void> {
   await Promise.all(workers.map((worker) => worker.trainer.close()));
 }
 
-function write(row: Row): void {
+/** What makes a model or a step another one: such runs are not kept, for losses compare within one model only. */
+const SHAPE = ['width', 'layers', 'heads', 'ffn', 'context', 'batchSize'] as const;
+
+function write(settings: Settings, row: Row): void {
   console.log(JSON.stringify(row));
   const { label, loss, bytes } = row;
-  if (row.isLast && !row.clock)
+  const isUsual = SHAPE.every((name) => settings[name] === presets['char-gpt'][name]);
+  if (row.isLast && isUsual && !row.clock)
     appendFileSync(FRONTIER, `${JSON.stringify({ label, loss, bytes })}\n`);
 }
 
