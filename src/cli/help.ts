@@ -51,6 +51,7 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
       'device',
       'threads',
       'recompute',
+      'precision',
       'accumulate',
       'evaluate',
       'evaluation',

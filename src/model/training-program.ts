@@ -7,7 +7,7 @@
  * the model are inputs, by their names, of every program that runs it.
  */
 import { ConfigError } from '../base/errors.ts';
-import type { OptimizerSpec } from '../run/model-spec.ts';
+import type { Arithmetic, OptimizerSpec } from '../run/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { DataForm, Model } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
@@ -20,7 +20,20 @@ import { lowerLoop, next } from './graph/loop.ts';
 import { lower } from './graph/lower.ts';
 import type { Target } from './graph/rule.ts';
 import { ANY, type Value } from './graph/value.ts';
-import { add, after, gather, gemm, mul, reduceSum, reshape, split, square } from './graph/verbs.ts';
+import {
+  add,
+  after,
+  div,
+  gather,
+  gemm,
+  mul,
+  reduceSum,
+  reshape,
+  split,
+  square,
+  where,
+} from './graph/verbs.ts';
+import { openScaling, scalingState } from './loss-scaling.ts';
 import { encodeModel } from './onnx/encode.ts';
 import type { OnnxGraph } from './onnx/model.ts';
 import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
@@ -41,6 +54,8 @@ export interface CompileOptions {
   readonly accumulate?: number;
   /** Only the tokens that the input `counted` names enter losses and gradients; for token windows. */
   readonly masked?: boolean;
+  /** What matrix products of a step are computed in; optimizers and evaluation stay in f32. Of f32 graphs. */
+  readonly precision?: Arithmetic;
 }
 
 /** ONNX models as bytes, each encoded when first asked for. `k` below is the number of rates, B the batch. */
@@ -49,6 +64,8 @@ export interface TrainingProgram {
   readonly optimizer: Optimizer;
   /** Names of the inputs with data and frozen tensors, as opposed to state. */
   readonly dataInputs: readonly string[];
+  /** Names of the state of `loop` and `step` with what it starts from: parameters, moments and, in f16, the `scaling` of the loss. */
+  readonly state: readonly { readonly name: string; readonly first: () => Float32Array }[];
   /** steps i64, params, moments, rates (H, k), rows i32 (H, B), data -> params.next, moments.next, losses (H). */
   readonly loop: () => Uint8Array;
   /** One step without Loop: params, moments, rates (k), rows i32 (B), data -> params.next, moments.next, loss. */
@@ -81,6 +98,7 @@ export function compileTraining(
     recompute = false,
     accumulate = 1,
     masked = false,
+    precision = 'f32',
   }: CompileOptions = {},
 ): TrainingProgram {
   if (!Number.isSafeInteger(accumulate) || accumulate < 1 || batch % accumulate !== 0) {
@@ -101,6 +119,7 @@ export function compileTraining(
     recompute,
     accumulate,
     masked,
+    precision,
   };
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {
     const graph = createGraph();
@@ -111,6 +130,7 @@ export function compileTraining(
     layout,
     optimizer,
     dataInputs: dataInputs(plan.form, plan.model, plan),
+    state: stateOf(plan),
     loop: () => encodeModel(lowerTraining(plan, target)),
     step: encode('step', (graph) => {
       const rates = graph.input('rates', { dtype, shape: [optimizer.rateCount] });
@@ -144,6 +164,13 @@ interface Plan {
   readonly recompute: boolean;
   readonly accumulate: number;
   readonly masked: boolean;
+  readonly precision: Arithmetic;
+}
+
+function stateOf({ layout, optimizer, precision }: Plan): TrainingProgram['state'] {
+  const first = () => new Float32Array(layout.size);
+  const vectors = ['params', ...optimizer.moments].map((name) => ({ name, first }));
+  return precision === 'f16' ? [...vectors, scalingState] : vectors;
 }
 
 function lowerTraining(plan: Plan, target: Target): OnnxGraph {
@@ -155,7 +182,7 @@ function lowerTraining(plan: Plan, target: Target): OnnxGraph {
   buildStep(body, plan, gather(allRates, iteration), gather(allRows, iteration));
   const roles = {
     iteration: 'iteration',
-    carried: ['params', ...optimizer.moments],
+    carried: stateOf(plan).map(({ name }) => name),
     collected: { loss: 'losses' },
   };
   return lowerLoop(body, roles, { target });
@@ -165,26 +192,21 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
   const { optimizer } = plan;
   const params = flatInput(graph, plan, 'params');
   const moments = optimizer.moments.map((name) => flatInput(graph, plan, name));
-  const { loss, gradient: whole } = differentiate(graph, plan, params, rows);
+  const scaled = plan.precision === 'f16' ? openScaling(graph) : undefined;
+  graph.products = plan.precision;
+  const { loss, gradient: whole } = differentiate(graph, plan, params, rows, scaled?.scale);
+  graph.products = 'f32';
   const ownRates = scalars(rates);
   const gradient = optimizer.ofTurn?.(whole, ownRates) ?? whole;
-  const factor =
-    optimizer.clipNorm > 0
-      ? clipFactor(reduceSum(square(gradient)), optimizer.clipNorm)
-      : undefined;
-  outputUpdate(graph, plan, {
-    params,
-    gradient,
-    moments,
-    rates: ownRates,
-    factor,
-    from: 0,
-  });
+  const squares = () => reduceSum(square(gradient));
+  const factor = optimizer.clipNorm > 0 ? clipFactor(squares(), optimizer.clipNorm) : undefined;
+  const input = { params, gradient, moments, rates: ownRates, factor, from: 0 };
+  outputUpdate(graph, plan, input, scaled?.outputNext(squares()));
   graph.output('loss', loss);
 }
 
-/** The mean loss of a batch and its gradient, one micro-batch after the other. */
-function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value) {
+/** The mean loss of a batch and its gradient, one micro-batch after the other; backward goes through `scale` times the loss. */
+function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value, scale?: Value) {
   const { model, layout, recompute, accumulate } = plan;
   const weights = openWeights(graph, params, layout, model);
   const read = rulesOf(plan.form).open(graph, plan);
@@ -195,21 +217,24 @@ function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value) {
   for (const part of split(rows, 0, sizes)) {
     const own = total ? after(part, total.gradient) : part;
     const loss = batchLoss(model, weights, read(own), count);
-    const [gradient] = gradients(graph, loss, [params], { recompute });
+    const [gradient] = gradients(graph, scale ? mul(loss, scale) : loss, [params], { recompute });
     total = total
       ? { loss: add(total.loss, loss), gradient: add(total.gradient, gradient!) }
       : { loss, gradient: gradient! };
   }
-  const { loss, gradient } = total!;
+  const { loss } = total!;
+  const gradient = scale ? mul(total!.gradient, div(1, scale)) : total!.gradient;
   if (accumulate === 1 || count) return { loss, gradient, count };
   return { loss: mul(loss, 1 / accumulate), gradient: mul(gradient, 1 / accumulate) };
 }
 
-function outputUpdate(graph: Graph, { optimizer }: Plan, input: UpdateInput): void {
+/** Where the step does not count, all stays as it was. */
+function outputUpdate(graph: Graph, { optimizer }: Plan, input: UpdateInput, counts?: Value): void {
   const { params, moments } = optimizer.update(input);
-  graph.output(next('params'), params);
+  const kept = (now: Value, before: Value) => (counts ? where(counts, now, before) : now);
+  graph.output(next('params'), kept(params, input.params));
   optimizer.moments.forEach((name, i) => {
-    graph.output(next(name), moments[i]!);
+    graph.output(next(name), kept(moments[i]!, input.moments[i]!));
   });
 }
 

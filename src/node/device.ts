@@ -4,7 +4,9 @@ import { deriveKey } from '../base/rng.ts';
 import { dataFormOf } from '../model/data-form.ts';
 import { rulesOf } from '../model/forms/table.ts';
 import { modelOf, optimizerOf } from '../model/from-settings.ts';
+import type { Half } from '../model/graph/half.ts';
 import { initialParameters } from '../model/parameters.ts';
+import { presets } from '../run/presets.ts';
 import { completeSettings, readSettings, type Settings, writeSettings } from '../run/settings.ts';
 import type { Device } from '../trainer/messages.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
@@ -16,9 +18,12 @@ export interface DeviceReport {
   readonly works: boolean;
   /** How it went, for people. */
   readonly message: string;
+  /** In which half precisions it multiplies, where it works. */
+  readonly halves: readonly Half[];
 }
 
 const DEVICES: readonly Device[] = ['cpu', 'cuda', 'webgpu'];
+const HALVES: readonly Half[] = ['f16', 'bf16'];
 const STEPS = 2;
 /** Enough to see that every operator runs. */
 const MOST_ROWS = 2;
@@ -44,10 +49,10 @@ function probeApart(device: Device, settings: Settings): Promise<DeviceReport> {
   });
   return new Promise((resolve) => {
     child.once('message', (report) => resolve(report as DeviceReport));
-    child.once('error', (error) => resolve({ device, works: false, message: error.message }));
+    const broken = (message: string) => resolve({ device, works: false, message, halves: [] });
+    child.once('error', (error) => broken(error.message));
     child.once('exit', (code, signal) => {
-      const message = `the engine ended its process (${signal ?? `exit ${code}`})`;
-      resolve({ device, works: false, message });
+      broken(`the engine ended its process (${signal ?? `exit ${code}`})`);
     });
   });
 }
@@ -62,14 +67,23 @@ export async function probeDevice(
     const { seconds, parameters } = await trainBriefly(device, settings);
     const took = `${(1000 * seconds).toFixed(0)} ms`;
     const message = `two steps of ${settings.model} with ${parameters.toLocaleString('en')} parameters took ${took}`;
-    return { device, works: true, message };
+    return { device, works: true, message, halves: await halvesOf(device) };
   } catch (error) {
-    return {
-      device,
-      works: false,
-      message: error instanceof Error ? error.message : String(error),
-    };
+    const message = error instanceof Error ? error.message : String(error);
+    return { device, works: false, message, halves: [] };
   }
+}
+
+/** Those that the smallest model trains in; the CPU only rounds like them. */
+async function halvesOf(device: Device): Promise<readonly Half[]> {
+  const works: Half[] = [];
+  if (device === 'cpu') return works;
+  const smallest = completeSettings(presets.linear, { model: 'linear', run: 'probe', relay: [] });
+  for (const precision of HALVES) {
+    const trained = trainBriefly(device, { ...smallest, precision });
+    if (await trained.then(() => true).catch(() => false)) works.push(precision);
+  }
+  return works;
 }
 
 async function trainBriefly(device: Device, settings: Settings) {
@@ -78,7 +92,7 @@ async function trainBriefly(device: Device, settings: Settings) {
     ...{ model, device, ...(frozen && { frozen }) },
     optimizer: optimizerOf(settings),
     batch: Math.min(settings.batchSize, MOST_ROWS),
-    recompute: settings.recompute,
+    ...{ recompute: settings.recompute, precision: settings.precision },
     data: rulesOf(dataFormOf(model)).anything(),
   });
   try {

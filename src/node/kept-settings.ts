@@ -17,7 +17,7 @@ import { assertSameBase, type BaseIdentity, readIdentity } from '../run/start.ts
 import { readState } from './local-runs.ts';
 import { writeWhole } from './whole-file.ts';
 
-/** Settings that may differ when a run goes on: none of them changes what a step computes. */
+/** Settings that may differ when a run goes on: none of them changes what a step is to compute, as its device does not. */
 const MAY_CHANGE = [
   'relay',
   'base',
@@ -31,6 +31,7 @@ const MAY_CHANGE = [
   'codec',
   'checkpointHistory',
   'recompute',
+  'precision',
   'accumulate',
   'evaluate',
 ];

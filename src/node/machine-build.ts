@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import type { Arithmetic } from '../run/model-spec.ts';
 import { requireEngine } from './training-engine.ts';
 
 /** Vector instructions that kernels are chosen by, the widest first. */
@@ -16,17 +17,25 @@ export interface Computing {
   readonly threads: number;
   readonly accumulate: number;
   readonly recompute: boolean;
+  readonly precision: Arithmetic;
 }
 
 /** In ASCII, at most 128 characters. */
-export function machineBuild({ device, threads, accumulate, recompute }: Computing): string {
+export function machineBuild({
+  device,
+  threads,
+  accumulate,
+  recompute,
+  precision,
+}: Computing): string {
   const machine = `${process.platform}-${process.arch}-${vectorsOf(cpuFlags())}`;
-  const more = `${accumulate > 1 ? ` accumulate-${accumulate}` : ''}${recompute ? ' recompute' : ''}`;
+  const half = precision === 'f32' ? '' : ` ${precision}`;
+  const more = `${half}${accumulate > 1 ? ` accumulate-${accumulate}` : ''}${recompute ? ' recompute' : ''}`;
   return `onnxruntime-node-${engineVersion()} ${machine} ${device} threads-${threads}${more}`;
 }
 
 /** What such a text says of the settings; the usual ones where it says nothing. */
-export function computingOf(build: string): Omit<Computing, 'device'> {
+export function computingOf(build: string): Omit<Computing, 'device' | 'precision'> {
   const number = (name: string) =>
     Number(new RegExp(` ${name}-([1-9][0-9]{0,3})(?: |$)`).exec(build)?.[1] ?? 1);
   return {

@@ -1,4 +1,5 @@
 /** What a worker says first and last, however it is told to train. */
+import { wordMachine } from '../run/telemetry.ts';
 import { stateDigest } from '../tensor/digest.ts';
 import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
 import type { Plan } from '../worker/plan.ts';
@@ -9,13 +10,14 @@ import { createNativeSha256 } from './native-sha256.ts';
 /** Who trains what, and from where. */
 export const hello = (
   plan: Plan,
-  { device: { device, threads }, layout }: Trainer,
+  { device, layout }: Trainer,
   worker: string,
   state: WorkerState,
   tier?: WorkerTier,
 ): WorkerEvent => ({
   type: 'hello',
-  ...{ worker, run: plan.run, task: plan.task, parameters: layout.size, device, threads },
+  ...{ worker, run: plan.run, task: plan.task, parameters: layout.size },
+  ...{ device: wordMachine(device), threads: device.threads },
   ...{ rounds: plan.rounds, round: state.round, innerSteps: plan.innerSteps },
   digest: stateDigest(state.params, createNativeSha256),
   lossBefore: state.lossBefore,

@@ -170,11 +170,12 @@ export async function openTrainer(
   task: Task,
   { settings, device, threads }: Pick<WorkerSessionOptions, 'settings' | 'device' | 'threads'>,
 ): Promise<Trainer> {
-  const { batchSize: batch, recompute, accumulate, shard } = settings;
+  const { batchSize: batch, recompute, accumulate, precision, shard } = settings;
   const how = {
     batch,
     recompute,
     accumulate,
+    precision,
     device,
     ...(threads === undefined ? {} : { threads }),
   };

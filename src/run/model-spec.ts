@@ -114,6 +114,11 @@ export const precisions = ['f32', 'f16', 'q8', 'q4'] as const;
 
 export type Precision = (typeof precisions)[number];
 
+/** What matrix products of training are computed in; all else is f32. */
+export const arithmetics = ['f32', 'f16', 'bf16'] as const;
+
+export type Arithmetic = (typeof arithmetics)[number];
+
 /** Which matrices of adapters are trained: both, B alone, or one of them in each round. */
 export const adapterTrains = ['both', 'b', 'alternate'] as const;
 

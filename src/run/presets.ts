@@ -58,6 +58,7 @@ const common: PartialSettings = {
   maxMissedHeartbeats: 3,
   checkpointHistory: 4,
   recompute: false,
+  precision: 'f32',
   accumulate: 1,
   evaluate: true,
 };

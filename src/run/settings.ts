@@ -7,6 +7,7 @@ import { type Aggregation, aggregationFields } from './aggregation.ts';
 import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
 import { learningFields } from './learning-fields.ts';
+import { arithmetics } from './model-spec.ts';
 import { paceFields, paceSettings } from './pace.ts';
 import { workerKeys } from './spec-fields.ts';
 
@@ -131,6 +132,11 @@ export const fields = {
     '--recompute',
     'compute activations a second time for backward instead of keeping them: less memory, a third more time',
   ),
+  precision: choice(
+    '--precision <type>',
+    'compute the matrix products of training in half precision, where the device has it',
+    arithmetics,
+  ),
   accumulate: whole(
     '--accumulate <n>',
     'cut the batch of an inner step into n micro-batches, one after the other: less memory for the same gradient',
@@ -159,6 +165,7 @@ const personal = [
   'stripe',
   'checkpointHistory',
   'recompute',
+  'precision',
   'accumulate',
   'evaluate',
   'rule',

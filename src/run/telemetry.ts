@@ -11,32 +11,43 @@ export interface SharedMeasure {
   readonly sample?: string | undefined;
 }
 
+/** What somebody trains on, as a trainer says it. */
+export interface Machine {
+  readonly device: string;
+  /** What its products are in, where not in f32. */
+  readonly half?: string;
+}
+
+/** In words: `cuda`, `cuda f16`. */
+export const wordMachine = ({ device, half }: Machine): string =>
+  half === undefined ? device : `${device} ${half}`;
+
 type Said = FeatureValues<'manifest'>;
 
 /** What a manifest says: the training loss of the worker's own steps, and what it measured before them. */
 export const manifestTelemetry = (
   own: number,
-  device: string,
+  machine: Machine,
   measure: SharedMeasure | undefined,
 ): Said => ({
-  telemetry: { own: millionths(own), ...said(device, measure) },
+  telemetry: { own: millionths(own), ...said(machine, measure) },
   accuracy: { right: millionths(measure?.accuracy) },
 });
 
 /** What a heartbeat says. */
 export const heartbeatTelemetry = (
-  device: string,
+  machine: Machine,
   measure: SharedMeasure | undefined,
 ): FeatureValues<'heartbeat'> => ({
-  telemetry: said(device, measure),
+  telemetry: said(machine, measure),
   accuracy: { right: millionths(measure?.accuracy) },
 });
 
 const said = (
-  device: string,
+  machine: Machine,
   { validationLoss, bitsPerByte, sample = '' }: SharedMeasure = {},
 ) => ({
-  device: safe(device).slice(0, MOST_DEVICE).toWellFormed(),
+  device: safe(wordMachine(machine)).slice(0, MOST_DEVICE).toWellFormed(),
   shared: millionths(validationLoss),
   bits: millionths(bitsPerByte),
   sample: safe(sample).slice(0, MOST_SAMPLE).toWellFormed(),

@@ -3,6 +3,7 @@ import { TrainingError } from '../base/errors.ts';
 import { drawRows } from '../model/batches.ts';
 import { tokensPerRow } from '../model/data-form.ts';
 import type { HeldData } from '../model/forms/form.ts';
+import { hasGivenUp } from '../model/loss-scaling.ts';
 import { turnsOf } from '../model/parameters.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { HalfPhase, TrainingResult, TrainProgress, TrainTask } from '../worker/ports.ts';
@@ -24,6 +25,8 @@ export const asFloat32 = (params: Vector): Float32Array =>
 interface Training {
   readonly withEngine: <T>(task: () => Promise<T>) => Promise<T>;
   readonly signal: AbortSignal;
+  /** State beside parameters and moments, which training moves. */
+  readonly scaling: readonly Float32Array[];
   onProgress(progress: TrainProgress): void;
 }
 
@@ -32,7 +35,7 @@ export async function train(
   setup: OpenedSetup,
   { engine, program }: OpenTrainer,
   task: TrainTask,
-  { onProgress, withEngine, signal }: Training,
+  { onProgress, withEngine, signal, scaling }: Training,
 ): Promise<TrainedSingle> {
   const { optimizer, layout } = program;
   const { steps, firstStep, round, keeping } = task;
@@ -43,7 +46,7 @@ export async function train(
   const { vectors, seen } = readMoments(task, optimizer.moments, { size: layout.size, turns });
   signal.throwIfAborted();
   const losses = new Float32Array(steps);
-  let { done, seconds, vectors: state } = beginningOf(task, vectors, losses);
+  let { done, seconds, vectors: state } = beginningOf(task, [...vectors, ...scaling], losses);
   await engine.begin(state);
   let slice = 1;
   for (;;) {
@@ -75,8 +78,10 @@ export async function train(
       await engine.begin(state);
     }
   }
-  const [params, ...moments] = await engine.finish();
+  const [params, ...others] = await engine.finish();
   requireFiniteParams(params!, firstStep + done - 1);
+  const moments = others.slice(0, vectors.length);
+  keepScaling(scaling, others.slice(vectors.length));
   const counted = moments.length === 0 ? [] : [...moments, seen.with(turn, seen[turn]! + done)];
   const taken = { steps: done, losses: losses.slice(0, done), examples: done * batch };
   return { params: params!, moments: counted, ...taken, seconds };
@@ -85,10 +90,10 @@ export async function train(
 /** The beginning of the phase, or where it was left; losses of steps that were taken are put in their places. */
 function beginningOf(
   { params, steps, keeping }: TrainTask,
-  moments: readonly Float32Array[],
+  others: readonly Float32Array[],
   losses: Float32Array,
 ): Pick<HalfPhase, 'done' | 'seconds' | 'vectors'> {
-  const vectors = [asFloat32(params), ...moments];
+  const vectors = [asFloat32(params), ...others];
   const from = keeping?.from;
   const isOfThis =
     from?.losses.length === from?.done &&
@@ -142,6 +147,17 @@ const notFinite = (step: number, what: string): TrainingError =>
 function requireFinite(losses: Float32Array, firstStep: number): void {
   const at = losses.findIndex((loss) => !Number.isFinite(loss));
   if (at >= 0) throw notFinite(firstStep + at, 'the loss');
+}
+
+/** Throws where every scale that was tried left gradients infinite. */
+function keepScaling(scaling: readonly Float32Array[], after: readonly Float32Array[]): void {
+  scaling.forEach((vector, i) => {
+    vector.set(after[i]!);
+    if (!hasGivenUp(vector)) return;
+    throw new TrainingError('training/not-finite', 'gradients are larger than f16 has numbers', {
+      hint: 'leave --precision out, or take bf16 where the device has it',
+    });
+  });
 }
 
 function requireFiniteParams(params: Float32Array, step: number): void {

@@ -1,5 +1,6 @@
 /** What the main thread asks a trainer thread, and what comes back. */
 import type { Data, DataName, Feed, Feeds } from '../model/forms/form.ts';
+import type { Half } from '../model/graph/half.ts';
 import type { RangeUpdate } from '../model/training-program.ts';
 import type { TensorSlot } from '../tensor/params.ts';
 
@@ -18,6 +19,8 @@ export interface OpenRequest {
   /** Rows per run of `evaluate`. */
   readonly rows: number;
   readonly training: SingleTraining | ReplicaTraining;
+  /** What products of the steps are in, where not in f32. */
+  readonly half?: Half;
 }
 
 /** One thread takes every step alone, inside onnxruntime as far as the device can. */

@@ -1,6 +1,7 @@
 /** Opening trainer threads on one device. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import type { Data, DataName, Feeds } from '../model/forms/form.ts';
+import type { Half } from '../model/graph/half.ts';
 import type { TrainingProgram } from '../model/training-program.ts';
 import { type Engine, openReplicas, openSingle, type StartThread } from './engine.ts';
 import type { Device } from './messages.ts';
@@ -19,6 +20,8 @@ export interface Opening {
   /** Into how many parts a batch is cut on the CPU; 1 leaves it whole. */
   readonly parts: number;
   readonly threads: number;
+  /** What products of the steps are in, where not in f32; the batch is whole then. */
+  readonly half?: Half;
 }
 
 export interface OpenTrainer {
@@ -43,6 +46,7 @@ export async function openOn(
   opening: Opening,
   { start, hints }: Devices,
 ): Promise<OpenTrainer> {
+  if (opening.half === 'bf16' && device === 'webgpu') throw noBrainFloat();
   const isCut = device === 'cpu' && opening.parts > 1;
   const open = isCut ? prepareParts(start, opening) : prepareSingle(start, device, opening);
   try {
@@ -51,9 +55,16 @@ export async function openOn(
     if (error instanceof ConfigError) throw error;
     throw device === 'cpu' && opening.isOwn
       ? notRunnable(error)
-      : noDevice(device, error, hints[device]);
+      : noDevice(device, error, opening.half ? HALF_HINT : hints[device]);
   }
 }
+
+const HALF_HINT = 'leave --precision out: training in f32 takes no half precision of the device';
+
+const noBrainFloat = (): ConfigError =>
+  new ConfigError('training/precision', 'onnxruntime has no bf16 on WebGPU', {
+    hint: 'take --precision f16 where the GPU has it, or leave --precision out',
+  });
 
 function notRunnable(cause: unknown): TrainingError {
   const reason = cause instanceof Error ? cause.message : String(cause);
@@ -103,23 +114,22 @@ function prepareParts(start: StartThread, opening: Opening): () => Promise<Opene
 function prepareSingle(
   start: StartThread,
   device: Device,
-  { compile, data, frozen, batch, threads }: Opening,
+  { compile, data, frozen, batch, threads, half }: Opening,
 ): () => Promise<Opened> {
   const program = compile(batch, device);
-  const { layout, optimizer } = program;
-  const state = ['params', ...optimizer.moments];
+  const state = program.state.map(({ name }) => name);
   const models = { evaluate: program.evaluate(), forward: program.forward() };
-  const { rateCount } = optimizer;
+  const { rateCount } = program.optimizer;
   const model = device === 'webgpu' ? program.step() : program.loop();
   return async () => {
     const engine = await openSingle(
       start,
-      { device, threads, data, frozen, rows: batch, ...models },
+      { device, threads, data, frozen, rows: batch, ...models, ...(half && { half }) },
       { kind: 'single', model, state, batch, rateCount },
     );
     try {
       // a session may open on a device that then cannot run it
-      await engine.begin(state.map(() => new Float32Array(layout.size)));
+      await engine.begin(program.state.map(({ first }) => first()));
       const rates = new Float32Array(rateCount).fill(1e-6);
       if (device !== 'cpu') await engine.advance({ rates, rows: new Int32Array(batch) });
       return { engine, program };

@@ -6,6 +6,7 @@ import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { OpenStored } from '../model/data/token-reader.ts';
 import type { DataName, Feed } from '../model/forms/form.ts';
 import { type DataSource, openSource } from './data-source.ts';
+import { requireHalf } from './half-check.ts';
 import type {
   Answer,
   Ask,
@@ -46,7 +47,8 @@ interface Opened {
 
 async function open(parts: ThreadParts, request: OpenRequest): Promise<Opened> {
   const { ort } = parts;
-  const { device, threads } = request;
+  const { device, threads, half } = request;
+  if (half) await requireHalf(ort, device, half);
   const frozen = tensorsOf(ort, request.frozen);
   const memory = device === 'webgpu' ? openGpuMemory(ort) : undefined;
   const placed = memory ? await uploadFrozen(ort, request.frozen, memory) : frozen;

@@ -8,7 +8,7 @@ import type { Feed, Feeds, HeldData } from '../model/forms/form.ts';
 import { holdData, type TrainerData } from '../model/forms/table.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { narrow, partsOf } from '../model/precision.ts';
-import type { OptimizerSpec } from '../run/model-spec.ts';
+import type { Arithmetic, OptimizerSpec } from '../run/model-spec.ts';
 import type { Engine } from './engine.ts';
 import type { Device } from './messages.ts';
 
@@ -33,6 +33,8 @@ export interface TrainerSetup {
   readonly recompute?: boolean;
   /** Micro-batches of every step, one after the other; as they need less memory, replicas are then not used. */
   readonly accumulate?: number;
+  /** What matrix products of training are computed in, f32 unless said; the device has to have it, and replicas are then not used. */
+  readonly precision?: Arithmetic;
   /** Defaults to the physical cores. */
   readonly threads?: number;
 }

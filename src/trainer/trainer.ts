@@ -7,6 +7,7 @@ import { storeTokens } from '../model/data/tokens.ts';
 import { dataFormOf } from '../model/data-form.ts';
 import type { DataName } from '../model/forms/form.ts';
 import { rulesOf } from '../model/forms/table.ts';
+import type { Half } from '../model/graph/half.ts';
 import { turnsOf } from '../model/parameters.ts';
 import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
@@ -21,6 +22,8 @@ import { checkFirstLosses, frozenOf, holdSetup, type TrainerSetup } from './setu
 export interface TrainerDevice {
   readonly device: Device;
   readonly threads: number;
+  /** What products of training are in, where not in f32. */
+  readonly half?: Half;
   /** Why it is not the device one might have expected. */
   readonly notice?: string;
 }
@@ -49,19 +52,21 @@ export interface TrainerHost {
 /** Starts the trainer threads of a machine and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
 export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): Promise<Trainer> {
   const setup = { ...given, held: holdSetup(given, host.openStored) };
-  const { model, optimizer, batch, recompute = false, accumulate = 1 } = setup;
+  const { model, optimizer, batch, recompute = false, accumulate = 1, precision = 'f32' } = setup;
   const { masked, feeds } = setup.held;
   const threads = setup.threads ?? host.threads;
+  const isWhole = accumulate > 1 || turnsOf(model).length > 0 || precision !== 'f32';
   const opened = await host.open(setup.device, {
     compile: (rows, target) =>
-      compileTraining(model, optimizer, rows, { target, recompute, accumulate, masked }),
+      compileTraining(model, optimizer, rows, { target, recompute, accumulate, masked, precision }),
     data: feeds,
     masked,
     frozen: () => frozenOf(setup),
     isOwn: model.architecture === 'own',
     batch,
-    parts: accumulate > 1 || turnsOf(model).length > 0 ? 1 : countParts(model, batch),
+    parts: isWhole ? 1 : countParts(model, batch),
     threads,
+    ...(precision !== 'f32' && { half: precision }),
   });
   const { engine, program, device, notice } = opened;
   await checkFirstLosses(model, setup.held, engine).catch(async (error: unknown) => {
@@ -69,17 +74,23 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
     throw error;
   });
   const moments = program.optimizer.moments.length;
+  // of the loss, in f16: what one phase found out holds for the next, and nobody else hears of it
+  const scaling = program.state.slice(1 + moments).map(({ first }) => first());
   // inner phases come one after the other; between two of their slices others may use the engine
   const inTurn = createTurns();
   const withEngine = createTurns();
   const measured = (...[params, on, limit]: Parameters<TrainerPort['evaluate']>) =>
     inTurn(() => withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)));
   return {
-    device: { device, threads, ...(notice === undefined ? {} : { notice }) },
+    device: {
+      ...{ device, threads },
+      ...(precision !== 'f32' && { half: precision }),
+      ...(notice === undefined ? {} : { notice }),
+    },
     layout: program.layout,
     momentSlots: moments === 0 ? 0 : moments + 1,
     train: (task, onProgress, signal) =>
-      inTurn(() => train(setup, opened, task, { onProgress, withEngine, signal })),
+      inTurn(() => train(setup, opened, task, { onProgress, withEngine, signal, scaling })),
     evaluate: async (params, on, limit) => (await measured(params, on, limit)).loss,
     ...(modelOf(model).hits && {
       accuracy: async (...asked: Parameters<TrainerPort['evaluate']>) =>

@@ -37,10 +37,9 @@ export async function runWorker<S extends WorkerState>(
       const { round } = state;
       const members = strategy.membersIn?.(state);
       const cohort = members === undefined ? state.cohort : undefined;
-      const { device } = session.ports.trainer.device;
       const rings = strategy.ringsOf?.(state);
       const features = {
-        ...heartbeatTelemetry(device, measuredBefore(state)),
+        ...heartbeatTelemetry(session.ports.trainer.device, measuredBefore(state)),
         ...(rings && { widths: { rings } }),
       };
       const content = { round, digest: strategy.digestOf(state), cohort, features };

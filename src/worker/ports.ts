@@ -5,6 +5,7 @@ import type { Key } from '../base/rng.ts';
 import type { Tokens } from '../model/data/tokens.ts';
 import type { Choice } from '../model/sample.ts';
 import type { Wire } from '../network/wire/wire.ts';
+import type { Machine } from '../run/telemetry.ts';
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { WorkerEvent } from './events.ts';
 import type { Plan } from './plan.ts';
@@ -114,7 +115,7 @@ export interface Origin {
 
 /** A training engine: `createTrainer` of `nostrain/node`, or one of your own. */
 export interface Trainer {
-  readonly device: { readonly device: string; readonly threads: number; readonly notice?: string };
+  readonly device: Machine & { readonly threads: number; readonly notice?: string };
   readonly layout: Layout;
   /** Where its numbers come from; absent in engines that do not say: nobody can expect the same bits of such a worker. */
   readonly origin?: Origin;

@@ -151,7 +151,7 @@ async function trainAndSeal<S extends WorkerState>(
 
   const said = { round, base, assignment, parent, steps, examples };
   const features = {
-    ...manifestTelemetry(loss, trainer.device.device, measuredBefore(state)),
+    ...manifestTelemetry(loss, trainer.device, measuredBefore(state)),
     ...(rings && { widths: { rings } }),
     ...(await commit?.({ delta: whole, moments: trained.moments })),
   };

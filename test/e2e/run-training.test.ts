@@ -57,6 +57,22 @@ const digestOf = async (program: Program): Promise<string> => {
 };
 
 describe('nostrain run-training', () => {
+  it('ends each round in the same bits in half precision and in f32', async () => {
+    const url = await relay();
+    const pair = ['f32', 'bf16'].map((precision, index) =>
+      start([
+        ...worker(index, url, temporaryFolder(), ['--model', 'mlp', '--rounds', '2']),
+        ...['--device', 'cpu', '--precision', precision],
+      ]),
+    );
+    const [one, other] = await Promise.all(pair.map(digestOf));
+    expect(other).toBe(one);
+    const devices = pair.map(({ events }) =>
+      events.flatMap((event) => (event.type === 'hello' ? [event.device] : [])),
+    );
+    expect(devices).toEqual([['cpu'], ['cpu bf16']]);
+  });
+
   it('N-11: killed after round 3 and started again, it ends in the bits of an uninterrupted run', async () => {
     const asReference = ['--profile', 'nostrain/0'];
     const steady = await relay();

@@ -90,6 +90,24 @@ afterEach(async () => {
   await relay?.close();
 });
 
+describeWith(swiftShaderMissing)('half precision on a GPU without it', () => {
+  it(
+    'is refused when training starts, with what to do',
+    async () => {
+      relay = await createRelay();
+      const args = [
+        ...['run-training', '--model', 'mlp', '--run', 'half', '--dir', temporaryFolder()],
+        ...['--relay', relay.url, '--rounds', '1', '--device', 'webgpu', '--precision', 'f16'],
+      ];
+      const { exit, output } = startProgram(args, undefined, undefined, swiftShader());
+      expect(await exit).not.toBe(0);
+      expect(output.stderr).toContain('webgpu does not work here: it has no f16: ');
+      expect(output.stderr).toContain('leave --precision out');
+    },
+    PATIENCE_MS,
+  );
+});
+
 describeWith(swiftShaderMissing)('N-23: a run of one worker on a GPU and three on CPUs', () => {
   it(
     'has the same bits after every round',

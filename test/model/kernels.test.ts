@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
 import type { AnyModel } from '../../src/model/architectures/table.ts';
+import { dataFormOf } from '../../src/model/data-form.ts';
 import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
 import type { OptimizerSpec, Precision } from '../../src/run/model-spec.ts';
 import { gapsOf } from '../support/kernels.ts';
@@ -17,6 +18,14 @@ const precisions: readonly Precision[] = ['f32', 'f16', 'q8', 'q4'];
 
 const models: Readonly<Record<string, AnyModel>> = {
   'a linear model': { architecture: 'linear', features: 3 },
+  'a forecaster': {
+    ...{ architecture: 'forecaster', channels: 2, context: 16, horizon: 4, patch: 4 },
+    ...{ width: 16, layers: 1, heads: 2, ffn: 32, error: 'quantile', scaling: 'window' },
+  },
+  'a vision transformer': {
+    ...{ architecture: 'vit', pixels: 8, channels: 3, classes: 4, patch: 4 },
+    ...{ width: 16, layers: 1, heads: 2, ffn: 32 },
+  },
   'an MLP': { architecture: 'mlp', features: 3, hidden: [8, 8] },
   'char-gpt': charGpt,
   'a GPT with a large vocabulary': { ...charGpt, vocabulary: 3000 },
@@ -36,19 +45,25 @@ const models: Readonly<Record<string, AnyModel>> = {
 
 const sgd: OptimizerSpec = { optimizer: 'sgd', clipNorm: 1, schedule: adamwSpec.schedule };
 const ways: readonly CompileOptions[] = [{}, { recompute: true, accumulate: 8 }, { masked: true }];
+/** What each has; onnxruntime has no bf16 on WebGPU. */
+const halves = { cuda: ['f16', 'bf16'], webgpu: ['f16'] } as const;
 
 describe.each(Object.keys(models))('%s', (name) => {
   it.each(['cuda', 'webgpu'] as const)('stays on %s', (target) => {
     const model = models[name]!;
-    const isTable = model.architecture === 'linear' || model.architecture === 'mlp';
+    const isText = dataFormOf(model).kind === 'tokens';
     for (const optimizer of [adamwSpec, muonSpec, sgd]) {
-      for (const options of isTable ? ways.slice(0, 2) : ways) {
+      for (const options of isText ? ways : ways.slice(0, 2)) {
         const program = compileTraining(model, optimizer, 16, { ...options, target });
         const steps = target === 'cuda' ? program.loop() : program.step();
         for (const bytes of [steps, program.evaluate(), program.forward()]) {
           expect(gapsOf(bytes, target)).toEqual([]);
         }
       }
+    }
+    for (const precision of halves[target]) {
+      const program = compileTraining(model, adamwSpec, 16, { precision, target });
+      expect(gapsOf(target === 'cuda' ? program.loop() : program.step(), target)).toEqual([]);
     }
   });
 });
@@ -71,6 +86,10 @@ describe('an op with its derivative', () => {
 it('tells what would fall back', () => {
   const program = compileTraining(loraModel(llama, adapter, 'q4'), adamwSpec, 2);
   expect(gapsOf(program.loop(), 'cuda')).toEqual(['BitShift of u8', 'BitwiseAnd of u8']);
+  const half = compileTraining({ architecture: 'mlp', features: 3, hidden: [8] }, adamwSpec, 2, {
+    ...{ precision: 'bf16', target: 'webgpu' },
+  });
+  expect(gapsOf(half.step(), 'webgpu')).toEqual(['Cast of bf16', 'Gemm of bf16']);
   expect(gapsOf(program.loop(), 'webgpu')).toEqual(
     expect.arrayContaining(['Concat with 29 buffers', 'Gather of i8', 'Loop', 'Slice of i32']),
   );

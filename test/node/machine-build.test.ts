@@ -3,10 +3,23 @@ import { expect, it } from 'vitest';
 import { computingOf, machineBuild } from '../../src/node/machine-build.ts';
 
 it('is one line of ASCII that says the settings, and reads back', () => {
-  const usual = { device: 'cpu', threads: 2, accumulate: 1, recompute: false };
+  const usual = {
+    device: 'cpu',
+    threads: 2,
+    accumulate: 1,
+    recompute: false,
+    precision: 'f32',
+  } as const;
   expect(machineBuild(usual)).toMatch(/^onnxruntime-node-\d+\.\d+\.\d+ \w+-\w+-\w+ cpu threads-2$/);
-  const other = { device: 'cpu', threads: 1, accumulate: 4, recompute: true };
+  const other = {
+    ...usual,
+    threads: 1,
+    accumulate: 4,
+    recompute: true,
+    precision: 'bf16',
+  } as const;
   const build = machineBuild(other);
+  expect(build).toMatch(/ cpu threads-1 bf16 accumulate-4 recompute$/);
   expect(build.length).toBeLessThanOrEqual(128);
   expect(computingOf(build)).toEqual({ threads: 1, accumulate: 4, recompute: true });
 });

@@ -5,7 +5,16 @@ import { deriveKey } from '../../src/base/rng.ts';
 import type { OwnModel } from '../../src/model/architectures/architecture.ts';
 import { drawRows } from '../../src/model/batches.ts';
 import { sizeOf } from '../../src/model/graph/value.ts';
-import { crossEntropy, flatten, gather, gemm, mul, reshape } from '../../src/model/graph/verbs.ts';
+import {
+  crossEntropy,
+  flatten,
+  gather,
+  gemm,
+  mul,
+  reshape,
+  square,
+  sub,
+} from '../../src/model/graph/verbs.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { probeDevices } from '../../src/node/device.ts';
@@ -48,6 +57,8 @@ const task = (changes: Partial<TrainTask> = {}): TrainTask => ({
   batchKey: deriveKey('test', 'worker'),
   ...changes,
 });
+
+const tiny = completeSettings(presets.mlp, { model: 'mlp', run: 'probe', relay: [] });
 
 const quiet = () => {};
 const never = new AbortController().signal;
@@ -337,10 +348,71 @@ test('data that does not fit the model is refused', async () => {
   ).rejects.toThrow(/2 features/);
 });
 
-test('devices are found out by training on them', async () => {
-  const reports = await probeDevices(
-    completeSettings(presets.mlp, { model: 'mlp', run: 'probe', relay: [] }),
+describe('half precision', () => {
+  test.each(['f16', 'bf16'] as const)(
+    'in %s learns as f32 does, and says so',
+    async (precision) => {
+      const exact = await start();
+      const half = await start({ precision });
+      expect(half.device).toMatchObject({ device: 'cpu', half: precision });
+      expect(exact.device.half).toBeUndefined();
+      const [a, b] = [
+        await exact.train(task(), quiet, never),
+        await half.train(task(), quiet, never),
+      ];
+      expect(b.losses.at(-1)).not.toBe(a.losses.at(-1));
+      expect(Math.abs(b.losses.at(-1)! - a.losses.at(-1)!)).toBeLessThan(5e-3);
+      // moments are the optimizer's alone: the scale of the loss is nobody's business
+      expect(b.moments.map(({ length }) => length)).toEqual(a.moments.map(({ length }) => length));
+      const on = [b.params, 'validation', { batches: 2 }] as const;
+      expect(await half.evaluate(...on)).toBe(await exact.evaluate(...on));
+    },
   );
+
+  test('is the same bits for any number of threads', async () => {
+    const bits = async (threads: number) => {
+      const trainer = await start({ precision: 'f16', threads });
+      return digest((await trainer.train(task(), quiet, never)).params);
+    };
+    expect(await bits(2)).toBe(await bits(1));
+  });
+
+  test('keeps what it found out about the scale for the next phase', async () => {
+    // a loss so steep that its gradient fits no f16 at first
+    const model: OwnModel = {
+      architecture: 'own',
+      data: { kind: 'rows', features: 2 },
+      tensors: [{ name: 'w', shape: [2, 1], start: 'zeros', abreast: 1 }],
+      predict: (weights, inputs) => gemm(inputs, weights('w')),
+      losses: (weights, { inputs, targets }) =>
+        mul(square(sub(flatten(gemm(inputs, weights('w'))), targets)), 1e4),
+    };
+    const rows = { inputs: Float32Array.of(1, 0.5, 0.25, 1), targets: Float32Array.of(1, -1) };
+    const data = { kind: 'regression', features: 2, ...rows, validation: rows } as const;
+    const trainer = await start({ model, data, batch: 2, precision: 'f16' });
+    const first = task({ params: new Float32Array(2), steps: 30 });
+    const { params, losses } = await trainer.train(first, quiet, never);
+    const idle = losses.findIndex((loss) => loss !== losses[0]);
+    expect(idle).toBeGreaterThan(3);
+    const next = task({ params, round: 1, steps: 3 });
+    expect(new Set((await trainer.train(next, quiet, never)).losses).size).toBe(3);
+  });
+
+  test('is refused where a device lacks it, and not taken on the CPU unasked', async () => {
+    const { works } = (await probeDevices(tiny)).find(({ device }) => device === 'cuda')!;
+    if (!works) {
+      await expect(createTrainer({ ...setup, device: 'auto', precision: 'f16' })).rejects.toThrow(
+        /^no device for f16: cuda does not work here/,
+      );
+    }
+    await expect(
+      createTrainer({ ...setup, device: 'webgpu', precision: 'bf16' }),
+    ).rejects.toMatchObject({ code: 'training/precision' });
+  });
+});
+
+test('devices are found out by training on them', async () => {
+  const reports = await probeDevices(tiny);
   expect(reports.map(({ device }) => device)).toEqual(['cpu', 'cuda', 'webgpu']);
   expect(reports[0]).toMatchObject({ works: true });
   for (const { device, works } of reports) {

@@ -140,6 +140,7 @@ describe('run id', () => {
           'stripe',
           'checkpointHistory',
           'recompute',
+          'precision',
           'accumulate',
           'evaluate',
           'tiers',

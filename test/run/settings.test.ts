@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { beforeNames, ruleNames } from '../../src/run/aggregation.ts';
-import { adapterTrains, forecastErrors, precisions, scalings } from '../../src/run/model-spec.ts';
+import { adapterTrains, arithmetics, forecastErrors, precisions, scalings } from '../../src/run/model-spec.ts';
 import { presets, referenceDefaults } from '../../src/run/presets.ts';
 import {
   completeSettings,
@@ -100,6 +100,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   maxMissedHeartbeats: whole(1),
   checkpointHistory: whole(1),
   recompute: fc.boolean(),
+  precision: fc.constantFrom(...arithmetics),
   accumulate: whole(1),
   evaluate: fc.boolean(),
 };

@@ -11,6 +11,7 @@ export type Gpu = 'cuda' | 'webgpu';
 const REAL = 'f32 f16';
 const NUMBERS = 'f32 f16 i32';
 const DOUBLE = 'f64 f32 f16';
+const MULTIPLIED = 'f64 f32 f16 bf16';
 const COMPARED = 'f64 f32 f16 i32 i64';
 const ANYTHING = 'f64 f32 f16 i32 i64 i8 u8 bool';
 
@@ -21,8 +22,8 @@ const typed = (types: string, names: string): Readonly<Record<string, string>> =
 const kernels: Readonly<Record<Gpu, Readonly<Record<string, string>>>> = {
   cuda: {
     ...typed(DOUBLE, 'Cos Sin Erf Exp Floor Log Sqrt Sigmoid Tanh Relu Softmax LogSoftmax ArgMax'),
-    ...typed(DOUBLE, 'Gemm MatMul LayerNormalization SimplifiedLayerNormalization'),
-    ...typed(DOUBLE, 'com.microsoft.FusedMatMul'),
+    ...typed(DOUBLE, 'LayerNormalization SimplifiedLayerNormalization'),
+    ...typed(MULTIPLIED, 'Gemm MatMul com.microsoft.FusedMatMul'),
     ...typed(REAL, 'com.microsoft.RotaryEmbedding'),
     ...typed('f64 f32 f16 i32 i64 i8 u8', 'Abs Sign Add Sub Mul Div'),
     ...typed('f64 f32 f16 i32 i64 i8', 'Neg'),
@@ -34,7 +35,8 @@ const kernels: Readonly<Record<Gpu, Readonly<Record<string, string>>>> = {
     ...typed('f64 f32 f16 i32', 'ReduceMean'),
     ...typed('i8 u8', 'DequantizeLinear'),
     ...typed('bool', 'Not And Or'),
-    ...typed(ANYTHING, 'Cast Concat Expand Gather GatherElements Identity Reshape ScatterElements'),
+    ...typed(`${ANYTHING} bf16`, 'Cast'),
+    ...typed(ANYTHING, 'Concat Expand Gather GatherElements Identity Reshape ScatterElements'),
     ...typed(ANYTHING, 'Shape Slice Split Squeeze Transpose Unsqueeze Loop'),
   },
   webgpu: {
@@ -66,13 +68,16 @@ export function gapsOf(model: Uint8Array, gpu: Gpu): readonly string[] {
   return [...gaps].sort();
 }
 
-const names = Object.entries(ELEMENT_TYPE) as readonly (readonly [DType, number])[];
-const dtypeOf = (type: number): DType => names.find(([, number]) => number === type)![0];
+/** What lies between the nodes of a program, one type more than its inputs and constants have. */
+type Type = DType | 'bf16';
+
+const names = Object.entries({ ...ELEMENT_TYPE, bf16: 16 }) as readonly (readonly [Type, number])[];
+const dtypeOf = (type: number): Type => names.find(([, number]) => number === type)![0];
 
 function audit(
   { node, initializer, input }: GraphProto,
   gpu: Gpu,
-  outside: ReadonlyMap<string, DType>,
+  outside: ReadonlyMap<string, Type>,
   gaps: Set<string>,
 ): void {
   const types = new Map(outside);
@@ -99,10 +104,7 @@ function audit(
   }
 }
 
-function resultOf(
-  { opType, input, attribute }: NodeProto,
-  types: ReadonlyMap<string, DType>,
-): DType {
+function resultOf({ opType, input, attribute }: NodeProto, types: ReadonlyMap<string, Type>): Type {
   if (/^(Equal|Less|Greater|Not|And|Or)$/.test(opType)) return 'bool';
   if (/^(Shape|ArgMax)$/.test(opType)) return 'i64';
   if (opType === 'DequantizeLinear') return 'f32';

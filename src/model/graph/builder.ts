@@ -1,4 +1,5 @@
 /** The graph builder: records inputs, constants and ops, and checks shapes and types as each op is added. */
+import type { Arithmetic } from '../../run/model-spec.ts';
 import { ops } from './ops/table.ts';
 import type { Derive, Emission } from './rule.ts';
 import type { OpName } from './signatures.ts';
@@ -21,6 +22,8 @@ export interface Step {
   again(inputs: readonly Value[]): Step;
   /** Only the first output has a gradient. */
   readonly saves: boolean;
+  /** What matrix products in it are computed in. */
+  readonly products: Arithmetic;
 }
 
 export interface Constant {
@@ -44,6 +47,8 @@ export interface Graph extends Recorder {
   readonly segments: readonly Segment[];
   input(name: string, type: ValueType): Value;
   output(name: string, value: Value): void;
+  /** What matrix products of the ops recorded from now on are computed in. */
+  products: Arithmetic;
 }
 
 /** An empty graph. */
@@ -62,6 +67,7 @@ export function createGraph(): Graph {
     constants,
     steps,
     segments,
+    products: 'f32',
     input(name, type) {
       if (inputs.has(name)) throw new TypeError(`input ${name} exists already`);
       const value = create(type);
@@ -101,6 +107,7 @@ export function createGraph(): Graph {
         inputs: operands,
         outputs: results,
         saves: rule.saves === true,
+        products: graph.products,
         again: (inputs) => {
           graph.apply(op, inputs, attributes);
           return steps.at(-1)!;

@@ -2,6 +2,7 @@
 import { halfToNumber, numberToHalf } from '../../tensor/dtype.ts';
 import type { DType, OnnxGraph, OnnxNode, OnnxTensor, OnnxValue, Shape } from '../onnx/model.ts';
 import type { Graph, Step } from './builder.ts';
+import { inHalf } from './half.ts';
 import type { Emitter, NamedValue, Target } from './rule.ts';
 import { ANY, type Value } from './value.ts';
 
@@ -31,11 +32,12 @@ export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGra
     names.set(value, known);
     return { name: known, dtype: heldType(value.dtype, target), shape: value.shape };
   };
+  const sinks = { f32: sink, f16: inHalf(sink, 'f16'), bf16: inHalf(sink, 'bf16') };
   for (const step of steps) {
     step.emit({
       inputs: step.inputs.map((value) => named(value)),
       outputs: step.outputs.map((value) => named(value, step.op)),
-      to: sink,
+      to: sinks[step.products],
       uses: (i) => used.has(step.outputs[i]!),
     });
   }

@@ -59,6 +59,8 @@ export interface NodeOptions {
   readonly attributes?: Readonly<Record<string, OnnxAttribute>>;
   readonly outputs?: readonly string[];
   readonly domain?: 'com.microsoft';
+  /** A product that adds things up: in f32 also where products are not. */
+  readonly exact?: boolean;
 }
 
 /** An op that is one ONNX node with the same inputs and results. */

@@ -35,8 +35,9 @@ interface Elementwise {
 }
 
 interface Matrix {
-  /** op(a) op(b) * alpha + c * beta over matrices; c is optional and broadcasts. */
+  /** op(a) op(b) * alpha + c * beta over matrices; c is optional and broadcasts. `exact` is in f32 where other products are not. */
   gemm: {
+    readonly exact: boolean;
     readonly transA: boolean;
     readonly transB: boolean;
     readonly alpha: number;

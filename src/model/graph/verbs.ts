@@ -197,15 +197,18 @@ export function matmul(a: Value, b: Value, options: Transposition = {}): Value {
   return apply('matmul', [a, b], { transA, transB, alpha: Math.fround(alpha) });
 }
 
+interface GemmOptions extends Transposition {
+  readonly c?: Value | undefined;
+  readonly beta?: number;
+  /** Adds things up: in f32 also where products are in half precision. */
+  readonly exact?: boolean;
+}
+
 /** a b alpha + c beta of matrices. */
-export function gemm(
-  a: Value,
-  b: Value,
-  options: Transposition & { readonly c?: Value | undefined; readonly beta?: number } = {},
-): Value {
-  const { c, transA = false, transB = false, alpha = 1, beta = 1 } = options;
+export function gemm(a: Value, b: Value, options: GemmOptions = {}): Value {
+  const { c, transA = false, transB = false, alpha = 1, beta = 1, exact = false } = options;
   const factors = { alpha: Math.fround(alpha), beta: Math.fround(beta) };
-  return apply('gemm', c ? [a, b, c] : [a, b], { transA, transB, ...factors });
+  return apply('gemm', c ? [a, b, c] : [a, b], { transA, transB, exact, ...factors });
 }
 
 /** -log softmax(logits)[target] of every row. */
@@ -281,5 +284,5 @@ function sumLeading(a: Value, lead: number): Value {
   if (columns === 1 || !isFloat(a.dtype)) {
     return reduceSum(a, Array.from(a.shape.slice(0, lead).keys()));
   }
-  return gemm(filled(a, [1, rows], 1), reshape(a, [rows, columns]));
+  return gemm(filled(a, [1, rows], 1), reshape(a, [rows, columns]), { exact: true });
 }

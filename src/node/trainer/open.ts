@@ -1,5 +1,6 @@
 /** Opening trainer threads of this machine on the device asked for, or on the best that works. */
 import { TrainingError } from '../../base/errors.ts';
+import type { Half } from '../../model/graph/half.ts';
 import type { StartThread } from '../../trainer/engine.ts';
 import type { Answer, Device } from '../../trainer/messages.ts';
 import {
@@ -35,10 +36,14 @@ const start: StartThread = ({ onAnswer, onEnd }) => {
 
 const devices: Devices = { start, hints };
 
-/** Throws `training/no-device` when a device was named and does not work, `training/no-engine` without onnxruntime-node. */
+/**
+ * Throws `training/no-device` when a device was named and does not work, `training/no-engine` without onnxruntime-node. Half precision, which is
+ * slower on the CPU than f32, is not taken there unasked.
+ */
 export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Promise<OpenTrainer> {
   requireEngine();
   if (wanted !== 'auto') return await openHere(wanted, opening);
+  if (opening.half) return await openHere('cuda', opening).catch(refuseHalf(opening.half));
   if (process.platform !== 'linux' || process.arch !== 'x64') return await openHere('cpu', opening);
   try {
     return await openHere('cuda', opening);
@@ -48,6 +53,14 @@ export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Pr
     return { ...(await openHere('cpu', opening)), notice };
   }
 }
+
+const refuseHalf = (half: Half) => (cause: unknown) => {
+  if (!(cause instanceof TrainingError) || cause.code !== NO_DEVICE) throw cause;
+  throw new TrainingError(NO_DEVICE, `no device for ${half}: ${cause.message}`, {
+    hint: 'leave --precision out; or --device webgpu where that GPU has f16; or --device cpu, which rounds as a GPU does and is slower than in f32',
+    cause,
+  });
+};
 
 async function openHere(device: Device, opening: Opening): Promise<OpenTrainer> {
   const problem = device === 'cuda' ? await cudaProblem() : undefined;

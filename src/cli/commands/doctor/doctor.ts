@@ -21,7 +21,7 @@ interface Flags {
 const MODEL_FLAGS = [
   ...(['model', 'base', 'rank', 'alpha', 'targets', 'adapterTrain', 'basePrecision'] as const),
   ...(['width', 'layers', 'heads', 'context', 'ffn', 'hidden', 'tokens'] as const),
-  ...(['optimizer', 'batchSize', 'recompute'] as const),
+  ...(['optimizer', 'batchSize', 'recompute', 'precision'] as const),
 ];
 
 const isOfRelay = ({ name }: Check): boolean => name.startsWith('relay ');

@@ -45,12 +45,13 @@ function checkEngine(): Check {
 }
 
 /** Only the CPU is needed, and only the CPU was ever timed by us. */
-export function wordDevice({ device, works, message }: DeviceReport): Check {
+export function wordDevice({ device, works, message, halves }: DeviceReport): Check {
   const name = `device ${device}`;
   const why = message.replace(`${device} does not work here: `, '').split(' was false. ').at(-1)!;
   const words = works ? `works: ${message}` : `not here: ${why.trim().replace(/\s+/g, ' ')}`;
   if (device !== 'cpu') {
-    return { name, level: works ? 'ok' : 'absent', words: `${words} (not measured by us)` };
+    const half = works ? `; half precision: ${halves.join(', ') || 'none'}` : '';
+    return { name, level: works ? 'ok' : 'absent', words: `${words}${half} (not measured by us)` };
   }
   if (works) return { name, level: 'ok', words };
   return { name, level: 'broken', words, hint: 'reinstall onnxruntime-node' };

@@ -268,7 +268,14 @@ const joinRules = (spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
 ];
 
 /** What only a joiner can say. */
-function assertReady({ data, training }: RunSpec, settings: Settings, flags: WorkerFlags): void {
+function assertReady({ data, rerun, training }: RunSpec, settings: Settings, flags: WorkerFlags): void {
+  if (rerun.permille > 0 && settings.precision !== 'f32') {
+    throw new ConfigError(
+      'flag/precision',
+      `the steps of this run are run again by others, in f32: those in ${settings.precision} could lead further away than its band`,
+      { hint: 'leave --precision out' },
+    );
+  }
   if (settings.relay.length === 0) {
     throw new ConfigError('flag/relay', 'the file of a run names no relay', {
       hint: 'say where its workers meet: --relay URL',

@@ -47,7 +47,7 @@ export const indexing = {
       const values = reshape(grad, [count, sizeOf(rest)]);
       const summed =
         height! <= SMALL_TABLE
-          ? gemm(oneHot(flat, height!, grad.dtype), values, { transA: true })
+          ? gemm(oneHot(flat, height!, grad.dtype), values, { transA: true, exact: true })
           : scatterRows(values, flat, height!);
       return reshape(summed, table!.shape);
     }),

@@ -80,7 +80,8 @@ export const matrix = {
       }
       return [{ dtype: a!.dtype, shape }];
     },
-    emit: ({ inputs, outputs: [y], attributes: { transA, transB, alpha, beta }, to }) => {
+    emit: ({ inputs, outputs: [y], attributes, to }) => {
+      const { transA, transB, alpha, beta, exact } = attributes;
       to.node(
         'Gemm',
         inputs.map(({ name }) => name),
@@ -92,6 +93,7 @@ export const matrix = {
             beta: { float: beta },
           },
           outputs: [y!.name],
+          exact,
         },
       );
     },

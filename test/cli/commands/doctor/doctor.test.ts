@@ -163,12 +163,12 @@ describe('the machine', () => {
   it('needs its CPU, and no other device', () => {
     const message = (device: string) => `${device} does not work here: x was false. No  driver\n`;
     const level = (device: 'cpu' | 'cuda', works: boolean) =>
-      wordDevice({ device, works, message: message(device) }).level;
+      wordDevice({ device, works, message: message(device), halves: [] }).level;
     expect([level('cpu', true), level('cpu', false)]).toEqual(['ok', 'broken']);
     expect([level('cuda', true), level('cuda', false)]).toEqual(['ok', 'absent']);
-    expect(wordDevice({ device: 'cuda', works: false, message: message('cuda') }).words).toBe(
-      'not here: No driver (not measured by us)',
-    );
+    expect(
+      wordDevice({ device: 'cuda', works: false, message: message('cuda'), halves: [] }).words,
+    ).toBe('not here: No driver (not measured by us)');
   });
 
   it('needs a data folder that can be written', async () => {
