@@ -43,9 +43,7 @@ export async function requireHalf(ort: Runtime, device: Device, half: Half): Pro
 
 async function multiply(ort: Runtime, device: Device, half: Half, numbers: Float32Array) {
   const session = await ort.createSession(encodeModel(products(device, half)), device, 1);
-  const results = await session.run({ numbers: vector(ort, numbers) });
-  await session.release();
-  return results;
+  return await session.run({ numbers: vector(ort, numbers) });
 }
 
 /** Squares of two matrices of 2 x 2: of numbers near 1, of large ones; and whether those and 0 times those are below a bound. */

@@ -1,15 +1,15 @@
 /**
  * What half precision changes, held against f32 on the CPU, where the products of half precision are rounded as on a GPU: training loss and
- * validation loss (always measured in f32) after so many steps, and how far parameters are apart, as a share of how far training moved them. A
- * row in f32 with its sums in another order says what that share is worth. The time is of all threads of this
+ * validation loss (always measured in f32) after so many steps, and how far parameters are apart, as a share of how far training moved them. Rows in
+ * f32 with sums in another order, and with every first parameter moved by up to a thousandth, say what that share is worth. The time is of all threads of this
  * CPU, which has no half precision.
  *
  *   npm run bench:precision -- [--model char-gpt --model llama --model lora] [--steps 20 --steps 200] [--rate 0.001] [--warmup 20] [--threads 2]
- *     [--corpus tinyshakespeare.txt] [--json]
+ *     [--corpus tinyshakespeare.txt] [--way f16] [--json]
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { deriveKey } from '../../src/base/rng.ts';
+import { deriveKey, philox } from '../../src/base/rng.ts';
 import { loraModel } from '../../src/model/adapters/lora.ts';
 import type { AnyModel } from '../../src/model/architectures/table.ts';
 import { writePlay } from '../../src/model/data/playwright.ts';
@@ -44,6 +44,7 @@ const { values: options } = parseArgs({
     batch: { type: 'string', default: '16' },
     threads: { type: 'string', default: String(physicalCores()) },
     corpus: { type: 'string' },
+    way: { type: 'string', multiple: true },
     json: { type: 'boolean', default: false },
   },
 });
@@ -85,7 +86,18 @@ interface Reached {
   readonly params: Float32Array;
 }
 
-async function train(name: Name, precision: Arithmetic, accumulate: number) {
+interface Way {
+  readonly way: string;
+  readonly precision: Arithmetic;
+  readonly accumulate: number;
+  /** Moves each first parameter by up to a thousandth of it. */
+  readonly noise?: number;
+}
+
+const shaken = (params: Float32Array, seed: number): Float32Array =>
+  params.map((value, i) => value * (1 + (philox([seed, 0], i, 0, 0, 0)[0] / 2 ** 31 - 1) / 1000));
+
+async function train(name: Name, { precision, accumulate, noise }: Way) {
   const model: AnyModel = models[name];
   const trainer = await createTrainer({
     ...{ model, optimizer, batch, precision, accumulate, device: 'cpu' },
@@ -94,7 +106,8 @@ async function train(name: Name, precision: Arithmetic, accumulate: number) {
     frozen: () => frozenOf(model),
   });
   const start = initialParameters(model, 1);
-  let state = { params: start, moments: [] as readonly Float32Array[] };
+  const params = noise === undefined ? start : shaken(start, noise);
+  let state = { params, moments: [] as readonly Float32Array[] };
   let [done, used] = [0, 0];
   const reached: Reached[] = [];
   for (const [round, steps] of options.steps.map(Number).entries()) {
@@ -127,18 +140,22 @@ const apart = (a: Float32Array, b: Float32Array): number => {
   return Math.sqrt(sum);
 };
 
-const ways = [
+const ways: readonly Way[] = [
   { way: 'f32', precision: 'f32', accumulate: 1 },
   { way: 'f32, sums in another order', precision: 'f32', accumulate: 2 },
+  { way: 'f32, first parameters shaken', precision: 'f32', accumulate: 1, noise: 1 },
+  { way: 'f32, first parameters shaken otherwise', precision: 'f32', accumulate: 1, noise: 2 },
   { way: 'f16', precision: 'f16', accumulate: 1 },
   { way: 'bf16', precision: 'bf16', accumulate: 1 },
-] as const;
+];
 
 const rows: Readonly<Record<string, number | string>>[] = [];
 for (const name of options.model as Name[]) {
   let exact: Awaited<ReturnType<typeof train>> | undefined;
-  for (const { way, precision, accumulate } of ways) {
-    const trained = await train(name, precision, accumulate);
+  for (const each of ways) {
+    const { way } = each;
+    if (exact && options.way && !options.way.includes(way)) continue;
+    const trained = await train(name, each);
     exact ??= trained;
     for (const [i, { steps, training, validation, params }] of trained.reached.entries()) {
       const moved = apart(exact.reached[i]!.params, exact.start);
