@@ -268,7 +268,11 @@ const joinRules = (spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
 ];
 
 /** What only a joiner can say. */
-function assertReady({ data, rerun, training }: RunSpec, settings: Settings, flags: WorkerFlags): void {
+function assertReady(
+  { data, rerun, training }: RunSpec,
+  settings: Settings,
+  flags: WorkerFlags,
+): void {
   if (rerun.permille > 0 && settings.precision !== 'f32') {
     throw new ConfigError(
       'flag/precision',
