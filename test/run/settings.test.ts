@@ -2,7 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { beforeNames, ruleNames } from '../../src/run/aggregation.ts';
-import { adapterTrains, arithmetics, forecastErrors, precisions, scalings } from '../../src/run/model-spec.ts';
+import {
+  adapterTrains,
+  arithmetics,
+  forecastErrors,
+  precisions,
+  scalings,
+} from '../../src/run/model-spec.ts';
 import { presets, referenceDefaults } from '../../src/run/presets.ts';
 import {
   completeSettings,
