@@ -13,6 +13,12 @@ export interface Field<T> {
   write?(value: T): string;
 }
 
+/** A value in a message: its JSON, cut where nobody would read on. */
+function shown(value: unknown): string {
+  const text = String(JSON.stringify(value));
+  return text.length > 200 ? `${text.slice(0, 200)}… (${text.length} characters)` : text;
+}
+
 /** `settings/type`: not the kind of value asked for. `settings/value`: the right kind, out of bounds. */
 const wrong = (
   name: string,
@@ -20,7 +26,7 @@ const wrong = (
   accepted: string,
   code = 'settings/type',
 ): ConfigError =>
-  new ConfigError(code, `${name} is ${JSON.stringify(value)}; it must be ${accepted}`, {
+  new ConfigError(code, `${name} is ${shown(value)}; it must be ${accepted}`, {
     data: { setting: name },
   });
 

@@ -5,7 +5,8 @@ import { type Field, reading } from './field.ts';
 import type { Digest, WorkerId } from './ids.ts';
 
 /** Seats, founders and invited keys are at most so many. */
-const MOST_KEYS = 1024;
+/** Keys in one list of a spec. */
+export const MOST_KEYS = 1024;
 const MOST_LABEL = 64;
 const MOST_STAKE = 2n ** 128n - 1n;
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Surrogate}]/u;

@@ -338,6 +338,13 @@ describe('a spec is refused by path and accepted form', () => {
     );
     expect(problemOf(() => parseRunSpec('{"a":', 'x.json'))).toBe('x.json is not JSON');
   });
+
+  it('cuts a long value in what it says of it', () => {
+    const founders = Array.from({ length: 1025 }, (_, i) => i.toString(16).padStart(64, '0'));
+    expect(problemOf(() => sampleSpec({ founders }))).toMatch(
+      /^founders is \["0{64}",.{1,140}… \(68676 characters\); it must be a list of 1 to 1024 public keys/,
+    );
+  });
 });
 
 describe('a worker of a run', () => {

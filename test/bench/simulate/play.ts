@@ -12,6 +12,7 @@ import { startOf } from '../../../src/certified/chain.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { spreadOver } from '../../../src/network/transport/spread.ts';
+import { MOST_KEYS } from '../../../src/run/spec-fields.ts';
 import type { Untyped } from '../../../src/run/spec-readers.ts';
 import type { Params } from '../../../src/tensor/params.ts';
 import {
@@ -171,7 +172,8 @@ class Simulation {
     this.#read = countedRead(this.#reads, options.sharesChecks);
     this.#apply = countedApply(this.#applied, this.#checks, options.sharesChecks);
     this.#spec = certifiedSpec({
-      founders: Array.from({ length: workers }, (_, i) => i),
+      // as many as a spec may name; the others join
+      founders: Array.from({ length: Math.min(workers, MOST_KEYS) }, (_, i) => i),
       rounds,
       training: {
         packing: 'ternary',
