@@ -1,7 +1,9 @@
 /** Every flag is obeyed or refused: a number that is none, one that cannot be, and a flag that would do nothing beside the others. */
+import { readFile } from 'node:fs/promises';
 import type { Command, Option } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { createProgram, wordError } from '../../src/cli/main.ts';
+import { parseRunSpec } from '../../src/run/read-spec.ts';
 import { settingsFromFlags } from '../../src/terminal/flags.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -105,6 +107,7 @@ describe('a flag that would do nothing', () => {
     [[...train, 'linear', '--weight-decay', '0.1'], '--weight-decay goes with --optimizer adamw'],
     [[...train, 'mlp', '--topk', '0.1'], '--topk goes with the topk packings'],
     [[...train, 'linear', '--event-budget', '4096'], '--event-budget goes with --packing auto'],
+    [[...train, 'linear', '--least-steps', '3'], '--least-steps goes with --inner-seconds'],
     [[...train, 'linear', '--codec', 'zstd'], '--codec goes with --profile nostrain/0'],
     [[...train, 'mlp', '--branch', 'a'.repeat(64)], '--branch goes with --spec'],
     [
@@ -147,6 +150,20 @@ describe('a flag that would do nothing', () => {
     );
     expect(stderr).toContain(`error (flag/unused): ${says}`);
     expect(exitCode).toBe(2);
+  });
+});
+
+describe('a spec by flags', () => {
+  const folder = temporaryFolder();
+  it('has the pace that was asked for', async () => {
+    const asked = ['--inner-seconds', '30', '--inner-steps', '500', '--least-steps', '5'];
+    const file = folder('run.json');
+    const place = ['--sec-key', '1'.repeat(64), '-o', file];
+    const { exitCode } = await runCommand('run', 'create', '--model', 'linear', ...asked, ...place);
+    expect(exitCode).toBe(0);
+    const spec = parseRunSpec(await readFile(file, 'utf8'));
+    expect(spec.pace).toEqual({ innerSeconds: 30, leastSteps: 5 });
+    expect(spec.features).toContain('pace');
   });
 });
 

@@ -156,10 +156,11 @@ function hintsIn({ baseFrom = [] }: Flags): readonly string[] {
 
 /** What a flag goes with in the run that was made. */
 function createRules(
-  { data, training, start, files }: RunSpec,
+  { data, training, start, files, aggregation, pace }: RunSpec,
   relays: readonly string[],
 ): readonly FlagRule[] {
-  const settings = { ...presets[training.model], ...training, profile: 'nostrain/1' } as Settings;
+  const own = { ...training, ...aggregation, ...pace, profile: 'nostrain/1' };
+  const settings = { ...presets[training.model], ...own } as Settings;
   return [
     { flags: ['baseFrom'], goesWith: '--base', holds: start !== null },
     { flags: ['packedAt'], goesWith: '--packed', holds: files !== null },
