@@ -31,7 +31,7 @@ type ModelSettings = Pick<
   Partial<TierSettings> &
   Partial<Pick<Settings, InputName>>;
 
-type TierSettings = Pick<Settings, 'tiers' | 'tier'>;
+type TierSettings = Pick<Settings, 'tiers' | 'tier' | 'helper' | 'helperRotation'>;
 
 /** What a run says of its model beside settings. */
 export interface ModelParts {
@@ -42,10 +42,11 @@ export interface ModelParts {
 }
 
 /** The tiers of a run's model, where it has some; of a tier that is still to be chosen, the whole model. */
-function tiersIn({ tiers = 0, tier = 'auto' }: Partial<TierSettings>): {
-  readonly tiers?: Tiers;
-} {
-  return tiers === 0 ? {} : { tiers: { count: tiers, own: tier === 'auto' ? 0 : Number(tier) } };
+export function tiersIn(settings: Partial<TierSettings>): { readonly tiers?: Tiers } {
+  const { tiers = 0, tier = 'auto', helper = false, helperRotation = 0 } = settings;
+  if (tiers === 0) return {};
+  const even = helperRotation > 0 && { even: true, helps: helper };
+  return { tiers: { count: tiers, own: tier === 'auto' ? 0 : Number(tier), ...even } };
 }
 
 /**

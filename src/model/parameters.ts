@@ -47,7 +47,7 @@ export function wholeOf(spec: AnyModel): AnyModel {
   if (!tiers) return spec;
   return spec.architecture === 'own'
     ? spec.ofTier!(0)
-    : ({ ...spec, tiers: { ...tiers, own: 0 } } as AnyModel);
+    : ({ ...spec, tiers: { ...tiers, own: 0, helps: false } } as AnyModel);
 }
 
 function stretchesBy(spec: AnyModel, group: (tensor: TensorSpec) => number): readonly Range[] {

@@ -59,7 +59,7 @@ export type BaseSettings = Pick<
   Settings,
   'base' | 'rank' | 'alpha' | 'targets' | 'adapterTrain' | 'seed'
 > &
-  Partial<Pick<Settings, 'tiers' | 'tier' | 'tierStrategy'>> & {
+  Partial<Pick<Settings, 'tiers' | 'tier' | 'tierStrategy' | 'helper' | 'helperRotation'>> & {
     /** Tokens of a window to train on; the longest there are when left out. */
     readonly context?: number;
     /** How the base beside adapters is held; f32 when left out. */
@@ -77,8 +77,8 @@ export interface OpenBase {
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
   const { context, seed, basePrecision, tiers = 0 } = settings;
-  const { tier = 'auto', tierStrategy = 'auto' } = settings;
-  const asked = { tiers, tier, tierStrategy };
+  const { tier = 'auto', tierStrategy = 'auto', helper = false, helperRotation = 0 } = settings;
+  const asked = { tiers, tier, tierStrategy, helper, helperRotation };
   const { signal, onNotice } = options;
   const part = tiers === 0 ? undefined : await openBaseTier(path, asked, { context, onNotice, signal }); // biome-ignore format: one line
   const pretrained =
@@ -86,6 +86,16 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   const { spec, tokenizer, name } = pretrained;
   const trained = part?.spec ?? spec;
   const adapter = adapterOf(settings);
+  if (helper && adapter !== undefined) {
+    throw new ConfigError(
+      'adapter/helper',
+      'a helper trains all parameters, and no adapters: its slice of the base is another one every few rounds',
+      {
+        // biome-ignore format: one line
+        hint: 'give --rank 0, or leave out --helper',
+      },
+    );
+  }
   const model = trainedOf(trained, adapter, basePrecision);
   return {
     ...{ name, pretrained, spec, adapter, model, tokenizer, tier: part },
@@ -97,7 +107,9 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     frozen: async () =>
       adapter === undefined ? {} : { ...readers(pretrained), ...fixedLora(trained, adapter, seed) },
     first: async (of) =>
-      adapter === undefined ? await flatWeights(pretrained, trained) : initialParameters(model, of),
+      adapter === undefined
+        ? await flatWeights(pretrained, wholeIfHelping(trained))
+        : initialParameters(model, of),
   };
 }
 
@@ -189,6 +201,10 @@ function hashTokenizer({
 /** What reads each tensor, so that a base in few bits never lies in memory in f32. */
 const readers = ({ tensors }: Pretrained): Readonly<Record<string, FrozenNumbers>> =>
   Object.fromEntries([...tensors].map(([name, tensor]) => [name, () => readFinite(name, tensor)]));
+
+/** A helper has all of the model. */
+const wholeIfHelping = (spec: DecoderSpec): DecoderSpec =>
+  spec.tiers?.helps ? { ...spec, tiers: { ...spec.tiers, own: 0, helps: false } } : spec;
 
 /** All weights by the layout of what is trained of it, which may be kept in rings. */
 async function flatWeights(

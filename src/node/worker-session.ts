@@ -4,17 +4,20 @@ import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { withScope } from '../base/scope.ts';
 import type { RunEvent } from '../certified/events.ts';
+import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
 import { initialParameters, modelLayout, ringsOf, turnsOf, wholeOf } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { withoutSecrets } from '../network/transport/relay-urls.ts';
-import { tierFeatures } from '../run/features.ts';
+import { helperFeatures, tierFeatures } from '../run/features.ts';
 import { formatShard } from '../run/field.ts';
+import { helperRing } from '../run/helpers.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import { termsOf } from '../run/terms.ts';
 import type { Layout, Params } from '../tensor/params.ts';
+import { helperTrainer } from '../trainer/helper.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { Trainer } from '../trainer/trainer.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
@@ -155,13 +158,19 @@ export const runWorkerSession = <M extends object>(
   });
 
 /** What settings and model say of what is sent. */
-function sendingOf({ run, peers, topk, packing, eventBudget, tiers }: Settings, { model }: Task) {
+function sendingOf(
+  { run, peers, topk, packing, eventBudget, tiers, helperRotation }: Settings,
+  { model }: Task,
+) {
   const whole = wholeOf(model);
+  const own = tiersOf(model);
+  const helpers = own?.even && { count: own.count, rotation: helperRotation, tier: own.own };
   return {
     ...{ run, peers, packing, eventBudget },
     ratio: topk,
     maxContainerBytes: mostPayloadBytes(modelLayout(whole)),
     ...(tiers > 0 && { ringEnds: ringsOf(whole).map(({ to }) => to), features: tierFeatures }),
+    ...(helpers && { helpers, features: helperFeatures }),
   };
 }
 
@@ -179,9 +188,26 @@ export async function openTrainer(
     device,
     ...(threads === undefined ? {} : { threads }),
   };
-  const trainer = await createTrainer({ ...task, ...how });
+  const trainer = asHelper(await createTrainer({ ...task, ...how }), task.model, settings);
   const build = machineBuild({ ...settings, ...trainer.device });
   return { ...trainer, origin: { shard: formatShard(shard), build } };
+}
+
+/** What a worker has of a model: a helper all of it. */
+const heldModel = (model: AnyModel): AnyModel => (tiersOf(model)?.helps ? wholeOf(model) : model);
+
+/** The trainer as it is, or of a helper. */
+function asHelper(trainer: Trainer, model: AnyModel, { helperRotation }: Settings): Trainer {
+  const { count, own, helps } = tiersOf(model) ?? {};
+  if (count === undefined || own === undefined || !helps) return trainer;
+  const whole = wholeOf(model);
+  const rings = ringsOf(whole);
+  const run = { count, rotation: helperRotation };
+  return helperTrainer(trainer, {
+    layout: modelLayout(whole),
+    own: rings[2 ** (count - own) - 1]!.to,
+    sliceAt: (round) => rings[helperRing(run, own, round)]!,
+  });
 }
 
 const baseFor = async (settings: Settings, options: OpenBase) =>
@@ -218,7 +244,7 @@ async function firstState<M extends object>(
 ): Promise<WorkerState & M> {
   const { settings, start, protocol } = options;
   const seeded = async () =>
-    base ? await base.first(settings.seed) : initialParameters(model, settings.seed);
+    base ? await base.first(settings.seed) : initialParameters(heldModel(model), settings.seed);
   const values = start ? startingFrom(start, layout) : await seeded();
   const lossBefore = await evaluate(values, 'shard', { batches: SHARD_BATCHES });
   return protocol.first(genesis({ layout, values }, lossBefore), options);
@@ -238,6 +264,14 @@ function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array 
   );
 }
 
+/** What a worker has of a model with tiers: a helper all of it. */
+function tiersHeld(model: AnyModel): NonNullable<Plan['tiers']> {
+  const { own, even } = tiersOf(model)!;
+  const whole = wholeOf(model);
+  const { size } = modelLayout(whole);
+  return { rings: ringsOf(heldModel(model)), size, ...(even && { own }) };
+}
+
 const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   runtime: task.data.kind === 'regression' ? `${settings.model}-regression` : settings.model,
   tokensPerExample: task.tokensPerExample,
@@ -245,7 +279,7 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   evaluate: settings.evaluate && task.data.validation !== undefined,
   turns: turnsOf(task.model),
   ...(settings.tiers > 0 && {
-    tiers: { rings: ringsOf(task.model), size: modelLayout(wholeOf(task.model)).size },
+    tiers: tiersHeld(task.model),
   }),
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,

@@ -1,5 +1,5 @@
 /** The settings of what is trained and how: the model, its base and adapters, the worker's data, its steps, the outer step. */
-import { choice, type Field, origin, real, shard, sizes, text, whole } from './field.ts';
+import { choice, type Field, origin, real, shard, sizes, text, whole, yesNo } from './field.ts';
 import {
   adapterTrains,
   forecastErrors,
@@ -67,6 +67,15 @@ export const learningFields = {
     '--tier <t>',
     'with --tiers: which tier this worker trains: 0 is the whole model, 1 half of the width, 2 a quarter; auto: what this machine can hold',
     ['auto', ...Array.from({ length: MOST_TIERS + 1 }, (_, tier) => `${tier}` as const)],
+  ),
+  helperRotation: whole(
+    '--helper-rotation <n>',
+    'with --tiers: rounds after which helpers take the next slice of the width; 0: the run has no helpers',
+    0,
+  ),
+  helper: yesNo(
+    '--helper',
+    'with --tier and --helper-rotation: hold the whole model, and train a slice of its width in turn beside the tier',
   ),
   tierStrategy: choice(
     '--tier-strategy <name>',

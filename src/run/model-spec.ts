@@ -22,6 +22,9 @@ export interface Tiers {
   readonly count: number;
   /** The one that is meant, from 0, the whole model, to `count`. */
   readonly own: number;
+  /** In a run with helpers: all rings are as wide as the smallest tier, and the model of a helper has one more than its tier. */
+  readonly even?: boolean;
+  readonly helps?: boolean;
 }
 
 /** Which files a tier of a published model is taken from: the slice if it is whole, else the model; the slice or nothing; the model. */

@@ -22,6 +22,8 @@ const common: PartialSettings = {
   basePrecision: 'f32',
   tiers: 0,
   tier: 'auto',
+  helperRotation: 0,
+  helper: false,
   tierStrategy: 'auto',
   horizon: 24,
   patch: 8,

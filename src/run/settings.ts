@@ -152,6 +152,8 @@ const personal = [
   'basePrecision',
   'tiers',
   'tier',
+  'helperRotation',
+  'helper',
   'tierStrategy',
   'shard',
   'sync',

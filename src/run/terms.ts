@@ -65,7 +65,9 @@ type TermName =
   | InputName
   | (typeof ruleSettings)[number]
   | (typeof paceSettings)[number]
-  | 'tiers';
+  | TierName;
+
+type TierName = 'tiers' | 'helperRotation';
 
 /** Those of the settings that count: what is trained of a base where there is one. */
 const namesFor = (model: string | undefined): readonly TermName[] => [
@@ -78,7 +80,7 @@ const namesFor = (model: string | undefined): readonly TermName[] => [
 export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const texts = textsOf(settings);
   const usual = textsOf(presets[settings.model]);
-  const tiers = settings.tiers > 0 ? (['tiers'] as const) : [];
+  const tiers = (['tiers', 'helperRotation'] as const).filter((name) => settings[name] > 0);
   const pace = settings.innerSeconds > 0 ? paceSettings : [];
   const isUsual = ruleSettings.every((name) => settings[name] === usualAggregation[name]);
   const names = [...namesFor(settings.model), ...tiers, ...(isUsual ? [] : ruleSettings), ...pace];
@@ -122,7 +124,13 @@ const filesIn = ({ asked }: Terms): ReadonlyMap<string, string> =>
 export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];
-  return [...namesFor(mine.get('model')), ...ruleSettings, ...paceSettings, 'tiers' as const]
+  return [
+    ...namesFor(mine.get('model')),
+    ...ruleSettings,
+    ...paceSettings,
+    'tiers' as const,
+    'helperRotation' as const,
+  ]
     .filter((name) => mine.has(name) || others.has(name))
     .filter((name) => mine.get(name) !== others.get(name))
     .map((name) => differ(name, mine, others));

@@ -81,6 +81,12 @@ const settingTable: readonly SettingRule[] = [
     holds: isOfText,
   },
   { flags: ['tier'], goesWith: '--tiers', holds: ({ tiers }) => tiers > 0 },
+  { flags: ['helperRotation'], goesWith: '--tiers', holds: ({ tiers }) => tiers > 0 },
+  {
+    flags: ['helper'],
+    goesWith: '--helper-rotation and a --tier above 0',
+    holds: ({ helperRotation, tier }) => helperRotation > 0 && tier !== '0' && tier !== 'auto',
+  },
   {
     flags: ['tierStrategy'],
     goesWith: '--tiers and --model pretrained',

@@ -39,7 +39,14 @@ export interface Plan {
   /** Stretches of the parameters that are trained in turn, one a round; none where all of them always are. */
   readonly turns: readonly Stretch[];
   /** In a run with tiers, the rings that this worker has, from the first on, and how many values the whole model has. */
-  readonly tiers: { readonly rings: readonly Stretch[]; readonly size: number } | undefined;
+  readonly tiers:
+    | {
+        readonly rings: readonly Stretch[];
+        readonly size: number;
+        /** Which tier this worker trains, where some workers help. */
+        readonly own?: number;
+      }
+    | undefined;
   readonly weights: 'examples' | 'equal';
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;

@@ -153,6 +153,7 @@ async function trainAndSeal<S extends WorkerState>(
   const features = {
     ...manifestTelemetry(loss, trainer.device, measuredBefore(state)),
     ...(rings && { widths: { rings } }),
+    ...(plan.tiers?.own !== undefined && { helpers: { tier: plan.tiers.own } }),
     ...(await commit?.({ delta: whole, moments: trained.moments })),
   };
   const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });

@@ -145,6 +145,8 @@ describe('run id', () => {
           'evaluate',
           'tiers',
           'tier',
+          'helperRotation',
+          'helper',
           'tierStrategy',
         ],
         ...ruleSettings,

@@ -56,6 +56,8 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   ffn: whole(1),
   tiers: fc.integer({ min: 0, max: 8 }),
   tier: fc.constantFrom('auto', '0', '1', '8'),
+  helperRotation: fc.nat(99),
+  helper: fc.boolean(),
   tierStrategy: fc.constantFrom('auto', 'sliced', 'universal'),
   hidden: fc.array(whole(1), { minLength: 1 }),
   horizon: whole(1),
@@ -133,7 +135,7 @@ describe('settings', () => {
   it('as text, as flags give them, mean the same', () => {
     fc.assert(
       fc.property(settings, (given) => {
-        const { relay, errorFeedback, evaluate, recompute, ...rest } = writeSettings(given);
+        const { relay, errorFeedback, evaluate, recompute, helper, ...rest } = writeSettings(given);
         const typed = Object.entries(rest).map(([name, value]) => [name, String(value)]);
         const read = readSettings(Object.fromEntries(typed), 'test');
         expect({ ...given, ...read }).toEqual(given);

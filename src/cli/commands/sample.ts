@@ -58,7 +58,16 @@ export const sample = (): Command =>
       .addOption(whole('--threads <n>', 'threads of the engine (default: all cores)', 1, 1024)),
     [
       ...(['base', 'rank', 'alpha', 'targets', 'seed', 'tokens'] as const),
-      ...(['width', 'layers', 'heads', 'context', 'ffn', 'tiers', 'tier'] as const),
+      ...([
+        'width',
+        'layers',
+        'heads',
+        'context',
+        'ffn',
+        'tiers',
+        'tier',
+        'helperRotation',
+      ] as const),
     ],
   )
     .option(

@@ -1,7 +1,7 @@
 /** What a run has learned, read from its folder, for whoever writes text with it or takes it elsewhere. */
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
-import { ringIn } from '../../model/architectures/rings.ts';
+import { ringIn, tierWith } from '../../model/architectures/rings.ts';
 import { modelLayout } from '../../model/parameters.ts';
 import { type BaseModel, type OpenBase, openBase } from '../../node/base-model.ts';
 import { keptBase, keptSettings } from '../../node/kept-settings.ts';
@@ -22,17 +22,20 @@ export async function readTrainedRun(named: string, given: PartialSettings): Pro
   const unused = { run: 'trained', relay: [] } as const;
   const isBased = given.base !== undefined && given.base !== '';
   const model = kept.model ?? (isBased ? 'pretrained' : 'char-gpt');
-  const settings = completeSettings(presets[model], unused, { model }, kept, given);
+  // a helper keeps the whole model
+  const held = kept.helper ? { ...kept, helper: false, tier: '0' as const } : kept;
+  const settings = completeSettings(presets[model], unused, { model }, held, given);
   const run = { path, isFolder, layout, values: Float32Array.from(values) };
   return { ...run, settings: withTierOf(settings, layout) };
 }
 
 /** Of a state with tiers the largest that it holds, where none is named. */
 function withTierOf(settings: Settings, { slots }: Layout): Settings {
-  const { tiers, tier } = settings;
+  const { tiers, tier, helperRotation } = settings;
   if (tiers === 0 || tier !== 'auto') return settings;
-  const rings = Math.max(...slots.map(({ name }) => ringIn(name)));
-  return { ...settings, tier: `${Math.max(0, tiers - rings)}` as Settings['tier'] };
+  const rings = 1 + Math.max(...slots.map(({ name }) => ringIn(name)));
+  const own = tierWith({ count: tiers, even: helperRotation > 0 }, rings);
+  return { ...settings, tier: `${own}` as Settings['tier'] };
 }
 
 /** A published model, and the numbers that a run has learned of it by the layout of `base.model`. */

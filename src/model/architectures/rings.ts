@@ -19,11 +19,23 @@ export const ringIn = (name: string): number => Number(/\.ring(\d)$/.exec(name)?
 /** Zeros at the end of a ring that no program reads. */
 const paddingName = (ring: number): string => `padding.ring${ring}`;
 
-/** The widths of the rings that a tier has: for two tiers a quarter, a quarter, a half. */
-function ringWidths(ffn: number, { count, own }: Tiers): readonly number[] {
+/** The widths of the rings that a tier has: for two tiers a quarter, a quarter, a half, or four quarters. */
+function ringWidths(ffn: number, { count, own, even, helps }: Tiers): readonly number[] {
+  if (even) return Array(2 ** (count - own) + (helps ? 1 : 0)).fill(ffn / 2 ** count);
   const widths = Array.from({ length: count - own + 1 }, (_, ring) => ffn / 2 ** (count - ring));
   return widths.map((width, ring) => (ring === 0 ? width : width / 2));
 }
+
+/** Of the whole model, which nothing follows. */
+const lastRing = ({ count, even }: Tiers): number => (even ? 2 ** count - 1 : count);
+
+/** The largest tier whose rings are among the first so many. */
+export const tierWith = ({ count, even }: Omit<Tiers, 'own'>, rings: number): number =>
+  Math.max(0, count - (even ? Math.floor(Math.log2(rings)) : rings - 1));
+
+/** How wide the feed-forward layers of the model are that is trained. */
+export const widthIn = (ffn: number, tiers: Tiers): number =>
+  ringWidths(ffn, tiers).reduce((sum, width) => sum + width, 0);
 
 /** A model of a tier's width, with its tensors in rings; `ffn` is the width of the whole model. */
 export function inRings<M extends Model>(model: M, tiers: Tiers, ffn: number): M {
@@ -34,7 +46,7 @@ export function inRings<M extends Model>(model: M, tiers: Tiers, ffn: number): M
     tensors.flatMap((tensor) => partIn(tensor, ring, width)),
   );
   const trained = rings.flatMap((parts, ring) =>
-    ring === tiers.count ? parts : [...parts, ...padding(parts, ring)],
+    ring === lastRing(tiers) ? parts : [...parts, ...padding(parts, ring)],
   );
   const asData = widths.flatMap((width, ring) =>
     frozen.flatMap((tensor) => partIn(tensor, ring, width)),

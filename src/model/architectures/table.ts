@@ -17,7 +17,7 @@ import { gpt2 } from './gpt2.ts';
 import { linear } from './linear.ts';
 import { llama } from './llama.ts';
 import { mlp } from './mlp.ts';
-import { inRings } from './rings.ts';
+import { inRings, widthIn } from './rings.ts';
 import { vit } from './vit.ts';
 
 type Name = ModelSpec['architecture'];
@@ -61,7 +61,7 @@ export const tiersOf = (spec: AnyModel): Tiers | undefined =>
 /** The tier that is meant as a model of its own: a narrower one, in no rings. Throws a `ConfigError` where there is no such tier. */
 export function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
   if (tiers) checkTiers(spec.ffn, tiers);
-  return { ...spec, ffn: spec.ffn / 2 ** (tiers?.own ?? 0) } as S;
+  return { ...spec, ffn: tiers ? widthIn(spec.ffn, tiers) : spec.ffn } as S;
 }
 
 /** The decoder a spec describes, for what adds to its layers. Throws a `ConfigError` when a size is impossible. */
@@ -146,11 +146,29 @@ function checkSizes(spec: ModelSpec): void {
   }
 }
 
-function checkTiers(ffn: number, { count, own }: Tiers): void {
+/** Every ring has a hash in each manifest. */
+const MOST_HELPED = 3;
+
+function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
   const isTier = (tier: number) => Number.isSafeInteger(tier) && tier >= 0;
   if (!isTier(count) || count > MOST_TIERS || !isTier(own) || own > count) {
     throw new ConfigError('model/tiers', `there is no tier ${own} of ${count}`, {
       hint: `a run has at most ${MOST_TIERS} tiers beside the whole model, and tier 0 is that`,
+    });
+  }
+  if (even && count > MOST_HELPED) {
+    throw new ConfigError(
+      'model/tiers',
+      `a run with helpers has at most ${MOST_HELPED} tiers beside the whole model`,
+      {
+        // biome-ignore format: one line
+        hint: 'give fewer --tiers, or --helper-rotation 0',
+      },
+    );
+  }
+  if (helps && own === 0) {
+    throw new ConfigError('model/tiers', 'a worker of the whole model has nothing to help with', {
+      hint: 'leave out --helper, or take a smaller --tier',
     });
   }
   const divisor = 2 ** count;

@@ -8,6 +8,7 @@ import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
+import { trainedRings } from '../../run/helpers.ts';
 import { stripeOf } from '../attachments/parts.ts';
 import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
@@ -100,7 +101,7 @@ function openReader(
     puller,
   }: { readonly packer: Packer; readonly sending: NativeSending; readonly puller: Puller },
 ): RoundReader {
-  const { run, clock, sha256, maxContainerBytes, features, ringEnds } = options;
+  const { run, clock, sha256, maxContainerBytes, features, ringEnds, helpers } = options;
   const { assignment } = request;
   const over = new AbortController();
 
@@ -135,6 +136,11 @@ function openReader(
       }
       const agreed = ringEnds && agreedRings(said, request, ringEnds.length);
       if (agreed && !agreed.ok) return agreed;
+      const held = said.features?.widths?.rings.length ?? 0;
+      const tier = said.features?.helpers?.tier ?? 0;
+      if (helpers && !trainedRings(helpers, { tier, held, round: said.round })) {
+        return refusal(said.worker, 'malformed', `${held} rings, which tier ${tier} has not`);
+      }
       const open: Open = (opened, payload) =>
         openContribution(opened, payload, packer, assignment, agreed?.value);
       if (said.payload) return open(said, said.payload);

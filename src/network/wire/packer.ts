@@ -9,6 +9,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution } from '../../run/contribution.ts';
+import { type HelperRings, trainedRings } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -41,6 +42,8 @@ export interface Place {
   readonly assignment: ChunkAssignment;
   /** How many rings of the model the worker has, in a run with tiers; left out of what is this worker's own. */
   readonly rings?: number | undefined;
+  /** Which tier the worker trains, in a run with helpers. */
+  readonly tier?: number | undefined;
   /** How many of them, from the first on, started from the bits that this worker has; the others count for nothing. */
   readonly agreed?: number | undefined;
 }
@@ -57,6 +60,7 @@ export interface PackerOptions {
   readonly run: string;
   readonly layout: Layout;
   readonly ringEnds?: readonly number[] | undefined;
+  readonly helpers?: (HelperRings & { readonly tier: number }) | undefined;
   readonly packing?: PackingName | undefined;
   readonly eventBudget?: number | undefined;
   readonly ratio: number;
@@ -74,16 +78,23 @@ const NO_ROSTER = '0'.repeat(64);
 
 /** Every worker may choose its packing; the chunks it sends follow from the roster. */
 export function createPacker(options: PackerOptions): Packer {
-  const { run, layout, sha256, ringEnds = [layout.size] } = options;
+  const { run, layout, sha256, ringEnds = [layout.size], helpers } = options;
   const runDigest = sha256(utf8(run));
   const size = ringEnds.at(-1)!;
-  const scopeOf = ({ round, worker, assignment, rings }: Place): PayloadScope => {
+  const ringOf = (chunk: number) => ringEnds.findIndex((end) => chunk < chunkCount(end));
+  const scopeOf = ({ round, worker, assignment, rings, tier }: Place): PayloadScope => {
     const end = rings === undefined ? layout.size : ringEnds[rings - 1]!;
+    const held = ringEnds.indexOf(end) + 1;
+    const trained = helpers && trainedRings(helpers, { tier: tier ?? helpers.tier, held, round });
+    const isSent = (chunk: number) => !trained || trained.includes(ringOf(chunk));
     const chunks = assignment.chunksOf(worker);
     return {
       ...{ run: runDigest, round, size },
       roster: fromHex(assignment.digest ?? NO_ROSTER)!,
-      chunks: end === size ? chunks : chunks.filter((chunk) => chunk < chunkCount(end)),
+      chunks:
+        end === size && !trained
+          ? chunks
+          : chunks.filter((chunk) => chunk < chunkCount(end) && isSent(chunk)),
     };
   };
   /** What of a decoded delta may move, and this worker has. */
@@ -210,7 +221,9 @@ export function openContribution(
 ): Judged<Contribution> {
   const { worker, eventId, round, base, examples, steps, createdAt, eventBytes } = said;
   const rings = said.features?.widths?.rings.length;
-  const opened = packer.open(payload, said.codec, { round, worker, assignment, rings, agreed });
+  const tier = said.features?.helpers?.tier;
+  const place = { round, worker, assignment, rings, agreed, tier };
+  const opened = packer.open(payload, said.codec, place);
   if (!opened.ok) {
     const { code, at, message } = opened.issue;
     return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);

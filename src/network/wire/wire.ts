@@ -5,6 +5,7 @@ import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { FeatureSet, FeatureValues } from '../../run/features.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
+import type { HelperRings } from '../../run/helpers.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -127,6 +128,8 @@ export interface WireOptions {
   readonly layout: Layout;
   /** In a run with tiers, where the rings of the whole model end; the layout is one of its prefixes then. */
   readonly ringEnds?: readonly number[] | undefined;
+  /** In a run with helpers, and which tier is this worker's. */
+  readonly helpers?: (HelperRings & { readonly tier: number }) | undefined;
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly clock: Clock;

@@ -61,17 +61,40 @@ function tensorsOf(
   tier: number,
 ): readonly SafetensorsEntry[] {
   const model = entries.filter(({ name }) => !name.startsWith(OWN));
-  const count = Math.max(0, ...model.map(({ name }) => ringIn(name)));
-  if (count === 0) throw noTiers('no tensor of it is a ring of width');
-  if (tier > count) {
-    throw new CheckpointError('checkpoint/tier', `the state has tiers 0 to ${count}, not ${tier}`, {
-      hint: 'ask for one of those',
-    });
+  const last = lastRings(model);
+  const until = last[tier];
+  if (until === undefined) {
+    throw new CheckpointError(
+      'checkpoint/tier',
+      `the state has tiers 0 to ${last.length - 1}, not ${tier}`,
+      {
+        // biome-ignore format: one line
+        hint: 'ask for one of those',
+      },
+    );
   }
-  const kept = model.filter(({ name }) => ringIn(name) <= count - tier);
+  const kept = model.filter(({ name }) => ringIn(name) <= until);
   const isFirst = kept.every((entry, i) => entry === entries[i]);
   if (kept.length > 0 && isFirst) return kept;
   throw noTiers('its rings do not lie one after the other');
+}
+
+/** The last ring of each tier from 0 on, by how long the rings of a tensor are: of a run with helpers there are more than tiers. */
+function lastRings(model: readonly SafetensorsEntry[]): readonly number[] {
+  const outer = model.find(({ name }) => ringIn(name) > 0 && !name.startsWith('padding.'));
+  if (outer === undefined) throw noTiers('no tensor of it is a ring of width');
+  const base = outer.name.replace(/\.ring\d$/, '');
+  const rings = model.filter(({ name }) => name === base || name.replace(/\.ring\d$/, '') === base);
+  let reached = 0;
+  const ends = rings.map(({ from, to }) => {
+    reached += to - from;
+    return reached;
+  });
+  const last: number[] = [];
+  for (let ring = rings.length - 1; ring >= 0; ring = ends.indexOf(reached / 2 ** last.length)) {
+    last.push(ring);
+  }
+  return last;
 }
 
 const noTiers = (why: string): CheckpointError =>

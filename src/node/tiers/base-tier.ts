@@ -2,6 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { tiersIn } from '../../model/from-settings.ts';
 import { rawBytes } from '../../pretrained/export/learned.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import { commonNumbers, narrowed } from '../../pretrained/tiers/narrow.ts';
@@ -23,6 +24,8 @@ export interface BaseTier {
   readonly strategy: 'sliced' | 'universal';
 }
 
+type TierSettings = Pick<Settings, 'tiers' | 'tier' | 'tierStrategy' | 'helper' | 'helperRotation'>;
+
 interface Opening {
   readonly context?: number | undefined;
   onNotice(message: string): void;
@@ -32,13 +35,25 @@ interface Opening {
 /** Opens the tier of these settings. Throws a `ConfigError` that says which file is missing or changed, or that there is no such tier. */
 export async function openBaseTier(
   path: string,
-  { tiers: count, tier, tierStrategy }: Pick<Settings, 'tiers' | 'tier' | 'tierStrategy'>,
+  settings: TierSettings,
   { context, onNotice, signal }: Opening,
 ): Promise<BaseTier> {
+  const { tiers: count, tier, tierStrategy, helper } = settings;
   const wanted = { tier: tier === 'auto' ? 0 : Number(tier), strategy: tierStrategy, signal };
   const isFolder = (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
   const load = isFolder ? await findTier(path, wanted) : ofFile(path, wanted);
   if (load.notice !== undefined && tier !== 'auto') onNotice(load.notice);
+  if (helper && load.tier > 0) {
+    throw new ConfigError(
+      'tiers/helper',
+      `${load.folder} is tier ${load.tier}, and a helper trains slices of all of the model`,
+      {
+        // biome-ignore format: one line
+        hint: 'name the folder of the whole model, or leave out --helper',
+        data: { tier: load.tier },
+      },
+    );
+  }
   const own = load.tier + load.slicing;
   if (own > count) {
     throw new ConfigError(
@@ -53,8 +68,8 @@ export async function openBaseTier(
   const opened = await openLocalModel(load.folder, context === undefined ? {} : { context });
   const { base: ffn } = tierOf(opened.config, opened.name);
   return {
-    pretrained: narrowed(opened, load.slicing),
-    spec: { ...opened.spec, ffn, tiers: { count, own } },
+    pretrained: helper ? opened : narrowed(opened, load.slicing),
+    spec: { ...opened.spec, ffn, tiers: { ...tiersIn(settings).tiers, count, own } },
     strategy: load.slicing === 0 && own > 0 ? 'sliced' : 'universal',
   };
 }
@@ -80,7 +95,7 @@ export async function identityOfTiers({
   const schema = schemaHash(pretrained.config, names, pretrained.name);
   const hash = createNativeSha256();
   let bytes = 0;
-  for await (const values of commonNumbers(pretrained, spec.tiers)) {
+  for await (const values of commonNumbers(pretrained, spec.ffn / 2 ** spec.tiers.count)) {
     hash.update(rawBytes(values));
     bytes += values.byteLength;
   }

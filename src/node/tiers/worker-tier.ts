@@ -2,6 +2,7 @@
 import { freemem, totalmem } from 'node:os';
 import { deriveKey } from '../../base/rng.ts';
 import type { FrozenTensor } from '../../model/architectures/architecture.ts';
+import { widthIn } from '../../model/architectures/rings.ts';
 import { type AnyModel, modelOf, tiersOf } from '../../model/architectures/table.ts';
 import { countParameters, initialParameters, wholeOf } from '../../model/parameters.ts';
 import type { Settings } from '../../run/settings.ts';
@@ -168,7 +169,7 @@ export function tierShown({ model, base }: Pick<Task, 'model' | 'base'>): Worker
   return {
     own: tiers.own,
     of: tiers.count,
-    width: ffn / 2 ** tiers.own,
+    width: widthIn(ffn, tiers),
     wholeWidth: ffn,
     share: numbersOf(model) / numbersOf(wholeOf(model)),
     strategy: base?.tier?.strategy ?? 'universal',

@@ -1,7 +1,6 @@
 /** A published model cut to a tier while its tensors are read, and what of it all tiers have alike: for who trains a part of it. */
 import { sliceAlong } from '../../model/architectures/rings.ts';
 import { modelOf } from '../../model/architectures/table.ts';
-import type { Tiers } from '../../run/model-spec.ts';
 import type { Pretrained } from '../pretrained.ts';
 import { readFinite, type StoredTensor } from '../weights.ts';
 import { configAt, tierOf, widthAt } from './tier.ts';
@@ -41,12 +40,11 @@ function cut(stored: StoredTensor, shape: readonly number[], inner: number): Sto
   };
 }
 
-/** The numbers that every tier of the model has, tensor by tensor: those of the smallest one. */
+/** The numbers that every tier of the model has, tensor by tensor: those of the smallest one, which is so wide. */
 export async function* commonNumbers(
   { spec, tensors }: Pretrained,
-  { count, own }: Tiers,
+  to: number,
 ): AsyncIterable<Float32Array> {
-  const to = spec.ffn / 2 ** (count - own);
   for (const tensor of modelOf(spec).tensors) {
     const values = await readFinite(tensor.name, tensors.get(tensor.name)!);
     yield sliceAlong(tensor, values, { from: 0, to });

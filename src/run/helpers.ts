@@ -1,0 +1,65 @@
+/**
+ * Helpers: workers that hold the whole model and have the time for a small tier and one slice more. Which slice follows from the round alone, so
+ * that everybody knows what a helper sends, and helpers of one tier train the same one together.
+ */
+import { deriveKey, philox } from '../base/rng.ts';
+
+/** How a run with helpers is cut: into 2^count rings of one width. */
+export interface HelperRings {
+  /** The smallest tier of the run. */
+  readonly count: number;
+  /** Rounds until the next slice. */
+  readonly rotation: number;
+}
+
+/** Rings that a tier has by itself. */
+const ringsOfTier = (count: number, tier: number): number => 2 ** (count - tier);
+
+/** Rotations after which helpers of a tier have trained every slice that the tier lacks, counted from a multiple of them. */
+export const rotationsOf = ({ count }: Pick<HelperRings, 'count'>, tier: number): number =>
+  2 ** count - ringsOfTier(count, tier);
+
+/** The ring that helpers of a tier train beside their own in a round: all outer ones in turn, drawn anew in every cycle. */
+export function helperRing({ count, rotation }: HelperRings, tier: number, round: number): number {
+  const turns = rotationsOf({ count }, tier);
+  const epoch = Math.floor(round / rotation);
+  const order = shuffled(turns, tier, Math.floor(epoch / turns));
+  return ringsOfTier(count, tier) + order[epoch % turns]!;
+}
+
+/**
+ * The columns of every feed-forward layer that helpers of a tier train in a rotation beside the tier's own, the same in all layers: ascending, none twice,
+ * all beyond the tier's width.
+ */
+export function helperColumns(
+  { count, ffn }: { readonly count: number; readonly ffn: number },
+  tier: number,
+  { rotation }: { readonly rotation: number },
+): readonly number[] {
+  const width = ffn / 2 ** count;
+  const ring = helperRing({ count, rotation: 1 }, tier, rotation);
+  return Array.from({ length: width }, (_, i) => ring * width + i);
+}
+
+/** The rings that a worker trains in a round which holds so many of them; undefined where that is no tier of theirs. */
+export function trainedRings(
+  run: HelperRings,
+  { tier, held, round }: { readonly tier: number; readonly held: number; readonly round: number },
+): readonly number[] | undefined {
+  if (tier > run.count) return undefined;
+  const own = ringsOfTier(run.count, tier);
+  const rings = Array.from({ length: own }, (_, ring) => ring);
+  if (held === own) return rings;
+  return held === 2 ** run.count ? [...rings, helperRing(run, tier, round)] : undefined;
+}
+
+/** The numbers below `count` in the order of one cycle. */
+function shuffled(count: number, tier: number, cycle: number): readonly number[] {
+  const order = Array.from({ length: count }, (_, i) => i);
+  const key = deriveKey('nostrain/helpers', tier, cycle);
+  for (let i = count - 1; i > 0; i--) {
+    const j = philox(key, i, 0, 0, 0)[0]! % (i + 1);
+    [order[i], order[j]] = [order[j]!, order[i]!];
+  }
+  return order;
+}

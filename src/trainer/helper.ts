@@ -1,0 +1,58 @@
+/** Trains for a helper: the whole model's numbers come in and go out, and a narrower program trains the tier's and those of one slice of the width. */
+import type { Layout, Vector } from '../tensor/params.ts';
+import type { Stretch } from '../tensor/partial-vector.ts';
+import type { Trainer } from './trainer.ts';
+
+interface Helped {
+  /** Of the whole model. */
+  readonly layout: Layout;
+  /** Where the tier's own numbers end. */
+  readonly own: number;
+  /** Where the slice of a round lies. */
+  sliceAt(round: number): Stretch;
+}
+
+/** The trainer of the narrower model, as one of the whole; it evaluates and writes as the tier alone. */
+export function helperTrainer(narrow: Trainer, { layout, own, sliceAt }: Helped): Trainer {
+  const gather = (values: Vector, slice?: Stretch): Float32Array => {
+    const part = new Float32Array(narrow.layout.size);
+    part.set(values.subarray(0, own));
+    if (slice) part.set(values.subarray(slice.from, slice.to), own);
+    return part;
+  };
+  const scatter = (into: Vector, part: Vector, { from, to }: Stretch): Float32Array => {
+    const all = Float32Array.from(into);
+    all.set(part.subarray(0, own));
+    all.set(part.subarray(own, own + to - from), from);
+    return all;
+  };
+  const isFull = (moment: Float32Array) => moment.length === layout.size;
+  return {
+    ...narrow,
+    layout,
+    async train({ keeping: _, ...task }, onProgress, signal) {
+      const slice = sliceAt(task.round);
+      const moments = task.moments.map((each) => (isFull(each) ? gather(each, slice) : each));
+      const params = gather(task.params, slice);
+      const trained = await narrow.train({ ...task, params, moments }, onProgress, signal);
+      return {
+        ...trained,
+        params: scatter(task.params, trained.params, slice),
+        moments: trained.moments.map((each, i) =>
+          each.length === narrow.layout.size
+            ? scatter(task.moments[i] ?? new Float32Array(layout.size), each, slice)
+            : each,
+        ),
+      };
+    },
+    evaluate: (params, ...rest) => narrow.evaluate(gather(params), ...rest),
+    ...(narrow.accuracy && {
+      accuracy: (params, ...rest) => narrow.accuracy!(gather(params), ...rest),
+    }),
+    ...(narrow.measure && {
+      measure: (params, ...rest) => narrow.measure!(gather(params), ...rest),
+    }),
+    predict: (params, inputs) => narrow.predict(gather(params), inputs),
+    sample: (params, ...rest) => narrow.sample(gather(params), ...rest),
+  };
+}
