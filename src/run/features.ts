@@ -63,8 +63,6 @@ export interface Feature extends Readonly<Partial<Record<Place, Fields>>> {
   /** Of a feature that is a value of another field: whether a spec has that value, and so has to name it. */
   isIn?(spec: Readonly<Record<string, unknown>>): boolean;
   readonly spec?: Readonly<Record<string, SpecField>>;
-  /** Of runs without a spec alone: no spec may name it. */
-  readonly isPlain?: boolean;
 }
 
 export type FeatureTable = Readonly<Record<string, Feature>>;
@@ -117,11 +115,6 @@ export const features = {
   founding: {
     says: 'outcomes list the joins of so many founders at most, the first one of those called by lot',
     spec: { foundersPerRound: plain('foundersPerRound', 0) },
-  },
-  helpers: {
-    says: 'some workers that hold the whole model train a tier of it and a slice more, another one every few rounds',
-    isPlain: true,
-    manifest: { tier: tierOfWidth('which tier it trains, alone or with the slice of the round') },
   },
   input: {
     says: 'the model reads series or pictures: of how many numbers, in which patches, and what of them it predicts',
@@ -300,9 +293,6 @@ export const noFeatures = featureSet([]);
 
 /** unless their workers train tiers of the width. */
 export const tierFeatures = featureSet(['widths']);
-
-/** The same where some of them may help. */
-export const helperFeatures = featureSet(['helpers', 'widths']);
 
 function readFeatures(
   names: readonly string[],

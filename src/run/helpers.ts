@@ -3,6 +3,28 @@
  * that everybody knows what a helper sends, and helpers of one tier train the same one together.
  */
 import { deriveKey, philox } from '../base/rng.ts';
+import { tierOfWidth } from './feature-fields.ts';
+import { featureSet, features } from './features.ts';
+import type { Digest } from './ids.ts';
+
+/** In contents of such a run a contribution says the tier too. */
+export const helperFeatures = featureSet(['widths'], {
+  widths: {
+    ...features.widths,
+    manifest: {
+      ...features.widths.manifest,
+      tier: tierOfWidth('which tier it trains, alone or with the slice of the round'),
+    },
+  },
+});
+
+interface Widths {
+  readonly rings: readonly Digest[];
+  readonly tier?: number;
+}
+
+/** The tier that a contribution says. */
+export const tierSaid = (widths: Widths | undefined): number | undefined => widths?.tier;
 
 /** How a run with helpers is cut: into 2^count rings of one width. */
 export interface HelperRings {

@@ -89,22 +89,21 @@ const FEATURES = 'a list of feature names, ascending';
 function readFeatureNames(value: unknown, table: FeatureTable): readonly string[] {
   if (!Array.isArray(value)) throw wrong('features', value, FEATURES);
   const names: readonly unknown[] = value;
-  const known = Object.keys(table).filter((name) => !table[name]!.isPlain);
-  const unknown = names.find((name) => !known.some((each) => each === name));
+  const unknown = names.find((name) => typeof name !== 'string' || !Object.hasOwn(table, name));
   if (unknown !== undefined) {
     throw new ConfigError(
       'spec/feature',
       `this run uses the feature ${JSON.stringify(unknown)}, which this program does not know`,
       {
-        hint: `it knows ${known.sort().join(', ')}; a later nostrain may know more`,
+        hint: `it knows ${Object.keys(table).sort().join(', ')}; a later nostrain may know more`,
         data: { at: 'features' },
       },
     );
   }
-  const named = names as readonly string[];
-  const isAscending = named.every((name, i) => i === 0 || named[i - 1]! < name);
+  const known = names as readonly string[];
+  const isAscending = known.every((name, i) => i === 0 || known[i - 1]! < name);
   if (!isAscending) throw wrong('features', value, FEATURES);
-  return named;
+  return known;
 }
 
 /** A field of a feature that the spec does not name. */

@@ -150,10 +150,10 @@ async function trainAndSeal<S extends WorkerState>(
   report({ type: 'trained', round, loss, tokens, seconds });
 
   const said = { round, base, assignment, parent, steps, examples };
+  const own = plan.tiers?.own;
   const features = {
     ...manifestTelemetry(loss, trainer.device, measuredBefore(state)),
-    ...(rings && { widths: { rings } }),
-    ...(plan.tiers?.own !== undefined && { helpers: { tier: plan.tiers.own } }),
+    ...(rings && { widths: { rings, ...(own !== undefined && { tier: own }) } }),
     ...(await commit?.({ delta: whole, moments: trained.moments })),
   };
   const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });

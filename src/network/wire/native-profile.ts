@@ -8,7 +8,7 @@ import { presence } from '../../../kinds/presence.ts';
 import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
-import { trainedRings } from '../../run/helpers.ts';
+import { tierSaid, trainedRings } from '../../run/helpers.ts';
 import { stripeOf } from '../attachments/parts.ts';
 import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
@@ -137,7 +137,7 @@ function openReader(
       const agreed = ringEnds && agreedRings(said, request, ringEnds.length);
       if (agreed && !agreed.ok) return agreed;
       const held = said.features?.widths?.rings.length ?? 0;
-      const tier = said.features?.helpers?.tier ?? 0;
+      const tier = tierSaid(said.features?.widths) ?? 0;
       if (helpers && !trainedRings(helpers, { tier, held, round: said.round })) {
         return refusal(said.worker, 'malformed', `${held} rings, which tier ${tier} has not`);
       }

@@ -9,7 +9,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution } from '../../run/contribution.ts';
-import { type HelperRings, trainedRings } from '../../run/helpers.ts';
+import { type HelperRings, tierSaid, trainedRings } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -221,7 +221,7 @@ export function openContribution(
 ): Judged<Contribution> {
   const { worker, eventId, round, base, examples, steps, createdAt, eventBytes } = said;
   const rings = said.features?.widths?.rings.length;
-  const tier = said.features?.helpers?.tier;
+  const tier = tierSaid(said.features?.widths);
   const place = { round, worker, assignment, rings, agreed, tier };
   const opened = packer.open(payload, said.codec, place);
   if (!opened.ok) {
