@@ -79,6 +79,9 @@ interface Worker {
   residual: Float64Array;
 }
 
+/** What makes a model or a step another one: such runs are not kept, for losses compare within one model only. */
+const SHAPE = ['width', 'layers', 'heads', 'ffn', 'context', 'batchSize'] as const;
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { corpus: { type: 'string' } },
@@ -182,9 +185,6 @@ async function simulate(setup: Setup): Promise<void> {
   }
   await Promise.all(workers.map((worker) => worker.trainer.close()));
 }
-
-/** What makes a model or a step another one: such runs are not kept, for losses compare within one model only. */
-const SHAPE = ['width', 'layers', 'heads', 'ffn', 'context', 'batchSize'] as const;
 
 function write(settings: Settings, row: Row): void {
   console.log(JSON.stringify(row));
