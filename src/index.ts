@@ -63,11 +63,11 @@ export {
 export { createWire } from './network/wire/create-wire.ts';
 export type { RoundInbox, Wire, WireOptions } from './network/wire/wire.ts';
 export type { Contribution, Rejection, RejectReason } from './run/contribution.ts';
-export type { DecoderSpec, ModelSpec, OptimizerSpec } from './run/model-spec.ts';
-export { presets } from './run/presets.ts';
-export { parseRunSpec } from './run/read-spec.ts';
-export { canonicalSpec, type RunSpec, runIdOf } from './run/run-spec.ts';
 export { completeSettings, readSettings, type Settings } from './run/settings.ts';
+export type { DecoderSpec, ModelSpec, OptimizerSpec } from './run/spec/model-spec.ts';
+export { presets } from './run/spec/presets.ts';
+export { parseRunSpec } from './run/spec/read-spec.ts';
+export { canonicalSpec, type RunSpec, runIdOf } from './run/spec/run-spec.ts';
 export { stateDigest } from './tensor/digest.ts';
 export { createLayout, type Layout, type Params, type TensorSlot } from './tensor/params.ts';
 export { decodeSafetensors, encodeSafetensors, type NamedTensor } from './tensor/safetensors.ts';

@@ -1,5 +1,5 @@
 /** What the page of a tab and its worker say to each other. */
-import type { RunEvent } from '../certified/events.ts';
+import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Name } from './naming.ts';
 
 /** What the person chose to train on: a text or CSV, or a folder of pictures. */

@@ -11,7 +11,7 @@ import { createRelaySet } from '../network/transport/relay-set.ts';
 import { askBunker, parseBunker } from '../network/wire/bunker.ts';
 import { draftDelegation, readDelegation, type Session } from '../network/wire/delegations.ts';
 import { type Delegation, delegationField } from '../run/delegation.ts';
-import type { RunSpec } from '../run/run-spec.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { TabStorage } from './storage.ts';
 
 /** What the person said. */

@@ -4,9 +4,9 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { NostrainError } from '../base/errors.ts';
-import { archiveRun } from '../certified/archive.ts';
-import type { RunEvent } from '../certified/events.ts';
-import { replayRun } from '../certified/replay-run.ts';
+import { archiveRun } from '../certified/records/archive.ts';
+import { replayRun } from '../certified/records/replay-run.ts';
+import type { RunEvent } from '../certified/rounds/events.ts';
 import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
 import { parseLink, type TabLink } from './link.ts';

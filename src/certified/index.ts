@@ -6,7 +6,16 @@
  */
 export { isRoundOf, proveRound, type RoundProof, runRoot } from '../consensus/run-root.ts';
 export { layoutOf } from '../model/from-settings.ts';
-export { type RunSpec, runIdOf } from '../run/run-spec.ts';
+export { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
+export type { Hashing } from './decisions/evidence.ts';
+export type { BeaconRecord } from './history/gather.ts';
+export {
+  type CertifiedOptions,
+  type CertifiedWorker,
+  type JoinOptions,
+  joinCertifiedRun,
+} from './join.ts';
+export { type Made, makeSpec, type NamedCorpus, type SpecRequest } from './make-spec.ts';
 export {
   type Archive,
   type ArchiveFile,
@@ -17,28 +26,19 @@ export {
   type HistoryOptions,
   type Opened,
   readArchive,
-} from './archive.ts';
-export type { Hashing } from './evidence.ts';
-export { type Explanation, explainRound, type Question } from './explain.ts';
-export type { BeaconRecord } from './gather.ts';
-export {
-  type CertifiedOptions,
-  type CertifiedWorker,
-  type JoinOptions,
-  joinCertifiedRun,
-} from './join.ts';
-export type { Entry, Journal } from './journal.ts';
-export { type Made, makeSpec, type NamedCorpus, type SpecRequest } from './make-spec.ts';
+} from './records/archive.ts';
+export { type Explanation, explainRound, type Question } from './records/explain.ts';
 export {
   type Receipt,
   type Receipted,
   type ReceiptRow,
   receiptOf,
-} from './receipt.ts';
-export type { RefreshPort } from './refresh.ts';
+} from './records/receipt.ts';
 export {
   type ReplayOptions,
   type ReplayReport,
   type RoundReport,
   replayRun,
-} from './replay-run.ts';
+} from './records/replay-run.ts';
+export type { RefreshPort } from './refresh.ts';
+export type { Entry, Journal } from './rounds/journal.ts';

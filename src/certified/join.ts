@@ -10,37 +10,41 @@ import type { RelaySet } from '../network/transport/relay-set.ts';
 import { Control } from '../network/wire/control.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
-import { settingsOf } from '../run/complete-spec.ts';
 import type { Delegation } from '../run/delegation.ts';
-import { featureSet } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { keptSeconds } from '../run/lifetime.ts';
-import { type RunSpec, runIdOf } from '../run/run-spec.ts';
+import { settingsOf } from '../run/spec/complete-spec.ts';
+import { featureSet } from '../run/spec/features.ts';
+import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
-import { evidenceFor, type Shown } from './admission.ts';
-import { createHistory } from './branches.ts';
-import { type CheckpointOptions, fromCheckpoint } from './catch-up.ts';
-import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './chain.ts';
-import { type CheckpointChunks, checkpointFeatures, holdState } from './checkpoint-chunks.ts';
-import type { CertifiedPorts, CertifiedSession, Reporter } from './events.ts';
-import type { Hashing, ProtocolMessage } from './evidence.ts';
-import { type GatherOptions, toProtocolMessage, valueAfter } from './gather.ts';
-import { type DecisionOptions, decisionsOf } from './history.ts';
-import type { Entry, Journal } from './journal.ts';
-import type { StepsAgain } from './jury-duty.ts';
+import type { StepsAgain } from './checks/jury-duty.ts';
+import { unknownOrigin } from './checks/private-state.ts';
+import type { CheckTools } from './checks/rerun.ts';
+import { memoryStates, Showing } from './checks/showing.ts';
+import { evidenceFor, type Shown } from './decisions/admission.ts';
+import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
+import type { Hashing, ProtocolMessage } from './decisions/evidence.ts';
+import { pathOf } from './decisions/replay.ts';
+import { tierOf, widthsOf } from './decisions/widths.ts';
+import { createHistory } from './history/branches.ts';
+import { type CheckpointOptions, fromCheckpoint } from './history/catch-up.ts';
+import {
+  type CheckpointChunks,
+  checkpointFeatures,
+  holdState,
+} from './history/checkpoint-chunks.ts';
+import { type GatherOptions, toProtocolMessage, valueAfter } from './history/gather.ts';
+import { type DecisionOptions, decisionsOf } from './history/history.ts';
 import { placeIn } from './make-spec.ts';
 import { createMember, type Member } from './member.ts';
-import { unknownOrigin } from './private-state.ts';
 import type { RefreshPort } from './refresh.ts';
-import { pathOf } from './replay.ts';
-import type { CheckTools } from './rerun.ts';
-import { memoryStates, Showing } from './showing.ts';
+import type { CertifiedPorts, CertifiedSession, Reporter } from './rounds/events.ts';
+import type { Entry, Journal } from './rounds/journal.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
-import { tierOf, widthsOf } from './widths.ts';
 
 /** What a worker of a certified run needs to know beside its machine. */
 export interface CertifiedOptions extends Hashing {

@@ -9,15 +9,11 @@ import { chunkTree } from '../network/attachments/merkle.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import { ruleForms, ruleNames, usualAggregation, verifiedAggregation } from '../run/aggregation.ts';
-import { completeDocument, contradictions } from '../run/complete-spec.ts';
 import { inputNames, runDataOf } from '../run/data-forms.ts';
 import type { Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { inputSettings } from '../run/input.ts';
 import { usualPace } from '../run/pace.ts';
-import { combineSettings, modelAsked, presets } from '../run/presets.ts';
-import { readSpec, weightCapOf } from '../run/read-spec.ts';
-import type { RunSpec } from '../run/run-spec.ts';
 import {
   adapterNames,
   fields,
@@ -27,10 +23,14 @@ import {
   sharedNames,
   writeSettings,
 } from '../run/settings.ts';
-import { readKey } from '../run/spec-fields.ts';
-import { isObject, type Untyped } from '../run/spec-readers.ts';
-import type { Evaluation } from '../run/spec-table.ts';
-import { readStart, type Start } from '../run/start.ts';
+import { completeDocument, contradictions } from '../run/spec/complete-spec.ts';
+import { combineSettings, modelAsked, presets } from '../run/spec/presets.ts';
+import { readSpec, weightCapOf } from '../run/spec/read-spec.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
+import { readKey } from '../run/spec/spec-fields.ts';
+import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
+import type { Evaluation } from '../run/spec/spec-table.ts';
+import { readStart, type Start } from '../run/spec/start.ts';
 
 /** What everybody trains on, as a spec names it; of series and pictures also their sizes. */
 export interface NamedCorpus {

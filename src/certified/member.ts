@@ -12,25 +12,31 @@ import type { Ledger } from '../run/ledger.ts';
 import { leastSeconds } from '../run/lifetime.ts';
 import type { ListedVotes } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
-import type { RunSpec } from '../run/run-spec.ts';
-import type { Shown } from './admission.ts';
-import { Attendance } from './attendance.ts';
-import { type AskPast, Branches } from './branches.ts';
-import { type Certified, type Electorate, electorateOf, stakesOf, withEntropy } from './chain.ts';
-import { type CertifiedPorts, createReporter, type Reporter } from './events.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
+import { type DutyOptions, JuryDuty } from './checks/jury-duty.ts';
+import { type Measurers, type Measuring, measurersOf } from './checks/scoring.ts';
+import type { Showing } from './checks/showing.ts';
+import type { Shown } from './decisions/admission.ts';
+import {
+  type Certified,
+  type Electorate,
+  electorateOf,
+  stakesOf,
+  withEntropy,
+} from './decisions/chain.ts';
 import {
   createEvidenceStore,
   type EvidenceStore,
   type Missing,
   type ProtocolMessage,
-} from './evidence.ts';
-import { type Delays, type Entry, type Journal, KeyWatch, VoteMemory } from './journal.ts';
-import { type DutyOptions, JuryDuty } from './jury-duty.ts';
-import type { applyOutcome } from './outcomes.ts';
-import { Past } from './past.ts';
+} from './decisions/evidence.ts';
+import type { applyOutcome } from './decisions/outcomes.ts';
+import { type AskPast, Branches } from './history/branches.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
-import { type Measurers, type Measuring, measurersOf } from './scoring.ts';
-import type { Showing } from './showing.ts';
+import { Attendance } from './rounds/attendance.ts';
+import { type CertifiedPorts, createReporter, type Reporter } from './rounds/events.ts';
+import { type Delays, type Entry, type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';
+import { Past } from './rounds/past.ts';
 
 /** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends Pick<InputPorts, 'beacon'> {

@@ -6,12 +6,17 @@
 import { principalOf } from '../run/delegation.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Ledger, nextSnapshotOf } from '../run/ledger.ts';
-import type { RunSpec } from '../run/run-spec.ts';
-import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake-snapshot.ts';
-import { heightOf, isSuccessor, type SnapshotSchedule, successorOf } from '../run/stake-source.ts';
-import type { Chain } from './chain.ts';
-import type { Reporter } from './events.ts';
-import type { EvidenceStore } from './evidence.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
+import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake/stake-snapshot.ts';
+import {
+  heightOf,
+  isSuccessor,
+  type SnapshotSchedule,
+  successorOf,
+} from '../run/stake/stake-source.ts';
+import type { Chain } from './decisions/chain.ts';
+import type { EvidenceStore } from './decisions/evidence.ts';
+import type { Reporter } from './rounds/events.ts';
 
 /** How a worker gets tables of stakes and hands them on. */
 export interface RefreshPort {

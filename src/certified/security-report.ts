@@ -13,9 +13,9 @@ import {
   wholeSeconds,
 } from '../network/wire/cost.ts';
 import { leastRows } from '../run/aggregation.ts';
-import { settingsOf } from '../run/complete-spec.ts';
-import { type RunSpec, runIdOf } from '../run/run-spec.ts';
 import type { Settings } from '../run/settings.ts';
+import { settingsOf } from '../run/spec/complete-spec.ts';
+import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 
 export interface ReportOptions {

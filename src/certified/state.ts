@@ -7,12 +7,12 @@ import { isHex32, utf8 } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
 import type { Departure } from '../consensus/round/roster-change.ts';
 import type { Wire } from '../network/wire/wire.ts';
-import { anyFeatures } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../run/ledger.ts';
 import { readVotes, votesJson } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { ResidualRule } from '../run/settings.ts';
+import { anyFeatures } from '../run/spec/features.ts';
 import { giveBack, residualAfter, takeAgain } from '../worker/residual.ts';
 import type { WorkerState } from '../worker/state.ts';
 import { idOf, type Sent } from '../worker/state.ts';
@@ -24,7 +24,6 @@ import {
   parseSent,
   type WorkerRecord,
 } from '../worker/worker-record.ts';
-import type { Better } from './branches.ts';
 import {
   type Certified,
   type ChainHead,
@@ -33,10 +32,11 @@ import {
   type StakeEvidence,
   stakesOf,
   type Taken,
-} from './chain.ts';
-import type { CertifiedSummary } from './events.ts';
-import type { Path } from './replay.ts';
-import { assignmentOf, known, lateTermsOf, termsOf } from './terms.ts';
+} from './decisions/chain.ts';
+import type { Path } from './decisions/replay.ts';
+import { assignmentOf, known, lateTermsOf, termsOf } from './decisions/terms.ts';
+import type { Better } from './history/branches.ts';
+import type { CertifiedSummary } from './rounds/events.ts';
 
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
 

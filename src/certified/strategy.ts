@@ -14,16 +14,22 @@ import type { WorkerId } from '../run/ids.ts';
 import { publish } from '../worker/publish.ts';
 import { idOf } from '../worker/state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from '../worker/strategy.ts';
-import { applyDecision } from './apply-decision.ts';
-import type { Better } from './branches.ts';
-import { type Certified, type Chain, certifiedOf, type Electorate, membershipOf } from './chain.ts';
-import type { CertifiedSession } from './events.ts';
-import { ownIn, sentBefore, votesOfBefore } from './journal.ts';
+import {
+  type Certified,
+  type Chain,
+  certifiedOf,
+  type Electorate,
+  membershipOf,
+} from './decisions/chain.ts';
+import { assignmentOf, known, termsOf, weighingOf } from './decisions/terms.ts';
+import { ringsHeld } from './decisions/widths.ts';
+import type { Better } from './history/branches.ts';
 import type { Decision, DrivenRound, Member, ReadyRound } from './member.ts';
-import { driveRound } from './round-driver.ts';
+import { applyDecision } from './rounds/apply-decision.ts';
+import type { CertifiedSession } from './rounds/events.ts';
+import { ownIn, sentBefore, votesOfBefore } from './rounds/journal.ts';
+import { driveRound } from './rounds/round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
-import { assignmentOf, known, termsOf, weighingOf } from './terms.ts';
-import { ringsHeld } from './widths.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
 const LOOK_MS = 5000;

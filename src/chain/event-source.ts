@@ -2,8 +2,8 @@
 import { ChainError } from '../base/errors.ts';
 import type { Result } from '../base/result.ts';
 import type { Digest } from '../run/ids.ts';
-import type { StakeSnapshot } from '../run/stake-snapshot.ts';
-import type { StakeSource } from '../run/stake-source.ts';
+import type { StakeSnapshot } from '../run/stake/stake-snapshot.ts';
+import type { StakeSource } from '../run/stake/stake-source.ts';
 
 /** Looks for a snapshot among the events of relays; whoever has relays brings this. */
 export type FindSnapshot = (id: Digest, signal: AbortSignal) => Promise<Result<StakeSnapshot>>;

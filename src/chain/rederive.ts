@@ -2,8 +2,8 @@
 import { isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { WorkerId } from '../run/ids.ts';
-import type { StakeSnapshot } from '../run/stake-snapshot.ts';
-import { keyListHash, type SnapshotSchedule, type StakeSource } from '../run/stake-source.ts';
+import type { StakeSnapshot } from '../run/stake/stake-snapshot.ts';
+import { keyListHash, type SnapshotSchedule, type StakeSource } from '../run/stake/stake-source.ts';
 import type { ChainAccess } from './evm/blocks.ts';
 import { dataOf } from './evm/hex.ts';
 import { createRegistrySource } from './evm/registry-source.ts';

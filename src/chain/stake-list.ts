@@ -3,7 +3,7 @@ import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
 import type { WorkerId } from '../run/ids.ts';
-import { MAX_STAKE, type StakeSnapshot, stakeRows } from '../run/stake-snapshot.ts';
+import { MAX_STAKE, type StakeSnapshot, stakeRows } from '../run/stake/stake-snapshot.ts';
 
 /** A key as people write it, npub or hex, or undefined. */
 function readKey(text: string): WorkerId | undefined {

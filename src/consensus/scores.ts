@@ -2,8 +2,9 @@
  * Scores: what witnesses say of contributions, made into one number that all agree on, and those of many rounds into who is good. A gain is how
  * much a contribution lowers a loss; a score is a gain in millionths. Whole numbers wherever something certified follows from it.
  */
-import { MOST_SCORE, MOST_SCORES } from '../run/feature-fields.ts';
+
 import type { WorkerId } from '../run/ids.ts';
+import { MOST_SCORE, MOST_SCORES } from '../run/spec/feature-fields.ts';
 
 export interface Spread {
   /** The upper median. */

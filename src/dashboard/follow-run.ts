@@ -5,23 +5,28 @@
 import type { Clock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { safeLine } from '../base/safe-text.ts';
-import { type Archive, archiveRun, type Opened, openHistory } from '../certified/archive.ts';
-import { openingOf } from '../certified/chain.ts';
-import type { Hashing, ProtocolMessage } from '../certified/evidence.ts';
-import type { Explanation } from '../certified/explain.ts';
-import { collectSpec } from '../certified/from-relays.ts';
-import { type BeaconRecord, beaconsOf, gather } from '../certified/gather.ts';
-import { fetchHistory } from '../certified/history.ts';
-import { archiveLimits, KeptHistory } from '../certified/kept-history.ts';
-import { withoutModel } from '../certified/replay.ts';
+import { openingOf } from '../certified/decisions/chain.ts';
+import type { Hashing, ProtocolMessage } from '../certified/decisions/evidence.ts';
+import { withoutModel } from '../certified/decisions/replay.ts';
+import { collectSpec } from '../certified/history/from-relays.ts';
+import { type BeaconRecord, beaconsOf, gather } from '../certified/history/gather.ts';
+import { fetchHistory } from '../certified/history/history.ts';
+import { archiveLimits, KeptHistory } from '../certified/history/kept-history.ts';
+import {
+  type Archive,
+  archiveRun,
+  type Opened,
+  openHistory,
+} from '../certified/records/archive.ts';
+import type { Explanation } from '../certified/records/explain.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { onlookerFilters } from '../network/wire/certified-events.ts';
 import { toPresence } from '../network/wire/presences.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
-import { featureSet } from '../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
-import type { RunSpec } from '../run/run-spec.ts';
+import { featureSet } from '../run/spec/features.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
 import { RunView } from './remembered-run.ts';
 import type { RelayPicture, RunPicture } from './run-picture.ts';
 

@@ -1,15 +1,15 @@
 /** What is remembered of a run between two pictures: heartbeats, signs of life, refusals, and rounds that were replayed before. */
 import { safeLine } from '../base/safe-text.ts';
-import type { Chain } from '../certified/chain.ts';
-import type { Gathered } from '../certified/evidence.ts';
-import { type Explanation, explain } from '../certified/explain.ts';
-import type { ReplayedRound } from '../certified/replay.ts';
+import type { Chain } from '../certified/decisions/chain.ts';
+import type { Gathered } from '../certified/decisions/evidence.ts';
+import type { ReplayedRound } from '../certified/decisions/replay.ts';
+import { type Explanation, explain } from '../certified/records/explain.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { lossUnitOf } from '../run/data-forms.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { RunSpec } from '../run/run-spec.ts';
 import { isOfText } from '../run/settings.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
 import { tellRun } from './picture-of.ts';
 import type { RefusalPicture, RelayPicture, RunPicture } from './run-picture.ts';
 

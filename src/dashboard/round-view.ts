@@ -1,5 +1,5 @@
 /** One finished round, as the workers of this screen tell of it. */
-import type { CertifiedRound, RunEvent } from '../certified/events.ts';
+import type { CertifiedRound, RunEvent } from '../certified/rounds/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 
 export interface RoundView {

@@ -1,5 +1,5 @@
 /** Problems of a certified round, in words. */
-import type { RunEvent } from '../certified/events.ts';
+import type { RunEvent } from '../certified/rounds/events.ts';
 import { roundName, roundNumber } from '../run/round-name.ts';
 
 type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched' | 'screened';

@@ -1,6 +1,6 @@
 /** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/terminal. */
 
-import type { RunEvent } from '../certified/events.ts';
+import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { roundName } from '../run/round-name.ts';
 import { foldRound, type RoundView } from './round-view.ts';

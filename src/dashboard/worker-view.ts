@@ -1,5 +1,5 @@
 /** One worker of this screen, which tells of everything it does; and one of the others, of whom it tells what it hears. */
-import type { RunEvent } from '../certified/events.ts';
+import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { addPoint, type Curve, emptyCurve } from './curve.ts';
 

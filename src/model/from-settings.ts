@@ -2,6 +2,7 @@
 import { ConfigError } from '../base/errors.ts';
 import type { InputName } from '../run/data-forms.ts';
 import type { SpecInput } from '../run/input.ts';
+import { type AdapterName, completeSettings, type Settings } from '../run/settings.ts';
 import type {
   DecoderSpec,
   GptSpec,
@@ -9,11 +10,10 @@ import type {
   OptimizerSpec,
   Precision,
   Tiers,
-} from '../run/model-spec.ts';
-import { presets } from '../run/presets.ts';
-import type { RunSpec } from '../run/run-spec.ts';
-import { type AdapterName, completeSettings, type Settings } from '../run/settings.ts';
-import { decoderIn, type Start } from '../run/start.ts';
+} from '../run/spec/model-spec.ts';
+import { presets } from '../run/spec/presets.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
+import { decoderIn, type Start } from '../run/spec/start.ts';
 import type { Layout } from '../tensor/params.ts';
 import { type LoraSpec, loraModel } from './adapters/lora.ts';
 import type { AnyModel } from './architectures/table.ts';

@@ -4,7 +4,7 @@
  * 15, as its Q4_1. Tensors that were read from blocks of Q8_0, Q4_1 or Q4_0 come out with the numbers they had.
  */
 
-import type { Precision } from '../run/model-spec.ts';
+import type { Precision } from '../run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf, toHalves } from '../tensor/dtype.ts';
 import type { FrozenTensor } from './architectures/architecture.ts';
 import { BLOCK } from './graph/ops/widening.ts';

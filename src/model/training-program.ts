@@ -7,7 +7,7 @@
  * the model are inputs, by their names, of every program that runs it.
  */
 import { ConfigError } from '../base/errors.ts';
-import type { Arithmetic, OptimizerSpec } from '../run/model-spec.ts';
+import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { DataForm, Model } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';

@@ -16,15 +16,15 @@ import type { Pretrained } from '../pretrained/pretrained.ts';
 import type { PublishedTokenizer } from '../pretrained/tokenizer.ts';
 import { readFinite } from '../pretrained/weights.ts';
 import type { Digest } from '../run/ids.ts';
-import type { DecoderSpec, Precision } from '../run/model-spec.ts';
 import type { Settings } from '../run/settings.ts';
+import type { DecoderSpec, Precision } from '../run/spec/model-spec.ts';
 import {
   assertSameBase,
   type BaseFile,
   type BaseIdentity,
   type Start,
   shapeOf,
-} from '../run/start.ts';
+} from '../run/spec/start.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { FrozenNumbers } from '../trainer/setup.ts';
 import { nativeSha256 } from './native-sha256.ts';

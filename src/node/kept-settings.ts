@@ -13,7 +13,7 @@ import {
   type SettingName,
   settingNames,
 } from '../run/settings.ts';
-import { assertSameBase, type BaseIdentity, readIdentity } from '../run/start.ts';
+import { assertSameBase, type BaseIdentity, readIdentity } from '../run/spec/start.ts';
 import { readState } from './local-runs.ts';
 import { writeWhole } from './whole-file.ts';
 

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import type { Arithmetic } from '../run/model-spec.ts';
+import type { Arithmetic } from '../run/spec/model-spec.ts';
 import { requireEngine } from './training-engine.ts';
 
 /** Vector instructions that kernels are chosen by, the widest first. */

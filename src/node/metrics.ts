@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ConfigError } from '../base/errors.ts';
-import type { RunEvent } from '../certified/events.ts';
+import type { RunEvent } from '../certified/rounds/events.ts';
 
 /** One family of numbers. */
 interface Family {

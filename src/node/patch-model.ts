@@ -3,7 +3,7 @@ import { ConfigError } from '../base/errors.ts';
 import { forecastsPerNumber, QUANTILES } from '../model/architectures/forecaster.ts';
 import { type Series, scaled, scaleOf } from '../model/data/series.ts';
 import { asNumbers } from '../model/forms/images.ts';
-import type { ForecasterSpec, VitSpec } from '../run/model-spec.ts';
+import type { ForecasterSpec, VitSpec } from '../run/spec/model-spec.ts';
 import { openPictures } from './forms/images.ts';
 import { openSeries } from './forms/series.ts';
 import { prepareTask } from './prepare-task.ts';

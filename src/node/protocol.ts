@@ -2,8 +2,8 @@
  * What a worker of one kind of run is made of: the wire it speaks, the state it starts from, and how it plays its rounds. Plain
  * averaging is here; certified runs and runs of the Python reference's profile bring protocols of their own.
  */
-import type { RunEvent } from '../certified/events.ts';
-import type { Journal } from '../certified/journal.ts';
+import type { RunEvent } from '../certified/rounds/events.ts';
+import type { Journal } from '../certified/rounds/journal.ts';
 import type { Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { createWire } from '../network/wire/create-wire.ts';

@@ -1,9 +1,9 @@
 /** Trainers that run the steps of others again: apart from the one that a worker trains with, like that of whoever sent a contribution. */
-import type { StepsAgain } from '../certified/jury-duty.ts';
+import type { StepsAgain } from '../certified/checks/jury-duty.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
-import { settingsOf } from '../run/complete-spec.ts';
 import { parseShard } from '../run/field.ts';
-import type { RunSpec } from '../run/run-spec.ts';
+import { settingsOf } from '../run/spec/complete-spec.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { Trainer } from '../worker/ports.ts';
 import type { BaseModel } from './base-model.ts';
 import { computingOf } from './machine-build.ts';

@@ -3,7 +3,7 @@ import type { AnyModel } from '../model/architectures/table.ts';
 import type { ShardForm } from '../model/data/text.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
 import type { TrainerData } from '../model/forms/table.ts';
-import type { OptimizerSpec } from '../run/model-spec.ts';
+import type { OptimizerSpec } from '../run/spec/model-spec.ts';
 import type { BaseModel } from './base-model.ts';
 
 export interface Task {

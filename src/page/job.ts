@@ -3,8 +3,8 @@ import { systemClock } from '../base/clock.ts';
 import { ConfigError, NostrainError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
 import { safeLine } from '../base/safe-text.ts';
-import { readArchive } from '../certified/archive.ts';
-import { replayRun } from '../certified/replay-run.ts';
+import { readArchive } from '../certified/records/archive.ts';
+import { replayRun } from '../certified/records/replay-run.ts';
 import { createDrandSource } from '../chain/drand-source.ts';
 import { createGet } from '../chain/http.ts';
 import { followRun, type OpenRun, openArchive } from '../dashboard/follow-run.ts';
@@ -13,7 +13,7 @@ import { hintProblem } from '../network/transport/public-hosts.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
 import { listRuns } from '../network/wire/run-board.ts';
 import { decodeRunAddress } from '../network/wire/runs.ts';
-import type { RunSpec } from '../run/run-spec.ts';
+import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { FromJob, Source, ToJob } from './messages.ts';
 
 /** The messages of a thread, as a browser gives them. */

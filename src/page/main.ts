@@ -1,6 +1,6 @@
 /** The run page: reads the address, starts the background thread, and shows what it says. */
 
-import type { ReplayReport } from '../certified/replay-run.ts';
+import type { ReplayReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
 import { roundNumber } from '../run/round-name.ts';
 import { type Address, readAddress, writeAddress } from './address.ts';

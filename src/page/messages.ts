@@ -1,5 +1,5 @@
 /** What the page and its background thread say to each other: plain data, copied; and how the page starts the thread. */
-import type { ReplayReport, RoundReport } from '../certified/replay-run.ts';
+import type { ReplayReport, RoundReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
 
 /** Which run to open, and from where. */

@@ -5,7 +5,7 @@
 import { ConfigError } from '../base/errors.ts';
 import { readModelConfig } from '../model/architectures/config.ts';
 import { modelOf } from '../model/architectures/table.ts';
-import type { DecoderSpec } from '../run/model-spec.ts';
+import type { DecoderSpec } from '../run/spec/model-spec.ts';
 import type { ModelFiles } from './byte-source.ts';
 import { openGguf } from './gguf.ts';
 import { readGgufModel } from './gguf-model.ts';

@@ -2,7 +2,7 @@
 import { isHex32 } from '../base/bytes.ts';
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
 import { choice, whole } from './field.ts';
-import { type Group, keys, stake } from './spec-fields.ts';
+import { type Group, keys, stake } from './spec/spec-fields.ts';
 
 /** About half a minute of one core. */
 const MOST_JOIN_WORK = 22;

@@ -3,7 +3,7 @@
  * manifest that its chunks are named by, and the places that have them. What the places give counts for nothing until it has the hashes.
  */
 import type { Digest } from './ids.ts';
-import { hash } from './spec-fields.ts';
+import { hash } from './spec/spec-fields.ts';
 import {
   isObject,
   memberOf,
@@ -12,8 +12,8 @@ import {
   refuseUnknown,
   type Untyped,
   wrong,
-} from './spec-readers.ts';
-import { type BaseFile, fileFields } from './start.ts';
+} from './spec/spec-readers.ts';
+import { type BaseFile, fileFields } from './spec/start.ts';
 
 /** One file, and the name of its chunks. */
 export interface ChunkedFile extends BaseFile {

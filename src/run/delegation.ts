@@ -1,8 +1,8 @@
 /** Session keys: how a join shows that another key, its principal, lent it its name for one run, and who a member of the roster stands for. */
 import { fromHex, isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json } from '../base/canonical-json.ts';
-import type { FeatureField } from './feature-fields.ts';
 import type { WorkerId } from './ids.ts';
+import type { FeatureField } from './spec/feature-fields.ts';
 
 /** What makes the event of a delegation again, beside the run and the session key. */
 export type Delegation = {

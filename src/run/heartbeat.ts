@@ -1,6 +1,7 @@
 /** What a worker says of itself between gradients: alive, in which round, on which bits, with whom it agreed. */
-import type { FeatureValues } from './features.ts';
+
 import type { Digest, WorkerId } from './ids.ts';
+import type { FeatureValues } from './spec/features.ts';
 import type { Terms } from './terms.ts';
 
 export interface Heartbeat {

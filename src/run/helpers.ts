@@ -3,9 +3,9 @@
  * that everybody knows what a helper sends, and helpers of one tier train the same one together.
  */
 import { deriveKey, philox } from '../base/rng.ts';
-import { tierOfWidth } from './feature-fields.ts';
-import { featureSet, features } from './features.ts';
 import type { Digest } from './ids.ts';
+import { tierOfWidth } from './spec/feature-fields.ts';
+import { featureSet, features } from './spec/features.ts';
 
 /** In contents of such a run a contribution says the tier too. */
 export const helperFeatures = featureSet(['widths'], {

@@ -1,7 +1,7 @@
 /** The section `input` of a run spec: what of series or pictures a model reads, where it is no text and no row. Absent in runs of other models. */
 import { whole } from './field.ts';
-import { learningFields } from './learning-fields.ts';
-import type { Group, Values } from './spec-fields.ts';
+import { learningFields } from './spec/learning-fields.ts';
+import type { Group, Values } from './spec/spec-fields.ts';
 import {
   memberOf,
   objectOf,
@@ -9,7 +9,7 @@ import {
   refuseUnknown,
   type Untyped,
   wrong,
-} from './spec-readers.ts';
+} from './spec/spec-readers.ts';
 
 /** Anybody may publish a spec: whoever looks at one must be able to lay its model out. */
 const MOST_STEPS = 65_536;

@@ -1,7 +1,7 @@
 /** Reads members of a JSON object from anyone one by one; the name of the first that is not of its form stays. */
 import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
-import type { FeatureSet, FeatureValues, Place } from './features.ts';
+import type { FeatureSet, FeatureValues, Place } from './spec/features.ts';
 
 export const isInteger = (value: Json | undefined, most: number): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most;

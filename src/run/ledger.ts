@@ -6,9 +6,9 @@ import { concatBytes, isHex32, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, type JsonObject, parseJson } from '../base/canonical-json.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
-import { type FeatureSet, type FeatureValues, withFeatures } from './features.ts';
 import type { Digest, WorkerId } from './ids.ts';
 import { idsOf, JsonReader } from './json-reader.ts';
+import { type FeatureSet, type FeatureValues, withFeatures } from './spec/features.ts';
 
 /** A key in the roster. */
 export interface Member {

@@ -2,7 +2,7 @@
  * How long the events that decide a run have to stay on relays (NIP-40): to its end as planned, and long enough after it to archive them.
  * An event that ends earlier counts for nobody, since its author could make the past unreadable by it.
  */
-import type { RunSpec } from './run-spec.ts';
+import type { RunSpec } from './spec/run-spec.ts';
 
 const DAY = 86_400;
 /** After the end of the run. */

@@ -4,9 +4,9 @@
  */
 import { fromBase64, fromHex, toBase64, toHex } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
-import { type FeatureSet, type FeatureValues, withFeatures } from './features.ts';
 import type { Digest, WorkerId } from './ids.ts';
 import { isInteger, JsonReader } from './json-reader.ts';
+import { type FeatureSet, type FeatureValues, withFeatures } from './spec/features.ts';
 
 /** What a signature is over beside what is said: the dates of its event, in unix seconds. */
 export interface Signature {

@@ -6,7 +6,6 @@ import { concatBytes, fromBase64, fromHex, isHex32, toBase64, toHex, utf8 } from
 import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
-import { type FeatureSet, type FeatureValues, withFeatures } from './features.ts';
 import type { Digest, EventId, WorkerId } from './ids.ts';
 import { isInteger, JsonReader } from './json-reader.ts';
 import {
@@ -20,6 +19,7 @@ import {
   readVotes,
   votesJson,
 } from './listed.ts';
+import { type FeatureSet, type FeatureValues, withFeatures } from './spec/features.ts';
 
 /** A manifest that counts. */
 export interface AcceptedRow {

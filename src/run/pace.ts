@@ -3,7 +3,7 @@
  * contribution weighs as many examples as it saw.
  */
 import { real, whole } from './field.ts';
-import type { Group } from './spec-fields.ts';
+import type { Group } from './spec/spec-fields.ts';
 
 const DAY_SECONDS = 86_400;
 

@@ -6,8 +6,8 @@ import { ConfigError } from '../base/errors.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
 import { type Attribute, attributes, type Holder, isPlaceName, MOST_WEIGHT } from './holder.ts';
 import type { WorkerId } from './ids.ts';
-import { readKey } from './spec-fields.ts';
-import { isObject, type Untyped } from './spec-readers.ts';
+import { readKey } from './spec/spec-fields.ts';
+import { isObject, type Untyped } from './spec/spec-readers.ts';
 
 /** What holds for one class of objects. */
 export interface PlacementRule {

@@ -7,7 +7,7 @@ import type { Json } from '../base/canonical-json.ts';
 import { bytes32, taggedHash, u32 } from '../base/tagged-hash.ts';
 import { parseShard, whole } from './field.ts';
 import type { Digest, WorkerId } from './ids.ts';
-import { type Group, relayUrls, type Values } from './spec-fields.ts';
+import { type Group, relayUrls, type Values } from './spec/spec-fields.ts';
 
 /** Fields of a spec under `rerun`. */
 export const rerunFields = {

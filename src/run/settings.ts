@@ -6,10 +6,10 @@ import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, aggregationFields } from './aggregation.ts';
 import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
-import { learningFields } from './learning-fields.ts';
-import { arithmetics } from './model-spec.ts';
 import { paceFields, paceSettings } from './pace.ts';
-import { workerKeys } from './spec-fields.ts';
+import { learningFields } from './spec/learning-fields.ts';
+import { arithmetics } from './spec/model-spec.ts';
+import { workerKeys } from './spec/spec-fields.ts';
 
 /** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
 export const packingNames = [

@@ -1,7 +1,7 @@
 /** What workers say of their training, in runs that name the feature `telemetry`. It is their word alone: nothing is decided by it, and nobody checks it. */
 import { safe } from '../base/safe-text.ts';
-import { MOST_DEVICE, MOST_SAMPLE } from './feature-fields.ts';
-import type { FeatureValues } from './features.ts';
+import { MOST_DEVICE, MOST_SAMPLE } from './spec/feature-fields.ts';
+import type { FeatureValues } from './spec/features.ts';
 
 /** What is known of the shared parameters at the start of a round. */
 export interface SharedMeasure {

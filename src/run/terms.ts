@@ -9,7 +9,6 @@ import { usualAggregation } from './aggregation.ts';
 import { type InputName, runDataOf } from './data-forms.ts';
 import type { Digest } from './ids.ts';
 import { paceSettings } from './pace.ts';
-import { presets } from './presets.ts';
 import {
   type AdapterName,
   adapterNames,
@@ -20,7 +19,8 @@ import {
   sharedNames,
   writeSettings,
 } from './settings.ts';
-import { type BaseIdentity, hashBase } from './start.ts';
+import { presets } from './spec/presets.ts';
+import { type BaseIdentity, hashBase } from './spec/start.ts';
 
 export interface Terms {
   /** Of all settings that must be the same for everybody. */

@@ -1,8 +1,9 @@
 /** Protocol messages of certified rounds: prepares, commits, proposals and view-change votes, the joins and leaves of workers, and verdicts. */
-import type { FeatureValues } from './features.ts';
+
 import type { Digest, EventId, WorkerId } from './ids.ts';
 import type { Signature } from './listed.ts';
 import type { Outcome } from './outcome.ts';
+import type { FeatureValues } from './spec/features.ts';
 
 /** The recovery epoch of a round that a message belongs to, and the history it builds on. */
 export interface RoundEpoch {

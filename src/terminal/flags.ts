@@ -2,9 +2,7 @@
 import { type Command, Option } from 'commander';
 import { ConfigError, NostrainError } from '../base/errors.ts';
 import { readJsonFile } from '../node/json-file.ts';
-import { assertRule } from '../run/aggregation-rules.ts';
 import type { Field } from '../run/field.ts';
-import { presets } from '../run/presets.ts';
 import { roundIndex } from '../run/round-name.ts';
 import {
   fields,
@@ -14,6 +12,8 @@ import {
   type Settings,
   settingNames,
 } from '../run/settings.ts';
+import { assertRule } from '../run/spec/aggregation-rules.ts';
+import { presets } from '../run/spec/presets.ts';
 import { formatBytes } from './render/numbers.ts';
 
 const MANY: readonly SettingName[] = ['relay'];

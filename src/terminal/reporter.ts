@@ -1,7 +1,7 @@
 /** Tells people what workers do: a live view on a terminal, plain lines elsewhere, or NDJSON for programs. */
 
 import { safeJson, safeLine } from '../base/safe-text.ts';
-import type { RunEvent } from '../certified/events.ts';
+import type { RunEvent } from '../certified/rounds/events.ts';
 import { createView, fold, notify, type View } from '../dashboard/view.ts';
 import { renderLive, type Saved } from './render/live.ts';
 import { renderPlain } from './render/plain.ts';

@@ -8,7 +8,7 @@ import type { Feed, Feeds, HeldData } from '../model/forms/form.ts';
 import { holdData, type TrainerData } from '../model/forms/table.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { narrow, partsOf } from '../model/precision.ts';
-import type { Arithmetic, OptimizerSpec } from '../run/model-spec.ts';
+import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
 import type { Engine } from './engine.ts';
 import type { Device } from './messages.ts';
 

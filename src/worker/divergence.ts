@@ -1,8 +1,8 @@
 /** Compares what peers say they hold with what we hold: equal cohorts must give equal bits. */
 import { type Watch, watchChanges } from '../base/notifier.ts';
-import type { FeatureValues } from '../run/features.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import type { FeatureValues } from '../run/spec/features.ts';
 import type { WorkerEvent } from './events.ts';
 import { hasOtherTerms, restOf } from './peer-check.ts';
 import type { Session } from './ports.ts';

@@ -4,8 +4,8 @@
  * src/certified, rounds of the Python reference's profile in src/python.
  */
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
-import type { FeatureValues } from '../run/features.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
+import type { FeatureValues } from '../run/spec/features.ts';
 import type { SealedState, WorkerState } from './state.ts';
 
 /** What the inner steps of a round start from, beside the worker's own state. */

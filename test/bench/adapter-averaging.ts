@@ -23,7 +23,7 @@ import {
   adapterTrains,
   type LlamaSpec,
   precisions,
-} from '../../src/run/model-spec.ts';
+} from '../../src/run/spec/model-spec.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { awake, deltaOf, putBack, takeSent } from '../../src/worker/residual.ts';
 

@@ -21,8 +21,8 @@ import { openLocalModel } from '../../src/node/pretrained/folder.ts';
 import { physicalCores } from '../../src/node/trainer/physical-cores.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import { readFinite } from '../../src/pretrained/weights.ts';
-import type { AdamWSpec, DecoderSpec, Precision } from '../../src/run/model-spec.ts';
-import { precisions } from '../../src/run/model-spec.ts';
+import type { AdamWSpec, DecoderSpec, Precision } from '../../src/run/spec/model-spec.ts';
+import { precisions } from '../../src/run/spec/model-spec.ts';
 import type { FrozenNumbers } from '../../src/trainer/setup.ts';
 
 const smollm2 = {

@@ -18,7 +18,7 @@ import { builtInForm, prepareTokens } from '../../src/node/tokens/prepare.ts';
 import { usualLimits } from '../../src/node/tokens/tokenize.ts';
 import { physicalCores } from '../../src/node/trainer/physical-cores.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
-import type { AdamWSpec, GptSpec } from '../../src/run/model-spec.ts';
+import type { AdamWSpec, GptSpec } from '../../src/run/spec/model-spec.ts';
 
 const { values: options } = parseArgs({
   options: {

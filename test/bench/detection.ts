@@ -10,7 +10,7 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { deriveKey } from '../../src/base/rng.ts';
 import { withScope } from '../../src/base/scope.ts';
-import { type Finding, gainOf, Judgment, rowsFor } from '../../src/certified/screening.ts';
+import { type Finding, gainOf, Judgment, rowsFor } from '../../src/certified/checks/screening.ts';
 import { adversaries } from '../../src/cli/commands/demo/byzantine/adversaries/table.ts';
 import {
   type BattlePlan,

@@ -18,7 +18,7 @@ import { countParameters, initialParameters, initialTensor } from '../../src/mod
 import { openLocalModel } from '../../src/node/pretrained/folder.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
 import { readWeights } from '../../src/pretrained/pretrained.ts';
-import type { DecoderSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { DecoderSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { needSmolLM2 } from '../support/smollm2.ts';
 
 const [BATCH, CONTEXT] = [2, 256];

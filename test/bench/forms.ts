@@ -19,8 +19,8 @@ import { initialParameters } from '../../src/model/parameters.ts';
 import { prepareTask } from '../../src/node/prepare-task.ts';
 import { openStored } from '../../src/node/trainer/stored-tokens.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
-import { combineSettings, presets } from '../../src/run/presets.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
+import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 
 const { values: flags } = parseArgs({
   options: {

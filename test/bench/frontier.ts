@@ -5,7 +5,7 @@
  *   npm run bench:frontier -- docs/assets/frontier.svg
  */
 import { writeFileSync } from 'node:fs';
-import { presets } from '../../src/run/presets.ts';
+import { presets } from '../../src/run/spec/presets.ts';
 import { readFrontier } from './frontier/rows.ts';
 
 const SIZE = { width: 760, height: 420 };

@@ -16,7 +16,7 @@ import { writePlay } from '../../src/model/data/playwright.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { physicalCores } from '../../src/node/trainer/physical-cores.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
-import type { Arithmetic, LlamaSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { Arithmetic, LlamaSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import type { FrozenNumbers } from '../../src/trainer/setup.ts';
 import { charGpt } from '../support/ort-models.ts';
 

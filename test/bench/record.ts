@@ -10,15 +10,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { bundlePage } from '../../bundle.ts';
-import { formatArchive } from '../../src/certified/archive.ts';
-import { replayRun } from '../../src/certified/replay-run.ts';
+import { formatArchive } from '../../src/certified/records/archive.ts';
+import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { readArchiveFile } from '../../src/cli/shared/archive-source.ts';
 import { eventsIn, openRecord, writeRecord } from '../../src/cli/shared/record-folder.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { readPage, servePage } from '../../src/node/page-server.ts';
-import { presets } from '../../src/run/presets.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
+import { presets } from '../../src/run/spec/presets.ts';
 import { certifiedSpec, foundersOf, generateRun, type Round } from '../support/certified-run.ts';
 
 const [folder = '/tmp/record', count = '500'] = process.argv.slice(2);

@@ -6,11 +6,11 @@
  */
 import { parseArgs } from 'node:util';
 import { env, InferenceSession, Tensor } from 'onnxruntime-web/wasm';
-import { encodePrivate, rootOf } from '../../src/certified/private-state.ts';
+import { encodePrivate, rootOf } from '../../src/certified/checks/private-state.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
-import type { OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import type { Ask } from '../../src/trainer/messages.ts';
 import { openOn } from '../../src/trainer/open.ts';
 import type { Runtime } from '../../src/trainer/runtime.ts';

@@ -5,11 +5,11 @@
  */
 import { parseArgs } from 'node:util';
 import { deriveKey } from '../../src/base/rng.ts';
-import { gainOf, rowsFor } from '../../src/certified/screening.ts';
+import { gainOf, rowsFor } from '../../src/certified/checks/screening.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { physicalCores } from '../../src/node/trainer/physical-cores.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
-import type { OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { chainCorpus, charGpt } from '../support/ort-models.ts';
 import { dense } from '../support/vectors.ts';
 

@@ -20,7 +20,7 @@ import { encodeModel } from '../../src/model/onnx/encode.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { physicalCores } from '../../src/node/trainer/physical-cores.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
-import type { GptSpec, OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { GptSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { chainCorpus } from '../support/ort-models.ts';
 import { type ConfigName, configs, isConfig } from './step/profile.ts';
 import { type TorchReport, timeTorch } from './torch/peer.ts';

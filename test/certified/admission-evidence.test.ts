@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { Json } from '../../src/base/canonical-json.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { evidenceFor, refuseAdmission } from '../../src/certified/admission.ts';
+import { evidenceFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
 import { type SignedEvent, type Signer, verifyEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/filter.ts';
 import { joinProof } from '../../src/run/admission.ts';
-import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';
 

@@ -1,7 +1,7 @@
 /** What a join shows of a delegation: signed for this run and this key, as it was asked for, and judged wherever joins are. */
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
-import { evidenceFor, refuseAdmission } from '../../src/certified/admission.ts';
+import { evidenceFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
 import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
 import {
   delegatedAgain,
@@ -9,7 +9,7 @@ import {
   readDelegation,
 } from '../../src/network/wire/delegations.ts';
 import { type Delegation, delegationField } from '../../src/run/delegation.ts';
-import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';
 

@@ -1,11 +1,11 @@
 /** What becomes of the stake of a key that is proven faulty: it counts for nothing from the outcome that lists the proof on. */
 import { describe, expect, it } from 'vitest';
-import { electorateOf, stakesOf } from '../../src/certified/chain.ts';
-import { gather } from '../../src/certified/gather.ts';
-import { replayRun } from '../../src/certified/replay-run.ts';
-import { known } from '../../src/certified/terms.ts';
+import { electorateOf, stakesOf } from '../../src/certified/decisions/chain.ts';
+import { known } from '../../src/certified/decisions/terms.ts';
+import { gather } from '../../src/certified/history/gather.ts';
+import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
 
 const keyOf = (number: number) => signerOf(number).publicKey;

@@ -1,6 +1,6 @@
 /** Payloads that travelled in chunks take no more memory than they may, of one key and of all. */
 import { describe, expect, it } from 'vitest';
-import { createEvidenceStore } from '../../src/certified/evidence.ts';
+import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { pureCrypto } from '../../src/network/event-crypto.ts';
 import type { Manifest } from '../../src/network/wire/manifests.ts';
 

@@ -2,11 +2,11 @@
 import { describe, expect, it } from 'vitest';
 import { chunk } from '../../kinds/chunk.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import { genesisOf, startOf } from '../../src/certified/chain.ts';
-import { collectChunks } from '../../src/certified/from-relays.ts';
-import { decisionsOf, fetchHistory } from '../../src/certified/history.ts';
-import { KeptHistory } from '../../src/certified/kept-history.ts';
-import { pathOf } from '../../src/certified/replay.ts';
+import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
+import { pathOf } from '../../src/certified/decisions/replay.ts';
+import { collectChunks } from '../../src/certified/history/from-relays.ts';
+import { decisionsOf, fetchHistory } from '../../src/certified/history/history.ts';
+import { KeptHistory } from '../../src/certified/history/kept-history.ts';
 import { planChunks } from '../../src/network/attachments/chunk-events.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';

@@ -1,10 +1,15 @@
 /** What strangers, and quorums that sign twice, can do to whoever follows a run from its events. */
 import { describe, expect, test } from 'vitest';
-import { genesisOf, startOf } from '../../src/certified/chain.ts';
-import type { Gathered } from '../../src/certified/evidence.ts';
-import { gather } from '../../src/certified/gather.ts';
-import { applyOutcome } from '../../src/certified/outcomes.ts';
-import { hasModel, type ReplayedRound, replay, withoutModel } from '../../src/certified/replay.ts';
+import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
+import type { Gathered } from '../../src/certified/decisions/evidence.ts';
+import { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
+import {
+  hasModel,
+  type ReplayedRound,
+  replay,
+  withoutModel,
+} from '../../src/certified/decisions/replay.ts';
+import { gather } from '../../src/certified/history/gather.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import type { Message } from '../../src/run/vote.ts';

@@ -1,10 +1,10 @@
 /** Late policy `defer`: what an outcome may list late, what it must, and what becomes of a contribution that nobody lists. */
 import { describe, expect, it } from 'vitest';
-import { listVotes } from '../../src/certified/certificate.ts';
-import type { Certified } from '../../src/certified/chain.ts';
-import { opinionOf, owedIn } from '../../src/certified/compose.ts';
-import { gather } from '../../src/certified/gather.ts';
-import { acceptedRows } from '../../src/certified/rows.ts';
+import { listVotes } from '../../src/certified/decisions/certificate.ts';
+import type { Certified } from '../../src/certified/decisions/chain.ts';
+import { acceptedRows } from '../../src/certified/decisions/rows.ts';
+import { gather } from '../../src/certified/history/gather.ts';
+import { opinionOf, owedIn } from '../../src/certified/rounds/compose.ts';
 import { carryOver } from '../../src/certified/state.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { EventId } from '../../src/run/ids.ts';

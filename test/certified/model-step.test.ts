@@ -1,9 +1,9 @@
 /** The step of a certified model with tiers of width: over whom each value is averaged, what stays as it was, and which roots follow. */
 import { describe, expect, it } from 'vitest';
-import { genesisOf } from '../../src/certified/chain.ts';
-import { stepModel } from '../../src/certified/model-step.ts';
-import type { Row } from '../../src/certified/rows.ts';
-import { ofRings, widthsOf } from '../../src/certified/widths.ts';
+import { genesisOf } from '../../src/certified/decisions/chain.ts';
+import { stepModel } from '../../src/certified/decisions/model-step.ts';
+import type { Row } from '../../src/certified/decisions/rows.ts';
+import { ofRings, widthsOf } from '../../src/certified/decisions/widths.ts';
 import { modelRoot } from '../../src/consensus/state-root.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { genesisOf, startOf } from '../../src/certified/chain.ts';
-import { opinionOf } from '../../src/certified/compose.ts';
+import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
+import { opinionOf } from '../../src/certified/rounds/compose.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import type { Commit } from '../../src/run/vote.ts';
 import { certifiedSpec, signerOf } from '../support/certified-run.ts';

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { type CheckpointChunks, packBytes } from '../../src/certified/checkpoint-chunks.ts';
+import { type CheckpointChunks, packBytes } from '../../src/certified/history/checkpoint-chunks.ts';
 import { manifestDigest } from '../../src/checkpoint/manifest.ts';
 import type { PlaceReport } from '../../src/checkpoint/place-state.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
@@ -18,7 +18,7 @@ import { type RunHolder, startRunHolder } from '../../src/node/checkpoint/run-ho
 import { createNativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { type PlacementPolicy, readPlacementField } from '../../src/run/placement-policy.ts';
-import { canonicalSpec, type RunSpec } from '../../src/run/run-spec.ts';
+import { canonicalSpec, type RunSpec } from '../../src/run/spec/run-spec.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';

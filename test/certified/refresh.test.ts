@@ -1,13 +1,13 @@
 /** The next table of stakes: who may name one when, what a worker with a chain refuses, and what one without can see. */
 import { describe, expect, it } from 'vitest';
-import type { Chain } from '../../src/certified/chain.ts';
-import { createReporter, type RunEvent } from '../../src/certified/events.ts';
-import { createEvidenceStore } from '../../src/certified/evidence.ts';
+import type { Chain } from '../../src/certified/decisions/chain.ts';
+import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { Refresh, type RefreshPort } from '../../src/certified/refresh.ts';
-import type { RunSpec } from '../../src/run/run-spec.ts';
-import { stakeParams } from '../../src/run/stake-json.ts';
-import { type StakeSnapshot, snapshotId } from '../../src/run/stake-snapshot.ts';
-import { keyListHash } from '../../src/run/stake-source.ts';
+import { createReporter, type RunEvent } from '../../src/certified/rounds/events.ts';
+import type { RunSpec } from '../../src/run/spec/run-spec.ts';
+import { stakeParams } from '../../src/run/stake/stake-json.ts';
+import { type StakeSnapshot, snapshotId } from '../../src/run/stake/stake-snapshot.ts';
+import { keyListHash } from '../../src/run/stake/stake-source.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 
 const keys = [1, 2, 3, 4].map((number) => signerOf(number).publicKey).sort();

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { genesisOf, startOf } from '../../src/certified/chain.ts';
-import { decisionsOf } from '../../src/certified/history.ts';
+import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
+import { decisionsOf } from '../../src/certified/history/history.ts';
 import { toEvents } from '../../src/cli/shared/stake-refresh.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
@@ -14,8 +14,8 @@ import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
 import { toNpub } from '../../src/node/keys.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
-import { formatStakeJson } from '../../src/run/stake-json.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
+import { formatStakeJson } from '../../src/run/stake/stake-json.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import {
   certifiedSpec,
   foundersOf,

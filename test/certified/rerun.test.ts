@@ -1,14 +1,18 @@
 /** T-21: inner phases run again by witnesses: honest workers are never at fault, cheats are, and who shows nothing is only said to. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
-import { checkable, type ListedRow, listedRows } from '../../src/certified/checks.ts';
-import { encodePrivate, mostPrivateBytes, readPrivate } from '../../src/certified/private-state.ts';
-import { type CheckResult, checkRow, type Finding } from '../../src/certified/rerun.ts';
+import { checkable, type ListedRow, listedRows } from '../../src/certified/checks/checks.ts';
+import {
+  encodePrivate,
+  mostPrivateBytes,
+  readPrivate,
+} from '../../src/certified/checks/private-state.ts';
+import { type CheckResult, checkRow, type Finding } from '../../src/certified/checks/rerun.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
-import { specRules } from '../../src/run/read-spec.ts';
 import { isDrawn } from '../../src/run/rerun.ts';
-import type { RunSpec } from '../../src/run/run-spec.ts';
-import type { Untyped } from '../../src/run/spec-readers.ts';
+import { specRules } from '../../src/run/spec/read-spec.ts';
+import type { RunSpec } from '../../src/run/spec/run-spec.ts';
+import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { certifiedSpec } from '../support/certified-swarm.ts';
 import {

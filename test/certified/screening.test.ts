@@ -1,9 +1,15 @@
 /** Screening by loss: whom a member would not list, whom it refuses, and that members who disagree lose no view over it. */
 import { describe, expect, it } from 'vitest';
 import { philox, unit } from '../../src/base/rng.ts';
-import type { Certified } from '../../src/certified/chain.ts';
-import { opinionOf } from '../../src/certified/compose.ts';
-import { type Finding, gainOf, Judgment, rowsFor, Screen } from '../../src/certified/screening.ts';
+import {
+  type Finding,
+  gainOf,
+  Judgment,
+  rowsFor,
+  Screen,
+} from '../../src/certified/checks/screening.ts';
+import type { Certified } from '../../src/certified/decisions/chain.ts';
+import { opinionOf } from '../../src/certified/rounds/compose.ts';
 import type { Effect } from '../../src/consensus/round/round-state.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
 import type { Outcome } from '../../src/run/outcome.ts';

@@ -1,9 +1,9 @@
 /** Who sends which chunks of the parameters: owners are keys that may sit, newcomers send beside them, keys without stake nothing. */
 import { describe, expect, it } from 'vitest';
-import { createEvidenceStore } from '../../src/certified/evidence.ts';
-import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/terms.ts';
+import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
+import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/decisions/terms.ts';
 import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';

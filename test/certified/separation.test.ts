@@ -1,17 +1,17 @@
 /** C-10: what witnesses say counts from those who have a seat alone, and whoever only trains neither asks for it nor is sent it. */
 import { describe, expect, it } from 'vitest';
-import { certifiedAfter } from '../../src/certified/certificate.ts';
+import { certifiedAfter } from '../../src/certified/decisions/certificate.ts';
 import {
   type Certified,
   electorateOf,
   genesisOf,
   startOf,
   withEntropy,
-} from '../../src/certified/chain.ts';
-import { createEvidenceStore } from '../../src/certified/evidence.ts';
-import { gather, toProtocolMessage } from '../../src/certified/gather.ts';
-import { pathOf } from '../../src/certified/replay.ts';
-import { assignmentOf, known, termsOf } from '../../src/certified/terms.ts';
+} from '../../src/certified/decisions/chain.ts';
+import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
+import { pathOf } from '../../src/certified/decisions/replay.ts';
+import { assignmentOf, known, termsOf } from '../../src/certified/decisions/terms.ts';
+import { gather, toProtocolMessage } from '../../src/certified/history/gather.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { Filter } from '../../src/network/transport/filter.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';

@@ -1,6 +1,6 @@
 /** The simulation of `npm run simulate`: many workers, the real code, a clock that moves by itself. */
 import { describe, expect, it } from 'vitest';
-import { replayRun } from '../../src/certified/replay-run.ts';
+import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { type SimulationOptions, simulate } from '../bench/simulate/play.ts';
 
 const options: SimulationOptions = {

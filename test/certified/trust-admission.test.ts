@@ -2,13 +2,13 @@
 import { expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { archiveRun } from '../../src/certified/archive.ts';
-import { replayRun } from '../../src/certified/replay-run.ts';
+import { archiveRun } from '../../src/certified/records/archive.ts';
+import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
-import { runIdOf } from '../../src/run/run-spec.ts';
+import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import { certifiedSpec } from '../support/certified-swarm.ts';
 import { playRerun } from '../support/rerun.ts';
 import { keyOf, signerOf } from '../support/swarm.ts';

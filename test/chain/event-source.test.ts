@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { refuse } from '../../src/base/result.ts';
 import { createEventSource } from '../../src/chain/event-source.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake-snapshot.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 
 const signal = new AbortController().signal;
 const keys = [1, 2, 3].map((number) => sha256Hex(Uint8Array.of(number)));

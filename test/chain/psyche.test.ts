@@ -19,7 +19,7 @@ import {
   type PsychePlace,
   readCoordinator,
 } from '../../src/chain/psyche/psyche-source.ts';
-import { stakeRows } from '../../src/run/stake-snapshot.ts';
+import { stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { type FakeAccount, fakeAccount } from '../support/psyche-account.ts';
 

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Command, Option } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { createProgram, wordError } from '../../src/cli/main.ts';
-import { parseRunSpec } from '../../src/run/read-spec.ts';
+import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
 import { settingsFromFlags } from '../../src/terminal/flags.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

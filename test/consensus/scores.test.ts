@@ -1,8 +1,8 @@
 /** Scores: what witnesses say made into one number, rolling scores, the floor, the weight vector. */
 import { describe, expect, it } from 'vitest';
 import { philox, unit } from '../../src/base/rng.ts';
-import { copiesAmong, sharedRows } from '../../src/certified/scoring.ts';
-import { gainOf } from '../../src/certified/screening.ts';
+import { copiesAmong, sharedRows } from '../../src/certified/checks/scoring.ts';
+import { gainOf } from '../../src/certified/checks/screening.ts';
 import {
   belowFloor,
   floorOf,
@@ -14,8 +14,8 @@ import {
   withScore,
 } from '../../src/consensus/scores.ts';
 import { drawRows } from '../../src/model/batches.ts';
-import { MOST_SCORE } from '../../src/run/feature-fields.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
+import { MOST_SCORE } from '../../src/run/spec/feature-fields.ts';
 import { dense } from '../support/vectors.ts';
 
 const witness = (scores: readonly number[], weight = 1n): Witnessed => ({

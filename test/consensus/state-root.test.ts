@@ -4,8 +4,8 @@ import { firstLedger } from '../../src/consensus/round/membership.ts';
 import { isRoundOf, proveRound, runRoot } from '../../src/consensus/run-root.ts';
 import { bytesRoot, modelRoot, readState, stateBytes } from '../../src/consensus/state-root.ts';
 import { chunkTree } from '../../src/network/attachments/merkle.ts';
-import { noFeatures } from '../../src/run/features.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
+import { noFeatures } from '../../src/run/spec/features.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { rulesOf } from '../support/run-history.ts';
 

@@ -26,7 +26,7 @@ const DEEPEST = 5;
 /** The compiler's view of the program's sources. */
 export function openSources(): ts.Program {
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
-  const include = ['src/cli', 'src/certified/events.ts'];
+  const include = ['src/cli', 'src/certified/rounds/events.ts'];
   const parsed = ts.parseJsonConfigFileContent({ ...config, include }, ts.sys, root);
   return ts.createProgram(parsed.fileNames, parsed.options);
 }

@@ -126,7 +126,7 @@ export function readDocuments(): {
 }
 
 function linesOf(program: ts.Program, checker: ts.TypeChecker): readonly Document[] {
-  const file = program.getSourceFile(join(root, 'src/certified/events.ts'))!;
+  const file = program.getSourceFile(join(root, 'src/certified/rounds/events.ts'))!;
   const declared = file.statements.find(
     (each): each is ts.TypeAliasDeclaration =>
       ts.isTypeAliasDeclaration(each) && each.name.text === 'RunEvent',

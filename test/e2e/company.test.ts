@@ -1,7 +1,7 @@
 /** Workers that do not fit together, or come too late: told at once, by flag and value, or refused within seconds. */
 import { describe, expect, it } from 'vitest';
-import { combineSettings, presets } from '../../src/run/presets.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
+import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import { termsOf } from '../../src/run/terms.ts';
 import { createStage } from '../support/stage.ts';
 import { keyOf, type Member, type MemberOptions, startMember } from '../support/swarm.ts';

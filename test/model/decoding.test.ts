@@ -6,7 +6,7 @@ import { llama } from '../../src/model/architectures/llama.ts';
 import { cacheShape, compileDecoding } from '../../src/model/decoding.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import type { DecoderSpec, LlamaSpec } from '../../src/run/model-spec.ts';
+import type { DecoderSpec, LlamaSpec } from '../../src/run/spec/model-spec.ts';
 import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { load, type Run, type TestTensor } from '../support/ort-run.ts';
 

@@ -11,7 +11,7 @@ import { llama } from '../../src/model/architectures/llama.ts';
 import { add, gemm } from '../../src/model/graph/verbs.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import type { LlamaSpec } from '../../src/run/model-spec.ts';
+import type { LlamaSpec } from '../../src/run/spec/model-spec.ts';
 import { adamwSpec, chainCorpus, tinyLlama } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 

@@ -21,7 +21,7 @@ import {
 import { initialParameters } from '../../src/model/parameters.ts';
 import { narrow, partsOf } from '../../src/model/precision.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import type { Arithmetic, OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { Arithmetic, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf } from '../../src/tensor/dtype.ts';
 import { adamwSpec, constantRate, muonSpec, smallGpt, tinyLlama } from '../support/ort-models.ts';
 import { load, loadGraph, type TestTensor } from '../support/ort-run.ts';

@@ -4,7 +4,7 @@ import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
 import type { AnyModel } from '../../src/model/architectures/table.ts';
 import { dataFormOf } from '../../src/model/data-form.ts';
 import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
-import type { OptimizerSpec, Precision } from '../../src/run/model-spec.ts';
+import type { OptimizerSpec, Precision } from '../../src/run/spec/model-spec.ts';
 import { gapsOf } from '../support/kernels.ts';
 import { adamwSpec, charGpt, muonSpec, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { cases, programOf } from './graph/op-cases.ts';

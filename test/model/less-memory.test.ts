@@ -15,7 +15,7 @@ import {
 } from '../../src/model/graph/verbs.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
-import type { Gpt2Spec, LlamaSpec } from '../../src/run/model-spec.ts';
+import type { Gpt2Spec, LlamaSpec } from '../../src/run/spec/model-spec.ts';
 import { norm } from '../support/decoder-cases.ts';
 import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { load, loadGraph } from '../support/ort-run.ts';

@@ -11,7 +11,7 @@ import { narrow, partsOf } from '../../src/model/precision.ts';
 import { openFrozen } from '../../src/model/program-inputs.ts';
 import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
 import { dequantize, quantizedFormats } from '../../src/pretrained/quantized.ts';
-import type { Gpt2Spec, LlamaSpec, Precision } from '../../src/run/model-spec.ts';
+import type { Gpt2Spec, LlamaSpec, Precision } from '../../src/run/spec/model-spec.ts';
 import { numberToHalf } from '../../src/tensor/dtype.ts';
 import { adamwSpec, chainCorpus, muonSpec } from '../support/ort-models.ts';
 import { load, loadGraph, type TestTensor } from '../support/ort-run.ts';

@@ -6,7 +6,7 @@ import { deriveKey } from '../../src/base/rng.ts';
 import { drawRows } from '../../src/model/batches.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import type { OptimizerSpec } from '../../src/run/model-spec.ts';
+import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { adamwSpec, chainCorpus, constantRate, muonSpec, smallGpt } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
 

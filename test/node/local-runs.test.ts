@@ -2,7 +2,7 @@ import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
 import { findLocalRun, listLocalRuns, runFolderOf } from '../../src/node/local-runs.ts';
 import { takeLock } from '../../src/node/run-lock.ts';
-import { canonicalSpec, runIdOf } from '../../src/run/run-spec.ts';
+import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { generateRun } from '../support/certified-run.ts';
 import { keepRun } from '../support/local-runs.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

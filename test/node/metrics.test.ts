@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RunEvent } from '../../src/certified/events.ts';
+import type { RunEvent } from '../../src/certified/rounds/events.ts';
 import { Metrics, serveMetrics } from '../../src/node/metrics.ts';
 
 const round: RunEvent = {

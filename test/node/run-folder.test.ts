@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CheckpointError } from '../../src/base/errors.ts';
-import { chainHeadOf } from '../../src/certified/chain.ts';
+import { chainHeadOf } from '../../src/certified/decisions/chain.ts';
 import { type CertifiedState, certifiedMembers } from '../../src/certified/state.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { loadState, openRunFolder } from '../../src/node/run-folder.ts';

@@ -13,7 +13,7 @@ import { jsonFile, type OutFile } from '../../src/pretrained/export/learned.ts';
 import { openPretrained, readWeights } from '../../src/pretrained/pretrained.ts';
 import { familyPath, MANIFEST, readManifest } from '../../src/pretrained/tiers/manifest.ts';
 import { schemaHash, tierOf } from '../../src/pretrained/tiers/tier.ts';
-import { type TierStrategy, tierStrategies } from '../../src/run/model-spec.ts';
+import { type TierStrategy, tierStrategies } from '../../src/run/spec/model-spec.ts';
 import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { learn, plainCases } from '../support/learned.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -9,8 +9,8 @@ import {
   tierShown,
   withTier,
 } from '../../src/node/tiers/worker-tier.ts';
-import { presets } from '../../src/run/presets.ts';
 import { completeSettings, type Settings } from '../../src/run/settings.ts';
+import { presets } from '../../src/run/spec/presets.ts';
 
 const MIB = 2 ** 20;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { makeSpec } from '../../src/certified/make-spec.ts';
 import { ruleForms, ruleNames } from '../../src/run/aggregation.ts';
-import { ruleTiers } from '../../src/run/aggregation-rules.ts';
+import { ruleTiers } from '../../src/run/spec/aggregation-rules.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';
 

@@ -10,6 +10,8 @@ import { publishedDraft, toCheckpointClaim } from '../../src/network/wire/certif
 import { buildManifest, readManifest } from '../../src/network/wire/manifests.ts';
 import { buildPresence, toPresence } from '../../src/network/wire/presences.ts';
 import { buildMember, buildVote, toMember, toVote } from '../../src/network/wire/votes.ts';
+import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
+import { type Outcome, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
 import {
   type Feature,
   type FeatureSet,
@@ -18,11 +20,9 @@ import {
   features,
   noFeatures,
   tierFeatures,
-} from '../../src/run/features.ts';
-import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
-import { type Outcome, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
-import { readSpec } from '../../src/run/read-spec.ts';
-import { canonicalSpec } from '../../src/run/run-spec.ts';
+} from '../../src/run/spec/features.ts';
+import { readSpec } from '../../src/run/spec/read-spec.ts';
+import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
 import { outcomeWith } from '../support/large-bodies.ts';
 import { keyOf } from '../support/members.ts';
 import { rulesOf } from '../support/run-history.ts';

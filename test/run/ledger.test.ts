@@ -3,8 +3,8 @@ import { describe, expect, it, test } from 'vitest';
 import { concatBytes, utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { completeLedger } from '../../src/consensus/round/membership.ts';
-import { featureSet } from '../../src/run/features.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
+import { featureSet } from '../../src/run/spec/features.ts';
 import { keyOf } from '../support/members.ts';
 import { joinOf, play, rulesOf } from '../support/run-history.ts';
 

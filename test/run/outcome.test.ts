@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toHex } from '../../src/base/bytes.ts';
-import { featureSet } from '../../src/run/features.ts';
 import {
   bodyDigest,
   type Outcome,
@@ -9,6 +8,7 @@ import {
   outcomeDigest,
   parseOutcome,
 } from '../../src/run/outcome.ts';
+import { featureSet } from '../../src/run/spec/features.ts';
 
 const set = featureSet(['defer', 'stake']);
 const hex = fc.uint8Array({ minLength: 32, maxLength: 32 }).map(toHex);

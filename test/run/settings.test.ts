@@ -3,14 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { beforeNames, ruleNames } from '../../src/run/aggregation.ts';
 import {
-  adapterTrains,
-  arithmetics,
-  forecastErrors,
-  precisions,
-  scalings,
-} from '../../src/run/model-spec.ts';
-import { presets, referenceDefaults } from '../../src/run/presets.ts';
-import {
   completeSettings,
   fields,
   normalizations,
@@ -22,6 +14,14 @@ import {
   settingNames,
   writeSettings,
 } from '../../src/run/settings.ts';
+import {
+  adapterTrains,
+  arithmetics,
+  forecastErrors,
+  precisions,
+  scalings,
+} from '../../src/run/spec/model-spec.ts';
+import { presets, referenceDefaults } from '../../src/run/spec/presets.ts';
 
 const text = fc.string({ minLength: 1 }).filter((word) => word.trim() !== '');
 const whole = (min: number) => fc.integer({ min, max: Number.MAX_SAFE_INTEGER });

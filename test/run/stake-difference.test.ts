@@ -1,5 +1,9 @@
 import { expect, test } from 'vitest';
-import { type StakeSnapshot, stakeDifference, stakeRows } from '../../src/run/stake-snapshot.ts';
+import {
+  type StakeSnapshot,
+  stakeDifference,
+  stakeRows,
+} from '../../src/run/stake/stake-snapshot.ts';
 
 const [A, B, C] = ['aa', 'bb', 'cc'].map((part) => part.repeat(32)) as [string, string, string];
 const snapshot: StakeSnapshot = {

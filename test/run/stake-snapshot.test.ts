@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../src/base/bytes.ts';
-import { formatStakeJson, parseStakeJson, stakeParams } from '../../src/run/stake-json.ts';
+import { formatStakeJson, parseStakeJson, stakeParams } from '../../src/run/stake/stake-json.ts';
 import {
   decodeSnapshot,
   MAX_STAKE,
@@ -11,8 +11,8 @@ import {
   stakeOf,
   stakeRows,
   totalStake,
-} from '../../src/run/stake-snapshot.ts';
-import { heightOf } from '../../src/run/stake-source.ts';
+} from '../../src/run/stake/stake-snapshot.ts';
+import { heightOf } from '../../src/run/stake/stake-source.ts';
 import { readVectors } from '../support/vectors.ts';
 
 interface Vectors {

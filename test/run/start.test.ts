@@ -2,10 +2,16 @@
 import { describe, expect, it } from 'vitest';
 import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { layoutOf } from '../../src/model/from-settings.ts';
-import { completeDocument } from '../../src/run/complete-spec.ts';
-import { parseRunSpec, readSpec } from '../../src/run/read-spec.ts';
-import { canonicalSpec, runIdOf } from '../../src/run/run-spec.ts';
-import { assertSameBase, decoderIn, hashBase, readStart, shapeOf } from '../../src/run/start.ts';
+import { completeDocument } from '../../src/run/spec/complete-spec.ts';
+import { parseRunSpec, readSpec } from '../../src/run/spec/read-spec.ts';
+import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
+import {
+  assertSameBase,
+  decoderIn,
+  hashBase,
+  readStart,
+  shapeOf,
+} from '../../src/run/spec/start.ts';
 import { sampleDocument } from '../support/run-spec.ts';
 import { tinyConfig } from '../support/tiny-llama.ts';
 

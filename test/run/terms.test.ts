@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { combineSettings, presets } from '../../src/run/presets.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
+import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import { differencesOf, termsOf } from '../../src/run/terms.ts';
 import { differenceIn } from '../../src/worker/peer-check.ts';
 

@@ -1,11 +1,11 @@
 /** Runs whose workers train tiers of width: what goes with that, and what is refused before the run is made. */
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
-import { settingsOf } from '../../src/run/complete-spec.ts';
-import { parseRunSpec } from '../../src/run/read-spec.ts';
-import { canonicalSpec, runIdOf } from '../../src/run/run-spec.ts';
-import type { Untyped } from '../../src/run/spec-readers.ts';
-import { tierRules } from '../../src/run/tier-rules.ts';
+import { settingsOf } from '../../src/run/spec/complete-spec.ts';
+import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
+import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
+import type { Untyped } from '../../src/run/spec/spec-readers.ts';
+import { tierRules } from '../../src/run/spec/tier-rules.ts';
 import { tieredSpec } from '../support/tiers.ts';
 
 const refusal = (document: Untyped): ConfigError | undefined => {

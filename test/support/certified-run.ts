@@ -2,7 +2,7 @@
 import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import { listVotes } from '../../src/certified/certificate.ts';
+import { listVotes } from '../../src/certified/decisions/certificate.ts';
 import {
   type Certified,
   type Draft,
@@ -12,11 +12,11 @@ import {
   stakesOf,
   startOf,
   withEntropy,
-} from '../../src/certified/chain.ts';
-import type { ProtocolMessage, Verdict } from '../../src/certified/evidence.ts';
-import { gather, toProtocolMessage } from '../../src/certified/gather.ts';
-import { completeOutcome } from '../../src/certified/outcomes.ts';
-import { assignmentOf, known, termsOf } from '../../src/certified/terms.ts';
+} from '../../src/certified/decisions/chain.ts';
+import type { ProtocolMessage, Verdict } from '../../src/certified/decisions/evidence.ts';
+import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
+import { assignmentOf, known, termsOf } from '../../src/certified/decisions/terms.ts';
+import { gather, toProtocolMessage } from '../../src/certified/history/gather.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { type Lifetime, planChunks } from '../../src/network/attachments/chunk-events.ts';
@@ -29,7 +29,6 @@ import { buildRun } from '../../src/network/wire/runs.ts';
 import { toVote } from '../../src/network/wire/votes.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import type { Committee } from '../../src/run/committee.ts';
-import { anyFeatures, withFeatures } from '../../src/run/features.ts';
 import type { Digest, EventId, WorkerId } from '../../src/run/ids.ts';
 import { nextSnapshotOf } from '../../src/run/ledger.ts';
 import {
@@ -39,7 +38,8 @@ import {
   MOST_UNLISTED,
 } from '../../src/run/listed.ts';
 import { outcomeDigest } from '../../src/run/outcome.ts';
-import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import { anyFeatures, withFeatures } from '../../src/run/spec/features.ts';
+import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Commit, Join, Leave, Message, Signed } from '../../src/run/vote.ts';
 import { shownIn } from './delegated.ts';
 import { sampleSpec } from './run-spec.ts';

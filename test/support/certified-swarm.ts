@@ -1,25 +1,25 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
 
 import { type Clock, systemClock } from '../../src/base/clock.ts';
-import type { Shown } from '../../src/certified/admission.ts';
-import { createHistory } from '../../src/certified/branches.ts';
-import { fromCheckpoint } from '../../src/certified/catch-up.ts';
-import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/chain.ts';
+import type { Shown } from '../../src/certified/decisions/admission.ts';
+import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/decisions/chain.ts';
+import type { ProtocolMessage } from '../../src/certified/decisions/evidence.ts';
+import type { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
+import { tierOf, widthsOf } from '../../src/certified/decisions/widths.ts';
+import { createHistory } from '../../src/certified/history/branches.ts';
+import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
 import {
   type CheckpointChunks,
   checkpointFeatures,
   holdState,
-} from '../../src/certified/checkpoint-chunks.ts';
-import type { CertifiedPorts, RunEvent } from '../../src/certified/events.ts';
-import type { ProtocolMessage } from '../../src/certified/evidence.ts';
-import { toProtocolMessage } from '../../src/certified/gather.ts';
-import type { Entry, Journal } from '../../src/certified/journal.ts';
+} from '../../src/certified/history/checkpoint-chunks.ts';
+import { toProtocolMessage } from '../../src/certified/history/gather.ts';
 import { createMember } from '../../src/certified/member.ts';
-import type { applyOutcome } from '../../src/certified/outcomes.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
+import type { CertifiedPorts, RunEvent } from '../../src/certified/rounds/events.ts';
+import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
-import { tierOf, widthsOf } from '../../src/certified/widths.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import type { EventCrypto } from '../../src/network/event-crypto.ts';
@@ -30,14 +30,14 @@ import { createWire } from '../../src/network/wire/create-wire.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
-import { completeDocument } from '../../src/run/complete-spec.ts';
-import { featureSet } from '../../src/run/features.ts';
 import { keptSeconds } from '../../src/run/lifetime.ts';
-import { presets } from '../../src/run/presets.ts';
-import { readSpec } from '../../src/run/read-spec.ts';
-import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
-import type { Untyped } from '../../src/run/spec-readers.ts';
+import { completeDocument } from '../../src/run/spec/complete-spec.ts';
+import { featureSet } from '../../src/run/spec/features.ts';
+import { presets } from '../../src/run/spec/presets.ts';
+import { readSpec } from '../../src/run/spec/read-spec.ts';
+import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
+import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import type { Layout, Vector } from '../../src/tensor/params.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';

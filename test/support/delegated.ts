@@ -7,7 +7,7 @@ import {
 } from '../../src/network/wire/delegations.ts';
 import type { Delegation } from '../../src/run/delegation.ts';
 import type { Digest } from '../../src/run/ids.ts';
-import type { RunSpec } from '../../src/run/run-spec.ts';
+import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import { signerOf } from './signers.ts';
 
 const AT = 1_790_000_000;

@@ -1,5 +1,5 @@
 /** A made-up run of two workers and two rounds, told event by event. */
-import type { RunEvent } from '../../src/certified/events.ts';
+import type { RunEvent } from '../../src/certified/rounds/events.ts';
 
 export type Told = readonly [name: string, event: RunEvent];
 

@@ -2,7 +2,7 @@
 import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
 import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { modelLayout } from '../../src/model/parameters.ts';
-import type { DecoderSpec } from '../../src/run/model-spec.ts';
+import type { DecoderSpec } from '../../src/run/spec/model-spec.ts';
 
 const isNorm = /(norm|ln_1|ln_2|ln_f)\.weight$/;
 

@@ -13,8 +13,11 @@ import { vote } from '../../kinds/vote.ts';
 import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { createNotifier } from '../../src/base/notifier.ts';
-import { createEvidenceStore, type ProtocolMessage } from '../../src/certified/evidence.ts';
-import { toProtocolMessage } from '../../src/certified/gather.ts';
+import {
+  createEvidenceStore,
+  type ProtocolMessage,
+} from '../../src/certified/decisions/evidence.ts';
+import { toProtocolMessage } from '../../src/certified/history/gather.ts';
 import { createSigner, type EventDraft, type SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildMessage } from '../../src/network/wire/certified-events.ts';

@@ -7,7 +7,7 @@ import type {
   LlamaSpec,
   MuonSpec,
   Schedule,
-} from '../../src/run/model-spec.ts';
+} from '../../src/run/spec/model-spec.ts';
 
 /** The model of the demos. */
 export const charGpt: GptSpec = {

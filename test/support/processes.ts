@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { RunEvent } from '../../src/certified/events.ts';
+import type { RunEvent } from '../../src/certified/rounds/events.ts';
 
 const bin = fileURLToPath(new URL('../../dist/src/cli/bin.js', import.meta.url));
 

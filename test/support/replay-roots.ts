@@ -1,8 +1,8 @@
 /** A replay as a page in a browser runs it: events in, roots out. Bundled for Chromium, and called in Node beside it. */
 
-import { genesisOf, startOf } from '../../src/certified/chain.ts';
-import { gather, specsOf } from '../../src/certified/gather.ts';
-import { replay } from '../../src/certified/replay.ts';
+import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
+import { replay } from '../../src/certified/decisions/replay.ts';
+import { gather, specsOf } from '../../src/certified/history/gather.ts';
 import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
 
 export interface Roots {

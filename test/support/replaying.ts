@@ -1,22 +1,22 @@
 /** A certified run of the tests' swarm, replayed from what a relay holds. */
 import { systemClock } from '../../src/base/clock.ts';
-import { type Certified, genesisOf } from '../../src/certified/chain.ts';
-import type { Gathered } from '../../src/certified/evidence.ts';
-import { gather } from '../../src/certified/gather.ts';
-import { fetchHistory } from '../../src/certified/history.ts';
+import { type Certified, genesisOf } from '../../src/certified/decisions/chain.ts';
+import type { Gathered } from '../../src/certified/decisions/evidence.ts';
 import {
   hasModel,
   type ReplayEnd,
   type ReplayedRound,
   replay,
-} from '../../src/certified/replay.ts';
-import { acceptedRows } from '../../src/certified/rows.ts';
+} from '../../src/certified/decisions/replay.ts';
+import { acceptedRows } from '../../src/certified/decisions/rows.ts';
+import { gather } from '../../src/certified/history/gather.ts';
+import { fetchHistory } from '../../src/certified/history/history.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import type { Digest, WorkerId } from '../../src/run/ids.ts';
-import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Layout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { smallLayout } from './swarm.ts';

@@ -2,13 +2,13 @@
 
 import { systemClock } from '../../src/base/clock.ts';
 import { deriveKey, philox, unit } from '../../src/base/rng.ts';
-import { archiveRun, openHistory } from '../../src/certified/archive.ts';
-import { type Certified, genesisOf, startOf } from '../../src/certified/chain.ts';
-import type { RunEvent } from '../../src/certified/events.ts';
-import type { Gathered } from '../../src/certified/evidence.ts';
+import { type Certified, genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
+import type { Gathered } from '../../src/certified/decisions/evidence.ts';
 import { joinCertifiedRun } from '../../src/certified/join.ts';
-import type { Entry, Journal } from '../../src/certified/journal.ts';
 import { placeIn } from '../../src/certified/make-spec.ts';
+import { archiveRun, openHistory } from '../../src/certified/records/archive.ts';
+import type { RunEvent } from '../../src/certified/rounds/events.ts';
+import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { layoutOfRun } from '../../src/model/from-settings.ts';
 import { heapChunks } from '../../src/network/attachments/assemble.ts';
@@ -18,7 +18,7 @@ import { nativeCrypto } from '../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { openSocket } from '../../src/node/sockets.ts';
 import { formatShard } from '../../src/run/field.ts';
-import { type RunSpec, runIdOf } from '../../src/run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Keeping, Store, Trainer } from '../../src/worker/ports.ts';
 import { keyOf, secretOf } from './swarm.ts';
 

@@ -1,12 +1,12 @@
 /** docs/run-spec.md out of the tables the code reads specs by, so that the page cannot say anything else. */
 import { table } from '../../kinds/_render.ts';
 import { chunkedFields } from '../../src/run/chunked-files.ts';
-import { type FeatureName, features, ownedSpecFields } from '../../src/run/features.ts';
 import { inputFields } from '../../src/run/input.ts';
-import { presets } from '../../src/run/presets.ts';
-import { specRules, trainingFields } from '../../src/run/read-spec.ts';
 import { fields, joinNames, type SettingName, unspecifiedNames } from '../../src/run/settings.ts';
-import type { Group } from '../../src/run/spec-fields.ts';
+import { type FeatureName, features, ownedSpecFields } from '../../src/run/spec/features.ts';
+import { presets } from '../../src/run/spec/presets.ts';
+import { specRules, trainingFields } from '../../src/run/spec/read-spec.ts';
+import type { Group } from '../../src/run/spec/spec-fields.ts';
 import {
   evaluationFields,
   groupFields,
@@ -15,8 +15,8 @@ import {
   variantDefaults,
   variantFields,
   variantTags,
-} from '../../src/run/spec-table.ts';
-import { adapterFields, fileFields, shapes } from '../../src/run/start.ts';
+} from '../../src/run/spec/spec-table.ts';
+import { adapterFields, fileFields, shapes } from '../../src/run/spec/start.ts';
 
 /** A file `nostrain run create` takes. */
 export const example = `name = "four friends"

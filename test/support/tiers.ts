@@ -1,10 +1,10 @@
 /** A certified run of a small transformer with two tiers of width: its spec, and the part of its model that a worker of a tier has. */
 import { modelOfRun } from '../../src/model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { presets } from '../../src/run/presets.ts';
-import type { RunSpec } from '../../src/run/run-spec.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
-import type { Untyped } from '../../src/run/spec-readers.ts';
+import { presets } from '../../src/run/spec/presets.ts';
+import type { RunSpec } from '../../src/run/spec/run-spec.ts';
+import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { certifiedSpec } from './certified-swarm.ts';
 
 const settings = completeSettings(presets['char-gpt'], {

@@ -2,7 +2,7 @@
 import { onTestFinished } from 'vitest';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
-import type { RunSpec } from '../../src/run/run-spec.ts';
+import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import { type CertifiedMember, type CertifiedOptions, startCertified } from './certified-swarm.ts';
 import { createManualClock, type ManualClock } from './manual-clock.ts';
 import { createMemoryRelay, type MemoryRelayOptions } from './memory-relays.ts';

@@ -7,13 +7,13 @@ import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { type BaseModel, openBase } from '../../src/node/base-model.ts';
 import { agreeOnBase } from '../../src/node/kept-settings.ts';
 import { openRunFolder } from '../../src/node/run-folder.ts';
-import { presets } from '../../src/run/presets.ts';
 import {
   completeSettings,
   type PartialSettings,
   type Settings,
   writeSettings,
 } from '../../src/run/settings.ts';
+import { presets } from '../../src/run/spec/presets.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import { genesis } from '../../src/worker/state.ts';
 import { noMembers } from '../../src/worker/worker-record.ts';

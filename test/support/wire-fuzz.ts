@@ -48,12 +48,12 @@ import { decodeTorchState, encodeTorchState } from '../../src/python/formats/tor
 import { decodeZip } from '../../src/python/formats/zip.ts';
 import { canonicalize, parseJson } from '../../src/python/json.ts';
 import { openReferenceEvent } from '../../src/python/wire/reference-event.ts';
-import { anyFeatures } from '../../src/run/features.ts';
 import { ledgerBytes, parseLedger } from '../../src/run/ledger.ts';
 import { outcomeBody, parseOutcome } from '../../src/run/outcome.ts';
-import { canonicalSpec } from '../../src/run/run-spec.ts';
-import { formatStakeJson, parseStakeJson } from '../../src/run/stake-json.ts';
-import { decodeSnapshot, snapshotBytes } from '../../src/run/stake-snapshot.ts';
+import { anyFeatures } from '../../src/run/spec/features.ts';
+import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
+import { formatStakeJson, parseStakeJson } from '../../src/run/stake/stake-json.ts';
+import { decodeSnapshot, snapshotBytes } from '../../src/run/stake/stake-snapshot.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { outcomeWith } from './large-bodies.ts';
 import { type Draw, mutateBytes, mutateJson, mutateText, pick, textOf } from './mutations.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { combineSettings, presets } from '../../src/run/presets.ts';
+import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 
 const asked = { run: 'r', relay: ['ws://127.0.0.1:1'], model: 'char-gpt' } as const;
 const strict = (workers: number) => ({ sync: { strategy: 'strict', workers } }) as const;

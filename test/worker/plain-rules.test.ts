@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { assertRule } from '../../src/run/aggregation-rules.ts';
-import { combineSettings, presets } from '../../src/run/presets.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
+import { assertRule } from '../../src/run/spec/aggregation-rules.ts';
+import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import { differencesOf, termsOf } from '../../src/run/terms.ts';
 import type { Plan } from '../../src/worker/plan.ts';
 import type { Trainer } from '../../src/worker/ports.ts';

@@ -8,14 +8,14 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes, fromHex } from '../../base/bytes.ts';
 import { ChainError } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { stakeParams } from '../../run/stake-json.ts';
-import { stakeRows } from '../../run/stake-snapshot.ts';
+import { stakeParams } from '../../run/stake/stake-json.ts';
+import { stakeRows } from '../../run/stake/stake-snapshot.ts';
 import {
   heightOf,
   keyListHash,
   type SnapshotSchedule,
   type StakeSource,
-} from '../../run/stake-source.ts';
+} from '../../run/stake/stake-source.ts';
 import { agree, assertEnough, firstProved } from '../agree.ts';
 import type { Endpoint } from '../json-rpc.ts';
 import { callData, textOf, wordAt } from './abi.ts';

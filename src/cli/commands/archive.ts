@@ -3,8 +3,8 @@
 import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
-import { type Archive, archiveRun, formatArchive } from '../../certified/archive.ts';
-import { specsOf } from '../../certified/gather.ts';
+import { specsOf } from '../../certified/history/gather.ts';
+import { type Archive, archiveRun, formatArchive } from '../../certified/records/archive.ts';
 import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../checkpoint/manifest.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';

@@ -2,9 +2,9 @@
 
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { explainRound } from '../../certified/explain.ts';
+import { explainRound } from '../../certified/records/explain.ts';
 import { roundName } from '../../run/round-name.ts';
-import { readKey } from '../../run/spec-fields.ts';
+import { readKey } from '../../run/spec/spec-fields.ts';
 import { roundOption } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';

@@ -9,12 +9,12 @@ import {
   type Receipted,
   type ReceiptRow,
   receiptOf,
-} from '../../certified/receipt.ts';
+} from '../../certified/records/receipt.ts';
 import type { RoundProof } from '../../consensus/run-root.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/keys.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { readKey } from '../../run/spec-fields.ts';
+import { readKey } from '../../run/spec/spec-fields.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';

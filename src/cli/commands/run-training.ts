@@ -21,8 +21,8 @@ import {
 import { pythonProtocol } from '../../python/node/protocol.ts';
 import { readStateFile } from '../../python/node/state-io.ts';
 import { formOf } from '../../run/data-forms.ts';
-import { combineSettings, modelAsked, presets } from '../../run/presets.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
+import { combineSettings, modelAsked, presets } from '../../run/spec/presets.ts';
 import {
   addUncheckedSettingFlags,
   assertAgreeable,

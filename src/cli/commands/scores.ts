@@ -2,14 +2,14 @@
 
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { openHistory } from '../../certified/archive.ts';
-import { openingOf } from '../../certified/chain.ts';
-import { type Standing, standingsOf } from '../../certified/receipt.ts';
-import { pathOf } from '../../certified/replay.ts';
+import { openingOf } from '../../certified/decisions/chain.ts';
+import { pathOf } from '../../certified/decisions/replay.ts';
+import { openHistory } from '../../certified/records/archive.ts';
+import { type Standing, standingsOf } from '../../certified/records/receipt.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/keys.ts';
 import type { Digest } from '../../run/ids.ts';
-import { runIdOf } from '../../run/run-spec.ts';
+import { runIdOf } from '../../run/spec/run-spec.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';
 import { refuseUnused } from '../../terminal/unused-flags.ts';

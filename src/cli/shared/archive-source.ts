@@ -11,12 +11,12 @@ import {
   type HistoryOptions,
   type Opened,
   readArchive,
-} from '../../certified/archive.ts';
+} from '../../certified/records/archive.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
-import { readSpec } from '../../run/read-spec.ts';
-import { type RunSpec, runIdOf } from '../../run/run-spec.ts';
-import { parseStakeJson } from '../../run/stake-json.ts';
+import { readSpec } from '../../run/spec/read-spec.ts';
+import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
+import { parseStakeJson } from '../../run/stake/stake-json.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

@@ -5,7 +5,7 @@ import { createDrandSource } from '../../chain/drand-source.ts';
 import { createBlockBeacon } from '../../chain/evm/block-beacon.ts';
 import { createGet } from '../../chain/http.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
-import type { RunSpec } from '../../run/run-spec.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { accessOf, type EndpointFlags } from './endpoints.ts';
 
 /** The beacon of a run; undefined where it has none, or no endpoint is named. Throws for a chain that cannot be followed. */

@@ -9,7 +9,7 @@ import type { Signer } from '../../network/event.ts';
 import { askBunker, parseBunker } from '../../network/wire/bunker.ts';
 import { draftDelegation, readDelegation, type Session } from '../../network/wire/delegations.ts';
 import { type Delegation, delegationField } from '../../run/delegation.ts';
-import type { RunSpec } from '../../run/run-spec.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { writeNote } from '../../terminal/output.ts';
 import type { FlagRule } from '../../terminal/unused-flags.ts';
 import { type Reach, withRelays } from './with-relays.ts';

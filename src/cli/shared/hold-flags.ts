@@ -2,13 +2,13 @@
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import type { CheckpointChunks } from '../../certified/checkpoint-chunks.ts';
+import type { CheckpointChunks } from '../../certified/history/checkpoint-chunks.ts';
 import type { PlaceReport } from '../../checkpoint/place-state.ts';
 import type { Signer } from '../../network/event.ts';
 import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder.ts';
 import { isPlaceName, MOST_WEIGHT } from '../../run/holder.ts';
-import type { RunSpec } from '../../run/run-spec.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { byteCount, repeatable, whole } from '../../terminal/flags.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { formatBytes } from '../../terminal/render/numbers.ts';

@@ -9,15 +9,15 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import type { Opened } from '../../certified/archive.ts';
+import type { Opened } from '../../certified/records/archive.ts';
 import {
   parseRecord,
   type RecordedState,
   type RunRecord,
   recordRun,
   recordText,
-} from '../../certified/record.ts';
-import type { ReplayOptions, ReplayReport } from '../../certified/replay-run.ts';
+} from '../../certified/records/record.ts';
+import type { ReplayOptions, ReplayReport } from '../../certified/records/replay-run.ts';
 import { manifestDigest } from '../../checkpoint/manifest.ts';
 import { bytesRoot } from '../../consensus/state-root.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';

@@ -1,6 +1,6 @@
 /** A worker session as a command: its reports on the terminal, its results in files, and what to say when it is stopped. */
 import { NostrainError } from '../../base/errors.ts';
-import type { RunEvent } from '../../certified/events.ts';
+import type { RunEvent } from '../../certified/rounds/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Connection } from '../../node/connect-relays.ts';
 import { Metrics, serveMetrics } from '../../node/metrics.ts';

@@ -18,10 +18,10 @@ import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Sources } from '../../node/task.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
 import { type FormName, formOf } from '../../run/data-forms.ts';
-import { readSpec } from '../../run/read-spec.ts';
-import { canonicalSpec, type RunSpec } from '../../run/run-spec.ts';
 import type { Settings } from '../../run/settings.ts';
-import type { Untyped } from '../../run/spec-readers.ts';
+import { readSpec } from '../../run/spec/read-spec.ts';
+import { canonicalSpec, type RunSpec } from '../../run/spec/run-spec.ts';
+import type { Untyped } from '../../run/spec/spec-readers.ts';
 import { type Reach, withRelays } from './with-relays.ts';
 
 export interface DataFlags {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { parse, TomlError } from 'smol-toml';
 import { ConfigError } from '../../base/errors.ts';
 import { readJsonFile } from '../../node/json-file.ts';
-import { isObject, type Untyped } from '../../run/spec-readers.ts';
+import { isObject, type Untyped } from '../../run/spec/spec-readers.ts';
 
 const HINT =
   'write it as JSON, or as TOML in a file that ends in .toml; docs/run-spec.md has examples';

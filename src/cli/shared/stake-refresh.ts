@@ -13,9 +13,9 @@ import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { buildSnapshot, findSnapshot, publishSnapshot } from '../../network/wire/snapshots.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { RunSpec } from '../../run/run-spec.ts';
-import { parseStakeJson } from '../../run/stake-json.ts';
-import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake-snapshot.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { parseStakeJson } from '../../run/stake/stake-json.ts';
+import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake/stake-snapshot.ts';
 import { orRefuse, readText } from './files.ts';
 import { passingSigner, withRelays } from './with-relays.ts';
 

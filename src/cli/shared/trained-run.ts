@@ -8,9 +8,9 @@ import { keptBase, keptSettings } from '../../node/kept-settings.ts';
 import { runFolderOf } from '../../node/local-runs.ts';
 import { numbersFor, type TrainedRun } from '../../node/text-writer.ts';
 import { readStateFile } from '../../python/node/state-io.ts';
-import { presets } from '../../run/presets.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
-import { assertSameBase } from '../../run/start.ts';
+import { presets } from '../../run/spec/presets.ts';
+import { assertSameBase } from '../../run/spec/start.ts';
 import type { Layout } from '../../tensor/params.ts';
 
 /** A run by its name or folder, or a state file; settings given here stand above those in the folder. */

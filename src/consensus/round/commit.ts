@@ -1,6 +1,7 @@
 /** The commit phase: a quorum of prepares in the current view locks a member; a quorum of commits in one view decides the round. */
-import { withFeatures } from '../../run/features.ts';
+
 import type { Digest } from '../../run/ids.ts';
+import { withFeatures } from '../../run/spec/features.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
 import { committeeBehind, findCommittee, proposalOf } from './committees.ts';
 import { checkOf } from './prepare.ts';

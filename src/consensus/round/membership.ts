@@ -4,11 +4,11 @@
  */
 
 import { principalOf } from '../../run/delegation.ts';
-import { JURY_ROUNDS } from '../../run/feature-fields.ts';
-import { withFeatures } from '../../run/features.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import { roundName } from '../../run/round-name.ts';
+import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
+import { withFeatures } from '../../run/spec/features.ts';
 import { nextSizes } from '../aggregate/norm-bound.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';

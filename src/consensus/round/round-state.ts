@@ -3,9 +3,9 @@
  * derived from certified history comes in as a `RoundContext`, one per round.
  */
 import type { Committee } from '../../run/committee.ts';
-import type { FeatureValues } from '../../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
+import type { FeatureValues } from '../../run/spec/features.ts';
 import type { Message, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 
 /** Timing settings of a run, in milliseconds. */

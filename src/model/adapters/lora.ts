@@ -8,7 +8,7 @@
  * untrained adapter changes nothing. GPT-2 has queries, keys and values in one layer, which then has one A and one B. No dropout.
  */
 import { ConfigError } from '../../base/errors.ts';
-import type { AdapterTrain, DecoderSpec, Precision } from '../../run/model-spec.ts';
+import type { AdapterTrain, DecoderSpec, Precision } from '../../run/spec/model-spec.ts';
 import type { OwnModel, TensorSpec, Weights } from '../architectures/architecture.ts';
 import {
   decoderLogits,

@@ -1,5 +1,5 @@
 /** The interface of a model architecture: its tensors, their initialization, predictions, and the losses of a batch. */
-import type { ModelSpec, Precision, Tiers } from '../../run/model-spec.ts';
+import type { ModelSpec, Precision, Tiers } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import type { Shape } from '../onnx/model.ts';
 

@@ -4,7 +4,7 @@
  * nobody here has heard of: a model is imported as its authors meant it or not at all. Dropout is not applied.
  */
 import { ConfigError } from '../../base/errors.ts';
-import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/model-spec.ts';
+import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
 
 /** Options that do not reach the logits: of generation, of heads for other tasks, of training by others, of file formats. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(

@@ -2,7 +2,7 @@
  * What decoders under Hugging Face's tensor names have in common: linear layers that an adapter can add to, a last layer over a
  * large vocabulary, and the losses of a batch. `llama.ts` and `gpt2.ts` say what is between the embeddings and the last norm.
  */
-import type { Precision } from '../../run/model-spec.ts';
+import type { Precision } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import {
   concat,

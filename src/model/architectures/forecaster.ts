@@ -10,7 +10,7 @@
  *   y = h as (B, N * D) @ head.weight + head.bias, as (B, H, C, Q); with scaling by the window, y = y * sqrt(variance + 1e-5) + mean
  *   loss = mean of (y - target)^2, or of max(q e, (q - 1) e) with e = target - y, over steps, channels and quantiles q
  */
-import type { ForecasterSpec } from '../../run/model-spec.ts';
+import type { ForecasterSpec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import {
   add,

@@ -27,7 +27,7 @@
  * feedforward.hidden.bias [F], feedforward.output.weight [F, D], feedforward.output.bias [D]; then norm.{weight, bias}
  * [D] and head.weight [D, V]. The flat vector holds them row by row, sorted by code point of the name.
  */
-import type { GptSpec } from '../../run/model-spec.ts';
+import type { GptSpec } from '../../run/spec/model-spec.ts';
 import { add, crossEntropy, flatten, gather, reshape } from '../graph/verbs.ts';
 import type { Architecture, Model } from './architecture.ts';
 import { blocks, norm, readOut, throughBlocks, WEIGHT } from './transformer.ts';

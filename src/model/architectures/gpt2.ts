@@ -8,7 +8,7 @@
  *     h = h + activation(norm(h; ln_2) through mlp.c_fc) through mlp.c_proj
  *   logits = norm(h; transformer.ln_f) @ lm_head.weight^T, or @ transformer.wte.weight^T when tied
  */
-import type { Gpt2Spec } from '../../run/model-spec.ts';
+import type { Gpt2Spec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import {
   add,

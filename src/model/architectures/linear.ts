@@ -1,5 +1,5 @@
 /** Linear regression: one weighted sum and a bias, mean squared error. Tensors are named as in the Python reference. */
-import type { LinearSpec } from '../../run/model-spec.ts';
+import type { LinearSpec } from '../../run/spec/model-spec.ts';
 import { add, mul, reduceSum, square, sub } from '../graph/verbs.ts';
 import type { Architecture, Model } from './architecture.ts';
 

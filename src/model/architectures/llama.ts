@@ -14,7 +14,7 @@
  *     h = h + (silu(u through mlp.gate_proj) * (u through mlp.up_proj)) through mlp.down_proj
  *   logits = rmsNorm(h; model.norm) @ lm_head.weight^T, or @ model.embed_tokens.weight^T when tied
  */
-import type { LlamaSpec } from '../../run/model-spec.ts';
+import type { LlamaSpec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import {
   add,

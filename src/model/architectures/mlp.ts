@@ -2,7 +2,7 @@
  * Tanh layers and one output, mean squared error. With one hidden layer the tensors are named as in the Python reference;
  * weights are stored [out, in].
  */
-import type { MlpSpec } from '../../run/model-spec.ts';
+import type { MlpSpec } from '../../run/spec/model-spec.ts';
 import { add, gemm, mul, reduceSum, square, sub, tanh } from '../graph/verbs.ts';
 import type { Architecture, Model, TensorSpec } from './architecture.ts';
 

@@ -4,7 +4,7 @@
  * in the flat vector, each filled up to whole chunks, so that a tier is a prefix of the whole model's vector, chunk by chunk. A tier's program
  * is that of a narrower model, whose matrices are joined from rings.
  */
-import type { Tiers } from '../../run/model-spec.ts';
+import type { Tiers } from '../../run/spec/model-spec.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { concat } from '../graph/verbs.ts';
 import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';

@@ -2,7 +2,7 @@
  * Rotary positions (RoFormer, arXiv 2104.09864) in the form that Hugging Face's Llama gave them: elements i and i + d/2 of a head
  * are turned together. Frequencies and angles are rounded to f32 where `transformers` rounds them.
  */
-import type { LlamaSpec, RopeScaling } from '../../run/model-spec.ts';
+import type { LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 
 export interface RopeTables {

@@ -1,4 +1,4 @@
-/** The architectures by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
+/** The architectures by name. A new one is a file, a line here, and its spec in `src/run/spec/model-spec.ts`. */
 import { ConfigError, NostrainError } from '../../base/errors.ts';
 import {
   type DecoderSpec,
@@ -7,7 +7,7 @@ import {
   MOST_TIERS,
   type ModelSpec,
   type Tiers,
-} from '../../run/model-spec.ts';
+} from '../../run/spec/model-spec.ts';
 import { decodingOf } from '../decoding.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';

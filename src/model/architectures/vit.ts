@@ -8,7 +8,7 @@
  *   logits = mean of h over the patches @ head.weight + head.bias                (B, classes)
  *   loss = -log softmax(logits)[class]; a hit is a picture the logit of whose class is larger than all others
  */
-import type { VitSpec } from '../../run/model-spec.ts';
+import type { VitSpec } from '../../run/spec/model-spec.ts';
 import {
   add,
   cast,

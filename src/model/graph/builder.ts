@@ -1,5 +1,5 @@
 /** The graph builder: records inputs, constants and ops, and checks shapes and types as each op is added. */
-import type { Arithmetic } from '../../run/model-spec.ts';
+import type { Arithmetic } from '../../run/spec/model-spec.ts';
 import { ops } from './ops/table.ts';
 import type { Derive, Emission } from './rule.ts';
 import type { OpName } from './signatures.ts';

@@ -3,7 +3,7 @@
  * go on as f32. GPUs multiply halves. The CPU has no such kernels (onnxruntime drops the casts around its products and computes in f32):
  * there the same roundings stand around a product in f32, which differs from that of a GPU in the order of its sums only.
  */
-import type { Arithmetic } from '../../run/model-spec.ts';
+import type { Arithmetic } from '../../run/spec/model-spec.ts';
 import { ELEMENT_TYPE } from '../onnx/model.ts';
 import type { Emitter, NodeOptions } from './rule.ts';
 

@@ -6,7 +6,7 @@
  *
  * The bias corrections are folded into the step's rate and epsilon, so that no pass over the vectors is spent on them.
  */
-import type { AdamWSpec } from '../../run/model-spec.ts';
+import type { AdamWSpec } from '../../run/spec/model-spec.ts';
 import { add, div, mul, sqrt, square, sub } from '../graph/verbs.ts';
 import type { OptimizerRule } from './optimizer.ts';
 import { learningRateAt } from './schedule.ts';

@@ -8,7 +8,7 @@
  *
  * The first moment holds the momentum of matrices. Their part of the second one stays 0: all moments have one layout.
  */
-import type { MuonSpec } from '../../run/model-spec.ts';
+import type { MuonSpec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import {
   add,

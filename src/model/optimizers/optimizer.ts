@@ -1,5 +1,5 @@
 /** The interface of an inner optimizer: scalars per step (learning rates) computed outside the graph, and the update inside it. */
-import type { OptimizerSpec } from '../../run/model-spec.ts';
+import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/value.ts';
 import { add, div, minimum, reshape, slice, sqrt } from '../graph/verbs.ts';
 import type { Range } from '../ranges.ts';

@@ -1,5 +1,5 @@
 /** The learning-rate schedule by global step, so that late joiners use the same rate as everybody else. */
-import type { Schedule } from '../../run/model-spec.ts';
+import type { Schedule } from '../../run/spec/model-spec.ts';
 
 /** Linear warm-up to `learningRate`, then a cosine down to `finalShare` of it at the last step. Steps count from 0. */
 export function learningRateAt(schedule: Schedule, step: number): number {

@@ -1,5 +1,5 @@
 /** Plain stochastic gradient descent, without momentum or other state. */
-import type { SgdSpec } from '../../run/model-spec.ts';
+import type { SgdSpec } from '../../run/spec/model-spec.ts';
 import { mul, sub } from '../graph/verbs.ts';
 import type { OptimizerRule } from './optimizer.ts';
 import { learningRateAt } from './schedule.ts';

@@ -1,5 +1,5 @@
-/** The inner optimizers by name. A new one is a file, a line here, and its spec in `src/run/model-spec.ts`. */
-import type { OptimizerSpec } from '../../run/model-spec.ts';
+/** The inner optimizers by name. A new one is a file, a line here, and its spec in `src/run/spec/model-spec.ts`. */
+import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
 import { adamw } from './adamw.ts';
 import { muon } from './muon.ts';
 import type { HiddenMatrix, Optimizer, OptimizerRule } from './optimizer.ts';

@@ -1,13 +1,13 @@
 /** Certified checkpoints on relays: the state in chunks, and an event that says which outcome it belongs to. Neither is believed. */
 import { certifiedCheckpoint } from '../../../kinds/certified-checkpoint.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import {
   type FeatureSet,
   type FeatureValues,
   noFeatures,
   withFeatures,
-} from '../../run/features.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+} from '../../run/spec/features.ts';
 import type { Lifetime } from '../attachments/chunk-events.ts';
 import { chunkTree } from '../attachments/merkle.ts';
 import { type PublishOptions, publishWithAttachments } from '../attachments/publish.ts';

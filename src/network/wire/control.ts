@@ -5,9 +5,9 @@
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
-import { type FeatureValues, withFeatures } from '../../run/features.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
-import type { RunSpec } from '../../run/run-spec.ts';
+import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Message, Notice } from '../../run/vote.ts';
 import { apartIn, type BodyOf } from '../attachments/bodies.ts';
 import { BodyExchange } from '../attachments/body-exchange.ts';

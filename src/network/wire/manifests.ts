@@ -8,14 +8,14 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Rejection } from '../../run/contribution.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
 import {
   type FeatureSet,
   type FeatureValues,
   noFeatures,
   withFeatures,
-} from '../../run/features.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
+} from '../../run/spec/features.ts';
 import { expirationOf, type Lifetime, planChunks } from '../attachments/chunk-events.ts';
 import type { Stripe } from '../attachments/erasure.ts';
 import { chunkTree, isPayload } from '../attachments/merkle.ts';

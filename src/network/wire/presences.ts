@@ -1,7 +1,7 @@
 /** Presence events to heartbeats and back. */
 import { presence } from '../../../kinds/presence.ts';
-import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
+import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { accept, type ClaimContext, type Judged, judgeClaim, reject } from './judged.ts';
 

@@ -3,8 +3,8 @@
  */
 import type { Carried } from '../../../kinds/_body.ts';
 import { proposal } from '../../../kinds/proposal.ts';
-import { type FeatureSet, noFeatures } from '../../run/features.ts';
 import { bodyDigest, outcomeBody, parseOutcome } from '../../run/outcome.ts';
+import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
 import { type BodyOf, carryBody, noBodies, openBody } from '../attachments/bodies.ts';
 import { expirationOf, type Lifetime } from '../attachments/chunk-events.ts';

@@ -13,7 +13,7 @@ import {
   MAX_SNAPSHOT_BYTES,
   type StakeSnapshot,
   snapshotBytes,
-} from '../../run/stake-snapshot.ts';
+} from '../../run/stake/stake-snapshot.ts';
 import { heapChunks } from '../attachments/assemble.ts';
 import type { Lifetime } from '../attachments/chunk-events.ts';
 import type { PayloadRoot } from '../attachments/merkle.ts';

@@ -5,8 +5,8 @@
  */
 import { memberKind } from '../../../kinds/member.ts';
 import { vote } from '../../../kinds/vote.ts';
-import { type FeatureSet, noFeatures, withFeatures } from '../../run/features.ts';
 import { readNonce, type Signature } from '../../run/listed.ts';
+import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import type {
   CheckVerdict,
   Commit,

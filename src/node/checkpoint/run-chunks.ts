@@ -12,7 +12,7 @@ import {
   type CheckpointChunks,
   type ChunkHolder,
   type WantedCheckpoint,
-} from '../../certified/checkpoint-chunks.ts';
+} from '../../certified/history/checkpoint-chunks.ts';
 import type { FetchEvent } from '../../checkpoint/fetch.ts';
 import { createBlossomPlace } from '../../checkpoint/http-place.ts';
 import { type Manifest, manifestDigest, manifestText } from '../../checkpoint/manifest.ts';

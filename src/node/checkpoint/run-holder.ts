@@ -3,7 +3,7 @@
  * announced to relays and other holders. Whatever goes wrong here is told, and never keeps the worker from training.
  */
 import { systemClock } from '../../base/clock.ts';
-import type { ChunkHolder, PackedBytes } from '../../certified/checkpoint-chunks.ts';
+import type { ChunkHolder, PackedBytes } from '../../certified/history/checkpoint-chunks.ts';
 import { fetchChunks } from '../../checkpoint/fetch.ts';
 import { type Manifest, type Piece, piecesOf } from '../../checkpoint/manifest.ts';
 import type { Placement } from '../../consensus/placement/place.ts';

@@ -1,7 +1,7 @@
 /** Rows of a regression on this machine: of the file that is named, or made up. */
 import { asRows, dealRows, madeRows } from '../../model/data/regression.ts';
-import type { ModelSpec } from '../../run/model-spec.ts';
 import type { Settings } from '../../run/settings.ts';
+import type { ModelSpec } from '../../run/spec/model-spec.ts';
 import { readRows } from '../dataset-file.ts';
 import type { Sources, Task } from '../task.ts';
 

@@ -10,7 +10,7 @@ import {
   openPretrained,
   type Pretrained,
 } from '../../pretrained/pretrained.ts';
-import type { BaseFile } from '../../run/start.ts';
+import type { BaseFile } from '../../run/spec/start.ts';
 import { dataHome } from '../data-home.ts';
 
 /** Where `npm run fetch:smollm2` puts SmolLM2-135M-Instruct, and the demo looks for it. */

@@ -11,7 +11,7 @@ import {
 import { tensorNames } from '../../pretrained/tiers/slice.ts';
 import { schemaHash, tierOf } from '../../pretrained/tiers/tier.ts';
 import { readJson } from '../../pretrained/weights.ts';
-import type { TierStrategy } from '../../run/model-spec.ts';
+import type { TierStrategy } from '../../run/spec/model-spec.ts';
 import { folderOf, hashFiles } from '../pretrained/folder.ts';
 import { readConfig } from './export.ts';
 

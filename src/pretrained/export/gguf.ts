@@ -3,7 +3,7 @@
  * turned around and reordered as `gguf-model.ts` undoes it when such a file is read.
  */
 import { ConfigError } from '../../base/errors.ts';
-import type { DecoderSpec } from '../../run/model-spec.ts';
+import type { DecoderSpec } from '../../run/spec/model-spec.ts';
 import { type Family, families } from '../gguf-model.ts';
 import { splitterOf } from '../gguf-tokenizer.ts';
 import type { Pretrained } from '../pretrained.ts';

@@ -7,7 +7,7 @@ import { ConfigError } from '../../base/errors.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import { compileTraining } from '../../model/training-program.ts';
 import { requireEngine } from '../../node/training-engine.ts';
-import type { ModelSpec, SgdSpec } from '../../run/model-spec.ts';
+import type { ModelSpec, SgdSpec } from '../../run/spec/model-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import { type RegressionModel, writeModel } from '../regression/layout.ts';
 import {

@@ -2,7 +2,6 @@
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
 import type { Connection } from '../../node/connect-relays.ts';
-import { referenceDefaults } from '../../run/presets.ts';
 import {
   completeSettings,
   type PartialSettings,
@@ -11,6 +10,7 @@ import {
   type Settings,
   writeSettings,
 } from '../../run/settings.ts';
+import { referenceDefaults } from '../../run/spec/presets.ts';
 import type { Sync } from '../../run/sync.ts';
 import type { Params } from '../../tensor/params.ts';
 import type { BlockCodec } from '../codec/container.ts';

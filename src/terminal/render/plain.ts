@@ -1,7 +1,7 @@
 /** One event, one line: for logs, pipes and everything that is not a terminal. */
 
 import { safeLine } from '../../base/safe-text.ts';
-import type { CertifiedRound, RunEvent } from '../../certified/events.ts';
+import type { CertifiedRound, RunEvent } from '../../certified/rounds/events.ts';
 import { troubleOf } from '../../dashboard/trouble.ts';
 import { roundName } from '../../run/round-name.ts';
 import type { RoundSummary } from '../../worker/events.ts';

@@ -13,7 +13,7 @@ import { openLocalModel } from '../../../src/node/pretrained/folder.ts';
 import { nodeRuntime as ort } from '../../../src/node/trainer/sessions.ts';
 import { readWeights } from '../../../src/pretrained/pretrained.ts';
 import type { PublishedTokenizer } from '../../../src/pretrained/tokenizer.ts';
-import type { AdamWSpec } from '../../../src/run/model-spec.ts';
+import type { AdamWSpec } from '../../../src/run/spec/model-spec.ts';
 import type { Layout } from '../../../src/tensor/params.ts';
 import { floats, type Tensors, vector } from '../../../src/trainer/runtime.ts';
 

@@ -8,9 +8,12 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createRelay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
-import { genesisOf } from '../../../src/certified/chain.ts';
-import { type CheckpointChunks, packBytes } from '../../../src/certified/checkpoint-chunks.ts';
+import { genesisOf } from '../../../src/certified/decisions/chain.ts';
+import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
+import {
+  type CheckpointChunks,
+  packBytes,
+} from '../../../src/certified/history/checkpoint-chunks.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import { pullOnce } from '../../../src/network/attachments/pull.ts';
 import { sendShare } from '../../../src/network/attachments/share.ts';
@@ -20,7 +23,7 @@ import { type RunHolder, startRunHolder } from '../../../src/node/checkpoint/run
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { createNativeSha256, nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
-import type { RunSpec } from '../../../src/run/run-spec.ts';
+import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';
 import { certifiedSpec, keyOf, startCertified } from '../../support/certified-swarm.ts';

@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatEntry, type Journal, parseEntry } from '../../../src/certified/journal.ts';
+import { formatEntry, type Journal, parseEntry } from '../../../src/certified/rounds/journal.ts';
 
 export interface KeptJournal extends Journal {
   /** Bytes written so far. */

@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import type { Limits } from '../../../relay/limits.ts';
 import type { ProfileName } from '../../../relay/strict/profiles.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
-import { startOf } from '../../../src/certified/chain.ts';
+import { startOf } from '../../../src/certified/decisions/chain.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { spreadOver } from '../../../src/network/transport/spread.ts';
-import { MOST_KEYS } from '../../../src/run/spec-fields.ts';
-import type { Untyped } from '../../../src/run/spec-readers.ts';
+import { MOST_KEYS } from '../../../src/run/spec/spec-fields.ts';
+import type { Untyped } from '../../../src/run/spec/spec-readers.ts';
 import type { Params } from '../../../src/tensor/params.ts';
 import {
   type CertifiedMember,

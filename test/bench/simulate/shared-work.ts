@@ -3,10 +3,10 @@
  * Each is counted, and either done each time, or once for all of them with the time it took charged to whoever asks again. What they hold is
  * one thing in memory then.
  */
-import type { Certified } from '../../../src/certified/chain.ts';
-import type { Evidence, ProtocolMessage } from '../../../src/certified/evidence.ts';
-import { toProtocolMessage } from '../../../src/certified/gather.ts';
-import { applyOutcome } from '../../../src/certified/outcomes.ts';
+import type { Certified } from '../../../src/certified/decisions/chain.ts';
+import type { Evidence, ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
+import { applyOutcome } from '../../../src/certified/decisions/outcomes.ts';
+import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { EventCrypto } from '../../../src/network/event-crypto.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
-import type { GptSpec, OptimizerSpec } from '../../../src/run/model-spec.ts';
+import type { GptSpec, OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
 import { chainCorpus, charGpt } from '../../support/ort-models.ts';
 
 const gpt10m: GptSpec = {

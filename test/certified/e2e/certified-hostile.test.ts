@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
-import { genesisOf } from '../../../src/certified/chain.ts';
-import { collectEvents } from '../../../src/certified/from-relays.ts';
-import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import { genesisOf } from '../../../src/certified/decisions/chain.ts';
+import { collectEvents } from '../../../src/certified/history/from-relays.ts';
+import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { bytesRoot } from '../../../src/consensus/state-root.ts';
 import { createView, fold } from '../../../src/dashboard/view.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
@@ -15,7 +15,7 @@ import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
 import { outcomeDigest } from '../../../src/run/outcome.ts';
-import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import type { Commit, Proposal } from '../../../src/run/vote.ts';
 import {
   type CertifiedMember,

@@ -3,9 +3,9 @@
  * minute, a grace of a minute and a half, and the recovery of the defaults, after ten minutes.
  */
 import { describe, expect, it } from 'vitest';
-import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
-import { hasModel } from '../../../src/certified/replay.ts';
+import { hasModel } from '../../../src/certified/decisions/replay.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import { modelRoot } from '../../../src/consensus/state-root.ts';
 import type { Digest, WorkerId } from '../../../src/run/ids.ts';

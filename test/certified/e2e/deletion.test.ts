@@ -1,13 +1,13 @@
 /** Attacks on what a run stands on: authors delete what they sent, on relays that obey (NIP-09, NIP-62). The run goes on and can be read. */
 import { describe, expect, it } from 'vitest';
-import { archiveRun } from '../../../src/certified/archive.ts';
-import { startOf } from '../../../src/certified/chain.ts';
-import { replayRun } from '../../../src/certified/replay-run.ts';
+import { startOf } from '../../../src/certified/decisions/chain.ts';
+import { archiveRun } from '../../../src/certified/records/archive.ts';
+import { replayRun } from '../../../src/certified/records/replay-run.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { toProposed } from '../../../src/network/wire/proposals.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { keptSeconds, leastSeconds } from '../../../src/run/lifetime.ts';
-import { runIdOf } from '../../../src/run/run-spec.ts';
+import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

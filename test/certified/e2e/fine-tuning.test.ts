@@ -8,7 +8,7 @@ import { createRelay, type Relay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { writePlay } from '../../../src/model/data/playwright.ts';
-import { parseRunSpec } from '../../../src/run/read-spec.ts';
+import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
 import {
   type Program,
   runProgram,

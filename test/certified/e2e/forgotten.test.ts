@@ -1,11 +1,11 @@
 /** Relays that lose everything they had, as when all of them are replaced by empty ones: workers publish again what the run stands on. */
 import { describe, expect, it } from 'vitest';
-import { archiveRun } from '../../../src/certified/archive.ts';
-import { startOf } from '../../../src/certified/chain.ts';
-import { formatPast, parsePast } from '../../../src/certified/past.ts';
-import { replayRun } from '../../../src/certified/replay-run.ts';
+import { startOf } from '../../../src/certified/decisions/chain.ts';
+import { archiveRun } from '../../../src/certified/records/archive.ts';
+import { replayRun } from '../../../src/certified/records/replay-run.ts';
+import { formatPast, parsePast } from '../../../src/certified/rounds/past.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { runIdOf } from '../../../src/run/run-spec.ts';
+import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { manifest } from '../../../kinds/manifest.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import type { RunSpec } from '../../../src/run/run-spec.ts';
+import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   type CertifiedOptions,

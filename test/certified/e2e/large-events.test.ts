@@ -3,9 +3,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
-import { electorateOf, genesisOf } from '../../../src/certified/chain.ts';
-import { decisionsOf } from '../../../src/certified/history.ts';
-import { replay } from '../../../src/certified/replay.ts';
+import { electorateOf, genesisOf } from '../../../src/certified/decisions/chain.ts';
+import { replay } from '../../../src/certified/decisions/replay.ts';
+import { decisionsOf } from '../../../src/certified/history/history.ts';
 import { createRevealChain, tipOf } from '../../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
@@ -15,7 +15,7 @@ import { buildMessage } from '../../../src/network/wire/certified-events.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
-import { type RunSpec, runIdOf } from '../../../src/run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { createLayout, type Layout } from '../../../src/tensor/params.ts';
 import {
   type CertifiedMember,

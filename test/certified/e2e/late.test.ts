@@ -2,10 +2,10 @@
 import { describe, expect, it } from 'vitest';
 import { manifest } from '../../../kinds/manifest.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { explain } from '../../../src/certified/explain.ts';
-import { hasModel } from '../../../src/certified/replay.ts';
+import { hasModel } from '../../../src/certified/decisions/replay.ts';
+import { explain } from '../../../src/certified/records/explain.ts';
 import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
-import type { RunSpec } from '../../../src/run/run-spec.ts';
+import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';
 import {
   certifiedRounds,

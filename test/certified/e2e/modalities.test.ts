@@ -8,7 +8,7 @@ import { toHex } from '../../../src/base/bytes.ts';
 import { madeSeries } from '../../../src/model/data/made-series.ts';
 import { madeShapes } from '../../../src/model/data/made-shapes.ts';
 import { writePlay } from '../../../src/model/data/playwright.ts';
-import { parseRunSpec } from '../../../src/run/read-spec.ts';
+import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
 import {
   type Program,
   runProgram,

@@ -15,7 +15,7 @@ import {
   snapshotId,
   stakeOf,
   stakeRows,
-} from '../../../src/run/stake-snapshot.ts';
+} from '../../../src/run/stake/stake-snapshot.ts';
 import { accessTo, anvilMissing, never, startAnvil, type TestChain } from '../../support/anvil.ts';
 import {
   certifiedRounds,

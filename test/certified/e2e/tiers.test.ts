@@ -2,8 +2,8 @@
 import { expect, it } from 'vitest';
 import { fromBase64 } from '../../../src/base/bytes.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
-import { genesisOf, membershipOf } from '../../../src/certified/chain.ts';
+import { genesisOf, membershipOf } from '../../../src/certified/decisions/chain.ts';
+import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
 import { certifiedMembers } from '../../../src/certified/state.ts';
 import { firstLedger } from '../../../src/consensus/round/membership.ts';
 import { chooseJoins } from '../../../src/consensus/round/roster-change.ts';
@@ -14,7 +14,7 @@ import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import type { OpenSocket, Socket } from '../../../src/network/transport/socket.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
-import { runIdOf } from '../../../src/run/run-spec.ts';
+import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

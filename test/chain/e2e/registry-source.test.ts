@@ -6,7 +6,7 @@ import {
   requestExit,
   withdraw,
 } from '../../../src/chain/registry/registry-calls.ts';
-import { decodeSnapshot, snapshotBytes, stakeRows } from '../../../src/run/stake-snapshot.ts';
+import { decodeSnapshot, snapshotBytes, stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
 import {
   accessTo,
   anvilMissing,

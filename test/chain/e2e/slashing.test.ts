@@ -13,7 +13,7 @@ import { slashingRegistry } from '../../../src/chain/registry/slashing-registry.
 import { judgeFault } from '../../../src/consensus/round/faults.ts';
 import type { EventDraft, SignedEvent, Signer } from '../../../src/network/event.ts';
 import { buildFault, proofBody, toAccusation } from '../../../src/network/wire/faults.ts';
-import { anyFeatures } from '../../../src/run/features.ts';
+import { anyFeatures } from '../../../src/run/spec/features.ts';
 import { accessTo, anvilMissing, never, startAnvil, type TestChain } from '../../support/anvil.ts';
 import {
   ballot,

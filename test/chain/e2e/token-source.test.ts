@@ -8,7 +8,7 @@ import {
 } from '../../../src/chain/evm/token-source.ts';
 import type { Endpoint } from '../../../src/chain/json-rpc.ts';
 import { createSigner } from '../../../src/network/event.ts';
-import { stakeRows } from '../../../src/run/stake-snapshot.ts';
+import { stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
 import {
   accessTo,
   anvilMissing,

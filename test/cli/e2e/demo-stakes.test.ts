@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { startStakedChain } from '../../../src/cli/commands/demo/certified/demo-stakes.ts';
-import { stakeOf } from '../../../src/run/stake-snapshot.ts';
+import { stakeOf } from '../../../src/run/stake/stake-snapshot.ts';
 import { anvilMissing, never } from '../../support/anvil.ts';
 import { itWith } from '../../support/needs.ts';
 

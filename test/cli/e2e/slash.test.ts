@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
-import { formatPast } from '../../../src/certified/past.ts';
+import { formatPast } from '../../../src/certified/rounds/past.ts';
 import { buildFault } from '../../../src/network/wire/faults.ts';
 import { toNpub } from '../../../src/node/keys.ts';
 import { anvilMissing, startAnvil, type TestChain } from '../../support/anvil.ts';

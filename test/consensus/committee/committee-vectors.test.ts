@@ -15,8 +15,8 @@ import {
   tipOf,
 } from '../../../src/consensus/committee/randomness.ts';
 import { bitsOf } from '../../../src/consensus/committee/weighted.ts';
-import { featureSet } from '../../../src/run/features.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
+import { featureSet } from '../../../src/run/spec/features.ts';
 import { readVectors } from '../../support/vectors.ts';
 
 const vectors = readVectors<{

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Join } from '../../../src/consensus/round/membership.ts';
 import { chooseJoins, refuseChange } from '../../../src/consensus/round/roster-change.ts';
-import { featureSet } from '../../../src/run/features.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
+import { featureSet } from '../../../src/run/spec/features.ts';
 import { keyOf } from '../../support/members.ts';
 import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { philox, unit } from '../../../src/base/rng.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
-import type { GptSpec } from '../../../src/run/model-spec.ts';
+import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
 import { referenceLoss } from '../../support/ort-gpt-reference.ts';
 import { adamwSpec, chainCorpus, smallGpt, tinyGpt } from '../../support/ort-models.ts';
 import { load } from '../../support/ort-run.ts';

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { modelOf } from '../../../src/model/architectures/table.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
-import type { ForecasterSpec, VitSpec } from '../../../src/run/model-spec.ts';
+import type { ForecasterSpec, VitSpec } from '../../../src/run/spec/model-spec.ts';
 import type { Layout } from '../../../src/tensor/params.ts';
 import { createDraw, error } from '../../support/decoder-cases.ts';
 import { adamwSpec } from '../../support/ort-models.ts';

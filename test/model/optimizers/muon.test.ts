@@ -11,7 +11,7 @@ import { scalars } from '../../../src/model/optimizers/optimizer.ts';
 import { optimizerOf } from '../../../src/model/optimizers/table.ts';
 import { hiddenMatrices, initialParameters, modelLayout } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
-import type { ModelSpec, OptimizerSpec } from '../../../src/run/model-spec.ts';
+import type { ModelSpec, OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
 import { adamwSpec, constantRate, muonSpec, tinyGpt } from '../../support/ort-models.ts';
 import { load, loadGraph } from '../../support/ort-run.ts';
 

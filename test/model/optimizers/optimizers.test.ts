@@ -5,7 +5,7 @@ import { reduceSum, square } from '../../../src/model/graph/verbs.ts';
 import { clipFactor, scalars } from '../../../src/model/optimizers/optimizer.ts';
 import { learningRateAt } from '../../../src/model/optimizers/schedule.ts';
 import { optimizerOf } from '../../../src/model/optimizers/table.ts';
-import type { OptimizerSpec } from '../../../src/run/model-spec.ts';
+import type { OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
 import { adamwSpec, constantRate } from '../../support/ort-models.ts';
 import { loadGraph } from '../../support/ort-run.ts';
 

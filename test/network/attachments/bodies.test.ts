@@ -5,7 +5,7 @@ import { fitsInside, MOST_CONTENT_BYTES } from '../../../kinds/_body.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
-import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { heapChunks } from '../../../src/network/attachments/assemble.ts';
 import {
   apartIn,

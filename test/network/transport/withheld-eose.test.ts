@@ -1,9 +1,9 @@
 /** One relay of three never says that it is through (EOSE): whoever asks goes on when the others are, on a clock that the test moves. */
 import { describe, expect, it } from 'vitest';
 import { snapshot } from '../../../kinds/snapshot.ts';
-import type { ProtocolMessage } from '../../../src/certified/evidence.ts';
-import { collectEvents } from '../../../src/certified/from-relays.ts';
-import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import type { ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
+import { collectEvents } from '../../../src/certified/history/from-relays.ts';
+import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { toProtocolMessage } from '../../../src/certified/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import {
   buildMessage,

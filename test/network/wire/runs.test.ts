@@ -17,7 +17,7 @@ import {
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { openSocket } from '../../../src/node/sockets.ts';
-import { canonicalSpec, runIdOf } from '../../../src/run/run-spec.ts';
+import { canonicalSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../../support/run-spec.ts';
 import { signerOf } from '../../support/signers.ts';
 

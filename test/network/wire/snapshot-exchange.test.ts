@@ -16,7 +16,7 @@ import {
   snapshotBytes,
   snapshotId,
   stakeRows,
-} from '../../../src/run/stake-snapshot.ts';
+} from '../../../src/run/stake/stake-snapshot.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 

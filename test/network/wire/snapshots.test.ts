@@ -14,7 +14,7 @@ import {
   snapshotBytes,
   snapshotId,
   stakeRows,
-} from '../../../src/run/stake-snapshot.ts';
+} from '../../../src/run/stake/stake-snapshot.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const SIZE = 45_056;

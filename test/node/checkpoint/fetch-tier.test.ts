@@ -6,7 +6,7 @@ import { modelLayout } from '../../../src/model/parameters.ts';
 import { fetchTier } from '../../../src/node/checkpoint/fetch-tier.ts';
 import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
-import type { GptSpec } from '../../../src/run/model-spec.ts';
+import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
 import { OWN } from '../../../src/worker/state-bytes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

@@ -1,13 +1,14 @@
 /** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
-import { fromCheckpoint } from '../../../src/certified/catch-up.ts';
-import { isMessage, type ProtocolMessage } from '../../../src/certified/evidence.ts';
-import { fetchHistory } from '../../../src/certified/history.ts';
-import { hasModel } from '../../../src/certified/replay.ts';
-import { acceptedRows } from '../../../src/certified/rows.ts';
+
+import { isMessage, type ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
+import { hasModel } from '../../../src/certified/decisions/replay.ts';
+import { acceptedRows } from '../../../src/certified/decisions/rows.ts';
+import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
+import { fetchHistory } from '../../../src/certified/history/history.ts';
 import { judgeFault } from '../../../src/consensus/round/faults.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { WorkerId } from '../../../src/run/ids.ts';
-import { runIdOf } from '../../../src/run/run-spec.ts';
+import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { keyOf } from '../certified-swarm.ts';
 import { type Replayed, replayed, zeroStart } from '../replaying.ts';

@@ -3,13 +3,13 @@
  * back later with nothing but their disk, and one relay lies, forgets everything or is dead, another one each round. All from one seed.
  */
 import { deriveKey, philox, unit } from '../../../src/base/rng.ts';
-import type { RunEvent } from '../../../src/certified/events.ts';
-import type { Entry } from '../../../src/certified/journal.ts';
+import type { RunEvent } from '../../../src/certified/rounds/events.ts';
+import type { Entry } from '../../../src/certified/rounds/journal.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import type { RunSpec } from '../../../src/run/run-spec.ts';
+import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';
 import {
   type CertifiedMember,

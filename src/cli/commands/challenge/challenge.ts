@@ -1,23 +1,23 @@
 /** `nostrain challenge`: runs the inner steps of listed contributions again and says which are what their authors say; verdicts are signed if asked. */
 import { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
-import { openHistory } from '../../../certified/archive.ts';
-import { openingOf } from '../../../certified/chain.ts';
 import {
   type Checkable,
   checkable,
   type ListedRow,
   listedRows,
-} from '../../../certified/checks.ts';
-import { hasModel } from '../../../certified/replay.ts';
-import { checkRow, type Finding } from '../../../certified/rerun.ts';
+} from '../../../certified/checks/checks.ts';
+import { checkRow, type Finding } from '../../../certified/checks/rerun.ts';
+import { openingOf } from '../../../certified/decisions/chain.ts';
+import { hasModel } from '../../../certified/decisions/replay.ts';
+import { openHistory } from '../../../certified/records/archive.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
 import { TrainersAgain } from '../../../node/steps-again.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { roundName } from '../../../run/round-name.ts';
-import { type RunSpec, runIdOf } from '../../../run/run-spec.ts';
-import { readKey } from '../../../run/spec-fields.ts';
+import { type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
+import { readKey } from '../../../run/spec/spec-fields.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { roundOption, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';

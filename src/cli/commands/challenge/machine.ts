@@ -1,7 +1,7 @@
 /** What `nostrain challenge` needs of this machine: the base of the run, and private states from where the run says. */
 import { ConfigError } from '../../../base/errors.ts';
-import { mostPrivateBytes } from '../../../certified/private-state.ts';
-import type { CheckTools } from '../../../certified/rerun.ts';
+import { mostPrivateBytes } from '../../../certified/checks/private-state.ts';
+import type { CheckTools } from '../../../certified/checks/rerun.ts';
 import { heapChunks } from '../../../network/attachments/assemble.ts';
 import { createPuller } from '../../../network/attachments/pull.ts';
 import type { SignedEvent } from '../../../network/event.ts';
@@ -10,7 +10,7 @@ import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import type { BoardOptions } from '../../../network/wire/run-board.ts';
 import type { BaseModel } from '../../../node/base-model.ts';
 import { nativeSha256 } from '../../../node/native-sha256.ts';
-import type { RunSpec } from '../../../run/run-spec.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import type { SourceFlags } from '../../shared/archive-source.ts';
 import type { SigningFlags } from '../../shared/signed-document.ts';

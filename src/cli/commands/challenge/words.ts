@@ -1,6 +1,6 @@
 /** What `nostrain challenge` prints: a line for each check, and what they come to. */
-import type { ListedRow } from '../../../certified/checks.ts';
-import type { CheckReason, CheckResult, Finding } from '../../../certified/rerun.ts';
+import type { ListedRow } from '../../../certified/checks/checks.ts';
+import type { CheckReason, CheckResult, Finding } from '../../../certified/checks/rerun.ts';
 import { toNpub } from '../../../node/keys.ts';
 import { roundNumber } from '../../../run/round-name.ts';
 

@@ -13,7 +13,7 @@ import { openPictures } from '../../../node/forms/images.ts';
 import { openSeries } from '../../../node/forms/series.ts';
 import { takeLock } from '../../../node/run-lock.ts';
 import { isDocuments } from '../../../node/tokens/tokenize.ts';
-import { presets } from '../../../run/presets.ts';
+import { presets } from '../../../run/spec/presets.ts';
 
 export interface DemoData {
   readonly name: string;

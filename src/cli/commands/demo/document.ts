@@ -1,6 +1,6 @@
 /** What a demo was: one JSON document, folded from the events of its workers. */
 
-import type { RunEvent } from '../../../certified/events.ts';
+import type { RunEvent } from '../../../certified/rounds/events.ts';
 import type { FoundModel } from '../../../python/commands/demo-linear.ts';
 import type { TunedPart } from './finetune/tuning.ts';
 

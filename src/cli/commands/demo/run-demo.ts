@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import { type Scope, withScope } from '../../../base/scope.ts';
-import type { RunEvent } from '../../../certified/events.ts';
+import type { RunEvent } from '../../../certified/rounds/events.ts';
 import {
   assertReferenceDemo,
   referenceExamples,

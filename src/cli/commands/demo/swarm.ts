@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import type { RunEvent } from '../../../certified/events.ts';
+import type { RunEvent } from '../../../certified/rounds/events.ts';
 
 export interface WorkerProcess {
   readonly name: string;

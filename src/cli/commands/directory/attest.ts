@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { buildAttestation } from '../../../network/wire/holders.ts';
 import { isPlaceName } from '../../../run/holder.ts';
-import { readKey } from '../../../run/spec-fields.ts';
+import { readKey } from '../../../run/spec/spec-fields.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';

@@ -1,7 +1,7 @@
 /** `nostrain doctor`: tries what training a model needs on this machine, and what the given relays offer. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
-import { combineSettings, modelAsked, presets } from '../../../run/presets.ts';
+import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
 import { addSettingFlags, repeatable, settingsFromFlags } from '../../../terminal/flags.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { type Check, formatChecks } from './check.ts';

@@ -5,7 +5,7 @@ import { countParameters } from '../../../model/parameters.ts';
 import { hashFiles, openLocalModel } from '../../../node/pretrained/folder.ts';
 import { fetchModel, isHubReference } from '../../../node/pretrained/hub.ts';
 import type { Pretrained } from '../../../pretrained/pretrained.ts';
-import type { BaseFile } from '../../../run/start.ts';
+import type { BaseFile } from '../../../run/spec/start.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';

@@ -1,5 +1,5 @@
 /** What a run's own folder knows of it, as the page shows runs: losses, texts and who counted, without votes. */
-import type { CertifiedSummary } from '../../../certified/events.ts';
+import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
 import type { RoundPicture, RunPicture } from '../../../dashboard/run-picture.ts';
 import type { LocalRun } from '../../../node/local-runs.ts';
 import type { Digest } from '../../../run/ids.ts';

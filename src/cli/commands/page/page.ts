@@ -6,7 +6,7 @@ import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { findLocalRun, type LocalRun, readKeptSpec } from '../../../node/local-runs.ts';
 import { type PageFiles, readPage, servePage } from '../../../node/page-server.ts';
-import { runIdOf } from '../../../run/run-spec.ts';
+import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';

@@ -1,7 +1,7 @@
 /** What `placement check` asks relays: who announces itself as a holder, who vouches for holders, and who is a member of a run. */
 import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
-import { standOf } from '../../../certified/catch-up.ts';
+import { standOf } from '../../../certified/history/catch-up.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { attestationFilter, holderFilter } from '../../../network/wire/holders.ts';
@@ -9,7 +9,7 @@ import type { BoardOptions } from '../../../network/wire/run-board.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import type { PlacementPolicy } from '../../../run/placement-policy.ts';
-import type { RunSpec } from '../../../run/run-spec.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
 import { repeatable } from '../../../terminal/flags.ts';
 import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';

@@ -11,8 +11,8 @@ import { openBase } from '../../../node/base-model.ts';
 import { expectedWorkers } from '../../../node/prepare-task.ts';
 import { stripeOver } from '../../../node/relay-fit.ts';
 import { gradientEvents } from '../../../python/wire/sizes.ts';
-import { combineSettings, modelAsked, presets } from '../../../run/presets.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
+import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import {
   addSettingFlags,

@@ -1,11 +1,11 @@
 /** What a recomputed model is worth: for `replay --base`, the validation loss before the first round and after the last one. */
 import { ConfigError } from '../../../base/errors.ts';
-import { startOf } from '../../../certified/chain.ts';
+import { startOf } from '../../../certified/decisions/chain.ts';
 import { type BaseModel, openBaseOf } from '../../../node/base-model.ts';
 import { prepareTask } from '../../../node/prepare-task.ts';
 import { createTrainer } from '../../../node/trainer/trainer.ts';
-import { settingsOf } from '../../../run/complete-spec.ts';
-import type { RunSpec } from '../../../run/run-spec.ts';
+import { settingsOf } from '../../../run/spec/complete-spec.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import type { Params } from '../../../tensor/params.ts';
 
 /** Validation losses, per token. */

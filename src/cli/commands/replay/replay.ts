@@ -1,11 +1,11 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and says where it stops being right. */
 import { Command } from 'commander';
 import { isHex32 } from '../../../base/bytes.ts';
-import { recordDifference } from '../../../certified/record.ts';
-import { type ReplayReport, replayRun } from '../../../certified/replay-run.ts';
+import { recordDifference } from '../../../certified/records/record.ts';
+import { type ReplayReport, replayRun } from '../../../certified/records/replay-run.ts';
 import type { BaseModel } from '../../../node/base-model.ts';
 import type { Digest } from '../../../run/ids.ts';
-import type { RunSpec } from '../../../run/run-spec.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import type { Params } from '../../../tensor/params.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { repeatable } from '../../../terminal/flags.ts';

@@ -1,7 +1,7 @@
 /** A replay in words. */
 
-import type { BadLine } from '../../../certified/archive.ts';
-import type { ReplayReport, RoundReport } from '../../../certified/replay-run.ts';
+import type { BadLine } from '../../../certified/records/archive.ts';
+import type { ReplayReport, RoundReport } from '../../../certified/records/replay-run.ts';
 import { toNpub } from '../../../node/keys.ts';
 import { roundName, roundNumber } from '../../../run/round-name.ts';
 import type { Evaluation } from './evaluate.ts';

@@ -12,11 +12,11 @@ import { encodeRunAddress } from '../../../network/wire/runs.ts';
 import { openBase, startFrom } from '../../../node/base-model.ts';
 import { parseHubReference } from '../../../node/pretrained/hub.ts';
 import { inputNames, runDataOf } from '../../../run/data-forms.ts';
-import { presets } from '../../../run/presets.ts';
-import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/run-spec.ts';
 import { adapterNames, type Settings, sharedNames } from '../../../run/settings.ts';
-import { isObject, type Untyped } from '../../../run/spec-readers.ts';
-import { type StakeSnapshot, snapshotId } from '../../../run/stake-snapshot.ts';
+import { presets } from '../../../run/spec/presets.ts';
+import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
+import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
+import { type StakeSnapshot, snapshotId } from '../../../run/stake/stake-snapshot.ts';
 import { quoteWords } from '../../../terminal/command-line.ts';
 import {
   addConnectionFlags,

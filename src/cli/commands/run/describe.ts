@@ -4,10 +4,15 @@ import { safeLine } from '../../../base/safe-text.ts';
 import type { SecurityReport } from '../../../certified/security-report.ts';
 import { wholeSeconds } from '../../../network/wire/cost.ts';
 import { toNpub } from '../../../node/keys.ts';
-import type { RunSpec } from '../../../run/run-spec.ts';
 import { writeSettings } from '../../../run/settings.ts';
-import type { Group } from '../../../run/spec-fields.ts';
-import { groupFields, plainFields, variantFields, variantTags } from '../../../run/spec-table.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
+import type { Group } from '../../../run/spec/spec-fields.ts';
+import {
+  groupFields,
+  plainFields,
+  variantFields,
+  variantTags,
+} from '../../../run/spec/spec-table.ts';
 import { formatBytes } from '../../../terminal/render/numbers.ts';
 import { wrap } from '../../../terminal/render/text.ts';
 

@@ -7,7 +7,7 @@ import { securityReportOf } from '../../../certified/security-report.ts';
 import { listRuns } from '../../../network/wire/run-board.ts';
 import { encodeRunAddress, type PublishedRun } from '../../../network/wire/runs.ts';
 import { toNpub } from '../../../node/keys.ts';
-import { canonicalSpec } from '../../../run/run-spec.ts';
+import { canonicalSpec } from '../../../run/spec/run-spec.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

@@ -2,6 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import { Argument, Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
+import { tierOf } from '../../../certified/decisions/widths.ts';
 import { type CertifiedOptions, firstCertified, playCertified } from '../../../certified/join.ts';
 import {
   assertAdmitted,
@@ -10,7 +11,6 @@ import {
   placeIn,
 } from '../../../certified/make-spec.ts';
 import { type CertifiedState, certifiedMembers } from '../../../certified/state.ts';
-import { tierOf } from '../../../certified/widths.ts';
 import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
@@ -27,10 +27,7 @@ import {
   assertWritable,
   type StateOutput,
 } from '../../../python/commands/state-formats.ts';
-import { settingsOf } from '../../../run/complete-spec.ts';
 import { runDataOf } from '../../../run/data-forms.ts';
-import { featureSet } from '../../../run/features.ts';
-import type { RunSpec } from '../../../run/run-spec.ts';
 import {
   joinNames,
   type PartialSettings,
@@ -38,6 +35,9 @@ import {
   settingNames,
   unspecifiedNames,
 } from '../../../run/settings.ts';
+import { settingsOf } from '../../../run/spec/complete-spec.ts';
+import { featureSet } from '../../../run/spec/features.ts';
+import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';

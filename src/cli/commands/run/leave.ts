@@ -3,15 +3,15 @@
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../../base/clock.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
-import { standOf } from '../../../certified/catch-up.ts';
-import type { Chain } from '../../../certified/chain.ts';
+import type { Chain } from '../../../certified/decisions/chain.ts';
+import { standOf } from '../../../certified/history/catch-up.ts';
 import type { Signer } from '../../../network/event.ts';
 import { buildMessage, controlLifetime } from '../../../network/wire/certified-events.ts';
 import type { BoardOptions } from '../../../network/wire/run-board.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
 import { keptSeconds } from '../../../run/lifetime.ts';
 import { roundName } from '../../../run/round-name.ts';
-import { type RunSpec, runIdOf } from '../../../run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

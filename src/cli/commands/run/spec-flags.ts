@@ -1,15 +1,15 @@
 /** Flags for the fields of a run spec, made from their table, and what a person typed as a document. */
 import type { Command, Option } from 'commander';
 import { choice, type Field } from '../../../run/field.ts';
-import type { Group } from '../../../run/spec-fields.ts';
-import { isObject, type Untyped } from '../../../run/spec-readers.ts';
+import type { Group } from '../../../run/spec/spec-fields.ts';
+import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
 import {
   groupFields,
   plainFields,
   specDefaults,
   variantFields,
   variantTags,
-} from '../../../run/spec-table.ts';
+} from '../../../run/spec/spec-table.ts';
 import { checked, repeatable } from '../../../terminal/flags.ts';
 
 interface SpecFlag {

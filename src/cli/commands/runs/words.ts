@@ -1,6 +1,6 @@
 /** A run on this machine in words and as JSON, for `nostrain runs`, `show` and `clean`. */
 import { join } from 'node:path';
-import type { CertifiedSummary } from '../../../certified/events.ts';
+import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
 import { addPoint, type Curve, emptyCurve, pointsOf } from '../../../dashboard/curve.ts';
 import type { LocalRun } from '../../../node/local-runs.ts';
 import { formOf } from '../../../run/data-forms.ts';

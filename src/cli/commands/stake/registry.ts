@@ -20,7 +20,7 @@ import {
 } from '../../../chain/registry/registry-calls.ts';
 import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import { readKey } from '../../../run/spec-fields.ts';
+import { readKey } from '../../../run/spec/spec-fields.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
 import { ChainError, ConfigError } from '../../../base/errors.ts';
-import { collectChunks, collectEvents } from '../../../certified/from-relays.ts';
-import { parsePast } from '../../../certified/past.ts';
+import { collectChunks, collectEvents } from '../../../certified/history/from-relays.ts';
+import { parsePast } from '../../../certified/rounds/past.ts';
 import { callData } from '../../../chain/evm/abi.ts';
 import { slashCall } from '../../../chain/registry/fault-call.ts';
 import {
@@ -23,8 +23,8 @@ import type { SignedEvent } from '../../../network/event.ts';
 import { faultsFilter, membersFilter } from '../../../network/wire/certified-events.ts';
 import { openFault, toAccusation } from '../../../network/wire/faults.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { anyFeatures } from '../../../run/features.ts';
 import type { WorkerId } from '../../../run/ids.ts';
+import { anyFeatures } from '../../../run/spec/features.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

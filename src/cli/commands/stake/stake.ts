@@ -4,13 +4,13 @@ import { npubEncode } from 'nostr-tools/nip19';
 import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { sourceOf } from '../../../chain/rederive.ts';
-import { formatStakeJson, parseStakeJson } from '../../../run/stake-json.ts';
+import { formatStakeJson, parseStakeJson } from '../../../run/stake/stake-json.ts';
 import {
   type StakeSnapshot,
   snapshotId,
   stakeDifference,
   totalStake,
-} from '../../../run/stake-snapshot.ts';
+} from '../../../run/stake/stake-snapshot.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';

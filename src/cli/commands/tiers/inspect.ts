@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 import { findTier, type TierLoad } from '../../../node/tiers/load.ts';
 import { MOST_TIER } from '../../../pretrained/tiers/tier.ts';
-import { type TierStrategy, tierStrategies } from '../../../run/model-spec.ts';
+import { type TierStrategy, tierStrategies } from '../../../run/spec/model-spec.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';

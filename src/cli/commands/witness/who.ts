@@ -3,7 +3,7 @@ import { Command, Option } from 'commander';
 import { isHex32, utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
-import { committeeInRun } from '../../../certified/catch-up.ts';
+import { committeeInRun } from '../../../certified/history/catch-up.ts';
 import { drawCommittee } from '../../../consensus/committee/committee.ts';
 import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import { firstRandomness } from '../../../consensus/committee/randomness.ts';

@@ -6,7 +6,6 @@ import { safeLine } from '../../../base/safe-text.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { loadKey } from '../../../node/keys.ts';
 import { paceSettings } from '../../../run/pace.ts';
-import { combineSettings, referenceDefaults } from '../../../run/presets.ts';
 import { roundName } from '../../../run/round-name.ts';
 import {
   fields,
@@ -15,6 +14,7 @@ import {
   type SettingName,
   type Settings,
 } from '../../../run/settings.ts';
+import { combineSettings, referenceDefaults } from '../../../run/spec/presets.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { type Interrupt, Interrupted } from '../../../terminal/interrupt.ts';
 import { writeNote, writeResult } from '../../../terminal/output.ts';

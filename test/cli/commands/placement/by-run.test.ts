@@ -2,13 +2,13 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { openingOf } from '../../../../src/certified/chain.ts';
-import { gather } from '../../../../src/certified/gather.ts';
-import { pathOf } from '../../../../src/certified/replay.ts';
+import { openingOf } from '../../../../src/certified/decisions/chain.ts';
+import { pathOf } from '../../../../src/certified/decisions/replay.ts';
+import { gather } from '../../../../src/certified/history/gather.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { buildHolder } from '../../../../src/network/wire/holders.ts';
 import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
-import { canonicalSpec } from '../../../../src/run/run-spec.ts';
+import { canonicalSpec } from '../../../../src/run/spec/run-spec.ts';
 import { generateRun } from '../../../support/certified-run.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { publishRaw } from '../../../support/publish-raw.ts';

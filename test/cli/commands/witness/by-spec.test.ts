@@ -2,10 +2,15 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { electorateOf, genesisOf, startOf, withEntropy } from '../../../../src/certified/chain.ts';
-import { gather } from '../../../../src/certified/gather.ts';
-import { replay } from '../../../../src/certified/replay.ts';
-import { canonicalSpec } from '../../../../src/run/run-spec.ts';
+import {
+  electorateOf,
+  genesisOf,
+  startOf,
+  withEntropy,
+} from '../../../../src/certified/decisions/chain.ts';
+import { replay } from '../../../../src/certified/decisions/replay.ts';
+import { gather } from '../../../../src/certified/history/gather.ts';
+import { canonicalSpec } from '../../../../src/run/spec/run-spec.ts';
 import { generateRun } from '../../../support/certified-run.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { publishRaw } from '../../../support/publish-raw.ts';

@@ -4,7 +4,7 @@
  * what they saved, some never start, strangers join and stay silent, hostile members vote for everything they hear. Then the
  * network heals. What was sent is replayed at the end, as anybody would who had only the events.
  */
-import { certify, listVotes } from '../../../../src/certified/certificate.ts';
+import { certify, listVotes } from '../../../../src/certified/decisions/certificate.ts';
 import {
   type Chain,
   type Electorate,
@@ -12,11 +12,11 @@ import {
   genesisOf,
   membershipOf,
   startOf,
-} from '../../../../src/certified/chain.ts';
-import { type Gathered, isCommit } from '../../../../src/certified/evidence.ts';
-import { applyToChain } from '../../../../src/certified/outcomes.ts';
-import { replay, withoutModel } from '../../../../src/certified/replay.ts';
-import { rosterChange } from '../../../../src/certified/roster-change.ts';
+} from '../../../../src/certified/decisions/chain.ts';
+import { type Gathered, isCommit } from '../../../../src/certified/decisions/evidence.ts';
+import { applyToChain } from '../../../../src/certified/decisions/outcomes.ts';
+import { replay, withoutModel } from '../../../../src/certified/decisions/replay.ts';
+import { rosterChange } from '../../../../src/certified/decisions/roster-change.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
 import {
   createRevealChain,
@@ -37,7 +37,7 @@ import type { Digest, WorkerId } from '../../../../src/run/ids.ts';
 import { ledgerRoot } from '../../../../src/run/ledger.ts';
 import type { ListedJoin, ListedVotes } from '../../../../src/run/listed.ts';
 import { type Outcome, outcomeDigest } from '../../../../src/run/outcome.ts';
-import type { RunSpec } from '../../../../src/run/run-spec.ts';
+import type { RunSpec } from '../../../../src/run/spec/run-spec.ts';
 import type { Commit, Message, Proposal, Signed } from '../../../../src/run/vote.ts';
 import { certifiedSpec, foundersOf, signerOf } from '../../../support/certified-run.ts';
 import { keyOf, seedOf } from '../../../support/members.ts';

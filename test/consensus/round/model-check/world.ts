@@ -3,7 +3,7 @@
  * come back with what they wrote to disk, and an adversary. After it heals nothing is lost any more and everybody is there.
  */
 
-import { formatEntry, parseRoundState } from '../../../../src/certified/journal.ts';
+import { formatEntry, parseRoundState } from '../../../../src/certified/rounds/journal.ts';
 import type { Election } from '../../../../src/consensus/committee/election.ts';
 import { isSameSlot } from '../../../../src/consensus/round/faults.ts';
 import { beginRound, step } from '../../../../src/consensus/round/machine.ts';

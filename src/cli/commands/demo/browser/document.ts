@@ -1,5 +1,5 @@
 /** What `nostrain demo browser --json` says: who ended where, and what the tab proved. */
-import type { RunEvent } from '../../../../certified/events.ts';
+import type { RunEvent } from '../../../../certified/rounds/events.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
 
 export interface BrowserDocument {

@@ -1,7 +1,7 @@
 /** The two tabs of `nostrain demo browser`: what their pages tell, and what they are asked to do. */
 import { deferred } from '../../../../base/deferred.ts';
 import type { FromWorker } from '../../../../browser/messages.ts';
-import type { RunEvent } from '../../../../certified/events.ts';
+import type { RunEvent } from '../../../../certified/rounds/events.ts';
 
 /** A tab as the demo knows it. */
 export interface Tab {

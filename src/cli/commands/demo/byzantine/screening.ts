@@ -3,7 +3,7 @@
  * turn; what a hostile one proposes has to be acceptable to an honest member, whose bound is wider.
  */
 import { deriveKey } from '../../../../base/rng.ts';
-import { type Finding, gainOf, Judgment } from '../../../../certified/screening.ts';
+import { type Finding, gainOf, Judgment } from '../../../../certified/checks/screening.ts';
 import type { Vector } from '../../../../tensor/params.ts';
 import type { Trainer } from '../../../../worker/ports.ts';
 import type { Screen } from './battle.ts';

@@ -2,13 +2,13 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Scope } from '../../../../base/scope.ts';
-import type { RunEvent } from '../../../../certified/events.ts';
+import type { RunEvent } from '../../../../certified/rounds/events.ts';
 import { createSigner, type Signer } from '../../../../network/event.ts';
 import { publishRun } from '../../../../network/wire/run-board.ts';
 import { createSecretKey, writeKeyFile } from '../../../../node/keys.ts';
 import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
-import type { RunSpec } from '../../../../run/run-spec.ts';
+import type { RunSpec } from '../../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../../terminal/connection.ts';
 import { withRelays } from '../../../shared/with-relays.ts';
 import { type Exit, type Running, startWorker, type WorkerProcess } from '../swarm.ts';

@@ -2,8 +2,8 @@
 
 import { makeSpec } from '../../../../certified/make-spec.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
-import type { RunSpec } from '../../../../run/run-spec.ts';
-import type { Untyped } from '../../../../run/spec-readers.ts';
+import type { RunSpec } from '../../../../run/spec/run-spec.ts';
+import type { Untyped } from '../../../../run/spec/spec-readers.ts';
 import { dataOfSpec } from '../../../shared/spec-data.ts';
 
 export interface DemoSpecOptions {

@@ -15,8 +15,8 @@ import {
 } from '../../../../chain/registry/registry-calls.ts';
 import { findAnvil, startLocalChain } from '../../../../node/local-chain.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
-import type { Untyped } from '../../../../run/spec-readers.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../../../run/stake-snapshot.ts';
+import type { Untyped } from '../../../../run/spec/spec-readers.ts';
+import { type StakeSnapshot, snapshotId, stakeRows } from '../../../../run/stake/stake-snapshot.ts';
 
 export interface DemoStakes {
   readonly snapshot: StakeSnapshot;

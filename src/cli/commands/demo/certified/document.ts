@@ -1,7 +1,7 @@
 /** What the demo of certified rounds was: one JSON document, folded from the events of its workers and from those on the relays. */
 import { proposal } from '../../../../../kinds/proposal.ts';
 import { vote } from '../../../../../kinds/vote.ts';
-import type { RunEvent } from '../../../../certified/events.ts';
+import type { RunEvent } from '../../../../certified/rounds/events.ts';
 import { weightVector } from '../../../../consensus/scores.ts';
 import type { SignedEvent } from '../../../../network/event.ts';
 import type { WorkerId } from '../../../../run/ids.ts';

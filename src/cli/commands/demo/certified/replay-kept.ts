@@ -1,11 +1,11 @@
 /** What the relays of a demo have of its certified run, kept in a file and replayed from there. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Archive, archiveRun, formatArchive } from '../../../../certified/archive.ts';
-import { type ReplayReport, replayRun } from '../../../../certified/replay-run.ts';
+import { type Archive, archiveRun, formatArchive } from '../../../../certified/records/archive.ts';
+import { type ReplayReport, replayRun } from '../../../../certified/records/replay-run.ts';
 import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../../node/native-sha256.ts';
-import { type RunSpec, runIdOf } from '../../../../run/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../../terminal/connection.ts';
 import { withRelays } from '../../../shared/with-relays.ts';
 

@@ -6,10 +6,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { type Scope, withScope } from '../../../../base/scope.ts';
-import type { RunEvent } from '../../../../certified/events.ts';
+import type { RunEvent } from '../../../../certified/rounds/events.ts';
 import { roundName } from '../../../../run/round-name.ts';
-import { canonicalSpec } from '../../../../run/run-spec.ts';
-import { formatStakeJson } from '../../../../run/stake-json.ts';
+import { canonicalSpec } from '../../../../run/spec/run-spec.ts';
+import { formatStakeJson } from '../../../../run/stake/stake-json.ts';
 import { onInterrupt } from '../../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../../terminal/output.ts';
 import { createReporter, type Reporter } from '../../../../terminal/reporter.ts';

@@ -3,15 +3,15 @@
  * large. It runs in the demo's own process, since no command trains so.
  */
 import { join } from 'node:path';
-import type { RunEvent } from '../../../../certified/events.ts';
 import { placeIn } from '../../../../certified/make-spec.ts';
+import type { RunEvent } from '../../../../certified/rounds/events.ts';
 import { nativeCrypto } from '../../../../node/native-crypto.ts';
 import { nativeSha256 } from '../../../../node/native-sha256.ts';
 import { fixedData } from '../../../../node/steps-again.ts';
 import { runWorkerSession } from '../../../../node/worker-session.ts';
-import { settingsOf } from '../../../../run/complete-spec.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
-import type { RunSpec } from '../../../../run/run-spec.ts';
+import { settingsOf } from '../../../../run/spec/complete-spec.ts';
+import type { RunSpec } from '../../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../../terminal/connection.ts';
 import type { Trainer } from '../../../../worker/ports.ts';
 import { createRefreshPort, readStakeFile, tablesOf } from '../../../shared/stake-refresh.ts';

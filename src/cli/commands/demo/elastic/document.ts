@@ -1,7 +1,7 @@
 /** What `nostrain demo elastic --json` says: what each tier of width learned and cost, beside workers that have no tiers to choose from. */
 
 import type { FaultSettings } from '../../../../../relay/faults/fault.ts';
-import type { RunEvent } from '../../../../certified/events.ts';
+import type { RunEvent } from '../../../../certified/rounds/events.ts';
 import { createRecorder, type DemoDocument, type DemoWorker } from '../document.ts';
 
 export interface ElasticWorker extends DemoWorker {

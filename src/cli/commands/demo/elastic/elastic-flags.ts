@@ -3,7 +3,7 @@ import { Option } from 'commander';
 import type { FaultSettings } from '../../../../../relay/faults/fault.ts';
 import { parseFaults } from '../../../../../relay/faults/parse.ts';
 import { ConfigError } from '../../../../base/errors.ts';
-import { MOST_TIERS } from '../../../../run/model-spec.ts';
+import { MOST_TIERS } from '../../../../run/spec/model-spec.ts';
 
 export interface LineFlags {
   readonly latency?: Pick<FaultSettings, 'delay'>;

@@ -3,9 +3,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeSpec } from '../../../../certified/make-spec.ts';
 import { openBase, startFrom } from '../../../../node/base-model.ts';
-import { canonicalSpec, type RunSpec } from '../../../../run/run-spec.ts';
 import type { PartialSettings } from '../../../../run/settings.ts';
-import type { Untyped } from '../../../../run/spec-readers.ts';
+import { canonicalSpec, type RunSpec } from '../../../../run/spec/run-spec.ts';
+import type { Untyped } from '../../../../run/spec/spec-readers.ts';
 import { dataOfSpec } from '../../../shared/spec-data.ts';
 import { announce, type Hand } from '../certified/crew.ts';
 

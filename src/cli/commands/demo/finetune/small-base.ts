@@ -6,7 +6,7 @@ import { readModelConfig } from '../../../../model/architectures/config.ts';
 import { writePlay } from '../../../../model/data/playwright.ts';
 import { initialParameters } from '../../../../model/parameters.ts';
 import { createTrainer } from '../../../../node/trainer/trainer.ts';
-import type { OptimizerSpec } from '../../../../run/model-spec.ts';
+import type { OptimizerSpec } from '../../../../run/spec/model-spec.ts';
 import { encodeSafetensors } from '../../../../tensor/safetensors.ts';
 
 const CONTEXT = 128;

@@ -1,0 +1,323 @@
+/**
+ * A member's part in checks of contributions, in runs with a jury: it runs the steps of those that were drawn again, the first jurors of each at
+ * once, the others when one of the committee says that it failed; signs what it found, and shows verdicts of a quorum side by side. Steps are run one
+ * contribution after the other, begun when this worker does not train itself; a check is given up when its verdict would come too late. No vote
+ * waits for any of it.
+ */
+import { anySignal } from '../../base/abort.ts';
+import { createNotifier } from '../../base/notifier.ts';
+import type { Control } from '../../network/wire/control.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import { isDrawn } from '../../run/rerun.ts';
+import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
+import type { CheckVerdict, Signed } from '../../run/vote.ts';
+import type { Trainer } from '../../worker/ports.ts';
+import type { Certified, Electorate } from '../decisions/chain.ts';
+import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
+import { convicts, isUpheld, jurorsOf, juryOf } from '../decisions/jury.ts';
+import type { Reporter } from '../rounds/events.ts';
+import { checkedRow, type Kept } from './checks.ts';
+import {
+  type CheckedRow,
+  type CheckReason,
+  type CheckResult,
+  type CheckTools,
+  checkRow,
+  type Finding,
+} from './rerun.ts';
+
+/** Makes trainers like those of others, apart from the one that this worker trains with. */
+export interface StepsAgain {
+  /** On the shard that the manifest names, computing as its author does where this machine can. */
+  like(manifest: Manifest): Promise<Pick<Trainer, 'train' | 'origin'>>;
+  close(): Promise<void>;
+}
+
+export interface DutyOptions extends Pick<CheckTools, 'fetch' | 'sha256'> {
+  readonly me: WorkerId;
+  readonly steps: StepsAgain;
+  readonly evidence: EvidenceStore;
+  readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send' | 'accuse'>;
+  readonly reporter: Reporter;
+  /** Takes in this worker's own message. */
+  take(message: ProtocolMessage): void;
+  readonly signal: AbortSignal;
+}
+
+/** Contributions of one round that a member checks at most. */
+const MOST_CASES = 64;
+/** Checks at once: all but one of them wait for relays. */
+const MOST_AT_ONCE = 4;
+/** Of past parameters. */
+const MOST_KEPT_BYTES = 2 ** 30;
+
+interface ReadyRound {
+  readonly state: Certified;
+  readonly electorate: Electorate;
+}
+
+/** A contribution that this member may have to check. */
+interface Case {
+  readonly round: number;
+  readonly row: CheckedRow;
+  /** It is one of the first jurors. */
+  readonly isFirst: boolean;
+  /** Its place among jurors: the first of those who see a quorum shows it. */
+  readonly rank: number;
+  readonly stop: AbortController;
+  /** One of each juror. */
+  readonly verdicts: Map<WorkerId, Signed<CheckVerdict>>;
+  /** Found something, or nothing in this round. */
+  isDone: boolean;
+  isOver: boolean;
+}
+
+/** What every machine finds: other bits within the band are seen by those alone that compute as the author does. */
+const REPEATABLE: readonly CheckReason[] = [
+  'not-a-state',
+  'other-steps',
+  'other-payload',
+  'other-count',
+];
+
+/** The reason of a verdict that members give for a finding; undefined where it says nothing against the author that others could repeat. */
+function verdictOf(
+  { result, reason, apartPpm }: Finding,
+  bandPpm: number,
+): CheckReason | undefined {
+  if (result !== 'fault' || reason === undefined) return undefined;
+  if (REPEATABLE.includes(reason)) return reason;
+  return apartPpm !== undefined && apartPpm > bandPpm ? 'other-steps' : undefined;
+}
+
+/** For how many rounds contributions are checked here: parameters of large models are kept for fewer. */
+const roundsKept = ({ params }: Certified): number =>
+  Math.max(1, Math.min(JURY_ROUNDS, Math.floor(MOST_KEPT_BYTES / params.values.byteLength) - 3));
+
+const FOUND: Readonly<Record<CheckResult, string>> = {
+  same: 'the same bits',
+  near: 'near enough for another machine',
+  fault: 'NOT WHAT IT SAYS',
+  unanswered: 'nothing can be said yet',
+};
+
+const wordFound = (worker: WorkerId, { result, reason }: Finding): string =>
+  `ran the steps of ${worker.slice(0, 8)} again: ${FOUND[result]}${reason ? ` (${reason})` : ''}`;
+
+const wordFailed = (error: unknown): string =>
+  `steps of others cannot be run again here: ${String(error)}`;
+
+export class JuryDuty {
+  readonly #options: DutyOptions;
+  readonly #kept = new Map<number, Kept>();
+  /** Who said that a contribution failed which came out bit for bit here is not followed any more. */
+  readonly #liars = new Set<WorkerId>();
+  #cases: readonly Case[] = [];
+  #state: Certified | undefined;
+  readonly #idle = createNotifier();
+  #isTraining = false;
+  #checking = 0;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: DutyOptions) {
+    this.#options = options;
+  }
+
+  /** A round is decided: what its contributions were made from is kept as long as it may be needed. */
+  decided({ state }: ReadyRound, outcome: Outcome, taken: Certified['taken']): void {
+    const light = { ...state, momentum: new Float32Array() };
+    this.#kept.set(outcome.round, { state: light, outcome, taken });
+    for (const old of this.#kept.keys()) {
+      if (old <= outcome.round - 1 - roundsKept(state)) this.#kept.delete(old);
+    }
+  }
+
+  /** A round begins: its randomness says which contributions of the one before are checked. */
+  begin({ state, electorate }: ReadyRound): void {
+    this.#state = state;
+    const members = new Set(state.ledger.members.map(({ key }) => key));
+    const last = roundsKept(state);
+    const isDue = ({ round, row }: Case) =>
+      state.round <= round + 1 + last && members.has(row.manifest.worker);
+    for (const each of this.#cases) {
+      if (!isDue(each)) each.stop.abort(new Error('too late'));
+      else each.isDone = each.isOver;
+    }
+    const fresh = this.#casesOf(state, electorate.committee.members);
+    this.#cases = [...this.#cases, ...fresh].filter(isDue);
+    for (const message of this.#options.evidence.messages()) this.#note(message);
+    for (const each of this.#cases) this.#show(each);
+    this.#next();
+  }
+
+  /** This worker trains, or has sent what it learned. */
+  set isTraining(isTraining: boolean) {
+    this.#isTraining = isTraining;
+    if (!isTraining) this.#idle.notify();
+  }
+
+  heard(message: ProtocolMessage): void {
+    const noted = this.#note(message);
+    if (noted) this.#show(noted);
+    if (noted) this.#next();
+    const state = this.#state;
+    if (message.type !== 'fault' || message.kind !== 'failed-check' || !state) return;
+    const { evidence, reporter } = this.#options;
+    const isMember = state.ledger.members.some(({ key }) => key === message.culprit);
+    if (isMember && isUpheld(state, message, evidence)) reporter.fault(state.round, message);
+  }
+
+  #casesOf(state: Certified, members: readonly WorkerId[]): readonly Case[] {
+    const { me, evidence } = this.#options;
+    const { run, round: now, spec, ledger, before } = state;
+    const round = now - 1;
+    const ended = this.#kept.get(round);
+    const { entropy } = ledger;
+    if (ended === undefined || entropy === null || !members.includes(me)) return [];
+    const cases = ended.outcome.accepted.flatMap(({ index, manifest }): readonly Case[] => {
+      const worker = before?.ledger.members[index]?.key;
+      if (worker === undefined || worker === me) return [];
+      const drawn = { run, round, worker, entropy };
+      if (!isDrawn(drawn, spec.rerun.permille)) return [];
+      const rank = jurorsOf(drawn, members).indexOf(me);
+      const listed = { round, worker, manifest, drawn: true };
+      const row = checkedRow(listed, ended.state, this.#kept, evidence);
+      if (typeof row === 'string') return [];
+      const stop = new AbortController();
+      const isFirst = rank < spec.jury;
+      const verdicts = new Map<WorkerId, Signed<CheckVerdict>>();
+      return [{ round, row, isFirst, rank, stop, verdicts, isDone: false, isOver: false }];
+    });
+    return cases.slice(0, MOST_CASES);
+  }
+
+  /** Takes in a verdict of a juror; the case it is on, where that is news. */
+  #note(message: ProtocolMessage): Case | undefined {
+    if (message.type !== 'verdict') return undefined;
+    const { key, manifest, accused, checked } = message;
+    const found = this.#cases.find(({ row }) => row.manifest.eventId === manifest);
+    const state = this.#state;
+    if (found === undefined || state === undefined || found.verdicts.has(key)) return undefined;
+    const { worker } = found.row.manifest;
+    if (accused !== worker || checked !== found.round || key === worker) return undefined;
+    const { members } = juryOf(state, found.round, this.#options.evidence);
+    if (this.#liars.has(key) || !members.includes(key)) return undefined;
+    found.verdicts.set(key, message);
+    return found;
+  }
+
+  /** Begins the next checks, those first that most jurors say failed. */
+  #next(): void {
+    while (this.#checking < MOST_AT_ONCE && !this.#options.signal.aborted) {
+      const due = this.#cases.filter(
+        ({ isDone, isFirst, verdicts }) => !isDone && (isFirst || verdicts.size > 0),
+      );
+      const next = due.sort((a, b) => b.verdicts.size - a.verdicts.size || a.round - b.round)[0];
+      if (next === undefined) return;
+      this.#checking++;
+      next.isDone = true;
+      void this.#check(next).finally(() => {
+        this.#checking--;
+        this.#next();
+      });
+    }
+  }
+
+  /** A trainer like the author's, that begins in its turn, when this worker does not train. */
+  #trainerFor(manifest: Manifest, signal: AbortSignal): CheckTools['trainer'] {
+    let like: Pick<Trainer, 'train' | 'origin'> | undefined;
+    const { steps } = this.#options;
+    return {
+      get origin() {
+        return like?.origin ?? { shard: '', build: 'unknown' };
+      },
+      train: (...task) => {
+        const result = this.#turn.then(async () => {
+          while (this.#isTraining) await this.#idle.next(signal);
+          signal.throwIfAborted();
+          like = await steps.like(manifest);
+          return like.train(...task);
+        });
+        this.#turn = result.catch(() => undefined);
+        return result;
+      },
+    };
+  }
+
+  /** Never rejects. */
+  async #check(each: Case): Promise<void> {
+    const { evidence, fetch, sha256, reporter } = this.#options;
+    const { signal, release } = anySignal(this.#options.signal, each.stop.signal);
+    const { manifest, state } = each.row;
+    try {
+      const trainer = this.#trainerFor(manifest, signal);
+      const finding = await checkRow(each.row, { trainer, evidence, fetch, sha256, signal });
+      // what is not shown yet may be shown later: without it nobody can say how far bits lie apart
+      const { result, reason: why, apartPpm } = finding;
+      const isOpen = result === 'unanswered' || (why === 'other-bits' && apartPpm === undefined);
+      each.isOver = !isOpen;
+      reporter.checked(each.round, wordFound(manifest.worker, finding));
+      if (result === 'same') {
+        for (const key of each.verdicts.keys()) this.#liars.add(key);
+        each.verdicts.clear();
+      }
+      const reason = verdictOf(finding, state.spec.rerun.bandPpm);
+      if (reason !== undefined) this.#accuse(each, reason);
+    } catch (error) {
+      if (!signal.aborted) reporter.checked(each.round, wordFailed(error));
+      each.isOver = true;
+    } finally {
+      release();
+    }
+  }
+
+  #accuse({ row }: Case, reason: string): void {
+    const { control, take } = this.#options;
+    const { eventId: manifest, worker: accused, round: checked } = row.manifest;
+    const { run } = row.state;
+    const said = { type: 'verdict', run, checked, accused, manifest, reason } as const;
+    const { event, message } = control.sign(said);
+    control.send(event);
+    take(message);
+    this.heard(message);
+  }
+
+  /** Shows what a quorum of the committee found, unless somebody did already: the first of the jurors at once, others a round later. */
+  #show(found: Case): void {
+    const { control, evidence, take } = this.#options;
+    const state = this.#state;
+    if (state === undefined || state.round < found.round + 1 + Math.min(found.rank, 1)) return;
+    const jury = juryOf(state, found.round, evidence);
+    const seated = [...found.verdicts.values()].filter(({ key }) => jury.members.includes(key));
+    const keys = seated.map(({ key }) => key);
+    if (!convicts(jury, keys) || this.#isShown(state, found)) return;
+    const proof = control.accuse(seated.map(({ id }) => id));
+    if (proof === undefined) return;
+    control.send(proof.event);
+    take(proof.message);
+    this.heard(proof.message);
+  }
+
+  #isShown(state: Certified, { row }: Case): boolean {
+    const { evidence } = this.#options;
+    const isIn = state.ledger.members.some(({ key }) => key === row.manifest.worker);
+    return (
+      !isIn ||
+      [...evidence.messages()].some(
+        (message) =>
+          message.type === 'fault' &&
+          message.culprit === row.manifest.worker &&
+          isUpheld(state, message, evidence),
+      )
+    );
+  }
+
+  close(): void {
+    for (const { stop } of this.#cases) stop.abort(new Error('closed'));
+    this.#cases = [];
+    // steps that are under way end first
+    void this.#turn.then(() => this.#options.steps.close()).catch(() => undefined);
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * Screening by loss, in runs that name the feature: a committee member measures, on rows of its own data that only it can draw, the loss of
+ * the model with each contribution applied (Zeno, arXiv 1805.10032). What does more harm than the round's own spread allows it does not
+ * propose, and what does far more it does not accept from others: an opinion, like "I hold it", which no replay repeats. Members measure while
+ * they wait, and no vote waits longer for it than a quarter of a view.
+ */
+
+import type { Clock } from '../../base/clock.ts';
+import { deriveKey, type Key } from '../../base/rng.ts';
+import type { ViewId } from '../../consensus/round/round-state.ts';
+import { harmBound, type Spread, spreadOf } from '../../consensus/scores.ts';
+import type { Contribution } from '../../run/contribution.ts';
+import type { EventId, WorkerId } from '../../run/ids.ts';
+import type { Vector } from '../../tensor/params.ts';
+import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import type { Trainer } from '../../worker/ports.ts';
+
+/** What one contribution does to the loss, as one member measured it. */
+export interface Finding {
+  /** How much it lowers the loss; -Infinity where the loss is no number any more. */
+  readonly gain: number;
+  /** Standard error of the gain over the rows it was measured on. */
+  readonly error: number;
+}
+
+/** A contribution that does harm, for people. */
+export interface Screened {
+  readonly worker: WorkerId;
+  readonly manifest: EventId;
+  /** Null where the loss is no number any more. */
+  readonly gain: number | null;
+  readonly bound: number;
+}
+
+/** Spreads worse than nothing from which a member does not propose a contribution. */
+const STRICT = 3;
+/** The same for refusing what somebody else proposes, in view 0; doubles with each view. */
+const LOOSE = 9;
+const MOST_DOUBLINGS = 10;
+
+/** One member's opinion of the contributions it measured. What it did not measure it has nothing against. */
+export class Judgment {
+  readonly #findings: ReadonlyMap<EventId, Finding>;
+  readonly #spread: Spread | undefined;
+
+  constructor(findings: ReadonlyMap<EventId, Finding>) {
+    this.#findings = findings;
+    const finite = [...findings.values()].filter(({ gain }) => Number.isFinite(gain));
+    // of a single one nobody knows whether others do better
+    if (findings.size < 2 || finite.length === 0) return;
+    const errors = finite.map(({ error }) => error).sort((a, b) => a - b);
+    const gains = finite.map(({ gain }) => gain);
+    this.#spread = spreadOf(gains, Math.max(errors[errors.length >> 1]!, Number.MIN_VALUE));
+  }
+
+  /** Whether it would list it in an outcome of its own. */
+  mayPropose(id: EventId): boolean {
+    return this.#isAbove(id, STRICT);
+  }
+
+  /** Whether it accepts an outcome that lists it, in this view. */
+  mayAccept(id: EventId, view: number): boolean {
+    return this.#isAbove(id, LOOSE * 2 ** Math.min(view, MOST_DOUBLINGS));
+  }
+
+  /** Whether others must list it: it does no harm at all, so that no honest proposer finds much in it. */
+  isGood(id: EventId): boolean {
+    return this.#isAbove(id, 0);
+  }
+
+  /** Its gain, and the bound it would have had to keep to be proposed. */
+  told(id: EventId): Pick<Screened, 'gain' | 'bound'> {
+    const { gain = 0, error = 0 } = this.#findings.get(id) ?? {};
+    const bound = this.#spread ? harmBound(this.#spread, STRICT, error) : 0;
+    return { gain: Number.isFinite(gain) ? gain : null, bound };
+  }
+
+  #isAbove(id: EventId, width: number): boolean {
+    const finding = this.#findings.get(id);
+    if (finding === undefined || this.#spread === undefined) return true;
+    if (!Number.isFinite(finding.gain)) return false;
+    return finding.gain >= harmBound(this.#spread, width, finding.error);
+  }
+}
+
+/** Losses of a model on the rows of one draw. */
+export type Losses = (params: Vector) => Promise<Float32Array>;
+
+/** What a contribution does to the loss: `before` are the losses of the model without it, row by row. */
+export async function gainOf(
+  params: Vector,
+  { delta }: Pick<Contribution, 'delta'>,
+  before: Float32Array,
+  losses: Losses,
+): Promise<Finding> {
+  const values = Float32Array.from(params);
+  const chunk = new Float64Array(CHUNK_LENGTH);
+  delta.chunks.forEach((index, position) => {
+    const at = index * CHUNK_LENGTH;
+    chunk.fill(0);
+    delta.addChunk(position, -1, chunk, 0);
+    const end = Math.min(CHUNK_LENGTH, values.length - at);
+    for (let i = 0; i < end; i++) values[at + i]! += chunk[i]!;
+  });
+  const after = await losses(values);
+  const gains = Array.from(before, (loss, i) => loss - after[i]!);
+  const gain = gains.reduce((sum, each) => sum + each, 0) / gains.length;
+  if (!Number.isFinite(gain)) return { gain: Number.NEGATIVE_INFINITY, error: 0 };
+  const squares = gains.reduce((sum, each) => sum + (each - gain) ** 2, 0);
+  return { gain, error: Math.sqrt(squares / Math.max(1, gains.length - 1) / gains.length) };
+}
+
+/** Rows that a contribution is measured on: of many contributions less is known of each, and more of how far they lie apart. */
+export const rowsFor = (workers: number): number => (workers > 24 ? 8 : workers > 16 ? 16 : 32);
+/** Contributions that a member measures in one round at most, drawn by its own key: half of a committee of 64 meets each of 64. */
+const MOST_MEASURED = 32;
+/** The part of a view that a vote waits for a measurement at most. */
+const WAIT_SHARE = 1 / 4;
+
+/** What one round is measured with. */
+export interface ScreenOptions {
+  /** What contributions of the round start from. */
+  readonly params: Vector;
+  readonly round: number;
+  /** In the roster. */
+  readonly workers: number;
+  readonly viewMs: number;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** A contribution that is here. */
+  find(manifest: EventId): Pick<Contribution, 'delta' | 'worker'> | undefined;
+  /** Something was measured, or waited for long enough. */
+  wake(): void;
+  /** It cannot be measured here. */
+  onFailure(error: unknown): void;
+}
+
+/** Measures the contributions of one round, one after the other. */
+export class Screen {
+  readonly #options: ScreenOptions;
+  readonly #losses: Losses;
+  readonly #order: (worker: WorkerId) => Key;
+  readonly #findings = new Map<EventId, Finding>();
+  readonly #wanted = new Map<EventId, WorkerId>();
+  readonly #waits = new Map<string, number>();
+  #before: Float32Array | undefined;
+  #isMeasuring = false;
+  #isBroken = false;
+  #secondsMeasuring = 0;
+
+  constructor(options: ScreenOptions, losses: Losses, order: (worker: WorkerId) => Key) {
+    this.#options = options;
+    this.#losses = losses;
+    this.#order = order;
+  }
+
+  get judgment(): Judgment {
+    return new Judgment(this.#findings);
+  }
+
+  /** Time that measuring took until now. */
+  get secondsMeasuring(): number {
+    return this.#secondsMeasuring;
+  }
+
+  /** Puts a contribution on the list; the rest follows in the background. */
+  want(manifest: EventId): void {
+    if (this.#wanted.has(manifest) || this.#findings.has(manifest) || this.#isBroken) return;
+    const worker = this.#options.find(manifest)?.worker;
+    if (worker === undefined) return;
+    this.#wanted.set(manifest, worker);
+    if (!this.#isMeasuring) void this.#measureAll();
+  }
+
+  /** Whether a vote in this view may be cast: these were measured, or there was time enough for it. */
+  isReady(manifests: readonly EventId[], { attempt, view }: ViewId): boolean {
+    for (const each of manifests) this.want(each);
+    if (!this.#isMeasuring || !manifests.some((each) => this.#wanted.has(each))) return true;
+    const { clock, signal, viewMs, wake } = this.#options;
+    const place = `${attempt}/${view}`;
+    const known = this.#waits.get(place);
+    if (known !== undefined) return clock.now() >= known;
+    const waitMs = viewMs * WAIT_SHARE;
+    this.#waits.set(place, clock.now() + waitMs);
+    void clock.sleep(waitMs, signal).then(wake, () => undefined);
+    return false;
+  }
+
+  async #measureAll(): Promise<void> {
+    const { params, signal, clock, find, wake, onFailure } = this.#options;
+    this.#isMeasuring = true;
+    try {
+      this.#before ??= await this.#losses(params);
+      for (let id = this.#next(); id !== undefined && !signal.aborted; id = this.#next()) {
+        const contribution = find(id);
+        const begunMs = clock.now();
+        if (contribution !== undefined) {
+          this.#findings.set(id, await gainOf(params, contribution, this.#before, this.#losses));
+        }
+        this.#secondsMeasuring += (clock.now() - begunMs) / 1000;
+        this.#wanted.delete(id);
+        wake();
+      }
+    } catch (error) {
+      this.#isBroken = true;
+      if (!signal.aborted) onFailure(error);
+    }
+    this.#wanted.clear();
+    this.#isMeasuring = false;
+    wake();
+  }
+
+  /** The first by this member's own draw; none once it measured enough. */
+  #next(): EventId | undefined {
+    if (this.#findings.size >= MOST_MEASURED) return undefined;
+    const places = [...this.#wanted].map(([id, worker]) => ({ id, place: this.#order(worker)[0] }));
+    return places.sort((a, b) => a.place - b.place)[0]?.id;
+  }
+}
+
+/** Opens a screen for each round; `secret` is known to this member alone. */
+export const createScreening =
+  (measure: NonNullable<Trainer['measure']>, secret: string) =>
+  (options: ScreenOptions): Screen => {
+    const key = deriveKey('nostrain/screening', secret, options.round);
+    const order = (worker: WorkerId) =>
+      deriveKey('nostrain/screening/order', secret, options.round, worker);
+    const rows = rowsFor(options.workers);
+    return new Screen(options, (params) => measure(params, 'shard', { key, rows }), order);
+  };
+
+export type Screening = ReturnType<typeof createScreening>;

@@ -1,0 +1,243 @@
+/**
+ * Who may join a certified run beside its founders, as far as a join itself shows it: a key that did the work the run asks for, once and for
+ * this run alone, that has the stake, or that shows signed events by which keys of the spec trust it. Everybody judges the same events, whatever
+ * relays have by then. Whoever is on a list is judged with the roster.
+ */
+
+import { utf8 } from '../../base/bytes.ts';
+import { canonicalJson, type JsonObject } from '../../base/canonical-json.ts';
+import type { Clock } from '../../base/clock.ts';
+import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
+import type { Stakes } from '../../consensus/committee/committee.ts';
+import { eventId, parseEvent, type SignedEvent } from '../../network/event.ts';
+import type { Filter } from '../../network/transport/filter.ts';
+import { delegatedAgain } from '../../network/wire/delegations.ts';
+import { joinProof, MOST_PROOF } from '../../run/admission.ts';
+import type { Delegation } from '../../run/delegation.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { FeatureValues } from '../../run/spec/features.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+
+/** A join, as far as its admission goes. */
+export interface Asking {
+  readonly key: WorkerId;
+  readonly evidence: string;
+  readonly features?: FeatureValues<'join'>;
+}
+
+export type AdmissionFault =
+  | 'join-without-delegation'
+  | 'join-without-work'
+  | 'join-without-stake'
+  | 'join-without-trust';
+
+type Admission = RunSpec['admission'];
+type Trust = Extract<Admission, { readonly kind: 'trust' }>;
+
+/** Nonces are counted from 0. */
+const NONCE = /^(0|[1-9][0-9]{0,15})$/;
+
+/** Why a key is not admitted; undefined where it is, or where the roster says. */
+export function refuseAdmission(
+  spec: Pick<RunSpec, 'admission' | 'founders'>,
+  run: Digest,
+  stakes: Stakes,
+  asking: Asking,
+  isSigned: (event: SignedEvent) => boolean,
+): AdmissionFault | undefined {
+  const { key, features } = asking;
+  const by = features?.sessions?.by ?? null;
+  const unfit = refuseName(spec, run, stakes, asking, isSigned);
+  if (unfit !== undefined || by === null) return unfit;
+  const isDelegated = by.key !== key && isSigned(delegatedAgain({ run, session: key }, by));
+  return isDelegated ? undefined : 'join-without-delegation';
+}
+
+/** The same for whoever it is in whose name the key asks, which is not looked at; work is of the key itself. */
+function refuseName(
+  { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
+  run: Digest,
+  stakes: Stakes,
+  { key, evidence, features }: Asking,
+  isSigned: (event: SignedEvent) => boolean,
+): AdmissionFault | undefined {
+  const name = features?.sessions?.by?.key ?? key;
+  const isFounder = founders.includes(name);
+  if (admission.kind === 'trust') {
+    const { proof = [] } = features?.trust ?? {};
+    const isGood = isFounder ? proof.length === 0 : isTrusted(admission, name, proof, isSigned);
+    return isGood ? undefined : 'join-without-trust';
+  }
+  if (admission.kind === 'work' && !isFounder) {
+    const isDone = NONCE.test(evidence) && workOf(run, key, evidence) >= admission.bits;
+    return isDone ? undefined : 'join-without-work';
+  }
+  if (admission.kind !== 'stake' || isFounder) return undefined;
+  return (stakes?.get(name) ?? -1n) >= BigInt(admission.least) ? undefined : 'join-without-stake';
+}
+
+/** Leading zero bits of hash(run, key, nonce). */
+function workOf(run: Digest, key: WorkerId, nonce: string): number {
+  return zeroBits(taggedHash('nostrain/join-work/1', bytes32(run), bytes32(key), utf8(nonce)));
+}
+
+function zeroBits(hash: Uint8Array): number {
+  const first = hash.findIndex((byte) => byte !== 0);
+  return first < 0 ? 8 * hash.length : 8 * first + Math.clz32(hash[first]!) - 24;
+}
+
+/** Work is done in turns, between which others have theirs. */
+const TURN_TRIES = 2000;
+
+const FOLLOWS = 3;
+/** NIP-85: what somebody asserts of a key. */
+const ASSERTION = 30_382;
+
+/** Those found good or not, by the events that were shown: the same ones are looked at for each proposal. */
+const judged = new WeakMap<readonly JsonObject[], { readonly of: string; readonly is: boolean }>();
+
+function isTrusted(
+  trust: Trust,
+  key: WorkerId,
+  proof: readonly JsonObject[],
+  isSigned: (event: SignedEvent) => boolean,
+): boolean {
+  const of = `${key} ${JSON.stringify(trust)}`;
+  const known = judged.get(proof);
+  if (known?.of === of) return known.is;
+  const events = proof.map(parseEvent).flatMap((read) => (read.ok ? [read.value] : []));
+  // what it says is looked at before it is hashed, and that before its signature is checked
+  const is =
+    events.length === proof.length &&
+    leadsTo(trust, key, events) &&
+    events.every((event) => eventId(event.pubkey, event) === event.id && isSigned(event));
+  judged.set(proof, { of, is });
+  return is;
+}
+
+/** Whether these events, if they are genuine, lead from a key that the spec names to this one, each naming the author of the next. */
+function leadsTo(trust: Trust, key: WorkerId, events: readonly SignedEvent[]): boolean {
+  const { anchors, by, hops, rank, since } = trust;
+  const isRecent = events.every(({ created_at }) => created_at >= since);
+  if (!isRecent || events.length < 1 || events.length > hops) return false;
+  if (!anchors.includes(events[0]!.pubkey)) return false;
+  if (by === 'assertions') return asserts(events[0]!, key, rank);
+  return events.every((event, i) => follows(event, events[i + 1]?.pubkey ?? key));
+}
+
+const follows = ({ kind, tags }: SignedEvent, key: WorkerId): boolean =>
+  kind === FOLLOWS && tags.some(([name, value]) => name === 'p' && value === key);
+
+const RANK = /^(0|[1-9][0-9]?|100)$/;
+
+/** One `d`, and the first `rank`, count. */
+function asserts({ kind, tags }: SignedEvent, key: WorkerId, rank: number): boolean {
+  const subjects = tags.filter(([name]) => name === 'd').map(([, value]) => value);
+  const said = tags.find(([name]) => name === 'rank')?.[1] ?? '';
+  const isOfKey = kind === ASSERTION && subjects.length === 1 && subjects[0] === key;
+  return isOfKey && RANK.test(said) && Number(said) >= rank;
+}
+
+/** What a join of a key shows. */
+export type Shown = Pick<Asking, 'evidence' | 'features'>;
+
+interface Means {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Genuine events that relays have; asked where the run wants trust. */
+  find(filters: readonly Filter[]): Promise<readonly SignedEvent[]>;
+}
+
+/**
+ * What a join of this key has to show, in the name of whoever delegated it; nothing where the run asks for nothing, or where nobody is found
+ * who trusts it. Rejects with the signal's reason.
+ */
+export async function evidenceFor(
+  spec: Pick<RunSpec, 'admission' | 'founders' | 'sessions'>,
+  run: Digest,
+  key: WorkerId,
+  means: Means,
+  by: Delegation | null = null,
+): Promise<Shown> {
+  const shown = await shownFor(spec, run, { key, name: by?.key ?? key }, means);
+  return spec.sessions ? { ...shown, features: { ...shown.features, sessions: { by } } } : shown;
+}
+
+async function shownFor(
+  { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
+  run: Digest,
+  { key, name }: { readonly key: WorkerId; readonly name: WorkerId },
+  means: Means,
+): Promise<Shown> {
+  const isFounder = founders.includes(name);
+  if (admission.kind === 'trust') {
+    const proof = isFounder ? [] : await findTrust(admission, name, means);
+    return { evidence: '', features: { trust: { proof } } };
+  }
+  if (admission.kind !== 'work' || isFounder) return { evidence: '' };
+  for (let nonce = 0; ; nonce++) {
+    if (workOf(run, key, String(nonce)) >= admission.bits) return { evidence: String(nonce) };
+    if (nonce % TURN_TRIES === TURN_TRIES - 1) await means.clock.sleep(0, means.signal);
+  }
+}
+
+/** Follow lists of others that are looked at on the way from a key of the spec to this one. */
+const MOST_LISTS = 200;
+
+/** The shortest way that relays know of, by the smallest events; empty where there is none that fits. */
+async function findTrust(
+  trust: Trust,
+  key: WorkerId,
+  { find }: Means,
+): Promise<readonly JsonObject[]> {
+  const { anchors: authors, by, hops } = trust;
+  if (by === 'assertions') {
+    const found = await find([{ kinds: [ASSERTION], authors: [...authors], '#d': [key] }]);
+    return fitting(trust, key, [found]);
+  }
+  // from the key back, hop by hop: who lists whoever lists it
+  let ways: readonly (readonly SignedEvent[])[] = [[]];
+  for (let hop = 0; hop < hops; hop++) {
+    const heads = [...new Set(ways.map(([first]) => first?.pubkey ?? key))].slice(0, MOST_LISTS);
+    const near = await find([{ kinds: [FOLLOWS], authors: [...authors], '#p': heads }]);
+    const last = waysOver(near, ways, key);
+    const found = fitting(trust, key, last);
+    if (found.length > 0 || hop + 1 === hops) return found;
+    const lists = await find([{ kinds: [FOLLOWS], '#p': heads, limit: MOST_LISTS }]);
+    ways = waysOver(lists, ways, key);
+  }
+  return [];
+}
+
+const waysOver = (
+  lists: readonly SignedEvent[],
+  ways: readonly (readonly SignedEvent[])[],
+  key: WorkerId,
+): readonly (readonly SignedEvent[])[] =>
+  lists.flatMap((list) =>
+    ways
+      .filter(([first]) => follows(list, first?.pubkey ?? key))
+      .map((way) => [list, ...way])
+      .slice(0, 1),
+  );
+
+/** The smallest of the ways that leads there and is not too long. */
+function fitting(
+  trust: Trust,
+  key: WorkerId,
+  ways: readonly (readonly SignedEvent[])[],
+): readonly JsonObject[] {
+  const each = trust.by === 'assertions' ? ways.flat().map((event) => [event]) : ways;
+  const good = each
+    .filter((way) => leadsTo(trust, key, way))
+    .map((way) => way.map(plain))
+    .map((proof) => ({ proof, length: canonicalJson(proof).length }))
+    .filter(({ proof, length }) => length <= MOST_PROOF && joinProof.read(proof) !== undefined)
+    .sort((a, b) => a.length - b.length);
+  return good[0]?.proof ?? [];
+}
+
+const plain = ({ id, pubkey, created_at, kind, tags, content, sig }: SignedEvent): JsonObject => ({
+  ...{ id, pubkey, created_at, kind, content, sig },
+  tags: tags.map((tag) => [...tag]),
+});

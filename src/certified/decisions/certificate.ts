@@ -1,0 +1,323 @@
+/**
+ * Which votes decide a round: a quorum of commits for one outcome, of one view of one committee; and which outcomes of a round have such a
+ * certificate among the events at hand.
+ */
+
+import { hasQuorum } from '../../consensus/committee/quorum.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { signedAgain } from '../../network/wire/votes.ts';
+import type { Committee } from '../../run/committee.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { Ledger } from '../../run/ledger.ts';
+import type { ListedVotes } from '../../run/listed.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import { roundName } from '../../run/round-name.ts';
+import { withFeatures } from '../../run/spec/features.ts';
+import type { Commit, Signed, ViewChangeVote } from '../../run/vote.ts';
+import {
+  type Chain,
+  type Electorate,
+  electorateOf,
+  type Situation,
+  stakesOf,
+  withEntropy,
+} from './chain.ts';
+import {
+  type Evidence,
+  found,
+  type Gathered,
+  invalid,
+  lacking,
+  type Missing,
+  type ProtocolMessage,
+  type Verdict,
+} from './evidence.ts';
+
+/** A round that was decided. */
+export interface Certificate {
+  readonly digest: Digest;
+  readonly attempt: number;
+  readonly view: number;
+  readonly committee: Committee;
+  /** Ascending by key. */
+  readonly commits: readonly Signed<Commit>[];
+}
+
+/** The events an outcome lists in one place, all of one kind. */
+export function listed<T extends ProtocolMessage>(
+  ids: readonly EventId[],
+  at: string,
+  evidence: Evidence,
+  is: (message: ProtocolMessage) => message is T,
+): Verdict<readonly T[]> {
+  const missing = ids.filter((id) => evidence.message(id) === undefined);
+  if (missing.length > 0) return lacking(...missing.map((id) => ({ what: 'event', id }) as const));
+  const messages = ids.map((id) => evidence.message(id)!);
+  const items = messages.filter(is);
+  const other = messages.find((message) => !is(message));
+  if (other === undefined) return found(items);
+  return invalid('other-event', at, `${other.id} is of type ${other.type}`);
+}
+
+/** Whether these votes of an outcome decided the round of this situation for the outcome before it: its parent. */
+export function judgeVotes(
+  situation: Situation,
+  digest: Digest,
+  votes: ListedVotes | null,
+  evidence: Evidence,
+): Verdict<Certificate> {
+  const stakes = stakesOf(situation.ledger, evidence);
+  if (!stakes.ok) return stakes;
+  return judgeListed(situation, digest, votes, evidence, electorateOf(situation, stakes.value));
+}
+
+/** The same where the electorate is known. Seats are counted before any signature is checked. */
+function judgeListed(
+  situation: Situation,
+  digest: Digest,
+  votes: ListedVotes | null,
+  evidence: Evidence,
+  electorate: Electorate,
+): Verdict<Certificate> {
+  const events = votes && commitsOf(situation, digest, votes);
+  if (events === null) return invalid('no-quorum', 'votes', 'a vote of nobody in the roster');
+  const commits = events.map(({ commit }) => commit);
+  const certificate = certify(situation, digest, commits, evidence, electorate);
+  if (!certificate.ok) return certificate;
+  const forged = events.find(({ event }) => !evidence.isSigned(event));
+  if (forged === undefined) return certificate;
+  const { key } = forged.commit;
+  return invalid('bad-signature', 'votes', `the signature of the vote of ${key} does not hold`);
+}
+
+interface MadeAgain {
+  readonly commit: Signed<Commit>;
+  readonly event: SignedEvent;
+}
+
+/** The commits that an outcome lists, each with its event made again; null when one is of nobody in the roster. */
+function commitsOf(
+  { run, round, parent, ledger }: Situation,
+  digest: Digest,
+  { attempt, view, ctx, rows }: ListedVotes,
+): readonly MadeAgain[] | null {
+  const made: MadeAgain[] = [];
+  for (const { index, unlisted, features, ...signature } of rows) {
+    const key = ledger.members[index]?.key;
+    if (key === undefined) return null;
+    const commit: Commit = {
+      ...{ type: 'vote', step: 'commit', justify: -1 },
+      ...{ run, round, attempt, parent, ctx, view, digest, unlisted },
+      ...withFeatures(features),
+    };
+    const event = signedAgain(commit, key, signature);
+    made.push({ event, commit: { ...commit, id: event.id, key, signature } });
+  }
+  return made;
+}
+
+/** A quorum of commits as the next outcome lists it, given the ledger of the round that they decided. */
+export function listVotes(
+  { members }: Ledger,
+  { attempt, view, ctx }: Pick<ListedVotes, 'attempt' | 'view' | 'ctx'>,
+  commits: readonly Signed<Commit>[],
+): ListedVotes {
+  const places = new Map(members.map(({ key }, index) => [key, index]));
+  const rows = commits.map(({ id, key, unlisted, features, signature }) => {
+    const index = places.get(key);
+    if (index === undefined || signature === undefined)
+      throw new TypeError(`vote ${id} cannot be listed`);
+    return { index, unlisted, ...withFeatures(features), ...signature };
+  });
+  return { attempt, view, ctx, rows: rows.sort((a, b) => a.index - b.index) };
+}
+
+/** The same of commits that are at hand. All of them must belong to the certificate. */
+export function certify(
+  situation: Situation,
+  digest: Digest,
+  commits: readonly Signed<Commit>[],
+  evidence: Evidence,
+  electorate: Electorate,
+): Verdict<Certificate> {
+  const { run, round, parent } = situation;
+  const [first] = commits;
+  const wrong = (message: string) => invalid('no-quorum', 'votes', message);
+  if (first === undefined) return wrong(`no votes for ${roundName(round)}`);
+  const { attempt, view, ctx } = first;
+  for (const vote of commits) {
+    const isHere = vote.run === run && vote.round === round && vote.parent === parent;
+    if (!isHere) return wrong(`${vote.id} is not of ${roundName(round)} of this history`);
+    if (vote.digest !== digest) return wrong(`${vote.id} is for another outcome`);
+    if (vote.attempt !== attempt || vote.view !== view || vote.ctx !== ctx) {
+      return wrong(`${vote.id} is of another view or committee than ${first.id}`);
+    }
+  }
+  const seated = seatedIn(situation, first, evidence, electorate);
+  if (!seated.ok) return seated;
+  const committee = seated.value;
+  const stranger = commits.find(({ key }) => !committee.members.includes(key));
+  if (stranger !== undefined) return wrong(`${stranger.key} has no seat in ${roundName(round)}`);
+  if (new Set(commits.map(({ key }) => key)).size < commits.length)
+    return wrong('a key votes twice');
+  if (
+    !hasQuorum(
+      committee,
+      commits.map(({ key }) => key),
+    )
+  ) {
+    return wrong(`${commits.length} of ${committee.size} seats are no quorum`);
+  }
+  const sorted = [...commits].sort((a, b) => (a.key < b.key ? -1 : 1));
+  return found({ digest, attempt, view, committee, commits: sorted });
+}
+
+/**
+ * The committee that a vote names. Where everybody sits, that of a recovery epoch follows from the view-change votes that a
+ * proposal lists; where seats are sampled, from the round's randomness alone.
+ */
+function seatedIn(
+  situation: Situation,
+  { digest, attempt, ctx }: Pick<Commit, 'digest' | 'attempt' | 'ctx'>,
+  evidence: Evidence,
+  electorate: Electorate,
+): Verdict<Committee> {
+  if (attempt === 0 || electorate.isSampled) {
+    const committee = electorate.draw(attempt, electorate.eligible);
+    return committee.ctx === ctx
+      ? found(committee)
+      : invalid('other-committee', 'votes', `the votes name the committee ${ctx}`);
+  }
+  // anybody may write the name of a committee on a proposal: the one whose view-change votes make it counts
+  const missing: Missing[] = [];
+  for (const proposal of evidence.proposals(digest)) {
+    if (proposal.attempt !== attempt || proposal.ctx !== ctx) continue;
+    const keys = judgeViewChanges(situation, proposal.ballots, attempt, evidence, electorate);
+    if (!keys.ok) {
+      if ('missing' in keys) missing.push(...keys.missing);
+      continue;
+    }
+    const committee = electorate.draw(attempt, keys.value);
+    if (committee.ctx === ctx) return found(committee);
+  }
+  return lacking({ what: 'proposal', id: digest }, ...missing);
+}
+
+/** Whose view-change votes these are, when they are enough for a recovery epoch. */
+export function judgeViewChanges(
+  { run, round, parent }: Situation,
+  ids: readonly EventId[],
+  attempt: number | undefined,
+  evidence: Evidence,
+  { isFloor }: Electorate,
+): Verdict<readonly string[]> {
+  const votes = listed(ids, 'ballots', evidence, isViewChange);
+  if (!votes.ok) return votes;
+  const of = attempt ?? votes.value[0]?.attempt;
+  const wrong = (message: string) => invalid('wrong-ballots', 'ballots', message);
+  for (const vote of votes.value) {
+    const isHere = vote.run === run && vote.round === round && vote.parent === parent;
+    if (!isHere || vote.attempt !== of || vote.attempt < 1) {
+      return wrong(`${vote.id} is not for recovery epoch ${of} of ${roundName(round)}`);
+    }
+  }
+  const keys = votes.value.map(({ key }) => key);
+  if (new Set(keys).size < keys.length) return wrong('a key has two view-change votes');
+  return isFloor(keys) ? found(keys) : wrong(`${keys.length} view-change votes are not enough`);
+}
+
+const isViewChange = (message: ProtocolMessage): message is Signed<ViewChangeVote> =>
+  message.type === 'ballot';
+
+/** A round that a quorum decided. */
+export interface Decided {
+  readonly outcome: Outcome;
+  readonly certificate: Certificate;
+}
+
+/** All of them; none once the run is over. */
+export function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decided[]> {
+  if (chain.round >= chain.spec.training.rounds) return { ok: true, value: [] };
+  const roster = new Set(chain.ledger.members.map(({ key }) => key));
+  const proposals = events
+    .proposalsAfter(chain.parent)
+    .filter(({ round }) => round === chain.round);
+  // what strangers sign has no consequence, nor may it look like something that is missing
+  const commits = events
+    .commitsAfter(chain.parent)
+    .filter(({ round, key }) => round === chain.round && roster.has(key));
+  const isSaid = proposals.some(
+    ({ key, digest }) => roster.has(key) || events.proposalsAfter(digest).length > 0,
+  );
+  if (!isSaid && commits.length === 0) return { ok: true, value: [] };
+  const ready = withEntropy(chain, events);
+  if (!ready.ok) return ready;
+  const state = ready.value;
+  const stakes = stakesOf(state.ledger, events);
+  if (!stakes.ok) return stakes;
+  const electorate = electorateOf(state, stakes.value);
+  const decided = new Map<Digest, Decided>();
+  const lacks: Missing[] = [];
+  for (const group of inGroups(commits)) {
+    const { digest, attempt } = group[0]!;
+    const keys = group.map(({ key }) => key);
+    // fewer than any quorum of that epoch: whatever they name need not be here
+    if (!hasQuorum(electorate.draw(attempt, keys), keys)) continue;
+    const committee = seatedIn(state, group[0]!, events, electorate);
+    const judged = committee.ok
+      ? certify(state, digest, votesOf(committee.value, group), events, electorate)
+      : committee;
+    if (!judged.ok) {
+      if ('missing' in judged) lacks.push(...judged.missing);
+      continue;
+    }
+    const body = proposals.find((proposal) => proposal.digest === digest);
+    if (body === undefined) lacks.push({ what: 'proposal', id: digest });
+    else decided.set(digest, { outcome: body.outcome, certificate: judged.value });
+  }
+  for (const { digest, outcome } of proposals) {
+    if (decided.has(digest)) continue;
+    const certificate = certifiedByNext(state, digest, events, electorate);
+    if (certificate !== undefined) decided.set(digest, { outcome, certificate });
+  }
+  if (decided.size === 0 && lacks.length > 0) return { ok: false, missing: lacks };
+  return { ok: true, value: [...decided.values()] };
+}
+
+/** The certificate that an outcome after this one lists: it stands when every commit was deleted. */
+function certifiedByNext(
+  state: Chain,
+  digest: Digest,
+  events: Gathered,
+  electorate: Electorate,
+): Certificate | undefined {
+  for (const { round, outcome } of events.proposalsAfter(digest)) {
+    if (round !== state.round + 1) continue;
+    const judged = judgeListed(state, digest, outcome.votes, events, electorate);
+    if (judged.ok) return judged.value;
+  }
+  return undefined;
+}
+
+/** One commit of each member; what others say does not count, nor may it spoil a quorum. */
+function votesOf(
+  { members }: Committee,
+  commits: readonly Signed<Commit>[],
+): readonly Signed<Commit>[] {
+  const byKey = new Map<WorkerId, Signed<Commit>>();
+  for (const commit of commits) {
+    if (members.includes(commit.key) && !byKey.has(commit.key)) byKey.set(commit.key, commit);
+  }
+  return [...byKey.values()];
+}
+
+/** Commits that may add up: of one outcome, attempt, view and committee. */
+function inGroups(commits: readonly Signed<Commit>[]): readonly (readonly Signed<Commit>[])[] {
+  const groups = new Map<string, Signed<Commit>[]>();
+  for (const commit of commits) {
+    const { digest, attempt, view, ctx } = commit;
+    const name = `${digest} ${attempt} ${view} ${ctx}`;
+    groups.set(name, [...(groups.get(name) ?? []), commit]);
+  }
+  return [...groups.values()];
+}

@@ -1,0 +1,340 @@
+/** What is certified of a run between two rounds: the chain state, with the model and without it, and who votes in the round to come. */
+
+import { ConfigError } from '../../base/errors.ts';
+import type { Aggregate } from '../../consensus/aggregate/rules.ts';
+import {
+  type CommitteeRules,
+  drawCommittee,
+  rankOf,
+  type Stakes,
+  weigh,
+} from '../../consensus/committee/committee.ts';
+import { createElection, type Election } from '../../consensus/committee/election.ts';
+import { drawnOf } from '../../consensus/committee/sample.ts';
+import {
+  completeLedger,
+  firstLedger,
+  type Join,
+  liveOf,
+  type MembershipRules,
+  nextLedger,
+  type RosterChange,
+} from '../../consensus/round/membership.ts';
+import { type Departure, nextDepartures } from '../../consensus/round/roster-change.ts';
+import { entitled, seatable } from '../../consensus/round/seats.ts';
+import type { ModelState } from '../../consensus/state-root.ts';
+import { modelOfRun } from '../../model/from-settings.ts';
+import { initialParameters, modelLayout } from '../../model/parameters.ts';
+import type { Sha256 } from '../../network/event-crypto.ts';
+import { principalOf } from '../../run/delegation.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { type Ledger, ledgerRoot, type Member, snapshotOf } from '../../run/ledger.ts';
+import type { ListedJoin, ListedVotes } from '../../run/listed.ts';
+import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
+import { roundName } from '../../run/round-name.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { runIdOf } from '../../run/spec/run-spec.ts';
+import type { Params } from '../../tensor/params.ts';
+import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
+import { firstRoots, type Roots } from './widths.ts';
+
+/** A round that is over, as far as its votes and its late work are judged in the next one. */
+export interface Past {
+  readonly round: number;
+  readonly parent: Digest;
+  /** Model root it started from. */
+  readonly base: Digest;
+  /** Of each ring, in a run with tiers of width. */
+  readonly rings?: readonly Digest[] | undefined;
+  /** Of that round, with its entropy. */
+  readonly ledger: Ledger;
+}
+
+/** What is certified, without the model itself: enough to check who decided what. */
+export interface Chain extends Situation, Roots {
+  readonly spec: RunSpec;
+  readonly run: Digest;
+  /** The round to come. */
+  readonly round: number;
+  /** Digest of the outcome before; the run id in round 0. */
+  readonly parent: Digest;
+  /** Unix seconds of the outcome before; 0 in round 0. */
+  readonly time: number;
+  /** Of the round to come; its entropy is null while the beacon is not known. */
+  readonly ledger: Ledger;
+  readonly ledgerRoot: Digest;
+  /** The round before; null in round 0. */
+  readonly before: Past | null;
+  /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
+  readonly recent: readonly Digest[];
+  /** Leaves that outcomes listed, as long as a join may be older than one of them: an older one does not count again. */
+  readonly departed: readonly Departure[];
+}
+
+/** What a round took of the rows that it listed. */
+export type Taken = Aggregate;
+
+/** The whole certified state. */
+export interface Certified extends Chain, ModelState {
+  /** Of the round before, where this worker applied its outcome itself: what was not taken goes back to its authors. */
+  readonly taken?: Taken | undefined;
+}
+
+/** An outcome without the roots, which follow from the rest. */
+export type Draft = Omit<Outcome, 'rowSize' | 'modelRoot' | 'ledgerRoot'>;
+
+/** What is certified without model and spec, and why it is. */
+export interface ChainHead extends Omit<Chain, 'spec'> {
+  /** A quorum of commits for the outcome before; none in round 0. */
+  readonly votes: ListedVotes | null;
+  /** Outcomes of branches that this worker left: what follows them it plays no part in any more, for it may have signed there. */
+  readonly left: readonly Digest[];
+}
+
+/** The round of the outcome with this digest, -1 for the run id; undefined where a join may not name it. */
+export function roundAfter({ round, recent }: Chain, digest: Digest): number | undefined {
+  const index = recent.indexOf(digest);
+  return index < 0 ? undefined : round - recent.length + index;
+}
+
+/** A join as the roster takes it. */
+export const rosterJoin = (
+  chain: Chain,
+  { key, after, tip, features }: Pick<ListedJoin, 'key' | 'after' | 'tip' | 'features'>,
+): Join => ({
+  ...{ key, tip },
+  ...features?.widths,
+  ...(features?.seats && {
+    seats: { wants: features.seats.wants, asked: roundAfter(chain, after) ?? -1 },
+  }),
+  ...(features?.sessions && {
+    session: {
+      principal: features.sessions.by?.key ?? '',
+      until: features.sessions.by?.until ?? -1,
+    },
+  }),
+});
+
+/** What a worker keeps of a certified state beside the model. */
+export function chainHeadOf(
+  state: Certified,
+  votes: ListedVotes | null,
+  left: readonly Digest[] = [],
+): ChainHead {
+  const { spec: _, params: __, momentum: ___, taken: ____, ...chain } = state;
+  return { ...chain, votes, left };
+}
+
+/** The certified state again. */
+export function certifiedOf(
+  spec: RunSpec,
+  { votes: _, left: __, ...chain }: ChainHead,
+  { params, momentum }: ModelState,
+): Certified {
+  return { ...chain, spec, params, momentum };
+}
+
+/** What the committees of a round follow from. */
+export interface Situation {
+  readonly spec: RunSpec;
+  readonly run: Digest;
+  readonly round: number;
+  readonly parent: Digest;
+  /** Of the round, with its entropy. */
+  readonly ledger: Ledger;
+}
+
+export interface Electorate extends Election {
+  readonly roster: readonly WorkerId[];
+  /** live(r): who was seen lately. */
+  readonly live: readonly WorkerId[];
+  /** Whose contributions a member waits for, at most as long as its grace lasts: live(r) and newcomers in their first rounds, as far as they weigh. */
+  readonly awaited: readonly WorkerId[];
+}
+
+/** The rules of membership of a run. */
+export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ ...spec, run });
+
+/** Where stakes are looked up. */
+export type StakeEvidence = Pick<Evidence, 'stakes'>;
+
+/** The stakes that count with this ledger; null in a run without. */
+export function stakesOf(ledger: Ledger, evidence: StakeEvidence): Verdict<Stakes> {
+  const snapshot = snapshotOf(ledger);
+  if (snapshot === null) return found(null);
+  const stakes = evidence.stakes(snapshot);
+  return stakes === undefined
+    ? lacking({ what: 'snapshot', id: snapshot })
+    : found(bySession(ledger, stakes));
+}
+
+const lent = new WeakMap<Ledger, { readonly of: Stakes; readonly stakes: Stakes }>();
+
+/** The stakes with those of principals under the session keys that take part in their names. */
+function bySession(ledger: Ledger, stakes: ReadonlyMap<WorkerId, bigint>): Stakes {
+  const known = lent.get(ledger);
+  if (known?.of === stakes) return known.stakes;
+  const sessions = ledger.members.filter((member) => principalOf(member) !== member.key);
+  if (sessions.length === 0) return stakes;
+  const all = new Map(stakes);
+  for (const member of sessions) all.set(member.key, stakes.get(principalOf(member)) ?? 0n);
+  lent.set(ledger, { of: stakes, stakes: all });
+  return all;
+}
+
+/** A newcomer is waited for in its first rounds: nobody who is as fast as the others should always be a moment too late to be seen. */
+const NEWCOMER_ROUNDS = 3;
+
+/** Ascending. */
+function awaitedIn(
+  { ledger, spec, run, round }: Situation,
+  live: readonly WorkerId[],
+  stakes: Stakes,
+): readonly WorkerId[] {
+  const isLive = new Set(live);
+  // a key without stake sends nothing: it is new from the table on that has it
+  const isNew = ({ joined, lastSeen, seatFrom }: Member) =>
+    joined > 0 &&
+    (stakes === null ? lastSeen < 0 && round - joined < NEWCOMER_ROUNDS : seatFrom < 0);
+  const drawn = drawnOf(membershipOf(spec, run), ledger);
+  const isAwaited = (member: Member) =>
+    (isLive.has(member.key) || isNew(member)) && drawn?.has(member.key) !== false;
+  const eligible = ledger.members.filter(isAwaited).map(({ key }) => key);
+  return weigh({ eligible, stakes, rules: spec.committee }).map(({ key }) => key);
+}
+
+/** A draw hashes each key, and each outcome of a round that is judged asks for it. */
+const electorates = new WeakMap<
+  Ledger,
+  { readonly parent: Digest; readonly stakes: Stakes; readonly electorate: Electorate }
+>();
+
+/** The committees of a round. Throws without the entropy of its ledger. */
+export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
+  const { parent, ledger } = situation;
+  const known = electorates.get(ledger);
+  if (known?.parent === parent && known.stakes === stakes) return known.electorate;
+  const electorate = draw(situation, stakes);
+  electorates.set(ledger, { parent, stakes, electorate });
+  return electorate;
+}
+
+function draw(situation: Situation, stakes: Stakes): Electorate {
+  const { spec, run, round, parent, ledger } = situation;
+  const { entropy } = ledger;
+  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
+  const live = liveOf(membershipOf(spec, run), ledger);
+  const rules: CommitteeRules = spec.committee;
+  const about = { run, round, entropy, stakes, rules };
+  const willing = weigh({ eligible: seatable(ledger, live), stakes, rules });
+  const election = createElection({
+    // where nobody who weighs anything wants a seat, all sit: a run without a committee would end
+    weighed:
+      willing.length > 0 ? willing : weigh({ eligible: entitled(ledger, live), stakes, rules }),
+    size: rules.size,
+    floorPermille: spec.timing.recoveryFloorPermille,
+    rank: (attempt, eligible) => rankOf({ ...about, attempt, eligible }),
+    drawFrom: (attempt, eligible, leastQuorum) =>
+      drawCommittee({ ...about, attempt, parent, eligible, leastQuorum }),
+  });
+  const roster = ledger.members.map(({ key }) => key);
+  return { ...election, roster, live, awaited: awaitedIn(situation, live, stakes) };
+}
+
+/** The same state with the entropy of its round, when the beacon it may need is there. */
+export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Verdict<T> {
+  if (chain.ledger.entropy !== null) return found(chain);
+  const { spec, run, time } = chain;
+  const beacon = evidence.beacon(time);
+  if (beacon === undefined) return lacking({ what: 'beacon', id: String(time) });
+  const ledger = completeLedger(membershipOf(spec, run), chain.ledger, beacon);
+  return found({ ...chain, ledger });
+}
+
+/** The state a run starts from. */
+export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certified {
+  const momentum = params.values.slice().fill(0);
+  const roots = firstRoots(spec, params, hash);
+  const { modelRoot: root } = roots;
+  const said = spec.start?.root ?? root;
+  if (said !== root) {
+    throw new ConfigError('base/other', `the base gives model root ${root}, the run says ${said}`, {
+      hint: 'name the files that the run was made with (--base)',
+    });
+  }
+  return { ...firstChain(spec, roots), params, momentum };
+}
+
+function firstChain(spec: RunSpec, roots: Roots): Chain {
+  const run = runIdOf(spec);
+  const ledger = firstLedger(membershipOf(spec, run));
+  return {
+    ...{ spec, run, round: 0, parent: run, time: 0, ledger, ledgerRoot: ledgerRoot(ledger) },
+    ...{ ...roots, before: null, recent: [run], departed: [] },
+  };
+}
+
+/**
+ * The parameters that everybody starts from: they follow from the seed, unless all of a published model is trained; then `first` has
+ * them. In a run with tiers of width those of one tier, the whole model where none is said. Throws a ConfigError where they are needed and
+ * not there, or others.
+ */
+export function startOf(spec: RunSpec, first?: Float32Array, tier = 0): Params {
+  const { training, start } = spec;
+  const model = modelOfRun(spec, tier);
+  const layout = modelLayout(model);
+  if (start === null || start.root === null) {
+    return { layout, values: initialParameters(model, training.seed) };
+  }
+  if (first?.length === layout.size) return { layout, values: Float32Array.from(first) };
+  throw new ConfigError('base/needed', 'this run trains all parameters of a published model', {
+    hint: 'its first ones are in the files of the base: name them with --base',
+  });
+}
+
+/** Where a run starts, with the model as far as it is known: all but the model where its first parameters are in files that are not here. */
+export function openingOf(
+  spec: RunSpec,
+  { first, sha256 }: { first?: Float32Array | undefined; sha256?: Sha256 | undefined },
+): Chain | Certified {
+  const root = spec.start?.root ?? null;
+  if (root === null || first !== undefined) return genesisOf(spec, startOf(spec, first), sha256);
+  return firstChain(spec, { modelRoot: root });
+}
+
+/** A join names one of so many last outcomes. */
+const RECENT = 16;
+
+/** The outcome with its roots, and the chain state after it. */
+export function follow(
+  chain: Chain,
+  draft: Draft,
+  change: RosterChange,
+  roots: Roots,
+): { readonly outcome: Outcome; readonly next: Chain } {
+  const { spec, run, round, parent, modelRoot: base } = chain;
+  const { modelRoot, rings } = roots;
+  const ledger = nextLedger(membershipOf(spec, run), chain.ledger, change);
+  const { rowSize, outerSizes: sizes = [] } = change;
+  const features = { ...draft.features, ...(rings && { widths: { rings, sizes } }) };
+  const made = { rowSize, modelRoot, ledgerRoot: ledgerRoot(ledger) };
+  const outcome: Outcome = { ...draft, features, ...made };
+  const digest = outcomeDigest(outcome);
+  const recent = [...chain.recent, digest].slice(-RECENT);
+  const next: Chain = {
+    ...{ spec, run, recent, round: round + 1, parent: digest, time: outcome.time, ledger },
+    ...{ modelRoot, ledgerRoot: outcome.ledgerRoot, ...(rings && { rings }) },
+    before: {
+      round,
+      parent,
+      base,
+      ledger: chain.ledger,
+      ...(chain.rings && { rings: chain.rings }),
+    },
+    departed: nextDepartures(chain.departed, change.leaves, {
+      round,
+      oldest: round + 1 - recent.length,
+    }),
+  };
+  return { outcome, next };
+}

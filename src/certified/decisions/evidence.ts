@@ -1,0 +1,271 @@
+/**
+ * What stands behind an outcome: everything it names by id, verified and read. An outcome is judged by this and by the certified past alone,
+ * so everybody who has the same bytes finds the same. The store of a worker is bounded by forgetting old rounds, and by bytes: of strangers
+ * only joins and leaves are kept, and whatever was asked for.
+ */
+
+import { FairStore } from '../../base/fair-store.ts';
+import { bytes32 } from '../../base/tagged-hash.ts';
+import type { BodyOf } from '../../network/attachments/bodies.ts';
+import { type SignedEvent, verifySignature } from '../../network/event.ts';
+import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-crypto.ts';
+import type { Submission, Unreadable } from '../../network/wire/certified-events.ts';
+import type { ShownVerdict } from '../../network/wire/faults.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
+import type { Commit, Notice, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
+
+interface Proof {
+  readonly type: 'fault';
+  readonly run: Digest;
+  readonly culprit: WorkerId;
+}
+
+/** Two events of one key in one place, both checked: it broke the rules. The key is the author of those, not of the proof. */
+export interface Contradiction extends Proof {
+  readonly kind: 'equivocation' | 'broken-lock';
+  readonly events: readonly [EventId, EventId];
+}
+
+/** Verdicts on one contribution of the culprit. Whether those who signed them are enough follows from the round that lists the proof (jury.ts). */
+export interface Conviction extends Proof {
+  readonly kind: 'failed-check';
+  readonly verdicts: readonly ShownVerdict[];
+}
+
+/** What puts a key out of a run. */
+export type FaultProof = Contradiction | Conviction;
+
+/** What an event of a certified run says. */
+export type ProtocolMessage = Signed<
+  Vote | Proposal | ViewChangeVote | Notice | Submission | FaultProof | Unreadable
+>;
+
+export const isCommit = (message: ProtocolMessage): message is Signed<Commit> =>
+  message.type === 'vote' && message.step === 'commit';
+
+/** What the round machine takes. */
+export const isMessage = (
+  message: ProtocolMessage,
+): message is Extract<ProtocolMessage, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
+  message.type === 'vote' || message.type === 'proposal' || message.type === 'ballot';
+
+/** Findings about signatures that are kept. */
+const MOST_JUDGED = 65_536;
+
+export interface Evidence {
+  message(id: EventId): ProtocolMessage | undefined;
+  /** The whole payload a manifest commits to, checked against its hash. */
+  payload(manifest: Manifest): Uint8Array | undefined;
+  /** Proposals of an outcome: they have its body, and name the view-change votes of their committee. */
+  proposals(digest: Digest): readonly Signed<Proposal>[];
+  /** Whether the signature of an event that was made again holds. */
+  isSigned(event: SignedEvent): boolean;
+  /** The table of stakes with this id. */
+  stakes(snapshot: Digest): ReadonlyMap<WorkerId, bigint> | undefined;
+  /** The value that comes after an outcome of this time, where the run has a beacon. */
+  beacon(time: number): Digest | undefined;
+}
+
+/** Judges signatures, each once. Of an event that is here its own was checked already. */
+export function signatureJudge(
+  message: Evidence['message'],
+  { schnorr }: EventCrypto,
+): Evidence['isSigned'] {
+  const judged = new Map<string, boolean>();
+  return ({ id, pubkey, sig }) => {
+    if (message(id)?.signature?.sig === sig) return true;
+    const name = id + sig;
+    const known = judged.get(name);
+    if (known !== undefined) return known;
+    if (judged.size >= MOST_JUDGED) judged.clear();
+    const isGood = verifySignature(sig, bytes32(id), pubkey, schnorr);
+    judged.set(name, isGood);
+    return isGood;
+  };
+}
+
+/** Something that is not at hand, so that a judgment has to wait. */
+export interface Missing {
+  readonly what: 'event' | 'payload' | 'proposal' | 'snapshot' | 'beacon';
+  readonly id: string;
+}
+
+/** What a judgment found: a value, why not, or what it lacks to say either. */
+export type Verdict<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly invalid: Invalid }
+  | { readonly ok: false; readonly missing: readonly Missing[] };
+
+/** Why an outcome cannot follow its past. */
+export interface Invalid {
+  /** A stable name. */
+  readonly code: string;
+  /** The member of the outcome. */
+  readonly at: string;
+  readonly message: string;
+}
+
+export const found = <T>(value: T): { readonly ok: true; readonly value: T } => ({
+  ok: true,
+  value,
+});
+
+export const invalid = (
+  code: string,
+  at: string,
+  message: string,
+): { readonly ok: false; readonly invalid: Invalid } => ({
+  ok: false,
+  invalid: { code, at, message },
+});
+
+export const lacking = (
+  ...missing: readonly Missing[]
+): { readonly ok: false; readonly missing: readonly Missing[] } => ({ ok: false, missing });
+
+/** Functions that hash and verify; default pure JavaScript. */
+export interface Hashing {
+  /** Default pure JavaScript. */
+  readonly sha256?: Sha256 | undefined;
+  /** Default pure JavaScript. */
+  readonly crypto?: EventCrypto | undefined;
+}
+
+export interface EvidenceStore extends Evidence {
+  /** False when it was here already, or is not kept: what says nothing, and what strangers say of rounds, unless it was asked for. */
+  add(message: ProtocolMessage, isAsked?: boolean): boolean;
+  /** Whose messages are kept from now on; everybody's before. */
+  admit(members: readonly WorkerId[]): void;
+  addPayload(manifest: Manifest, payload: Uint8Array): void;
+  addStakes(snapshot: Digest, stakes: ReadonlyMap<WorkerId, bigint>): void;
+  addBeacon(time: number, value: Digest): void;
+  messages(): Iterable<ProtocolMessage>;
+  /** A proof of a contradiction, whoever made it, against the author of these events: one is enough. */
+  proofOf(events: readonly [EventId, EventId]): Signed<Contradiction> | undefined;
+  /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
+  forgetBefore(round: number): void;
+}
+
+/** Messages of members, and asked for: bytes of one key, and of all. An outcome has 4 MiB at most. */
+const MEMBER_BYTES = { perOwner: 32 << 20, inAll: 512 << 20 };
+/** Joins, leaves and proofs against members of everybody else. */
+const STRANGER_BYTES = { perOwner: 16 << 10, inAll: 32 << 20 };
+/** Payloads that travelled in chunks: of one key those of the rounds that are kept, two in each; of all no more than a machine has. */
+const PAYLOADS_PER_KEY = 8;
+const PAYLOAD_BYTES = 4 * 2 ** 30;
+
+export interface PayloadLimits {
+  /** The largest payload of the run. */
+  readonly payloadBytes?: number;
+  /** Of all keys together. */
+  readonly inAll?: number;
+}
+
+/** An empty store. */
+export function createEvidenceStore(
+  crypto: EventCrypto = pureCrypto,
+  { payloadBytes = PAYLOAD_BYTES / PAYLOADS_PER_KEY, inAll = PAYLOAD_BYTES }: PayloadLimits = {},
+): EvidenceStore {
+  const ofMembers = new FairStore<ProtocolMessage>(MEMBER_BYTES);
+  const ofStrangers = new FairStore<ProtocolMessage>(STRANGER_BYTES);
+  let members: ReadonlySet<WorkerId> | undefined;
+  const messageOf = (id: EventId) => ofMembers.get(id) ?? ofStrangers.get(id);
+  function* messages(): Iterable<ProtocolMessage> {
+    for (const [, { value }] of ofMembers.entries()) yield value;
+    for (const [, { value }] of ofStrangers.entries()) yield value;
+  }
+  const isMember = (key: WorkerId) => members?.has(key) !== false;
+  /** Where it is kept, if it is. */
+  function placeOf(message: ProtocolMessage, isAsked: boolean) {
+    if (isAsked || (isMember(message.key) && message.type !== 'unreadable')) return ofMembers;
+    const isOfUse =
+      message.type === 'fault'
+        ? isMember(message.culprit)
+        : message.type === 'join' || message.type === 'leave';
+    return isOfUse ? ofStrangers : undefined;
+  }
+  const payloads = new FairStore<{ readonly round: number; readonly bytes: Uint8Array }>({
+    perOwner: PAYLOADS_PER_KEY * payloadBytes,
+    inAll,
+  });
+  const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
+  const beacons = new Map<number, Digest>();
+  return {
+    message: messageOf,
+    isSigned: signatureJudge(messageOf, crypto),
+    payload: (manifest) => manifest.payload ?? payloads.get(manifest.root)?.bytes,
+    proposals: (digest) =>
+      [...messages()].filter(
+        (message): message is Signed<Proposal> =>
+          message.type === 'proposal' && message.digest === digest,
+      ),
+    stakes: (snapshot) => tables.get(snapshot),
+    beacon: (time) => beacons.get(time),
+    add(message, isAsked = false) {
+      if (messageOf(message.id)) return false;
+      const stored = { value: message, owner: message.key, bytes: bytesOf(message) };
+      return placeOf(message, isAsked)?.set(message.id, stored) ?? false;
+    },
+    admit(keys) {
+      members = new Set(keys);
+      for (const message of messages()) {
+        if (placeOf(message, false) !== ofMembers || !ofStrangers.has(message.id)) continue;
+        ofStrangers.delete(message.id);
+        ofMembers.set(message.id, { value: message, owner: message.key, bytes: bytesOf(message) });
+      }
+    },
+    addPayload({ root, round, worker }, bytes) {
+      payloads.set(root, { value: { round, bytes }, owner: worker, bytes: bytes.length });
+    },
+    addStakes: (snapshot, stakes) => void tables.set(snapshot, stakes),
+    addBeacon: (time, value) => void beacons.set(time, value),
+    messages,
+    proofOf([id]) {
+      const author = messageOf(id)?.key;
+      for (const message of messages()) {
+        if (message.type !== 'fault' || message.kind === 'failed-check') continue;
+        if (message.culprit === author) return message;
+      }
+      return undefined;
+    },
+    forgetBefore(round) {
+      for (const message of messages()) {
+        if ((roundOf(message) ?? round) < round) ofMembers.delete(message.id);
+      }
+      for (const [root, { value }] of payloads.entries()) {
+        if (value.round < round) payloads.delete(root);
+      }
+    },
+  };
+}
+
+/** The round a message belongs to; undefined for what outlives rounds. */
+function roundOf(message: ProtocolMessage): number | undefined {
+  if (message.type === 'manifest') return message.manifest.round;
+  if (message.type === 'unreadable') return -1;
+  if (message.type === 'verdict') return message.checked + JURY_ROUNDS;
+  return 'round' in message ? message.round : undefined;
+}
+
+/** What a message takes in memory, about. */
+function bytesOf(message: ProtocolMessage): number {
+  if (message.type === 'manifest') return 2048 + (message.manifest.payload?.length ?? 0);
+  if (message.type === 'proposal') return 2048 + 4 * JSON.stringify(message.outcome).length;
+  return 512 + JSON.stringify(message).length;
+}
+
+/** Evidence that is whole: nothing is added any more. */
+export interface Gathered extends Evidence {
+  readonly messages: ReadonlyMap<EventId, ProtocolMessage>;
+  /** Proposals that follow an outcome. */
+  proposalsAfter(parent: Digest): readonly Signed<Proposal>[];
+  /** Commits in the round that follows an outcome. */
+  commitsAfter(parent: Digest): readonly Signed<Commit>[];
+  /** The bytes of a root, where all of their chunks are at hand: a model root names those of the state. */
+  bytesOf: BodyOf;
+}
+
+/** Of a state: parameter and momentum in f32. */
+export const BYTES_PER_PARAMETER = 8;

@@ -1,0 +1,213 @@
+/**
+ * The one way the certified state of a run moves: outcome by outcome, with the roster change that each makes. The worker that plays and whoever
+ * replays the run use the same functions, so a replay checks what was really done.
+ */
+
+import { canonicalJson } from '../../base/canonical-json.ts';
+import { rosterWeights, type Stakes } from '../../consensus/committee/committee.ts';
+import type { RosterChange } from '../../consensus/round/membership.ts';
+import type { Sha256 } from '../../network/event-crypto.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import {
+  type Certified,
+  type Chain,
+  type Draft,
+  electorateOf,
+  follow,
+  stakesOf,
+  withEntropy,
+} from './chain.ts';
+import { type Evidence, found, invalid, type Verdict } from './evidence.ts';
+import { type Stepped, stepModel } from './model-step.ts';
+import { rosterChange } from './roster-change.ts';
+import { acceptedRows, checkRejected, markEmpty } from './rows.ts';
+import { isPart, ofRings, type Roots } from './widths.ts';
+
+/** What an outcome leads to. */
+export interface Completed {
+  readonly outcome: Outcome;
+  readonly next: Certified;
+}
+
+/** A draft with its roots, and the state it leads to: what a proposer composes. */
+export function completeOutcome(
+  before: Certified,
+  draft: Draft,
+  evidence: Evidence,
+  hash?: Sha256,
+): Verdict<Completed> {
+  const ready = withEntropy(before, evidence);
+  if (!ready.ok) return ready;
+  const state = ready.value;
+  const judged = judgeDraft(state, draft, evidence);
+  if (!judged.ok) return judged;
+  const rejected = checkRejected(state, draft, evidence);
+  if (!rejected.ok) return rejected;
+  const rows = acceptedRows(state, draft, evidence);
+  if (!rows.ok) return rows;
+  const accepted = markEmpty(draft.accepted, rows.value);
+  const { members } = state.ledger;
+  const contributed = accepted
+    .filter(({ empty }) => !empty)
+    .map(({ index }) => members[index]!.key);
+  const { change, stakes } = judged.value;
+  const weights = rowWeights(state, stakes, change.faults);
+  const { model, roots, typical, taken } = stepModel(state, rows.value, weights, { hash });
+  if (!isFiniteModel(model)) return notFinite();
+  const [rowSize = 0, ...outerSizes] = typical;
+  const moves = { ...change, contributed, rowSize, outerSizes };
+  const { outcome, next } = follow(state, { ...draft, accepted }, moves, roots);
+  return found({ outcome, next: { ...next, ...model, taken } });
+}
+
+const isFiniteModel = ({ params, momentum }: Stepped['model']): boolean =>
+  params.values.every(Number.isFinite) && momentum.every(Number.isFinite);
+
+const notFinite = () =>
+  invalid('not-finite', 'accepted', 'the outer step leaves a value that is not finite');
+
+/** The state after an outcome, when it is valid: everything of it recomputed, both roots compared. */
+export function applyOutcome(
+  state: Certified,
+  outcome: Outcome,
+  evidence: Evidence,
+  hash?: Sha256,
+): Verdict<Certified> {
+  if (isPart(state.spec, state.params.layout)) return applyToPart(state, outcome, evidence, hash);
+  const completed = completeOutcome(state, outcome, evidence, hash);
+  if (!completed.ok) return completed;
+  const wrong =
+    differentRows(outcome, completed.value.outcome) ??
+    differentRoot(outcome, completed.value.outcome);
+  return wrong ?? found(completed.value.next);
+}
+
+/**
+ * The same by whoever has some rings of the model: those are recomputed and compared with their roots. What is said of the others, and which
+ * rows are empty there, is on the word of the quorum.
+ */
+function applyToPart(
+  before: Certified,
+  outcome: Outcome,
+  evidence: Evidence,
+  hash?: Sha256,
+): Verdict<Certified> {
+  const ready = withEntropy(before, evidence);
+  if (!ready.ok) return ready;
+  const state = ready.value;
+  const { params: _, momentum: __, taken: ___, ...chain } = state;
+  const followed = applyToChain(chain, outcome, evidence);
+  if (!followed.ok) return followed;
+  const judged = judgeDraft(state, outcome, evidence);
+  if (!judged.ok) return judged;
+  const rows = acceptedRows(state, outcome, evidence);
+  if (!rows.ok) return rows;
+  const weights = rowWeights(state, judged.value.stakes, judged.value.change.faults);
+  const said = outcome.features.widths!;
+  const stepped = stepModel(state, rows.value, weights, { hash, outer: said.rings });
+  if (!isFiniteModel(stepped.model)) return notFinite();
+  const wrong = differentRing([outcome.rowSize, ...said.sizes], said.rings, stepped);
+  return wrong ?? found({ ...followed.value, ...stepped.model, taken: stepped.taken });
+}
+
+/** The first ring of those that are here of which an outcome says something else. */
+function differentRing(
+  sizes: readonly number[],
+  rings: readonly string[],
+  { typical, roots }: Stepped,
+): ReturnType<typeof invalid> | undefined {
+  const at = typical.findIndex((size, i) => size !== sizes[i] || roots.rings![i] !== rings[i]);
+  if (at < 0) return undefined;
+  const computed = `${roots.rings![at]} with rows of ${typical[at]}`;
+  const words = `ring ${at} is ${rings[at]} with rows of ${sizes[at]}, computed ${computed}`;
+  return invalid('wrong-ring', 'features.widths', words);
+}
+
+/** The same without the model: manifests are not looked at, and the model root is taken from the outcome. */
+export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence): Verdict<Chain> {
+  const ready = withEntropy(chain, evidence);
+  if (!ready.ok) return ready;
+  const judged = judgeDraft(ready.value, outcome, evidence);
+  if (!judged.ok) return judged;
+  const { rowSize, modelRoot } = outcome;
+  const { rings, sizes: outerSizes } = outcome.features.widths ?? {};
+  const roots = { modelRoot, rings };
+  const wrong = wrongRings(chain, roots, outerSizes);
+  if (wrong) return wrong;
+  const change = { ...judged.value.change, rowSize, ...(outerSizes && { outerSizes }) };
+  const followed = follow(ready.value, outcome, change, roots);
+  return differentRoot(outcome, followed.outcome) ?? found(followed.next);
+}
+
+/** Whether an outcome speaks of as many rings as the model has, and its model root is over them. */
+function wrongRings(
+  { spec: { tiers } }: Chain,
+  { modelRoot, rings }: Roots,
+  sizes: readonly number[] = [],
+): ReturnType<typeof invalid> | undefined {
+  if (rings === undefined && tiers === 0) return undefined;
+  const isWhole = rings?.length === tiers + 1 && sizes.length === tiers;
+  if (isWhole && ofRings(rings).modelRoot === modelRoot) return undefined;
+  return invalid('wrong-rings', 'features.widths', `not ${tiers + 1} rings of model ${modelRoot}`);
+}
+
+/** Everything of an outcome but its rows and roots: the roster change that it makes, by the stakes that hold. */
+function judgeDraft(
+  chain: Chain,
+  draft: Draft,
+  evidence: Evidence,
+): Verdict<{ readonly change: RosterChange; readonly stakes: Stakes }> {
+  const { run, round, parent, modelRoot: base } = chain;
+  const expected = { run, round, parent, base };
+  for (const name of ['run', 'round', 'parent', 'base'] as const) {
+    if (draft[name] === expected[name]) continue;
+    return invalid(`wrong-${name}`, name, `${name} is ${draft[name]}, not ${expected[name]}`);
+  }
+  if (draft.result === 'final' && draft.accepted.length === 0) {
+    return invalid('nothing-accepted', 'accepted', 'a final outcome accepts something');
+  }
+  if (draft.result === 'void' && draft.accepted.length > 0) {
+    return invalid('void-accepts', 'accepted', 'a void outcome accepts nothing');
+  }
+  const stakes = stakesOf(chain.ledger, evidence);
+  if (!stakes.ok) return stakes;
+  const change = rosterChange(chain, draft, electorateOf(chain, stakes.value), evidence);
+  return change.ok ? found({ change: change.value, stakes: stakes.value }) : change;
+}
+
+/**
+ * What a row weighs beside its examples: in a run with stakes what its author weighs in the draw of committees, else 1. The stake of who is
+ * proven faulty by this outcome counts for nothing in it already.
+ */
+function rowWeights(
+  { spec, ledger }: Certified,
+  stakes: Stakes,
+  faults: readonly WorkerId[],
+): (worker: WorkerId) => number {
+  if (stakes === null) return () => 1;
+  const roster = ledger.members.map(({ key }) => key).filter((key) => !faults.includes(key));
+  const weights = rosterWeights(roster, stakes, spec.committee);
+  return (worker) => weights.get(worker) ?? 0;
+}
+
+/** The first row that says wrongly whether its payload is empty. */
+function differentRows(said: Outcome, found: Outcome): ReturnType<typeof invalid> | undefined {
+  const isEmpty = ({ accepted }: Outcome, i: number): boolean => accepted[i]?.empty === true;
+  const wrong = said.accepted.find((_, i) => isEmpty(said, i) !== isEmpty(found, i));
+  if (wrong === undefined) return undefined;
+  const word = wrong.empty ? 'not ' : '';
+  return invalid('wrong-empty', 'accepted', `manifest ${wrong.manifest} is ${word}empty`);
+}
+
+function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid> | undefined {
+  const rings = canonicalJson(found.features.widths ?? null);
+  if (canonicalJson(said.features.widths ?? null) !== rings) {
+    return invalid('wrong-rings', 'features.widths', `rings are not as computed: ${rings}`);
+  }
+  for (const name of ['rowSize', 'modelRoot', 'ledgerRoot'] as const) {
+    if (said[name] === found[name]) continue;
+    return invalid(`wrong-${name}`, name, `${name} is ${said[name]}, computed ${found[name]}`);
+  }
+  return undefined;
+}

@@ -1,0 +1,277 @@
+/**
+ * Plays a run again from its events alone: who decided each round and whether they could, and where payloads are at hand every parameter and both
+ * roots. No key, no clock, no network. A path is one branch followed without the model.
+ */
+
+import { quorumOf } from '../../consensus/committee/quorum.ts';
+import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { ListedVotes } from '../../run/listed.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import { roundName } from '../../run/round-name.ts';
+import type { Layout } from '../../tensor/params.ts';
+import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
+import type { Certified, Chain } from './chain.ts';
+import { found, type Gathered, type Invalid, type Missing, type Verdict } from './evidence.ts';
+import { applyOutcome, applyToChain } from './outcomes.ts';
+import { payloadsOf, readRings } from './widths.ts';
+
+/** How much of a round was checked. `chain`: signatures, committees, entropy, rosters. `full`: the model too. */
+export type Checked = 'full' | 'chain' | 'nothing';
+
+/** One round of a replay. */
+export interface ReplayedRound {
+  readonly round: number;
+  readonly checked: Checked;
+  /** The state the round started from. */
+  readonly before: Chain | Certified;
+  /** Undefined where no quorum is at hand. */
+  readonly decided: Decided | undefined;
+  /** Other outcomes of the round that a quorum decided as well: a fork. */
+  readonly forks: readonly Digest[];
+  /** What is wrong with it. */
+  readonly invalid?: Invalid;
+  /** What is not at hand. */
+  readonly missing?: readonly Missing[];
+}
+
+/** Where a replay ended. */
+export interface ReplayEnd {
+  readonly state: Chain | Certified;
+  readonly digests: readonly Digest[];
+}
+
+export const hasModel = (state: Chain | Certified): state is Certified => 'params' in state;
+
+/**
+ * Rounds as they are checked, until the run ends, something is wrong, or too little is at hand to go on. Where the run forks it follows
+ * the branch through this outcome, else the one that the fork rule prefers.
+ */
+export function* replay(
+  start: Chain | Certified,
+  events: Gathered,
+  through?: Digest,
+): Generator<ReplayedRound, ReplayEnd, undefined> {
+  let state: Chain | Certified = start;
+  const layout = hasModel(start) ? start.params.layout : undefined;
+  const digests: Digest[] = [];
+  const following: Following = { events, through, decided: new Map(), chains: new Map() };
+  for (;;) {
+    const after = decidedAfter(state, following);
+    if (!after.ok) {
+      const nothing = { round: state.round, before: state, decided: undefined, forks: [] };
+      const { invalid, missing } = reasonsOf(after);
+      const isEnd = invalid === undefined && missing === undefined;
+      if (!isEnd) yield { ...nothing, checked: 'nothing', ...reasonsOf(after) };
+      return { state, digests };
+    }
+    const [decided, ...others] = after.value;
+    if (decided === undefined) {
+      if (goesOn(state, following)) yield undecided(state);
+      return { state, digests };
+    }
+    const forks = others.map(({ certificate }) => certificate.digest);
+    const step = stepOver(state, decided, events);
+    const { next, ...rest } = step;
+    yield { round: state.round, before: state, decided, forks, ...rest };
+    if (next === undefined) return { state, digests };
+    digests.push(certificateDigest(decided));
+    state = layout ? withModel(next, events, layout) : next;
+  }
+}
+
+const certificateDigest = ({ certificate }: Decided): Digest => certificate.digest;
+
+function reasonsOf(
+  verdict: Exclude<Verdict<never>, { readonly ok: true }>,
+): Pick<ReplayedRound, 'invalid' | 'missing'> {
+  return 'invalid' in verdict ? { invalid: verdict.invalid } : { missing: verdict.missing };
+}
+
+/** Events of later rounds are at hand, so this one was decided; but not by votes that are here. */
+const undecided = (state: Chain): ReplayedRound => ({
+  ...{ round: state.round, checked: 'nothing', before: state, decided: undefined, forks: [] },
+  missing: [{ what: 'event', id: `a quorum of commits of ${roundName(state.round)}` }],
+});
+
+/** Whether more members than may be hostile speak of later rounds, of no branch that was left. */
+function goesOn({ spec, round, ledger }: Chain, { events, chains }: Following): boolean {
+  if (round >= spec.training.rounds) return false;
+  const roster = new Set(ledger.members.map(({ key }) => key));
+  const speakers = new Set<WorkerId>();
+  for (const message of events.messages.values()) {
+    if (message.type !== 'proposal' && message.type !== 'vote') continue;
+    if (message.round <= round || chains.has(message.parent)) continue;
+    if (roster.has(message.key)) speakers.add(message.key);
+  }
+  const seats = Math.min(spec.committee.size, roster.size);
+  return speakers.size > seats - quorumOf(spec.committee.quorum, seats);
+}
+
+interface Stepped extends Pick<ReplayedRound, 'checked' | 'invalid' | 'missing'> {
+  readonly next?: Chain | Certified;
+}
+
+function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gathered): Stepped {
+  const whole = hasModel(state) ? applyOutcome(state, outcome, events) : undefined;
+  if (whole?.ok) return { checked: 'full', next: whole.value };
+  if (whole !== undefined && 'invalid' in whole) {
+    return { checked: 'nothing', invalid: whole.invalid };
+  }
+  const bare = applyToChain(withoutModel(state), outcome, events);
+  if (!bare.ok) return { checked: 'nothing', ...reasonsOf(bare) };
+  const missing = whole?.missing ?? [];
+  return { checked: 'chain', next: bare.value, missing };
+}
+
+/** The same with the model, where it was lost and the chunks of a checkpoint are at hand: they lead to the certified root. */
+function withModel(state: Chain | Certified, events: Gathered, layout: Layout): Chain | Certified {
+  if (hasModel(state)) return state;
+  const rings = payloadsOf(state.spec, state, layout).map((ring) => events.bytesOf(ring));
+  const known = rings.filter((bytes) => bytes !== undefined);
+  return known.length === rings.length ? { ...state, ...readRings(known, layout) } : state;
+}
+
+/** The same without parameters and momentum. */
+export function withoutModel(state: Chain | Certified): Chain {
+  if (!hasModel(state)) return state;
+  const { params: _, momentum: __, ...chain } = state;
+  return chain;
+}
+
+/**
+ * What one replay has found out so far, by the outcome before. Where a run forks time and again, each branch of each fork is
+ * followed to its end, and every outcome is still judged once.
+ */
+interface Following {
+  readonly events: Gathered;
+  /** The outcome whose branch somebody chose. */
+  readonly through: Digest | undefined;
+  readonly decided: Map<Digest, Verdict<readonly Decided[]>>;
+  /** The chain after each outcome that was applied. */
+  readonly chains: Map<Digest, Chain>;
+}
+
+/** Outcomes that a quorum decided after this state, the one to follow first. */
+function decidedAfter(state: Chain, following: Following): Verdict<readonly Decided[]> {
+  const known = following.decided.get(state.parent);
+  if (known !== undefined) return known;
+  const after = inOrder(state, certifiedAfter(state, following.events), following);
+  // what is missing may come
+  if (after.ok) following.decided.set(state.parent, after);
+  return after;
+}
+
+function inOrder(
+  state: Chain,
+  certified: Verdict<readonly Decided[]>,
+  following: Following,
+): Verdict<readonly Decided[]> {
+  if (!certified.ok || certified.value.length < 2) return certified;
+  const roster = state.ledger.members.map(({ key }) => key);
+  const branches: { readonly decided: Decided; readonly branch: Followed }[] = [];
+  for (const decided of certified.value) {
+    const branch = branchFrom(state, decided, following);
+    if (!branch.ok) return branch;
+    branches.push({ decided, branch: branch.value });
+  }
+  branches.sort(({ branch: a }, { branch: b }) => {
+    const isFirst = a.isNamed === b.isNamed ? isBetter(roster, a, b) : a.isNamed;
+    return isFirst ? -1 : 1;
+  });
+  return { ok: true, value: branches.map(({ decided }) => decided) };
+}
+
+/** A branch, and whether the outcome to go through is on it. */
+interface Followed extends Branch {
+  readonly isNamed: boolean;
+}
+
+/** What a branch is worth: followed to its end, without the model. Without a beacon on the way nobody knows its end. */
+function branchFrom(state: Chain, decided: Decided, following: Following): Verdict<Followed> {
+  const { events, through, chains } = following;
+  const { digest, attempt, commits } = decided.certificate;
+  const committed = new Set(commits.map(({ key }) => key));
+  let length = 0;
+  let finals = 0;
+  let isNamed = false;
+  let chain: Chain = withoutModel(state);
+  for (let at: Decided | undefined = decided; at !== undefined; ) {
+    const known = chains.get(at.certificate.digest);
+    const next: Verdict<Chain> = known ? found(known) : applyToChain(chain, at.outcome, events);
+    if (!next.ok) break;
+    chains.set(at.certificate.digest, next.value);
+    length += 1;
+    if (at.outcome.result === 'final') finals += 1;
+    isNamed ||= at.certificate.digest === through;
+    for (const { key } of at.certificate.commits) committed.add(key);
+    chain = next.value;
+    const after: Verdict<readonly Decided[]> = decidedAfter(chain, following);
+    if (lacksBeacon(after)) return after;
+    at = after.ok ? after.value[0] : undefined;
+  }
+  return found({ committed: [...committed], attempt, finals, length, digest, isNamed });
+}
+
+type Lacking = Extract<Verdict<never>, { readonly missing: unknown }>;
+
+const lacksBeacon = (verdict: Verdict<unknown>): verdict is Lacking =>
+  'missing' in verdict && verdict.missing.some(({ what }) => what === 'beacon');
+
+/** The time of the outcome after which a replay lacks a value of the beacon; undefined when it lacks none. */
+export const beaconLack = ({
+  missing = [],
+}: Pick<ReplayedRound, 'missing'>): number | undefined => {
+  const lack = missing.find(({ what }) => what === 'beacon');
+  return lack && Number(lack.id);
+};
+
+/** What an outcome led to. */
+export interface Stop {
+  readonly chain: Chain;
+  /** What led there; undefined in round 0. */
+  readonly outcome: Outcome | undefined;
+  /** A quorum of commits for it. */
+  readonly votes: ListedVotes | null;
+}
+
+/** Two outcomes of one round that a quorum decided each. */
+export interface Fork {
+  readonly round: number;
+  readonly followed: Digest;
+  readonly other: Digest;
+}
+
+export interface Path {
+  /** By the outcome before, oldest first; the run id stands for none. */
+  readonly stops: ReadonlyMap<Digest, Stop>;
+  readonly tip: Stop;
+  readonly forks: readonly Fork[];
+}
+
+/** The branch to be on, as far as it is at hand: the one through this outcome, else the one that the fork rule prefers. */
+export function pathOf(start: Chain, events: Gathered, through?: Digest): Path {
+  const stops = new Map<Digest, Stop>();
+  const forks: Fork[] = [];
+  const playing = replay(withoutModel(start), events, through);
+  let before: { readonly decided: Decided; readonly chain: Chain } | undefined;
+  let tip: Stop = { chain: withoutModel(start), outcome: undefined, votes: null };
+  for (;;) {
+    const { done, value } = playing.next();
+    const chain = done ? value.state : value.before;
+    // an outcome that cannot be leads nowhere
+    if (before?.decided.certificate.digest === chain.parent) {
+      const { certificate, outcome } = before.decided;
+      const place = { ...certificate, ctx: certificate.committee.ctx };
+      const votes = listVotes(before.chain.ledger, place, certificate.commits);
+      tip = { chain, outcome, votes };
+    }
+    stops.set(tip.chain.parent, tip);
+    if (done) return { stops, tip, forks };
+    const { decided } = value;
+    before = decided && { decided, chain: value.before };
+    const followed = decided?.certificate.digest;
+    if (followed === undefined) continue;
+    forks.push(...value.forks.map((other) => ({ round: value.round, followed, other })));
+  }
+}

@@ -1,0 +1,274 @@
+/** Which contributions count in a certified round: the judgment on one manifest and its payload, and on the rows that an outcome lists. */
+
+import { sha256 } from '../../base/hash.ts';
+import { drawnOf } from '../../consensus/committee/sample.ts';
+import { widthTierOf } from '../../consensus/round/seats.ts';
+import type { Submission } from '../../network/wire/certified-events.ts';
+import { accept, type Judged, refusal } from '../../network/wire/judged.ts';
+import { judgePayload, type Manifest } from '../../network/wire/manifests.ts';
+import { createPacker, openContribution } from '../../network/wire/packer.ts';
+import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
+import type { Contribution, Rejection } from '../../run/contribution.ts';
+import type { EventId } from '../../run/ids.ts';
+import { type Ledger, lateOf } from '../../run/ledger.ts';
+import type { AcceptedRow, RejectedRow } from '../../run/outcome.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
+import type { Signed } from '../../run/vote.ts';
+import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
+import type { Certified, Draft } from './chain.ts';
+import {
+  type Evidence,
+  found,
+  invalid,
+  lacking,
+  type ProtocolMessage,
+  type Verdict,
+} from './evidence.ts';
+import { assignmentOf, lateTermsOf, type Terms, termsOf } from './terms.ts';
+import { ringsAt, widthsOf } from './widths.ts';
+
+/** An accepted row with what it brings. */
+export interface Row {
+  readonly late: boolean;
+  readonly contribution: Contribution;
+}
+
+/** All accepted rows, opened. Whoever lacks some is told all of what it lacks at once. */
+export function acceptedRows(
+  state: Certified,
+  { accepted }: Draft,
+  evidence: Evidence,
+): Verdict<readonly Row[]> {
+  const verdicts = accepted.map((row) => acceptedRow(state, row, evidence));
+  const lacks = verdicts.flatMap((verdict) =>
+    !verdict.ok && 'missing' in verdict ? verdict.missing : [],
+  );
+  const wrong = verdicts.find((verdict) => !verdict.ok && 'invalid' in verdict);
+  if (wrong !== undefined && !wrong.ok) return wrong;
+  if (lacks.length > 0) return lacking(...lacks);
+  return found(verdicts.flatMap((verdict) => (verdict.ok ? [verdict.value] : [])));
+}
+
+/** The rows with a mark on those whose payload brings no value but zeros. */
+export const markEmpty = (
+  accepted: readonly AcceptedRow[],
+  rows: readonly Row[],
+): readonly AcceptedRow[] =>
+  accepted.map(({ empty: _, ...row }, i) => ({
+    ...row,
+    ...(isZero(rows[i]!.contribution.delta) && { empty: true }),
+  }));
+
+/** Whether a delta has no value but zeros. */
+function isZero(delta: PartialVector): boolean {
+  const values = new Float64Array(CHUNK_LENGTH);
+  return delta.chunks.every((_, position) => {
+    delta.addChunk(position, 1, values, 0);
+    return values.every((value) => value === 0);
+  });
+}
+
+function acceptedRow(
+  state: Certified,
+  { index, late, manifest: id }: AcceptedRow,
+  evidence: Evidence,
+): Verdict<Row> {
+  const key = state.ledger.members[index]?.key;
+  const wrong = (reason: string, detail: string) =>
+    invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'nobody'}: ${detail}`);
+  if (key === undefined) return wrong('not-in-roster', `no member ${index} of the roster`);
+  const of = late ? lateTermsOf(state, evidence) : termsOf(state, evidence);
+  if (!of.ok) return of;
+  const terms = of.value;
+  if (terms === null || (late && !lateOf(state.ledger).includes(key))) {
+    return wrong('not-late', 'nothing of the round before may be listed for it');
+  }
+  const message = evidence.message(id);
+  if (message === undefined) return lacking({ what: 'event', id });
+  if (!isSubmission(message)) return wrong('other-event', `it is of type ${message.type}`);
+  const { manifest } = message;
+  if (manifest.worker !== key) return wrong('other-author', `it is by ${manifest.worker}`);
+  const claim = judgeManifest(manifest, terms, assignmentOf(terms));
+  if (!claim.ok) return wrong(claim.rejection.reason, claim.rejection.detail);
+  const payload = evidence.payload(manifest);
+  if (payload === undefined) return lacking({ what: 'payload', id });
+  const judged = judgeSubmission(manifest, payload, terms);
+  if (!judged.ok) return wrong(judged.rejection.reason, judged.rejection.detail);
+  return found({ late, contribution: judged.value });
+}
+
+const isSubmission = (message: ProtocolMessage): message is Signed<Submission> =>
+  message.type === 'manifest';
+
+/** Whether each rejected row is one, for its reason. */
+export function checkRejected(
+  state: Certified,
+  { rejected, accepted }: Draft,
+  evidence: Evidence,
+): Verdict<null> {
+  const listed = new Set(accepted.map(({ manifest }) => manifest));
+  for (const row of rejected) {
+    const { index, manifest: id, reason } = row;
+    if (listed.has(id)) return invalid('both-ways', 'rejected', `${id} is accepted too`);
+    const why = whyRejected(state, row, evidence);
+    if (!why.ok) return why;
+    if (why.value?.reason === reason) continue;
+    const truth = why.value?.reason ?? 'nothing is wrong with it';
+    return invalid('untrue-reason', 'rejected', `${id} of ${index} is not ${reason}: ${truth}`);
+  }
+  return found(null);
+}
+
+function whyRejected(
+  state: Certified,
+  { index, manifest: id }: RejectedRow,
+  evidence: Evidence,
+): Verdict<Rejection | null> {
+  const message = evidence.message(id);
+  if (message === undefined) return lacking({ what: 'event', id });
+  if (message.key !== state.ledger.members[index]?.key) {
+    return invalid('other-author', 'rejected', `${id} is by ${message.key}`);
+  }
+  if (message.type === 'unreadable') {
+    return found({
+      reason: message.reason,
+      worker: message.key,
+      detail: 'its event cannot be read',
+    });
+  }
+  if (!isSubmission(message))
+    return invalid('other-event', 'rejected', `${id} is a ${message.type}`);
+  const of = termsOf(state, evidence);
+  if (!of.ok) return of;
+  const terms = of.value;
+  const claim = judgeManifest(message.manifest, terms, assignmentOf(terms));
+  if (!claim.ok) return found(claim.rejection);
+  const payload = evidence.payload(message.manifest);
+  if (payload === undefined) return lacking({ what: 'payload', id });
+  const judged = judgeSubmission(message.manifest, payload, terms);
+  return found(judged.ok ? null : judged.rejection);
+}
+
+/** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
+export function judgeManifest(
+  said: Manifest,
+  terms: Terms,
+  assignment: ChunkAssignment,
+): Judged<Manifest> {
+  const { spec, run, round, parent, base, ledger } = terms;
+  const { worker } = said;
+  if (said.run !== run) return refusal(worker, 'other-run', `run ${said.run}`);
+  if (!ledger.members.some(({ key }) => key === worker)) {
+    return refusal(worker, 'not-a-member', `not in the roster of ${roundName(round)}`);
+  }
+  const drawn = drawnOf({ run, contributors: spec.contributors }, ledger);
+  if (drawn?.has(worker) === false) {
+    return refusal(worker, 'not-drawn', `not drawn for ${roundName(round)}`);
+  }
+  if (said.round !== round) {
+    return refusal(worker, 'wrong-round', `${roundName(said.round)}, not ${roundNumber(round)}`);
+  }
+  if (said.parent === undefined) {
+    return refusal(worker, 'uncommitted', 'it does not say which outcome it follows');
+  }
+  if (said.parent !== parent) {
+    return refusal(worker, 'base-mismatch', `follows ${said.parent}, not ${parent}`);
+  }
+  if (said.base !== base) {
+    return refusal(worker, 'base-mismatch', `started from ${said.base}, not ${base}`);
+  }
+  const other = refuseRings(said, terms);
+  if (other) return other;
+  if (said.bytes > spec.limits.payloadBytes) {
+    const limit = spec.limits.payloadBytes;
+    return refusal(worker, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
+  }
+  if (said.roster !== assignment.digest) {
+    const ours = assignment.digest ?? 'no roster';
+    return refusal(worker, 'other-roster', `made for ${said.roster ?? 'none'}, not for ${ours}`);
+  }
+  return accept(said);
+}
+
+/** Why a manifest does not name the rings of the tier that its author joined with, as they are certified. */
+function refuseRings(
+  { worker, features }: Manifest,
+  { spec, ledger, rings }: Terms,
+): Judged<never> | undefined {
+  if (rings === undefined) return undefined;
+  const said = features?.widths?.rings ?? [];
+  const tier = widthTierOf(ledger.members.find(({ key }) => key === worker)!);
+  const held = ringsAt(spec, tier)!;
+  if (said.length !== held) {
+    return refusal(
+      worker,
+      'other-tier',
+      `${said.length} rings, its author's tier ${tier} has ${held}`,
+    );
+  }
+  const at = said.findIndex((ring, i) => ring !== rings[i]);
+  if (at < 0) return undefined;
+  return refusal(worker, 'base-mismatch', `ring ${at} started from ${said[at]}, not ${rings[at]}`);
+}
+
+/** A contribution is judged when it comes, when an outcome that lists it is checked and when it is applied: once is enough. */
+type Judgments = Map<
+  string,
+  { readonly payload: Uint8Array; readonly judged: Judged<Contribution> }
+>;
+const judgments = new WeakMap<Ledger, Judgments>();
+
+/** The contribution inside a payload, or why it does not count; decoded once for each round it is held against. */
+export function judgeSubmission(
+  said: Manifest,
+  payload: Uint8Array,
+  terms: Terms,
+  hash = sha256,
+): Judged<Contribution> {
+  const { ledger, base, parent, layout } = terms;
+  const known = judgments.get(ledger) ?? (new Map() as Judgments);
+  judgments.set(ledger, known);
+  const key = [said.eventId, base, parent, layout.size].join();
+  const before = known.get(key);
+  if (before?.payload === payload) return before.judged;
+  const judged = judgePayloadOf(said, payload, terms, hash);
+  known.set(key, { payload, judged });
+  return judged;
+}
+
+function judgePayloadOf(
+  said: Manifest,
+  payload: Uint8Array,
+  terms: Terms,
+  hash: typeof sha256,
+): Judged<Contribution> {
+  const assignment = assignmentOf(terms);
+  const judged = judgeManifest(said, terms, assignment);
+  if (!judged.ok) return judged;
+  const untrue = judgePayload(said, payload, hash);
+  if (untrue) return { ok: false, rejection: untrue };
+  const { packing, eventBudget, topk } = terms.spec.training;
+  const packer = createPacker({
+    ...{ run: terms.run, layout: terms.layout, packing, eventBudget, ratio: topk },
+    ringEnds: widthsOf(terms.spec)?.rings.map(({ to }) => to),
+    ...{ maxContainerBytes: terms.spec.limits.payloadBytes, sha256: hash },
+  });
+  return openContribution(said, payload, packer, assignment);
+}
+
+/** A contribution that is here and good, of this round or late of the one before. */
+export function contributionOf(
+  id: EventId,
+  state: Certified,
+  evidence: Evidence,
+): Contribution | undefined {
+  const message = evidence.message(id);
+  if (message?.type !== 'manifest') return undefined;
+  const { manifest } = message;
+  const payload = evidence.payload(manifest);
+  const of =
+    manifest.round === state.round ? termsOf(state, evidence) : lateTermsOf(state, evidence);
+  if (payload === undefined || !of.ok || of.value === null) return undefined;
+  const judged = judgeSubmission(manifest, payload, of.value);
+  return judged.ok ? judged.value : undefined;
+}

@@ -1,0 +1,153 @@
+/**
+ * Tiers of width in a certified run (docs/tiers.md): where the rings of its model end, which of them a worker has, and the roots by which each
+ * is certified. The model root is over the roots of all rings, so whoever has some of them checks those, and goes on from an outcome that
+ * tells the others.
+ */
+import { ConfigError } from '../../base/errors.ts';
+import { type ModelState, modelRoot, readState, rootOfRings } from '../../consensus/state-root.ts';
+import { modelOfRun } from '../../model/from-settings.ts';
+import { initialRing, modelLayout, ringsOf } from '../../model/parameters.ts';
+import type { PayloadRoot } from '../../network/attachments/merkle.ts';
+import type { Sha256 } from '../../network/event-crypto.ts';
+import type { Digest } from '../../run/ids.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Layout, Params } from '../../tensor/params.ts';
+import type { Stretch } from '../../tensor/partial-vector.ts';
+import type { Plan } from '../../worker/plan.ts';
+import { partsOf } from '../../worker/rings.ts';
+import { BYTES_PER_PARAMETER } from './evidence.ts';
+
+/** The rings of a model, or those that a worker has, and how many values the whole model has. */
+type Widths = NonNullable<Plan['tiers']>;
+
+/** Roots by which a model is certified. */
+export interface Roots {
+  readonly modelRoot: Digest;
+  /** Of each ring, in a run with tiers of width. */
+  readonly rings?: readonly Digest[] | undefined;
+}
+
+const laidOut = new WeakMap<RunSpec, Widths>();
+
+/** All rings of a run's model; undefined in a run without tiers. */
+export function widthsOf(spec: RunSpec): Widths | undefined {
+  if (spec.tiers === 0) return undefined;
+  const model = modelOfRun(spec);
+  const found = laidOut.get(spec) ?? { rings: ringsOf(model), size: modelLayout(model).size };
+  laidOut.set(spec, found);
+  return found;
+}
+
+/** Those of a worker that has so many values; undefined in a run without tiers. */
+export function heldOf(spec: RunSpec, { size: held }: Pick<Layout, 'size'>): Widths | undefined {
+  const all = widthsOf(spec);
+  return all && { ...all, rings: all.rings.filter(({ to }) => to <= held) };
+}
+
+/** The roots of the rings that a state has, in a run with tiers. */
+export const ringsHeld = ({
+  spec,
+  rings,
+  params,
+}: Roots & { readonly spec: RunSpec; readonly params: Params }): readonly Digest[] | undefined =>
+  rings?.slice(0, heldOf(spec, params.layout)!.rings.length);
+
+/** Whether some of the model is missing: whoever has so much of it cannot tell its root. */
+export const isPart = (spec: RunSpec, { size }: Pick<Layout, 'size'>): boolean =>
+  size < (widthsOf(spec)?.size ?? size);
+
+/** The tier of a worker that has so many values; 0 in a run without tiers. Throws where no tier has so many. */
+export function tierOf(spec: RunSpec, layout: Pick<Layout, 'size'>): number {
+  const held = heldOf(spec, layout);
+  if (held?.rings.at(-1)?.to === layout.size) return spec.tiers + 1 - held.rings.length;
+  if (held === undefined) return 0;
+  throw new ConfigError('run/tier', `no tier of this run has ${layout.size} values`, {
+    hint: `say which it is: --tier 0 to --tier ${spec.tiers}`,
+  });
+}
+
+/** How many rings a worker of this tier has; undefined in a run without tiers. */
+export const ringsAt = ({ tiers }: Pick<RunSpec, 'tiers'>, tier: number): number | undefined =>
+  tiers === 0 ? undefined : tiers + 1 - tier;
+
+/** The rings of a state that are here, each as a state of its own; all of it as one in a run without tiers. */
+export function ringStates(spec: RunSpec, { params, momentum }: ModelState): readonly ModelState[] {
+  const tiers = heldOf(spec, params.layout);
+  if (tiers === undefined) return [{ params, momentum }];
+  return partsOf(params, { tiers }).map((part, i) => {
+    const { from, to } = tiers.rings[i]!;
+    return { params: part, momentum: momentum.subarray(from, to) };
+  });
+}
+
+/** The roots after a step: of the rings that it moved computed anew, the others as they were, those too that are not here. */
+export function rootsAfter(
+  spec: RunSpec,
+  model: ModelState,
+  {
+    before,
+    moved,
+    outer,
+    hash,
+  }: {
+    readonly before: Roots;
+    readonly moved: (ring: Stretch) => boolean;
+    /** What an outcome says of rings that are not here. */
+    readonly outer?: readonly Digest[] | undefined;
+    readonly hash?: Sha256 | undefined;
+  },
+): Roots {
+  const tiers = heldOf(spec, model.params.layout);
+  if (tiers === undefined) {
+    const whole = { from: 0, to: model.params.layout.size };
+    return moved(whole) ? { modelRoot: modelRoot(model, hash) } : before;
+  }
+  const own = ringStates(spec, model).map((ring, i) =>
+    moved(tiers.rings[i]!) ? modelRoot(ring, hash) : before.rings![i]!,
+  );
+  return ofRings([...own, ...(outer ?? before.rings!).slice(own.length)]);
+}
+
+/** The roots of round 0. Rings that are not here follow from the seed: each is drawn, hashed and let go of. */
+export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots {
+  const momentum = params.values.slice().fill(0);
+  const own = ringStates(spec, { params, momentum }).map((ring) => modelRoot(ring, hash));
+  if (spec.tiers === 0) return { modelRoot: own[0]! };
+  const model = modelOfRun(spec);
+  const rings = Array.from({ length: spec.tiers + 1 }, (_, ring) => {
+    if (own[ring] !== undefined) return own[ring];
+    const drawn = initialRing(model, spec.training.seed, ring);
+    return modelRoot({ params: drawn, momentum: drawn.values.slice().fill(0) }, hash);
+  });
+  return ofRings(rings);
+}
+
+/** What a state of this layout travels as: the rings that are meant, each under its root; all in one where there are none. */
+export function payloadsOf(spec: RunSpec, roots: Roots, layout: Layout): readonly PayloadRoot[] {
+  const { rings } = heldOf(spec, layout) ?? { rings: [{ from: 0, to: layout.size }] };
+  return rings.map(({ from, to }, i) => ({
+    root: roots.rings?.[i] ?? roots.modelRoot,
+    bytes: BYTES_PER_PARAMETER * (to - from),
+  }));
+}
+
+/** The state in the bytes of its rings, from the first on. */
+export function readRings(rings: readonly Uint8Array[], layout: Layout): ModelState {
+  if (rings.length === 1) return readState(rings[0]!, layout);
+  const values = new Float32Array(layout.size);
+  const momentum = new Float32Array(layout.size);
+  let at = 0;
+  for (const bytes of rings) {
+    const part = readState(bytes, { slots: [], size: bytes.length / BYTES_PER_PARAMETER });
+    values.set(part.params.values, at);
+    momentum.set(part.momentum, at);
+    at += part.momentum.length;
+  }
+  return { params: { layout, values }, momentum };
+}
+
+/** The roots of these rings. */
+export const ofRings = (rings: readonly Digest[]): Roots => ({
+  modelRoot: rootOfRings(rings),
+  rings,
+});

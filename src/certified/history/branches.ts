@@ -1,0 +1,208 @@
+/**
+ * Forks of a certified run: on evidence of another branch, everything relays have of who decided what is followed from round 0, and both
+ * branches are compared by the fork rule (consensus/round/fork-choice.ts).
+ */
+
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { type Deferred, deferred, firstOf } from '../../base/deferred.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { ListedVotes } from '../../run/listed.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Certified, Chain } from '../decisions/chain.ts';
+import type { Gathered } from '../decisions/evidence.ts';
+import { hasModel, type Path, pathOf, replay } from '../decisions/replay.ts';
+import type { CertifiedEvent, Reporter } from '../rounds/events.ts';
+import { type CheckpointOptions, checkpointOn } from './catch-up.ts';
+import { fetchManifests } from './from-relays.ts';
+import { type DecisionOptions, decisionsOf } from './history.ts';
+
+/** What relays have of a run's past. */
+export interface KnownPast {
+  /** Where round 0 starts. */
+  readonly start: Chain;
+  /** Who decided what in all rounds. */
+  readonly events: Gathered;
+  /** The whole state at the end of a path; undefined while something that it takes is nowhere. */
+  restore(path: Path): Promise<Certified | undefined>;
+}
+
+/** Asks relays for it. */
+export type AskPast = () => Promise<KnownPast>;
+
+/** A branch to go over to. */
+export interface Better {
+  readonly path: Path;
+  /** At its end. */
+  readonly state: Certified;
+  readonly votes: ListedVotes | null;
+  /** The first round in which it is another one. */
+  readonly fork: number;
+}
+
+/** Why a worker stays where it is although relays have another branch. */
+type Obstacle = Extract<CertifiedEvent, { readonly type: 'fork' }>['obstacle'];
+
+export interface BranchOptions {
+  readonly spec: RunSpec;
+  readonly history: AskPast;
+  readonly reporter: Reporter;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** The outcome whose branch somebody chose. */
+  readonly through?: Digest | undefined;
+}
+
+/** A look that found nothing doubles the time to the next one, so often at most: as views do. */
+const MOST_DOUBLINGS = 3;
+
+export class Branches {
+  readonly #options: BranchOptions;
+  #at: Certified | undefined;
+  #better: Deferred<Better> = deferred();
+  /** The look that is under way. */
+  #look: Promise<void> | undefined;
+  #wasHinted = false;
+  /** Since when the round in progress is decided and cannot be followed, for want of what nobody has. */
+  #isStuck = false;
+  #inVain = 0;
+  #againMs = 0;
+
+  constructor(options: BranchOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves with the branch to go over to once there is one. */
+  get better(): Promise<Better> {
+    return this.#better.promise;
+  }
+
+  /** Where this worker stands now. Whoever was told which branch to be on looks at once. */
+  begin(state: Certified): void {
+    const isFirst = this.#at === undefined;
+    this.#at = state;
+    this.#isStuck = false;
+    if (isFirst && this.#options.through !== undefined) this.hint();
+  }
+
+  /** This worker went over: from now on another one may be better. */
+  taken(): void {
+    this.#better = deferred();
+    this.#inVain = 0;
+  }
+
+  /** What to go over to at the end of the run: looked for once more where anything ever hinted at another branch. */
+  async atTheEnd(state: Certified): Promise<Better | undefined> {
+    if (!this.#wasHinted) return undefined;
+    this.#at = state;
+    await this.#look;
+    await this.#begin();
+    return firstOf<Better | undefined>([this.better, Promise.resolve(undefined)]);
+  }
+
+  /** Called on evidence of another branch; triggers a comparison. With a key it counts only from the roster. */
+  hint(key?: WorkerId): void {
+    const isStranger = key !== undefined && !this.#at?.ledger.members.some((m) => m.key === key);
+    if (this.#at === undefined || isStranger || this.#look !== undefined) return;
+    this.#wasHinted = true;
+    if (this.#options.clock.now() >= this.#againMs) void this.#begin();
+  }
+
+  /** What was decided lacks something that does not come: a state that is certified later may be had. */
+  stuck(): void {
+    this.#isStuck = true;
+    this.hint();
+  }
+
+  /** One look. Never rejects. */
+  #begin(): Promise<void> {
+    const { clock, reporter, signal, spec } = this.#options;
+    this.#look = this.#compare()
+      .catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error);
+        if (!signal.aborted) reporter.unlooked(this.#at!.round, why);
+      })
+      .finally(() => {
+        const wait = spec.timing.viewMs * 2 ** Math.min(this.#inVain++, MOST_DOUBLINGS);
+        this.#againMs = clock.now() + wait;
+        this.#look = undefined;
+      });
+    return this.#look;
+  }
+
+  async #compare(): Promise<void> {
+    const { history, through, spec, reporter } = this.#options;
+    const { start, events, restore } = await history();
+    const path = pathOf(start, events, through);
+    if (through !== undefined && !path.stops.has(through)) reporter.unknownBranch(through);
+    // the certified state may have moved while relays were asked
+    const state = this.#at!;
+    const tip = path.tip.chain.parent;
+    if (this.#isStuck && path.stops.has(state.parent)) return this.#skip(path, state, restore);
+    if (path.stops.has(state.parent) || state.recent.includes(tip)) return;
+    const ours = pathOf(start, events, state.parent);
+    const isSeen = ours.stops.has(state.parent);
+    const fork = forkOf(isSeen ? [...ours.stops.keys()] : state.recent, path);
+    const depth = state.round - fork;
+    const obstacle = obstacleTo(depth, isSeen, spec);
+    const told = { round: state.round, fork, depth, ours: state.parent, theirs: tip };
+    const isChosen = through !== undefined && path.stops.has(through);
+    if (obstacle !== undefined && !isChosen) return reporter.forked({ ...told, obstacle });
+    const restored = await restore(path);
+    if (restored === undefined) return reporter.forked({ ...told, obstacle: 'not-whole' });
+    this.#better.settle({ path, state: restored, votes: path.tip.votes, fork });
+  }
+
+  /** Goes on from a later state of the same branch, where relays have one and all that follows it. */
+  async #skip(path: Path, { round }: Certified, restore: KnownPast['restore']): Promise<void> {
+    if (path.tip.chain.round <= round) return;
+    const restored = await restore(path);
+    if (!restored || !this.#isStuck || this.#at!.round !== round) return;
+    this.#better.settle({ path, state: restored, votes: path.tip.votes, fork: round });
+  }
+}
+
+/** What speaks against going over by itself. A branch that relays do not have cannot be compared. */
+const obstacleTo = (depth: number, isSeen: boolean, { timing }: RunSpec): Obstacle | undefined => {
+  if (!isSeen) return 'ours-unseen';
+  return depth > timing.reorgDepth ? 'too-deep' : undefined;
+};
+
+/** The first round that is another one on this path; outcomes oldest first. */
+function forkOf(outcomes: readonly Digest[], { stops }: Path): number {
+  const shared = outcomes.findLast((digest) => stops.has(digest));
+  return shared === undefined ? 0 : stops.get(shared)!.chain.round;
+}
+
+interface Options extends CheckpointOptions, DecisionOptions {
+  genesis(): Certified;
+}
+
+/** Asks relays each time, and keeps nothing. */
+export function createHistory(spec: RunSpec, options: Options): AskPast {
+  const { signal, clock = systemClock } = options;
+  return async () => {
+    const start = options.genesis();
+    const decisions = await decisionsOf(spec, start, options);
+    return { start, events: decisions.gathered, restore };
+
+    async function restore(path: Path): Promise<Certified | undefined> {
+      const end = path.tip.chain;
+      const point = (await checkpointOn(path, spec, options))?.state ?? start;
+      const listed = [...path.stops.values()].flatMap(({ outcome }) =>
+        outcome && outcome.round >= point.round
+          ? [...outcome.accepted, ...outcome.rejected].map(({ manifest }) => manifest)
+          : [],
+      );
+      const payloads = await fetchManifests(listed, spec.limits.payloadBytes, options);
+      const playing = replay(point, decisions.with(payloads), end.parent);
+      for (;;) {
+        const { done, value } = playing.next();
+        // a step of the model at a time
+        await clock.sleep(0, signal);
+        if (!done) continue;
+        const { state } = value;
+        return hasModel(state) && state.parent === end.parent ? state : undefined;
+      }
+    }
+  };
+}

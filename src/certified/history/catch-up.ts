@@ -1,0 +1,296 @@
+/**
+ * How far a run is, as its relays know it: the checkpoint that a newcomer or an archive takes up, and the committee of a round. A newcomer
+ * follows who decided what from the run id on, without payloads, then pulls the chunks of the certified model root from whoever serves them;
+ * a chunk proves itself.
+ */
+
+import { systemClock } from '../../base/clock.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { sha256 as pureSha256 } from '../../base/hash.ts';
+import { heapChunks } from '../../network/attachments/assemble.ts';
+import { isPayload, type PayloadRoot } from '../../network/attachments/merkle.ts';
+import { pullOnce } from '../../network/attachments/pull.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import {
+  type CheckpointClaim,
+  checkpointsFilter,
+  toCheckpointClaim,
+} from '../../network/wire/certified-checkpoints.ts';
+import type { Committee } from '../../run/committee.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { ListedVotes } from '../../run/listed.ts';
+import { roundName } from '../../run/round-name.ts';
+import { featureSet } from '../../run/spec/features.ts';
+import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
+import type { Layout } from '../../tensor/params.ts';
+import {
+  type Certified,
+  type Chain,
+  electorateOf,
+  openingOf,
+  stakesOf,
+  withEntropy,
+} from '../decisions/chain.ts';
+import type { Verdict } from '../decisions/evidence.ts';
+import { type Path, pathOf, replay } from '../decisions/replay.ts';
+import { payloadsOf, readRings } from '../decisions/widths.ts';
+import { type CheckpointChunks, manifestsOf } from './checkpoint-chunks.ts';
+import { type Asked, collectChunks, collectEvents } from './from-relays.ts';
+import { type DecisionOptions, decisionsOf } from './history.ts';
+
+/** A certified state to go on from. */
+export interface CaughtUp {
+  readonly state: Certified;
+  readonly votes: ListedVotes | null;
+}
+
+export interface CheckpointOptions extends Asked {
+  readonly layout: Layout;
+  /** Where chunks of checkpoints are besides, in runs that say so. */
+  readonly chunks?: CheckpointChunks | undefined;
+  /** Told which checkpoints are passed over, and why. */
+  onNotice?(message: string): void;
+}
+
+interface Options extends CheckpointOptions, DecisionOptions {
+  /** The state of round 0. */
+  readonly genesis: Certified;
+  /** The branch through this outcome, where the run forks. */
+  readonly through?: Digest | undefined;
+}
+
+/** How long no chunk of a checkpoint may come: relays that take five events a minute get one in twelve seconds. */
+const IDLE_MS = 120_000;
+/** How long relays may take to say that there is none. */
+const PATIENCE_MS = 60_000;
+/** Checkpoints that are tried, the newest first. */
+const MOST_TRIED = 3;
+/** Checkpoints that are named when they are passed over: there may be any number of them. */
+const MOST_NAMED = 8;
+/** Claims that are kept of one checkpoint. */
+const MOST_CLAIMS = 64;
+/** After so many those of strangers are not. */
+const MOST_STRANGERS = 8;
+
+/** The state after the newest checkpoint whose outcome is certified and whose chunks come; undefined where there is none. */
+export async function fromCheckpoint(
+  spec: RunSpec,
+  options: Options,
+): Promise<CaughtUp | undefined> {
+  if (!(await isClaimed(spec, options))) return undefined;
+  const { genesis, through, onNotice } = options;
+  const { gathered } = await decisionsOf(spec, genesis, options);
+  const path = pathOf(genesis, gathered, through);
+  for (const { round, followed, other } of path.forks) {
+    const words = `${other.slice(0, 8)} is certified too; following ${followed.slice(0, 8)}`;
+    onNotice?.(`${roundName(round)}: FORK, ${words}`);
+  }
+  return checkpointOn(path, spec, options);
+}
+
+/** The same of a branch that is known already. */
+export async function checkpointOn(
+  { stops }: Path,
+  spec: RunSpec,
+  options: CheckpointOptions,
+): Promise<CaughtUp | undefined> {
+  for (const claims of await soundClaims(spec, stops, options)) {
+    const [{ author, outcome }] = claims;
+    const { chain, votes } = stops.get(outcome)!;
+    const rings = await ringsOfState(chain, claims, author, options);
+    if (rings === undefined) {
+      options.onNotice?.(
+        `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not come`,
+      );
+      continue;
+    }
+    return { state: { ...chain, ...readRings(rings, options.layout) }, votes };
+  }
+  return undefined;
+}
+
+/** The bytes of a certified model, of a worker of a small tier only those of its rings: nothing else is asked for. */
+async function ringsOfState(
+  chain: Chain,
+  claims: Claims,
+  author: WorkerId,
+  options: CheckpointOptions,
+): Promise<readonly Uint8Array[] | undefined> {
+  const whole = await fetchModel(chain, claims, options);
+  if (whole) return [whole];
+  const rings: Uint8Array[] = [];
+  for (const payload of payloadsOf(chain.spec, chain, options.layout)) {
+    const bytes = await pullModel(payload, author, options);
+    if (bytes === undefined) return undefined;
+    rings.push(bytes);
+  }
+  return rings;
+}
+
+/** Chunks of the newest certified state that relays have all of: for an archive that lacks payloads. Empty where there is none. */
+export async function checkpointChunks(
+  path: Path,
+  spec: RunSpec,
+  { layout, ...asked }: CheckpointOptions,
+): Promise<readonly SignedEvent[]> {
+  for (const [{ outcome }] of await soundClaims(spec, path.stops, asked)) {
+    const payloads = payloadsOf(spec, path.stops.get(outcome)!.chain, layout);
+    const found: SignedEvent[] = [];
+    await collectChunks(payloads, asked, (event) => found.push(event));
+    const isHere = (one: PayloadRoot) => heapChunks(found, one.bytes)(one) !== undefined;
+    if (payloads.every(isHere)) return found;
+  }
+  return [];
+}
+
+/** Claims of one checkpoint, whoever makes them. */
+type Claims = readonly [CheckpointClaim, ...CheckpointClaim[]];
+
+/** Claims that hold against what is certified, by outcome, of the latest round first; what does not hold is named and let go of. */
+async function soundClaims(
+  spec: RunSpec,
+  stops: Path['stops'],
+  { onNotice, ...asked }: Asked & Pick<CheckpointOptions, 'onNotice'>,
+): Promise<readonly Claims[]> {
+  const sound = new Map<Digest, Claims>();
+  const run = runIdOf(spec);
+  const features = featureSet(spec.features);
+  let passed = 0;
+  await collectEvents([checkpointsFilter(run)], asked, (event) => {
+    const claim = toCheckpointClaim(event, run, features);
+    if (claim === undefined) return;
+    const after = stops.get(claim.outcome)?.chain;
+    const why = refuseClaim(claim, after);
+    if (why === undefined) {
+      sound.set(claim.outcome, withClaim(sound.get(claim.outcome), claim, after!));
+    } else if (++passed <= MOST_NAMED) {
+      const { author, round } = claim;
+      onNotice?.(
+        `passed over the checkpoint of ${author.slice(0, 8)} after ${roundName(round)}: ${why}`,
+      );
+    }
+  });
+  if (passed > MOST_NAMED) onNotice?.(`passed over ${passed - MOST_NAMED} more checkpoints`);
+  return [...sound.values()].sort(([a], [b]) => b.round - a.round).slice(0, MOST_TRIED);
+}
+
+/** Claims of members stand before those of strangers, who crowd nobody out. */
+function withClaim(before: Claims | undefined, claim: CheckpointClaim, { ledger }: Chain): Claims {
+  if (before === undefined) return [claim];
+  if (before.length >= MOST_CLAIMS) return before;
+  return ledger.members.some(({ key }) => key === claim.author) ? [claim, ...before] : before.length < MOST_STRANGERS ? [...before, claim] : before; // biome-ignore format: one line
+}
+
+/** Why a checkpoint is not that of a certified outcome; nothing when it is. */
+function refuseClaim(
+  { round, outcome, modelRoot, ledgerRoot }: CheckpointClaim,
+  after: Chain | undefined,
+): string | undefined {
+  if (after === undefined) return `no quorum certified outcome ${outcome.slice(0, 8)}`;
+  if (round !== after.round - 1) return `that outcome is of ${roundName(after.round - 1)}`;
+  const isSame = modelRoot === after.modelRoot && ledgerRoot === after.ledgerRoot;
+  return isSame ? undefined : 'other roots are certified';
+}
+
+/** Whether anybody says that there is a checkpoint. */
+async function isClaimed(spec: RunSpec, { relays, signal, onUnanswered }: Asked): Promise<boolean> {
+  const run = runIdOf(spec);
+  const features = featureSet(spec.features);
+  let isSaid = false;
+  const onEvent = (event: SignedEvent) => {
+    isSaid ||= toCheckpointClaim(event, run, features) !== undefined;
+    return isSaid;
+  };
+  const asked = { waitMs: PATIENCE_MS, signal, onEvent };
+  const { unanswered } = await relays.query([checkpointsFilter(run)], asked);
+  if (unanswered.length > 0) onUnanswered?.(unanswered);
+  return isSaid;
+}
+
+/** The model from places and holders of the run, held against the certified root; undefined where they have it not, and relays are asked. */
+async function fetchModel(
+  { spec, round, ledger, ...roots }: Chain,
+  claims: Claims,
+  { chunks, layout, signal, onNotice, relays, ...options }: CheckpointOptions,
+): Promise<Uint8Array | undefined> {
+  const [payload, ...others] = payloadsOf(spec, roots, layout);
+  // rings travel one by one, over relays alone
+  if (chunks === undefined || payload === undefined || others.length > 0) return undefined;
+  const { clock = systemClock, sha256 = pureSha256 } = options;
+  const members = ledger.members.map(({ key }) => key);
+  for (const digest of manifestsOf(claims, members)) {
+    try {
+      const bytes = await chunks.fetch({ digest, payload, members, relays, clock, signal });
+      if (isPayload(bytes, payload, sha256)) return bytes;
+      onNotice?.(`the places of this run have another checkpoint after ${roundName(round - 1)}`);
+    } catch (error) {
+      signal?.throwIfAborted();
+      const why = error instanceof Error ? error.message : String(error);
+      onNotice?.(`no checkpoint from the places of this run, so relays are asked: ${why}`);
+    }
+  }
+  return undefined;
+}
+
+async function pullModel(
+  payload: PayloadRoot,
+  worker: string,
+  { relays, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
+): Promise<Uint8Array | undefined> {
+  const wanted = { ...payload, worker };
+  const limits = { idleMs: IDLE_MS, signal };
+  const pulled = await pullOnce(wanted, { relays, clock, sha256, ...limits });
+  return pulled.ok ? pulled.value : undefined;
+}
+
+export interface RunCommittee {
+  readonly chain: Chain;
+  readonly committee: Committee;
+  /** Of the table that holds; null in a run without. */
+  readonly stakes: ReadonlyMap<WorkerId, bigint> | null;
+}
+
+/** Of the round asked for, else of the one in progress; a recovery epoch (`attempt` above 0) is drawn from all who may sit. */
+export async function committeeInRun(
+  spec: RunSpec,
+  { round, attempt }: { readonly round: number | undefined; readonly attempt: number },
+  options: DecisionOptions,
+): Promise<RunCommittee> {
+  const start = openingOf(spec, options);
+  const { gathered } = await decisionsOf(spec, start, options);
+  const before = chainBefore(replay(start, gathered), round);
+  const chain = here(withEntropy(before, gathered));
+  const stakes = here(stakesOf(chain.ledger, gathered));
+  const electorate = electorateOf(chain, stakes);
+  return { chain, stakes, committee: electorate.draw(attempt, electorate.eligible) };
+}
+
+function chainBefore(playing: ReturnType<typeof replay>, round: number | undefined): Chain {
+  for (;;) {
+    const next = playing.next();
+    const chain = next.done ? next.value.state : next.value.before;
+    if (chain.round === round || (next.done && round === undefined)) return chain;
+    if (!next.done) continue;
+    throw new ConfigError(
+      'flag/round',
+      `nobody decided who votes in ${roundName(round ?? chain.round)} yet`,
+      {
+        hint: `${roundName(chain.round)} is in progress, as far as these relays know`,
+      },
+    );
+  }
+}
+
+function here<T>(verdict: Verdict<T>): T {
+  if (verdict.ok) return verdict.value;
+  const lacks = 'missing' in verdict ? verdict.missing.map(({ what, id }) => `${what} ${id}`) : [];
+  throw new ConfigError('run/missing', `not here: ${lacks.join(', ')}`, {
+    hint: 'name its stakes with --stake FILE, other relays with --relay URL, or endpoints of its beacon',
+  });
+}
+
+/** Where the run stands: the round in progress, its roster and its entropy. */
+export async function standOf(spec: RunSpec, options: DecisionOptions): Promise<Chain> {
+  const start = openingOf(spec, {});
+  return pathOf(start, (await decisionsOf(spec, start, options)).gathered).tip.chain;
+}

@@ -1,0 +1,159 @@
+/**
+ * Checkpoints of runs that name places or a placement: whoever publishes one says the digest of its manifest, stores its chunks at the places, and
+ * members hold those that placement gives them; whoever joins gets them from all of these. Neither place nor digest is believed: what comes is held
+ * against the certified root, and relays have the chunks as ever.
+ */
+import type { Clock } from '../../base/clock.ts';
+import { type CreateSha256, createSha256 as pureSha256 } from '../../base/hash.ts';
+import { createDigester, RootHasher } from '../../checkpoint/digester.ts';
+import { chunkCount, type Manifest, manifestDigest } from '../../checkpoint/manifest.ts';
+import { stateBytes } from '../../consensus/state-root.ts';
+import type { PayloadRoot } from '../../network/attachments/merkle.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import type { CheckpointClaim } from '../../network/wire/certified-checkpoints.ts';
+import type { ControlOptions } from '../../network/wire/control.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Certified } from '../decisions/chain.ts';
+import type { CertifiedPorts } from '../rounds/events.ts';
+
+/** A checkpoint as chunks. */
+export interface PackedBytes {
+  readonly manifest: Manifest;
+  /** Every chunk by its SHA-256: views, nothing is copied. */
+  readonly chunks: ReadonlyMap<Digest, Uint8Array>;
+}
+
+/** A checkpoint that is to be had, and where to look for it. */
+export interface WantedCheckpoint {
+  /** Of the manifest, on the word of whoever published the checkpoint. */
+  readonly digest: Digest;
+  /** What is certified of it. */
+  readonly payload: PayloadRoot;
+  /** The roster after its round: who of the run may hold chunks. */
+  readonly members: readonly WorkerId[];
+  readonly relays: RelaySet;
+  readonly clock: Clock;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Stores, holds and fetches chunks of the checkpoints of a run. */
+export interface CheckpointChunks {
+  /** Puts all of it where the run says; rejects where no place took all of it. */
+  store(packed: PackedBytes, signal: AbortSignal): Promise<void>;
+  /** Rejects where no place has it. */
+  fetch(wanted: WantedCheckpoint): Promise<Uint8Array>;
+  /** Of a worker that holds chunks for others. */
+  readonly holder?: ChunkHolder | undefined;
+}
+
+/** A worker's share of the checkpoints of its run. */
+export interface ChunkHolder {
+  /** Says what it holds from now on, until the signal aborts. */
+  announce(relays: RelaySet, signal: AbortSignal): void;
+  /** Keeps what placement gives this worker of a checkpoint, with the roster after its round. Never rejects. */
+  hold(packed: PackedBytes, members: readonly WorkerId[]): Promise<void>;
+}
+
+/** Of every checkpoint of a run, so that all holders name one manifest. */
+export const CHECKPOINT_CHUNK_BYTES = 2 ** 20;
+/** Manifests that are tried of one checkpoint. */
+const MOST_MANIFESTS = 3;
+
+interface Machine {
+  readonly signal: AbortSignal;
+  readonly report: CertifiedPorts['report'];
+  readonly createSha256?: CreateSha256 | undefined;
+}
+
+/** Features under which checkpoints are chunks with a manifest. */
+const named = ['places', 'placement'] as const;
+
+/** What a run with places or placement says beside its checkpoints; nothing in other runs. */
+export function checkpointFeatures(
+  { features, places }: RunSpec,
+  chunks: CheckpointChunks | undefined,
+  { signal, report, createSha256 = pureSha256 }: Machine,
+): Pick<ControlOptions<unknown>, 'checkpointFeatures'> {
+  const said = named.filter((name) => features.includes(name));
+  if (said.length === 0) return {};
+  return {
+    async checkpointFeatures([model, ...others]) {
+      // no run has both these and tiers of width
+      if (model === undefined || others.length > 0) return {};
+      const packed = await packBytes(model, createSha256);
+      // relays have all of it: a place that is away costs newcomers time, not the checkpoint
+      if (places.length > 0) {
+        chunks?.store(packed, signal).catch((error: unknown) => {
+          if (signal.aborted) return;
+          const why = error instanceof Error ? error.message : String(error);
+          report({ type: 'notice', message: `the places of this run lack the checkpoint: ${why}` });
+        });
+      }
+      const manifest = manifestDigest(packed.manifest);
+      return Object.fromEntries(said.map((name) => [name, { manifest }]));
+    },
+  };
+}
+
+/** Hands a certified state to the holder of this worker. Never rejects. */
+export async function holdState(
+  state: Certified,
+  holder: ChunkHolder | undefined,
+  createSha256: CreateSha256 = pureSha256,
+): Promise<void> {
+  if (holder === undefined || state.spec.placement === null) return;
+  const packed = await packBytes(stateBytes(state), createSha256);
+  await holder.hold(
+    packed,
+    state.ledger.members.map(({ key }) => key),
+  );
+}
+
+/** Manifests that claims of one checkpoint name: those of most members first, for anybody may claim what is certified. */
+export function manifestsOf(
+  claims: readonly CheckpointClaim[],
+  members: readonly WorkerId[],
+): readonly Digest[] {
+  const authors = new Map<Digest, Set<WorkerId>>();
+  for (const { author, features } of claims) {
+    const digest = features?.placement?.manifest ?? features?.places?.manifest;
+    if (digest !== undefined) authors.set(digest, (authors.get(digest) ?? new Set()).add(author));
+  }
+  const votes = (keys: ReadonlySet<WorkerId>) => members.filter((key) => keys.has(key)).length;
+  const ranked = [...authors].sort(([, a], [, b]) => votes(b) - votes(a));
+  return ranked.slice(0, MOST_MANIFESTS).map(([digest]) => digest);
+}
+
+/** Equal bytes give one manifest, whoever packs them; at least one byte. */
+export async function packBytes(
+  payload: Uint8Array,
+  createSha256: CreateSha256,
+): Promise<PackedBytes> {
+  const digester = await createDigester(createSha256);
+  const root = new RootHasher(createSha256);
+  const chunks = new Map<Digest, Uint8Array>();
+  const hashes = Array.from(
+    { length: chunkCount(payload.length, CHECKPOINT_CHUNK_BYTES) },
+    (_, i) => {
+      const chunk = payload.subarray(i * CHECKPOINT_CHUNK_BYTES, (i + 1) * CHECKPOINT_CHUNK_BYTES);
+      digester.update(chunk);
+      const found = digester.digest();
+      chunks.set(found.sha256, chunk);
+      return found;
+    },
+  );
+  digester.update(payload);
+  root.update(payload);
+  const whole = { bytes: payload.length, ...digester.digest(), root: root.digest() };
+  return {
+    manifest: {
+      ...whole,
+      chunkBytes: CHECKPOINT_CHUNK_BYTES,
+      stripe: null,
+      chunks: hashes,
+      parity: [],
+    },
+    chunks,
+  };
+}

@@ -1,0 +1,178 @@
+/** Questions to relays about a certified run, one kind each: its spec, events by filter or id, snapshots of stake, contributions, and chunks, of which only those that prove themselves are handed over. */
+import type { Clock } from '../../base/clock.ts';
+import { sha256 as pureSha256 } from '../../base/hash.ts';
+import { toChunk } from '../../network/attachments/chunk-events.ts';
+import type { PayloadRoot } from '../../network/attachments/merkle.ts';
+import { partsOf } from '../../network/attachments/parts.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import type { Filter } from '../../network/transport/filter.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { MOST_CLAIMS } from '../../network/wire/addressed.ts';
+import { readManifest } from '../../network/wire/manifests.ts';
+import { toServedRun } from '../../network/wire/runs.ts';
+import { readSnapshot, snapshotFilter } from '../../network/wire/snapshots.ts';
+import { chunksFilter, specFilter } from '../../network/wire/stored-run.ts';
+import type { BeaconSource } from '../../run/beacon-source.ts';
+import type { Digest, EventId } from '../../run/ids.ts';
+import { anyFeatures } from '../../run/spec/features.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Chain } from '../decisions/chain.ts';
+import type { Hashing } from '../decisions/evidence.ts';
+
+/** Which relays are asked, and with what their answers are checked. */
+export interface Asked extends Hashing {
+  readonly relays: RelaySet;
+  readonly signal: AbortSignal;
+  /** Default the system's. */
+  readonly clock?: Clock;
+  /** Told of relays that never said that they have sent all they have: they may have more. */
+  onUnanswered?(relays: readonly string[]): void;
+}
+
+/** A question for all that relays have of a run. */
+export interface Asking extends Asked {
+  /** Unix seconds: what was signed before is known already. */
+  readonly since?: number | undefined;
+  /** What is known already. */
+  readonly known?: readonly SignedEvent[] | undefined;
+  /** Payloads that are not inside their manifests are not asked for: enough to follow a run without its model. */
+  readonly leavesPayloads?: boolean | undefined;
+  /** The run's spec, where no relay may have it. */
+  readonly spec?: RunSpec | undefined;
+  /** Where round 0 starts; default as the spec says. */
+  start?(spec: RunSpec): Chain;
+  /** Where the beacon values of the run come from: without them nobody knows who its members are. */
+  beacon?(spec: RunSpec): BeaconSource | undefined;
+  /** How many events have come by now. */
+  onProgress?(have: number): void;
+  /** Told how many events of members found no room. */
+  onLeft?(events: number): void;
+}
+
+const PATIENCE_MS = 60_000;
+/** Values of one list in a filter. */
+const MOST_ROOTS = 50;
+/** Filters in one question. */
+const MOST_FILTERS = 8;
+/** What one key may send: so much, and so much for each round of the run. */
+const PER_AUTHOR = { atLeast: 65_536, aRound: 256 };
+/** Events with the spec that are kept: any one is enough. */
+const MOST_SPECS = 8;
+
+/** The spec of a run and events that have it, those of the lowest ids: the same ones in whatever order they come. */
+export async function collectSpec(
+  run: Digest,
+  asking: Asked,
+): Promise<{ readonly spec: RunSpec | undefined; readonly events: readonly SignedEvent[] }> {
+  let spec: RunSpec | undefined;
+  let events: readonly SignedEvent[] = [];
+  await collectEvents([specFilter(run)], asking, (event) => {
+    const read = toServedRun(event);
+    if (!read.ok || read.value.run !== run) return;
+    spec = read.value.spec;
+    events = [...events, event].sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, MOST_SPECS);
+  });
+  return { spec, events };
+}
+
+/** Manifests of these ids, with the payloads that travel apart. */
+export async function fetchManifests(
+  ids: readonly EventId[],
+  payloadBytes: number,
+  asking: Asked,
+): Promise<readonly SignedEvent[]> {
+  const found: SignedEvent[] = [];
+  await collectIds(ids, asking, (event) => found.push(event));
+  const apart = found.flatMap((event) => {
+    const said = readManifest(event, undefined, anyFeatures);
+    if (!said.ok || said.value.payload !== undefined || said.value.bytes > payloadBytes) return [];
+    return partsOf(said.value).roots;
+  });
+  await collectChunks(apart, asking, (event) => found.push(event));
+  return found;
+}
+
+/** Events of these ids, whoever signed them. */
+export async function collectIds(
+  ids: readonly EventId[],
+  asking: Asked,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  for (let i = 0; i < ids.length; i += MOST_ROOTS) {
+    await collectEvents([{ ids: ids.slice(i, i + MOST_ROOTS) }], asking, take);
+  }
+}
+
+/** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
+export async function collectSnapshots(
+  ids: readonly Digest[],
+  asking: Asked,
+  take: (event: SignedEvent, id: Digest) => void,
+): Promise<void> {
+  const claims = new Map<Digest, (Wanted & { readonly id: Digest })[]>(ids.map((id) => [id, []]));
+  const whole = new Set<Digest>();
+  await collectEvents(ids.map(snapshotFilter), asking, (event) => {
+    const read = readSnapshot(event, asking.sha256);
+    if (!read.ok) return;
+    const { id } = read.value;
+    const named = claims.get(id);
+    if (!named) return;
+    if ('snapshot' in read.value) {
+      // any other is the same
+      if (!whole.has(id)) take(event, id);
+      whole.add(id);
+    } else if (named.length < MOST_CLAIMS) {
+      named.push(read.value);
+      take(event, id);
+    }
+  });
+  await collectChunks([...claims.values()].flat(), asking, (event, { id }) => take(event, id));
+}
+
+/** What is in chunks. */
+export type Wanted = PayloadRoot;
+
+/** Chunks of these roots that lead to them, one of each, whoever signed them. */
+export async function collectChunks<W extends Wanted>(
+  wanted: readonly W[],
+  asking: Asked,
+  take: (event: SignedEvent, wanted: W) => void,
+): Promise<void> {
+  const { sha256 = pureSha256 } = asking;
+  const byName = new Map(wanted.map((each) => [`${each.root}/${each.bytes}`, each]));
+  const mostBytes = Math.max(0, ...wanted.map(({ bytes }) => bytes));
+  const roots = [...new Set(wanted.map(({ root }) => root))];
+  const here = new Set<string>();
+  for (let i = 0; i < roots.length; i += MOST_ROOTS) {
+    const some = roots.slice(i, i + MOST_ROOTS);
+    await collectEvents([chunksFilter(some)], asking, (event) => {
+      const judged = toChunk(event, { maxPayloadBytes: mostBytes }, sha256);
+      if (!judged.ok) return;
+      const { root, bytes, index } = judged.value;
+      const each = byName.get(`${root}/${bytes}`);
+      const name = `${root}/${bytes}/${index}`;
+      if (each === undefined || here.has(name)) return;
+      here.add(name);
+      take(event, each);
+    });
+  }
+}
+
+/** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
+export async function collectEvents(
+  filters: readonly Filter[],
+  { relays, signal, onUnanswered, rounds = 0 }: Asked & { readonly rounds?: number },
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  const onEvent = (event: SignedEvent) => {
+    take(event);
+    return false;
+  };
+  const maxPerAuthor = PER_AUTHOR.atLeast + PER_AUTHOR.aRound * rounds;
+  for (let i = 0; i < filters.length; i += MOST_FILTERS) {
+    const some = filters.slice(i, i + MOST_FILTERS);
+    const limits = { waitMs: PATIENCE_MS, maxPerAuthor };
+    const { unanswered } = await relays.query(some, { ...limits, signal, onEvent });
+    if (unanswered.length > 0) onUnanswered?.(unanswered);
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * Gathers the evidence of a whole run for a replay: protocol messages, payloads and stake tables out of verified events in any order, and the
+ * beacon values, without which nobody can say who could decide what comes next.
+ */
+
+import { isHex32 } from '../../base/bytes.ts';
+import { ChainError, NostrainError } from '../../base/errors.ts';
+import { beaconValue } from '../../consensus/committee/beacon.ts';
+import { judgeFault } from '../../consensus/round/faults.ts';
+import { layoutOfRun } from '../../model/from-settings.ts';
+import { heapChunks } from '../../network/attachments/assemble.ts';
+import { type BodyOf, MOST_BODY_BYTES, noBodies } from '../../network/attachments/bodies.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
+import { toCertifiedEvent } from '../../network/wire/certified-events.ts';
+import { toServedRun } from '../../network/wire/runs.ts';
+import { readSnapshots } from '../../network/wire/snapshots.ts';
+import type { BeaconProof, BeaconSource } from '../../run/beacon-source.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { type FeatureSet, featureSet, noFeatures } from '../../run/spec/features.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { stakeOf } from '../../run/stake/stake-snapshot.ts';
+import { type Chain, openingOf } from '../decisions/chain.ts';
+import {
+  BYTES_PER_PARAMETER,
+  type Gathered,
+  type Hashing,
+  isCommit,
+  type ProtocolMessage,
+  signatureJudge,
+} from '../decisions/evidence.ts';
+import { beaconLack, type ReplayedRound, replay, withoutModel } from '../decisions/replay.ts';
+
+/** Specs by run id, whoever served them. */
+export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunSpec> {
+  const specs = new Map<Digest, RunSpec>();
+  for (const event of events) {
+    const read = toServedRun(event);
+    if (read.ok) specs.set(read.value.run, read.value.spec);
+  }
+  return specs;
+}
+
+export interface GatherOptions {
+  /** Values of the beacon by the times of the outcomes they come after, where the run has one; it may grow. */
+  readonly beacons?: ReadonlyMap<number, Digest>;
+  /** Tables of stake that are known already, beside those among the events. */
+  readonly tables?: ReadonlyMap<Digest, ReadonlyMap<WorkerId, bigint>>;
+  readonly crypto?: EventCrypto | undefined;
+  /** What events said when they were read before, for whoever gathers again and again; it grows. */
+  readonly read?: Map<EventId, ProtocolMessage> | undefined;
+}
+
+/** Reads verified events of one run. Others are left out. */
+export function gather(
+  events: Iterable<SignedEvent>,
+  { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
+  { beacons, tables: known, crypto = pureCrypto, read }: GatherOptions = {},
+): Gathered {
+  const messages = new Map<EventId, ProtocolMessage>();
+  const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>(known);
+  const features = featureSet(spec.features);
+  const { payloadBytes } = spec.limits;
+  const all = [...events];
+  const stateBytes = BYTES_PER_PARAMETER * layoutOfRun(spec).size;
+  const chunks = heapChunks(all, Math.max(payloadBytes, MOST_BODY_BYTES, stateBytes));
+  for (const [id, table] of readSnapshots(all)) tables.set(id, stakeOf(table));
+  for (const event of all) {
+    const message = read?.get(event.id) ?? toProtocolMessage(event, run, crypto, chunks, features);
+    if (message === undefined) continue;
+    messages.set(message.id, message);
+    read?.set(message.id, message);
+  }
+  const byId = [...messages.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const proposals = byId.filter((message) => message.type === 'proposal');
+  const commits = byId.filter((message) => message.type === 'vote').filter(isCommit);
+  const message = (id: EventId) => messages.get(id);
+  return {
+    messages,
+    message,
+    isSigned: signatureJudge(message, crypto),
+    payload: (manifest) =>
+      manifest.payload ?? (manifest.bytes > payloadBytes ? undefined : chunks(manifest)),
+    proposals: indexBy(proposals, ({ digest }) => digest),
+    proposalsAfter: indexBy(proposals, ({ parent }) => parent),
+    commitsAfter: indexBy(commits, ({ parent }) => parent),
+    bytesOf: chunks,
+    stakes: (snapshot) => tables.get(snapshot),
+    beacon: (time) => beacons?.get(time),
+  };
+}
+
+function push<K, V>(lists: Map<K, V[]>, key: K, value: V): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [value]);
+  else list.push(value);
+}
+
+function indexBy<T>(
+  items: readonly T[],
+  keyOf: (item: T) => Digest,
+): (key: Digest) => readonly T[] {
+  const index = new Map<Digest, T[]>();
+  for (const item of items) push(index, keyOf(item), item);
+  return (key) => index.get(key) ?? [];
+}
+
+/** What a verified event says in this run; undefined for what is not of the run, and while its body is not here. */
+export function toProtocolMessage(
+  event: SignedEvent,
+  run: Digest,
+  crypto: EventCrypto = pureCrypto,
+  bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
+): ProtocolMessage | undefined {
+  const said = toCertifiedEvent(event, run, crypto, bodyOf, features);
+  if (said?.type === 'conviction') {
+    const { id, key, verdicts } = said;
+    const culprit = verdicts[0]!.accused;
+    return { id, key, type: 'fault', run, kind: 'failed-check', culprit, verdicts };
+  }
+  if (said?.type !== 'accusation') return said;
+  const fault = judgeFault(...said.statements);
+  const signed = { id: said.id, key: said.key };
+  if (fault === undefined) return { ...signed, type: 'unreadable', reason: 'malformed' };
+  const { kind, events, key: culprit } = fault;
+  return { ...signed, type: 'fault', run, kind, culprit, events };
+}
+
+/** What was shown for the value after an outcome of this time. */
+export interface BeaconRecord {
+  readonly time: number;
+  readonly proof: BeaconProof;
+}
+
+/** A record in a file. */
+export interface BeaconLine extends BeaconRecord {
+  readonly line: number;
+}
+
+export interface Beacons {
+  /** By the time of the outcome. */
+  readonly values: ReadonlyMap<number, Digest>;
+  /** By time; also those that nothing here needs. */
+  readonly records: readonly BeaconRecord[];
+  /** Lines that are not what they say. */
+  readonly bad: readonly { readonly line: number; readonly reason: string }[];
+  /** Block hashes that nobody was asked about. */
+  readonly believed: number;
+}
+
+interface BeaconSearch extends Hashing {
+  /** Where to ask for what is not recorded, and about what does not prove itself. */
+  readonly source: BeaconSource | undefined;
+  readonly signal: AbortSignal;
+  onNotice(words: string): void;
+}
+
+/** One line of an archive. */
+export const formatBeacon = ({ time, proof }: BeaconRecord): string =>
+  JSON.stringify({ beacon: { time, ...proof } });
+
+/** The record in a JSON value; undefined for anything else. */
+export function readBeacon(json: unknown): BeaconRecord | undefined {
+  const { beacon, ...others } = Object(json) as { readonly beacon?: unknown };
+  if (typeof beacon !== 'object' || beacon === null) return undefined;
+  if (Object.keys(others).length > 0) return undefined;
+  const { time, signature, block, height } = beacon as Readonly<Record<string, unknown>>;
+  if (typeof time !== 'number' || !Number.isSafeInteger(time)) return undefined;
+  if (typeof signature === 'string') return { time, proof: { signature } };
+  if (typeof block !== 'string' || !isHex32(block) || typeof height !== 'number') return undefined;
+  return { time, proof: { block, height } };
+}
+
+/** Every value that the run's events need, as far as it is recorded or can be had. */
+export async function beaconsOf(
+  { run, spec }: { readonly run: Digest; readonly spec: RunSpec },
+  events: Iterable<SignedEvent>,
+  lines: readonly BeaconLine[],
+  search: BeaconSearch,
+): Promise<Beacons> {
+  const values = new Map<number, Digest>();
+  const records = new Map<number, BeaconRecord>();
+  const bad: { line: number; reason: string }[] = [];
+  let believed = 0;
+  if (spec.beacon.kind === 'none') return { values, records: [], bad, believed };
+  const sound = new Map<number, BeaconLine>();
+  for (const each of lines) {
+    const judged = beaconValue(spec.beacon, each.time, each.proof);
+    if (judged.ok) {
+      sound.set(each.time, each);
+      records.set(each.time, { time: each.time, proof: each.proof });
+    } else bad.push({ line: each.line, reason: judged.issue.message });
+  }
+  const gathered = gather(events, { run, spec }, { beacons: values, crypto: search.crypto });
+  const start = openingOf(spec, search);
+  await completeBeacons(start, gathered, values, async (time) => {
+    const kept = sound.get(time);
+    const isProved = kept !== undefined && 'signature' in kept.proof;
+    const found = isProved ? undefined : await ask(time, search);
+    const proof = found ?? kept?.proof;
+    if (kept && found && 'block' in kept.proof && 'block' in found) {
+      const { block } = found;
+      if (block !== kept.proof.block)
+        bad.push({ line: kept.line, reason: `the chain has block ${block}` });
+    }
+    if (proof === undefined) return undefined;
+    if (kept && !isProved && found === undefined) believed += 1;
+    records.set(time, { time, proof });
+    const judged = beaconValue(spec.beacon, time, proof);
+    return judged.ok ? judged.value : undefined;
+  });
+  const byTime = [...records.values()].sort((a, b) => a.time - b.time);
+  return { values, records: byTime, bad, believed };
+}
+
+async function ask(
+  time: number,
+  { source, signal, onNotice }: BeaconSearch,
+): Promise<BeaconProof | undefined> {
+  try {
+    return await source?.after(time, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof NostrainError)) throw error;
+    onNotice(`no beacon: ${error.message}`);
+    return undefined;
+  }
+}
+
+/** The value after an outcome of this time, from a source that was asked. Throws where the answer does not fit the spec. */
+export async function valueAfter(
+  { beacon }: RunSpec,
+  source: BeaconSource,
+  time: number,
+  signal: AbortSignal,
+): Promise<Digest> {
+  const value = beaconValue(beacon, time, await source.after(time, signal));
+  if (value.ok) return value.value;
+  throw new ChainError('chain/answer', `${source.name}: ${value.issue.message}`);
+}
+
+/**
+ * Follows the run without its model and puts each value that it needs into the table that the events were gathered with, until nobody has
+ * the next one.
+ */
+export async function completeBeacons(
+  start: Chain,
+  events: Gathered,
+  beacons: Map<number, Digest>,
+  valueAfter: (time: number) => Promise<Digest | undefined>,
+): Promise<void> {
+  for (let chain = start; ; ) {
+    const playing = replay(withoutModel(chain), events);
+    let last: ReplayedRound | undefined;
+    let next = playing.next();
+    for (; !next.done; next = playing.next()) last = next.value;
+    const time = last && beaconLack(last);
+    const value = time === undefined ? undefined : await valueAfter(time);
+    if (time === undefined || value === undefined) return;
+    beacons.set(time, value);
+    chain = next.value.state;
+  }
+}

@@ -1,0 +1,298 @@
+/**
+ * A run's past as relays have it, read member by member: founders, then whom certified outcomes list, until nobody is new. Nobody else is asked
+ * for, so that strangers cannot fill a reader; members can fill what is theirs. Where originals are gone, what members copied takes their place.
+ */
+import { isHex32 } from '../../base/bytes.ts';
+import { heapChunks } from '../../network/attachments/assemble.ts';
+import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
+import { partsOf } from '../../network/attachments/parts.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { decisionsBy, historyBy, historyFilter } from '../../network/wire/certified-events.ts';
+import { copiesFilters, openCopies, readCopies } from '../../network/wire/copies.ts';
+import { readManifest } from '../../network/wire/manifests.ts';
+import { toProposal } from '../../network/wire/proposals.ts';
+import type { BeaconSource } from '../../run/beacon-source.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { anyFeatures } from '../../run/spec/features.ts';
+import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
+import { type Chain, openingOf } from '../decisions/chain.ts';
+import type { Gathered } from '../decisions/evidence.ts';
+import { withoutModel } from '../decisions/replay.ts';
+import { type Followed, followAll, namedBy } from './follow-members.ts';
+import {
+  type Asked,
+  type Asking,
+  collectChunks,
+  collectEvents,
+  collectIds,
+  collectSnapshots,
+  collectSpec,
+  type Wanted,
+} from './from-relays.ts';
+import { completeBeacons, type GatherOptions, gather, valueAfter } from './gather.ts';
+import {
+  archiveLimits,
+  type Charge,
+  decisionLimits,
+  type HistoryLimits,
+  KeptHistory,
+  strangerLimits,
+} from './kept-history.ts';
+
+export interface DecisionOptions extends Asked {
+  /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
+  readonly beacon?: BeaconSource | undefined;
+  /** Tables of stake that no relay has. */
+  readonly tables?: GatherOptions['tables'] | undefined;
+  /** How much is kept at most. */
+  readonly limits?: HistoryLimits | undefined;
+}
+
+/** What decided a run. */
+export interface Decisions {
+  readonly gathered: Gathered;
+  /** The same, and what these events bring beside. */
+  with(more: readonly SignedEvent[]): Gathered;
+}
+
+/** Votes, proposals, members, stakes and beacon values of a run. */
+export async function decisionsOf(
+  spec: RunSpec,
+  start: Chain,
+  options: DecisionOptions,
+): Promise<Decisions> {
+  const past = new Past(spec, start, options, decisionLimits);
+  await past.read();
+  options.signal.throwIfAborted();
+  return { gathered: past.gather(), with: (more) => past.gather(more) };
+}
+
+/** Everything relays have of a run that its members signed; what they send that is not genuine is dropped on the way. */
+export async function fetchHistory(run: Digest, asking: Asking): Promise<readonly SignedEvent[]> {
+  const { known = [], sha256 } = asking;
+  const served = await collectSpec(run, asking);
+  const spec = asking.spec ?? served.spec;
+  if (spec === undefined) return fromAnybody(run, asking);
+  const start = asking.start?.(spec) ?? openingOf(spec, { sha256 });
+  const beacon = asking.beacon?.(spec);
+  const past = new Past(
+    spec,
+    start,
+    { ...asking, beacon },
+    archiveLimits(spec.limits.payloadBytes),
+  );
+  await past.read(known);
+  if (!asking.leavesPayloads) await past.readPayloads();
+  if (past.kept.left > 0) asking.onLeft?.(past.kept.left);
+  return [...served.events, ...past.kept.events()];
+}
+
+/** Of a run that nobody here knows the rules of. */
+async function fromAnybody(run: Digest, asking: Asking): Promise<readonly SignedEvent[]> {
+  const kept = new KeptHistory(run, Number.POSITIVE_INFINITY, strangerLimits);
+  await collectEvents([historyFilter(run)], asking, (event) => {
+    if (kept.keep(event)) asking.onProgress?.(kept.size);
+  });
+  return kept.events();
+}
+
+type Options = DecisionOptions & Pick<Asking, 'since' | 'onProgress'>;
+
+/** One reading of one run's past. */
+class Past {
+  readonly #spec: RunSpec;
+  readonly #run: Digest;
+  readonly #start: Chain;
+  readonly #options: Options;
+  /** What is kept of it. */
+  readonly kept: KeptHistory;
+  readonly #isWhole: boolean;
+  readonly #beacons = new Map<number, Digest>();
+  readonly #asked = new Set<WorkerId>();
+  readonly #askedForCopies = new Set<WorkerId>();
+  readonly #askedIds = new Set<string>();
+  #known: readonly SignedEvent[] = [];
+
+  /** With the limits of an archive contributions are read too. */
+  constructor(spec: RunSpec, start: Chain, options: Options, limits: HistoryLimits) {
+    this.#spec = spec;
+    this.#run = runIdOf(spec);
+    this.#start = withoutModel(start);
+    this.#options = options;
+    this.#isWhole = limits !== decisionLimits;
+    this.kept = new KeptHistory(this.#run, spec.training.rounds, options.limits ?? limits);
+  }
+
+  /** What all of it says. */
+  gather(more: readonly SignedEvent[] = []): Gathered {
+    const { crypto, tables } = this.#options;
+    const known = { beacons: this.#beacons, crypto, ...(tables && { tables }) };
+    return gather([...this.#events(), ...more], { run: this.#run, spec: this.#spec }, known);
+  }
+
+  /** Until there is nobody left to ask for; some of it may be here already. */
+  async read(known: readonly SignedEvent[] = []): Promise<void> {
+    this.#known = known;
+    let keys: ReadonlySet<WorkerId> = new Set(this.#spec.founders);
+    for (;;) {
+      const fresh = [...keys].filter((key) => !this.#asked.has(key));
+      for (const key of fresh) this.#asked.add(key);
+      await this.#askBy(fresh);
+      const followed = await this.#follow();
+      const isClosed = [...followed.keys].every((key) => this.#asked.has(key));
+      if (isClosed && (await this.#askForCopies(followed.frontier)) === 0) return;
+      ({ keys } = isClosed ? await this.#follow() : followed);
+    }
+  }
+
+  /** Payloads that are not inside their manifests. */
+  async readPayloads(): Promise<void> {
+    const named = this.kept.events().flatMap((event) => {
+      const said = readManifest(event, undefined, anyFeatures);
+      if (!said.ok || said.value.payload !== undefined) return [];
+      const charge = this.kept.chargeOf(event);
+      if (said.value.bytes > this.#spec.limits.payloadBytes || !this.kept.mayName(charge))
+        return [];
+      return partsOf(said.value).roots.map((part) => ({ ...part, charge }));
+    });
+    await this.#takeChunks(named);
+  }
+
+  /** What these keys signed of the run, the bodies that travel beside it, and what it names. */
+  async #askBy(keys: readonly WorkerId[]): Promise<void> {
+    const { since } = this.#options;
+    const filters = (this.#isWhole ? historyBy : decisionsBy)(this.#run, keys).map((filter) => ({
+      ...filter,
+      ...(since === undefined ? {} : { since }),
+    }));
+    const fresh: SignedEvent[] = [];
+    await collectEvents(filters, this.#asking(), (event) => {
+      if (this.#keep(event)) fresh.push(event);
+    });
+    await this.#askForNamed(fresh, (event) => this.kept.chargeOf(event));
+  }
+
+  async #askForNamed(
+    fresh: readonly SignedEvent[],
+    chargeOf: (event: SignedEvent) => Charge,
+  ): Promise<void> {
+    await this.#takeChunks(
+      fresh.flatMap((event) => {
+        const apart = apartIn(event);
+        const charge = chargeOf(event);
+        if (!apart || apart.bytes > MOST_BODY_BYTES) return [];
+        if (!this.#isNew(`${apart.root}/${apart.bytes}`) || !this.kept.mayName(charge)) return [];
+        return [{ ...apart, charge }];
+      }),
+    );
+    const { faults, snapshots } = this.#namedBy(fresh);
+    await this.#askForProofs(faults, chargeOf);
+    const missing = snapshots.filter((id) => !this.#options.tables?.has(id) && this.#isNew(id));
+    await collectSnapshots(missing, this.#asking(), (event, id) =>
+      this.#keep(event, { key: id, round: -1 }),
+    );
+  }
+
+  /** Proofs that outcomes name, whoever signed them. */
+  async #askForProofs(
+    faults: ReadonlyMap<EventId, Charge>,
+    chargeOf: (event: SignedEvent) => Charge,
+  ): Promise<void> {
+    const missing = [...faults.keys()].filter((id) => !this.kept.has(id) && this.#isNew(id));
+    const proofs: SignedEvent[] = [];
+    await collectIds(missing, this.#asking(), (event) => {
+      if (this.#keep(event, faults.get(event.id))) proofs.push(event);
+    });
+    if (proofs.length > 0) await this.#askForNamed(proofs, chargeOf);
+  }
+
+  /** What outcomes of members copied say of rounds that cannot be followed from originals; how much of it is new. */
+  async #askForCopies(frontier: number): Promise<number> {
+    const keys = [...this.#asked].filter((key) => !this.#askedForCopies.has(key));
+    for (const key of keys) this.#askedForCopies.add(key);
+    const { since, crypto } = this.#options;
+    const filters = copiesFilters(this.#run, keys).map((filter) => ({
+      ...filter,
+      ...(since === undefined ? {} : { since }),
+    }));
+    const fresh = new Map<SignedEvent, Charge>();
+    const claims: (Wanted & { readonly charge: Charge })[] = [];
+    const open = (events: readonly SignedEvent[], charge: Charge) => {
+      for (const event of events) if (this.#keep(event, charge)) fresh.set(event, charge);
+    };
+    await collectEvents(filters, this.#asking(), (event) => {
+      const charge = this.kept.chargeOf(event);
+      if (charge.round < frontier || !this.kept.mayName(charge)) return;
+      const read = readCopies(event, this.#run, crypto);
+      if (!read.ok) return;
+      if (!('root' in read.value)) open(read.value, charge);
+      else if (read.value.bytes <= MOST_BODY_BYTES) claims.push({ ...read.value, charge });
+    });
+    // one after the other: nothing is kept of a bundle but what is in it
+    for (const claim of claims) {
+      const chunks: SignedEvent[] = [];
+      await collectChunks([claim], this.#asking(), (event) => chunks.push(event));
+      const bytes = heapChunks(chunks, MOST_BODY_BYTES)(claim);
+      if (bytes) open(openCopies(bytes, this.#run, crypto), claim.charge);
+    }
+    await this.#askForNamed([...fresh.keys()], (event) => fresh.get(event)!);
+    return fresh.size;
+  }
+
+  #takeChunks(wanted: readonly (Wanted & { readonly charge: Charge })[]): Promise<void> {
+    return collectChunks(wanted, this.#asking(), (event, { charge }) => this.#keep(event, charge));
+  }
+
+  /** Proofs and tables of stake that outcomes name. */
+  #namedBy(events: readonly SignedEvent[]) {
+    const chunks = heapChunks(this.kept.events(), MOST_BODY_BYTES);
+    const faults = new Map<EventId, Charge>();
+    const { stake } = this.#spec;
+    const snapshots = new Set<Digest>(stake.source === 'none' ? [] : [stake.snapshot]);
+    for (const event of events) {
+      const proposal = toProposal(event, chunks, anyFeatures);
+      if (!proposal?.ok) continue;
+      const { outcome } = proposal.value;
+      for (const id of outcome.faults) faults.set(id, this.kept.chargeOf(event));
+      const id: unknown = outcome.features.stake?.snapshot;
+      if (typeof id !== 'string' || !isHex32(id) || snapshots.has(id)) continue;
+      if (this.kept.mayName(this.kept.chargeOf(event))) snapshots.add(id);
+    }
+    return { faults, snapshots: [...snapshots] };
+  }
+
+  /** As far as beacon values can be had; members made up by one of them are asked for only where outcomes cannot be followed. */
+  async #follow(): Promise<Pick<Followed, 'keys' | 'frontier'>> {
+    const { beacon, signal } = this.#options;
+    const gathered = this.gather();
+    if (beacon !== undefined) {
+      // what is not there yet is of a round that nobody decided without it
+      const find = (time: number) =>
+        valueAfter(this.#spec, beacon, time, signal).catch(() => undefined);
+      await completeBeacons(this.#start, gathered, this.#beacons, find);
+    }
+    const { keys, frontier, isBlind } = followAll(this.#start, gathered);
+    if (!isBlind) return { keys, frontier };
+    return { keys: new Set([...keys, ...namedBy(this.#spec, this.#events())]), frontier };
+  }
+
+  #events(): readonly SignedEvent[] {
+    return [...this.#known, ...this.kept.events()];
+  }
+
+  #keep(event: SignedEvent, charge?: Charge): boolean {
+    const isKept = this.kept.keep(event, charge);
+    if (isKept) this.#options.onProgress?.(this.kept.size);
+    return isKept;
+  }
+
+  #isNew(id: string): boolean {
+    const isNew = !this.#askedIds.has(id);
+    this.#askedIds.add(id);
+    return isNew;
+  }
+
+  #asking(): Asked & { readonly rounds: number } {
+    return { ...this.#options, rounds: this.#spec.training.rounds };
+  }
+}

@@ -1,0 +1,212 @@
+/** Replaying a whole run into a report: one line a round, what is wrong, and where it starts to be. */
+import { runRoot } from '../../consensus/run-root.ts';
+import { apartIn } from '../../network/attachments/bodies.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { toProposed } from '../../network/wire/proposals.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Params } from '../../tensor/params.ts';
+import { type Certified, openingOf } from '../decisions/chain.ts';
+import type { Gathered } from '../decisions/evidence.ts';
+import { type Checked, hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
+import { type BadLine, type HistoryOptions, type Opened, openHistory } from './archive.ts';
+
+/** One round. */
+export interface RoundReport {
+  readonly round: number;
+  readonly checked: Checked;
+  readonly result?: 'final' | 'void';
+  readonly outcome?: Digest;
+  readonly attempt?: number;
+  readonly view?: number;
+  readonly accepted?: readonly { readonly worker: WorkerId; readonly late: boolean }[];
+  readonly rejected?: readonly { readonly worker: WorkerId; readonly reason: string }[];
+  readonly signers?: number;
+  readonly seats?: number;
+  readonly joined?: readonly WorkerId[];
+  readonly left?: readonly WorkerId[];
+  readonly faults?: readonly { readonly worker: WorkerId; readonly kind: string }[];
+  /** Other outcomes of the round with a quorum of their own. */
+  readonly forks?: readonly Digest[];
+  readonly modelRoot?: Digest;
+  readonly ledgerRoot?: Digest;
+  readonly problem?: string;
+  /** What is not here, a few of it. */
+  readonly missing?: readonly string[];
+}
+
+/** What `replayRun` gives: whether a run is right, and each of its rounds. */
+export interface ReplayReport {
+  /**
+   * Every round is certified, nothing is wrong, the outcome to trust is among them, and the model after the last one is at hand:
+   * recomputed, or out of a certified checkpoint.
+   */
+  readonly ok: boolean;
+  /** Whether the outcome to trust is among the rounds; true where none was named. */
+  readonly isTrusted: boolean;
+  readonly run: Digest;
+  /** How many a quorum decided. */
+  readonly rounds: number;
+  readonly firstBad: number | null;
+  /** Lines of the file that are no genuine events. */
+  readonly bad: readonly BadLine[];
+  /** Block hashes of the beacon that are as the archive says: nobody was asked about them. */
+  readonly believed: number;
+  /** Of the outcomes, one leaf a round; null before the first one. */
+  readonly runRoot: Digest | null;
+  readonly modelRoot: Digest;
+  readonly ledgerRoot: Digest;
+  readonly lines: readonly RoundReport[];
+}
+
+/** What `replayRun` takes beside the archive. */
+export interface ReplayOptions extends HistoryOptions {
+  /** Where the run forks: an outcome of the branch to follow; default the one that the fork rule prefers. */
+  readonly through?: Digest | undefined;
+  /** An outcome that somebody vouched for: its branch is followed, and without it nothing is right. */
+  readonly trust?: Digest | undefined;
+  /** The parameters of round 0, of a run that trains all of a published model; without them its model is not recomputed. */
+  first?(spec: RunSpec): Promise<Float32Array | undefined>;
+  /** The parameters after the last round, where they are recomputed. */
+  onModel?(spec: RunSpec, params: Params): void;
+  /** Each round as soon as it is checked. */
+  onRound?(round: RoundReport): void;
+  /** Each state with its model: the first one, and those after rounds that were recomputed or of which a checkpoint is at hand. */
+  onState?(state: Certified): void;
+}
+
+const MOST_MISSING = 5;
+
+/**
+ * Replays a run from its events alone: who decided each round and whether they could, every parameter, both roots. No key is needed, and
+ * nothing is believed but signatures.
+ *
+ * @example
+ * ```ts
+ * import { createRelaySet, createSigner, systemClock } from 'nostrain';
+ * import { archiveRun, joinCertifiedRun, layoutOf, makeSpec, replayRun, runIdOf } from 'nostrain/certified';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
+ * await relays.ready();
+ * const secretKey = new Uint8Array(32).fill(7);
+ * const me = createSigner(secretKey).publicKey;
+ * const { spec } = await makeSpec({ me, training: { model: 'linear', rounds: 2 } });
+ * const trainer = {
+ *   ...{ device: { device: 'none', threads: 1 }, layout: layoutOf(spec.training) },
+ *   train: async ({ params }: { params: Float32Array | Float64Array }) => ({
+ *     ...{ params: params.map((value) => value + 0.1), losses: Float32Array.of(1) },
+ *     ...{ moments: [], examples: 1, seconds: 0 },
+ *   }),
+ *   evaluate: async () => 1,
+ *   sample: async () => new Uint8Array(),
+ *   close: async () => undefined,
+ * };
+ * const worker = await joinCertifiedRun({ spec, secretKey, relays, trainer });
+ * await worker.run();
+ * const archive = await archiveRun(runIdOf(spec), { relays, spec, signal: new AbortController().signal });
+ * await worker.close();
+ * await relay.close();
+ *
+ * const report = await replayRun(archive, { spec });
+ * report.ok; // => true
+ * report.lines.map(({ checked }) => checked); // => ['full', 'full']
+ *
+ * const lost = archive.events.filter(({ kind }) => kind !== 7810);
+ * const partial = await replayRun({ events: lost, beacons: [] }, { spec });
+ * partial.ok; // => false
+ * partial.lines.map(({ checked }) => checked); // => ['chain', 'chain']
+ * ```
+ */
+export async function replayRun(
+  archive: Opened,
+  options: ReplayOptions = {},
+): Promise<ReplayReport> {
+  const { run, spec, events, gathered, bad, believed } = await openHistory(archive, options);
+  const first = await options.first?.(spec);
+  const start = openingOf(spec, { first, sha256: options.sha256 });
+  const playing = replay(start, gathered, options.trust ?? options.through);
+  const lines: RoundReport[] = [];
+  let next = playing.next();
+  for (; !next.done; next = playing.next()) {
+    const line = lineOf(next.value, gathered);
+    lines.push(line);
+    options.onRound?.(line);
+    if (hasModel(next.value.before)) options.onState?.(next.value.before);
+  }
+  const { state, digests } = next.value;
+  if (hasModel(state)) options.onState?.(state);
+  if (hasModel(state)) options.onModel?.(spec, state.params);
+  const placed = bad.map((each) => placeBad(each, gathered, events));
+  // where lines are broken, what is missing is what they said
+  const isWrong = ({ problem, missing }: RoundReport): boolean =>
+    problem !== undefined || (bad.length > 0 && missing !== undefined);
+  const wrong = [
+    ...lines.filter(isWrong).map(({ round }) => round),
+    ...placed.flatMap(({ round }) => (round === undefined ? [] : [round])),
+  ];
+  const { trust } = options;
+  const isTrusted = trust === undefined || trust === run || digests.includes(trust);
+  return {
+    isTrusted,
+    ok:
+      isTrusted &&
+      bad.length === 0 &&
+      hasModel(state) &&
+      lines.every(({ checked }) => checked !== 'nothing'),
+    run,
+    rounds: digests.length,
+    firstBad: wrong.length > 0 ? Math.min(...wrong) : null,
+    bad: placed,
+    believed,
+    runRoot: digests.length > 0 ? runRoot(digests) : null,
+    modelRoot: state.modelRoot,
+    ledgerRoot: state.ledgerRoot,
+    lines,
+  };
+}
+
+/** A chunk belongs to the round of the manifest or proposal that names it. */
+function placeBad(bad: BadLine, { messages }: Gathered, events: readonly SignedEvent[]): BadLine {
+  if (bad.round !== undefined || bad.root === undefined) return bad;
+  for (const message of messages.values()) {
+    if (message.type !== 'manifest') continue;
+    const { root, shards = [], round } = message.manifest;
+    if (root === bad.root || shards.includes(bad.root)) return { ...bad, round };
+  }
+  for (const event of events) {
+    const proposed = apartIn(event)?.root === bad.root ? toProposed(event) : undefined;
+    if (proposed?.ok) return { ...bad, round: proposed.value.round };
+  }
+  return bad;
+}
+
+function lineOf(replayed: ReplayedRound, events: Gathered): RoundReport {
+  const { round, checked, before, decided, forks, invalid, missing = [] } = replayed;
+  const trouble = {
+    ...(invalid === undefined ? {} : { problem: `${invalid.code}: ${invalid.message}` }),
+    ...(missing.length === 0
+      ? {}
+      : { missing: missing.slice(0, MOST_MISSING).map(({ what, id }) => `${what} ${id}`) }),
+  };
+  if (decided === undefined) return { round, checked, ...trouble };
+  const { outcome, certificate } = decided;
+  const keyOf = (index: number) => before.ledger.members[index]?.key ?? '';
+  const keys = (listed: readonly { readonly key: WorkerId }[]) => listed.map(({ key }) => key);
+  return {
+    ...{ round, checked, result: outcome.result, outcome: certificate.digest },
+    ...{ attempt: certificate.attempt, view: certificate.view },
+    accepted: outcome.accepted.map(({ index, late }) => ({ worker: keyOf(index), late })),
+    rejected: outcome.rejected.map(({ index, reason }) => ({ worker: keyOf(index), reason })),
+    ...{ signers: certificate.commits.length, seats: certificate.committee.size },
+    ...{ joined: keys(outcome.joins), left: keys(outcome.leaves) },
+    faults: outcome.faults.flatMap((id) => {
+      const message = events.message(id);
+      return message?.type === 'fault' ? [{ worker: message.culprit, kind: message.kind }] : [];
+    }),
+    ...{ forks, modelRoot: outcome.modelRoot, ledgerRoot: outcome.ledgerRoot },
+    ...trouble,
+  };
+}

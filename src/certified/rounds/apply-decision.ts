@@ -1,0 +1,263 @@
+/** What follows a decided round: the state it leads to, its summary, and, for who is behind, the search for what members copied of it. */
+
+import { rollingScore } from '../../consensus/scores.ts';
+import { within } from '../../network/transport/deadline.ts';
+import type { Rejection } from '../../run/contribution.ts';
+import type { EventId, WorkerId } from '../../run/ids.ts';
+import type { Ledger } from '../../run/ledger.ts';
+import type { ListedVotes } from '../../run/listed.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import type { Commit, Signed } from '../../run/vote.ts';
+import { evaluate } from '../../worker/apply-round.ts';
+import type { RoundSummary } from '../../worker/events.ts';
+import { idOf } from '../../worker/state.ts';
+import type { RoundResult } from '../../worker/strategy.ts';
+import { listVotes } from '../decisions/certificate.ts';
+import { chainHeadOf, electorateOf, stakesOf } from '../decisions/chain.ts';
+import { type Evidence, isCommit } from '../decisions/evidence.ts';
+import { known as settled } from '../decisions/terms.ts';
+import { ringsHeld } from '../decisions/widths.ts';
+import type { Decision, DriverOptions, Member, OpenRound, ReadyRound } from '../member.ts';
+import { type CertifiedState, carryOver } from '../state.ts';
+import type { CertifiedRound, CertifiedSession, CertifiedSummary } from './events.ts';
+import { keepRound } from './keep-round.ts';
+
+/** From so many void rounds in a row on somebody should know. */
+const VOIDS_TO_TELL = 3;
+/** How long relays may take to answer for what is published after the last round. */
+const LAST_MS = 10_000;
+
+export interface Circumstances {
+  readonly startedMs: number;
+  readonly secondsWaiting: number;
+  /** It was over before this worker looked: nobody needs its loss. */
+  readonly isOver: boolean;
+  /** What it dropped on the way. */
+  readonly refused: readonly Rejection[];
+}
+
+/** The state after a decision: model and ledger of the outcome, and everything learned that it did not take. */
+export async function applyDecision(
+  played: CertifiedState,
+  start: ReadyRound,
+  decision: Decision,
+  timing: Circumstances,
+  member: Member,
+  session: CertifiedSession,
+): Promise<RoundResult<CertifiedState>> {
+  const { next, outcome } = decision;
+  const { plan } = session;
+  const { wire, clock, report } = session.ports;
+  const { sent, unpacked: _, ...rest } = played;
+  const accepted = acceptedWorkers(start, decision);
+  const rings = ringsHeld(next);
+  const summary: CertifiedSummary = {
+    index: outcome.round,
+    base: outcome.base,
+    digest: next.modelRoot,
+    ...(rings && { outer: rings }),
+    accepted,
+    refused: timing.refused.map(({ reason, worker }) => ({ reason, ...(worker && { worker }) })),
+    completionReason: 'certified',
+    trainingLoss: sent?.trainingLoss ?? Number.NaN,
+    ...(timing.isOver ? {} : await evaluate(next.params.values, outcome.round, session)),
+    ...bytesOf(outcome, member.evidence),
+    residualShare: sent?.residualShare ?? Number.NaN,
+    secondsTraining: sent?.secondsTraining ?? 0,
+    secondsWaiting: timing.secondsWaiting,
+    seconds: (clock.now() - timing.startedMs) / 1000,
+    certified: describe(start, decision, member.evidence),
+  };
+  const rounds = [...rest.rounds, summary];
+  const state: CertifiedState = {
+    ...rest,
+    round: next.round,
+    params: next.params,
+    momentum: next.momentum,
+    ...carryOver(
+      played,
+      start.state,
+      outcome,
+      { wire, evidence: member.evidence, rule: plan.residual },
+      next.taken,
+    ),
+    unpacked: undefined,
+    cohort: accepted,
+    rounds,
+    lastSent: sent ? idOf(sent) : rest.lastSent,
+    sent: undefined,
+    head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
+  };
+  const completed = async () => {
+    member.duty?.decided(start, outcome, next.taken);
+    member.attendance.noteLeaves(outcome);
+    const isLast = outcome.round + 1 >= plan.rounds;
+    if (isLast) member.control.hurry();
+    const kept = keepRound(start, decision, member, { me: wire.me, isOver: timing.isOver });
+    // after the last round connections close
+    if (isLast) await within(kept, LAST_MS, clock, session.signal);
+    report({ type: 'round', ...summary });
+    const count = voidsInARow(rounds);
+    if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });
+    return state;
+  };
+  return { state, completed };
+}
+
+/** The quorum that decided, as the next outcome lists it. */
+function votesOf(
+  { state }: ReadyRound,
+  { certificate }: Decision,
+  { evidence }: Member,
+): ListedVotes {
+  const messages = certificate.commits.map((id) => evidence.message(id)!);
+  return listVotes(state.ledger, certificate, messages.filter(isCommit));
+}
+
+/** How many of the last rounds were void, one after the other. */
+function voidsInARow(rounds: readonly CertifiedSummary[]): number {
+  const last = rounds.findLastIndex(({ certified }) => certified?.result !== 'void');
+  return rounds.length - 1 - last;
+}
+
+/** Whose contributions are in the model now, ascending. */
+const acceptedWorkers = (
+  { electorate }: ReadyRound,
+  { outcome }: Decision,
+): readonly WorkerId[] => [
+  ...new Set(outcome.accepted.map(({ index }) => electorate.roster[index]!)),
+];
+
+/** The largest payload and event of what an outcome lists. */
+function bytesOf(
+  { accepted }: Outcome,
+  evidence: Evidence,
+): Pick<RoundSummary, 'payloadBytes' | 'eventBytes'> {
+  const manifests = accepted.flatMap(({ manifest: id }) => {
+    const message = evidence.message(id);
+    return message?.type === 'manifest' ? [message.manifest] : [];
+  });
+  return {
+    payloadBytes: Math.max(0, ...manifests.map(({ bytes }) => bytes)),
+    eventBytes: Math.max(0, ...manifests.map(({ eventBytes }) => eventBytes)),
+  };
+}
+
+/** Who signed, who was refused, who came and went. */
+function describe(
+  { electorate }: ReadyRound,
+  { outcome, certificate, next }: Decision,
+  evidence: Evidence,
+): CertifiedRound {
+  const { roster, committee } = electorate;
+  const { attempt, view, commits } = certificate;
+  const votes = commits.map((id) => evidence.message(id)!).filter(isCommit);
+  const keyOf = (id: EventId) => evidence.message(id)?.key;
+  const culpritOf = (id: EventId) => {
+    const message = evidence.message(id);
+    return message?.type === 'fault' ? message.culprit : undefined;
+  };
+  return {
+    ...{ result: outcome.result, attempt, view, root: next.modelRoot, of: committee.size },
+    signers: known(commits.map(keyOf)),
+    rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
+    faults: known(outcome.faults.map(culpritOf)),
+    joined: keysIn(outcome.joins).filter((key) => !roster.includes(key)),
+    left: keysIn(outcome.leaves),
+    late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
+    ...(next.spec.screening && { screened: screenedBy(votes).map((index) => roster[index]!) }),
+    ...(next.spec.scores && { scores: scoresIn(next.ledger) }),
+    ...takenIn(outcome, next, roster),
+  };
+}
+
+/** Whom the rule left out, and the rate it found. */
+function takenIn(
+  { accepted }: Outcome,
+  { taken, spec: { aggregation } }: Decision['next'],
+  roster: readonly WorkerId[],
+): Pick<CertifiedRound, 'unused' | 'rate'> {
+  if (taken === undefined) return {};
+  const left = accepted.filter(({ manifest }) => taken.unused.has(manifest));
+  return {
+    ...(left.length > 0 && { unused: left.map(({ index }) => roster[index]!) }),
+    ...(aggregation.leastRatePermille < 1000 && { rate: taken.rate }),
+  };
+}
+
+const scoresIn = ({ members }: Ledger): NonNullable<CertifiedRound['scores']> =>
+  members.flatMap(({ key: worker, features }) => {
+    const { history = [], low } = features?.scores ?? {};
+    const rolling = rollingScore(history);
+    return history.length === 0
+      ? []
+      : [{ worker, last: history.at(-1)!, rolling, isLow: low === 1 }];
+  });
+
+/** Places in the roster that more than half of the votes screen. */
+function screenedBy(votes: readonly Signed<Commit>[]): readonly number[] {
+  const counts = new Map<number, number>();
+  for (const { features } of votes) {
+    for (const place of features?.screening?.screened ?? []) {
+      counts.set(place, (counts.get(place) ?? 0) + 1);
+    }
+  }
+  const most = [...counts].filter(([, count]) => 2 * count > votes.length);
+  return most.map(([place]) => place).sort((a, b) => a - b);
+}
+
+const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerId[] =>
+  known(listed.map(({ key }) => key));
+
+const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
+  keys.filter((key) => key !== undefined).sort();
+
+/** Asks for what members copied of a round and the one before, since its authors may have deleted it; not again and again. */
+export interface CopiesSearch {
+  readonly isAsking: boolean;
+  ask(): void;
+}
+
+/** Between two askings. */
+const AGAIN_MS = 10_000;
+
+/** Those who sat in a round: whoever keeps it is among them, but after a recovery. */
+function seatedIn({ state, context, ports }: DriverOptions, round: number): readonly WorkerId[] {
+  const { spec, run, before } = state;
+  if (round === state.round || before === null) return context.committee.members;
+  const stakes = settled(stakesOf(before.ledger, ports.evidence));
+  return electorateOf({ spec, run, ...before }, stakes).committee.members;
+}
+
+/** Asks first for what those made who sat, then for what anybody of the roster did. */
+export function createCopiesSearch(
+  options: DriverOptions,
+  hearing: OpenRound,
+  onAnswered: () => void,
+): CopiesSearch {
+  const { context, ports } = options;
+  const { round, roster } = context;
+  const { clock, control } = ports;
+  const rounds = round > 0 ? [round - 1, round] : [round];
+  let isFirst = true;
+  let isAsking = false;
+  let askedMs = Number.NEGATIVE_INFINITY;
+  return {
+    get isAsking() {
+      return isAsking;
+    },
+    ask() {
+      const nowMs = clock.now();
+      if (isAsking || nowMs - askedMs < AGAIN_MS) return;
+      askedMs = nowMs;
+      isAsking = true;
+      const by = (each: number) => (isFirst ? seatedIn(options, each) : roster);
+      const asking = rounds.map((each) => control.fetchCopies(each, by(each), hearing));
+      isFirst = false;
+      void Promise.all(asking).finally(() => {
+        isAsking = false;
+        onAnswered();
+      });
+    },
+  };
+}

@@ -1,0 +1,125 @@
+/** Whether a worker takes part in rounds: who asks to be in the roster and says what it wants, who is behind, rests, or has left. */
+import { ConfigError } from '../../base/errors.ts';
+import { widthTierOf } from '../../consensus/round/seats.ts';
+import type { Control } from '../../network/wire/control.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { Member } from '../../run/ledger.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import { withFeatures } from '../../run/spec/features.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Shown } from '../decisions/admission.ts';
+import type { Certified } from '../decisions/chain.ts';
+import type { ProtocolMessage } from '../decisions/evidence.ts';
+import type { Reporter } from './events.ts';
+
+/** One round. */
+export interface Attended {
+  /** It was over before this worker looked. */
+  readonly isOver: boolean;
+  /** It was over before this worker had trained. */
+  readonly isLate: boolean;
+}
+
+interface AttendancePorts {
+  /** Whether this worker wants seats now; default always. */
+  readonly wantsSeats?: (() => boolean) | undefined;
+  readonly spec: RunSpec;
+  readonly me: WorkerId;
+  /** End of this worker's reveal chain. */
+  readonly tip: Digest;
+  /** In a run with tiers of width: which one this worker trains. */
+  readonly tier: number;
+  /** What its joins show. */
+  readonly admission: Shown;
+  readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send'>;
+  readonly reporter: Reporter;
+  /** Takes in this worker's own message. */
+  take(message: ProtocolMessage): void;
+}
+
+/** Throws where a member trains another tier than it joined with: its contributions would not count. */
+function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
+  const joined = widthTierOf(member);
+  if (joined === tier) return;
+  const isFounder = founders.includes(member.key);
+  throw new ConfigError(
+    'run/tier',
+    isFounder
+      ? `founders have the whole model, and this one would train tier ${tier}`
+      : `this key takes part with tier ${joined}, and would train tier ${tier}`,
+    {
+      hint: isFounder
+        ? 'take --tier 0, or join with a key that founded nothing: --key-file FILE'
+        : `take --tier ${joined}, or leave first: nostrain run leave RUN`,
+    },
+  );
+}
+
+export class Attendance {
+  /** Whether others may have decided rounds that this worker does not know of. */
+  isBehind = true;
+  /** It sits this round out, to begin the next one together with the others. */
+  isResting = false;
+  /** Until it played a round since it was started. */
+  isReturning = true;
+  /** It helped to decide the round before: it begins the next one when the others do. */
+  isThere = false;
+  /** An outcome of this session lists its leave. */
+  hasLeft = false;
+  /** Its last contribution that relays took in this session. */
+  published: EventId | undefined;
+  #mayRest = true;
+  #announced: { readonly parent: Digest; readonly wants: 0 | 1 } | undefined;
+  readonly #ports: AttendancePorts;
+
+  constructor(ports: AttendancePorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * A round that was over when this worker looked, or before it had trained, may not be the last such one. Who began in the middle of a
+   * round would be late for ever: it skips one round after a late finish to resynchronize; it skips only once.
+   */
+  note({ isOver, isLate }: Attended, { result }: Outcome): void {
+    const { late } = this.#ports.spec;
+    this.isBehind = isOver || isLate;
+    this.isReturning &&= isOver;
+    const hasRested = this.isResting;
+    this.isResting = isLate && this.#mayRest && result === 'final' && late === 'discard';
+    if (isLate) this.#mayRest = false;
+    else if (!isOver && !hasRested) this.#mayRest = true;
+  }
+
+  /** Asks to be in the roster, until an outcome lists it; in a run with seat wishes says anew what it wants when that has changed. */
+  announce({ run, parent, recent, ledger }: Certified): void {
+    const { spec, me, tip, tier, admission, wantsSeats, control, take } = this.#ports;
+    const known = ledger.members.find(({ key }) => key === me);
+    if (known) assertTier(known, tier, spec);
+    const isIn = known !== undefined && known.tip !== null;
+    const wants = !spec.seatWishes || (wantsSeats?.() ?? true) ? 1 : 0;
+    const isSettled = isIn && (known.features?.seats?.wants ?? wants) === wants;
+    // who was listed and dropped out again has to ask anew
+    if (isSettled) this.#announced = undefined;
+    const asked = this.#announced;
+    // two wishes that follow one outcome would contradict each other
+    const isFresh =
+      asked?.parent === parent || (asked?.wants === wants && recent.includes(asked.parent));
+    if (isSettled || isFresh || ledger.faulted.includes(me)) return;
+    this.#announced = { parent, wants };
+    const seats = spec.seatWishes && ({ seats: { wants } } as const);
+    const widths = spec.tiers > 0 && { widths: { tier } };
+    const added = { ...admission.features, ...seats, ...widths };
+    const shown = { ...admission, ...withFeatures(added) };
+    const { message, event } = control.sign({ type: 'join', run, after: parent, tip, ...shown });
+    control.send(event);
+    take(message);
+  }
+
+  /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
+  noteLeaves({ round, leaves }: Outcome): void {
+    const { me, reporter } = this.#ports;
+    if (this.isReturning || !leaves.some(({ key }) => key === me)) return;
+    this.hasLeft = true;
+    reporter.left(round);
+  }
+}

@@ -1,0 +1,246 @@
+/** The outcome a worker proposes for a round, and whether it accepts the one of another proposer: its own opinion, never a replay's. */
+import { chooseJoins, joinsBeforeLeaving } from '../../consensus/round/roster-change.ts';
+import type { Arrival, Check } from '../../consensus/round/round-state.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import {
+  type ListedJoin,
+  type ListedLeave,
+  type ListedVotes,
+  MOST_UNLISTED,
+} from '../../run/listed.ts';
+import type { AcceptedRow, Outcome, RejectedRow } from '../../run/outcome.ts';
+import { withFeatures } from '../../run/spec/features.ts';
+import type { Join, Leave, Signed } from '../../run/vote.ts';
+import type { Judgment } from '../checks/screening.ts';
+import { refuseAdmission } from '../decisions/admission.ts';
+import { judgeVotes } from '../decisions/certificate.ts';
+import {
+  type Chain,
+  type Draft,
+  membershipOf,
+  rosterJoin,
+  roundAfter,
+  stakesOf,
+} from '../decisions/chain.ts';
+import type { Evidence, EvidenceStore, FaultProof } from '../decisions/evidence.ts';
+import { convictedBy, isUpheld } from '../decisions/jury.ts';
+import { known as knownStakes } from '../decisions/terms.ts';
+
+/** A manifest that is here and does not count, for a reason anybody can check. */
+export interface Bad {
+  readonly worker: WorkerId;
+  readonly manifest: EventId;
+  readonly reason: string;
+}
+
+/** A good manifest of the round before that no outcome listed yet. */
+export type LateRow = Pick<Arrival, 'worker' | 'manifest'>;
+
+/** What a member brings to an outcome of its own. */
+export interface Material {
+  readonly me: WorkerId;
+  readonly result: Outcome['result'];
+  readonly ballots: readonly EventId[];
+  readonly reveal: Outcome['reveal'];
+  /** Contributions of the round before that came late, under `defer`. */
+  readonly late: readonly LateRow[];
+  readonly held: readonly LateRow[];
+  readonly bad: readonly Bad[];
+  /** A quorum of commits of the round before. */
+  readonly votes: ListedVotes | null;
+  /** The table of stakes to name; empty in a run without. */
+  readonly snapshot: Digest | '';
+  readonly nowMs: number;
+}
+
+/** Most rows with reasons in an outcome of ours: they are for people, the model does not depend on them. */
+const MOST_REJECTED = 64;
+
+/** An outcome of this worker's making, its roots left open. */
+export function draftOf(chain: Chain, evidence: EvidenceStore, material: Material): Draft {
+  const { run, round, parent, modelRoot: base, ledger } = chain;
+  const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
+  const roster: Places = new Map(ledger.members.map(({ key }, index) => [key, index]));
+  const isVoid = result === 'void';
+  const faults = faultsOf(chain, evidence, roster);
+  const out = convictedBy(faults);
+  const counts = ({ worker }: LateRow) => !out.has(worker);
+  const rows = isVoid
+    ? []
+    : [
+        ...rowsOf(roster, material.held.filter(counts), false),
+        ...rowsOf(roster, material.late.filter(counts), true),
+      ];
+  return {
+    ...{ run, round, parent, base, result, reveal, ballots },
+    time: Math.floor(nowMs / 1000),
+    proposer: me,
+    accepted: rows.sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late)),
+    rejected: isVoid ? [] : rejectedRows(roster, material.bad),
+    votes,
+    joins: joinsOf(chain, evidence),
+    leaves: leavesOf(chain, evidence),
+    faults: faults.map(({ id }) => id),
+    features: snapshot === '' ? {} : { stake: { snapshot } },
+  };
+}
+
+/** Places in the roster. */
+type Places = ReadonlyMap<WorkerId, number>;
+
+const rowsOf = (roster: Places, held: readonly LateRow[], late: boolean): readonly AcceptedRow[] =>
+  held.flatMap(({ worker, manifest }) => {
+    const index = roster.get(worker);
+    return index === undefined ? [] : [{ index, late, manifest }];
+  });
+
+const rejectedRows = (roster: Places, bad: readonly Bad[]): readonly RejectedRow[] =>
+  bad
+    .map(({ worker, manifest, reason }) => ({ index: roster.get(worker) ?? -1, manifest, reason }))
+    .filter(({ index }) => index >= 0)
+    .sort((a, b) => (a.manifest < b.manifest ? -1 : 1))
+    .slice(0, MOST_REJECTED);
+
+/** One join of each key that may be listed now: none from before its key left, or asked to leave by now. */
+function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
+  const messages = [...evidence.messages()];
+  const due = messages.filter(
+    (message): message is Signed<Leave> => message.type === 'leave' && message.last <= chain.round,
+  );
+  const asked = due.map(({ key, last: round }) => ({ key, round }));
+  const stakes = knownStakes(stakesOf(chain.ledger, evidence));
+  const isUndone = joinsBeforeLeaving([...asked, ...chain.departed]);
+  const fresh = messages.filter((message): message is Signed<Join> => {
+    if (message.type !== 'join') return false;
+    const after = roundAfter(chain, message.after);
+    if (after === undefined || isUndone({ key: message.key, after })) return false;
+    const { isSigned } = evidence;
+    return refuseAdmission(chain.spec, chain.run, stakes, message, isSigned) === undefined;
+  });
+  const said = chain.spec.seatWishes ? newestOfEach(chain, fresh) : fresh;
+  const asking = new Map(firstOfEach(said, ({ key }) => key).map((join) => [join.key, join]));
+  const known = [...asking.values()].map((join) => rosterJoin(chain, join));
+  return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, known)
+    .map((chosen) => {
+      const { key, after, tip, evidence, features, signature } = asking.get(chosen.key)!;
+      return { key, after, tip, evidence, ...withFeatures(features), ...signature! };
+    })
+    .sort(byKey);
+}
+
+/** Of each key those joins that follow the latest outcome: its last word. */
+function newestOfEach(chain: Chain, joins: readonly Signed<Join>[]): readonly Signed<Join>[] {
+  const round = ({ after }: Join) => roundAfter(chain, after) ?? -1;
+  const last = new Map<WorkerId, number>();
+  for (const join of joins) last.set(join.key, Math.max(last.get(join.key) ?? -1, round(join)));
+  return joins.filter((join) => round(join) === last.get(join.key));
+}
+
+/** One leave of each member that wants to go by now; one from before it joined again says nothing any more. */
+function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly ListedLeave[] {
+  const joined = new Map(ledger.members.map((member) => [member.key, member.joined]));
+  const due = [...evidence.messages()].filter(
+    (message): message is Signed<Leave> =>
+      message.type === 'leave' &&
+      message.last <= round &&
+      message.last >= (joined.get(message.key) ?? Number.POSITIVE_INFINITY),
+  );
+  return firstOfEach(due, ({ key }) => key)
+    .map(({ key, last, signature }) => ({ key, last, ...signature! }))
+    .sort(byKey);
+}
+
+/** One proof against each member there is one against, by id. */
+function faultsOf(
+  chain: Chain,
+  evidence: EvidenceStore,
+  roster: Places,
+): readonly Signed<FaultProof>[] {
+  const proofs = [...evidence.messages()].filter(
+    (message): message is Signed<FaultProof> =>
+      message.type === 'fault' && roster.has(message.culprit) && isUpheld(chain, message, evidence),
+  );
+  return [...firstOfEach(proofs, ({ culprit }) => culprit)].sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+function firstOfEach<T extends { readonly id: EventId }>(
+  messages: readonly T[],
+  keyOf: (message: T) => WorkerId,
+): readonly T[] {
+  const first = new Map<WorkerId, T>();
+  for (const message of messages) {
+    const before = first.get(keyOf(message));
+    if (before === undefined || message.id < before.id) first.set(keyOf(message), message);
+  }
+  return [...first.values()];
+}
+
+const byKey = (a: { readonly key: WorkerId }, b: { readonly key: WorkerId }): number =>
+  a.key < b.key ? -1 : 1;
+
+/** What this worker holds in time, as far as it weighs anything, and whom it was told of as left out. */
+export interface Sight {
+  readonly held: readonly Arrival[];
+  /** Whose work of the round before must be listed under `defer`. */
+  readonly owed: readonly WorkerId[];
+  /** Whether the table of stakes that it names may follow. */
+  readonly hasStakes: boolean;
+  readonly nowMs: number;
+  /** What it found of contributions by measuring them; absent in runs without screening. */
+  readonly screened?: { readonly judgment: Judgment; readonly view: number } | undefined;
+}
+
+/** Whether a valid outcome is acceptable here; its own clock and what reached it decide. */
+export function opinionOf(
+  { spec, ledger }: Chain,
+  outcome: Outcome,
+  { held, owed, hasStakes, nowMs, screened }: Sight,
+): Pick<Check, 'acceptable' | 'unlisted' | 'features'> {
+  const { judgment, view = 0 } = screened ?? {};
+  const mayPropose = (id: EventId): boolean => judgment?.mayPropose(id) ?? true;
+  const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
+  const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
+  const good = judgment === undefined ? held : held.filter((row) => judgment.isGood(row.manifest));
+  const ids = good.map(({ manifest }) => manifest);
+  const left = held.filter(({ manifest: id }) => !listed.has(id) && !refused.has(id));
+  const places = new Map(ledger.members.map(({ key }, index) => [key, index]));
+  const placesOf = (rows: readonly LateRow[]): readonly number[] =>
+    [...new Set(rows.flatMap(({ worker }) => places.get(worker) ?? []))]
+      .sort((a, b) => a - b)
+      .slice(0, MOST_UNLISTED);
+  const unlisted = placesOf(left.filter(({ manifest }) => mayPropose(manifest)));
+  const harmful = held.filter(({ manifest }) => !mayPropose(manifest));
+  const isHarmless = outcome.accepted.every(
+    ({ manifest }) => judgment?.mayAccept(manifest, view) ?? true,
+  );
+  const isTimely = Math.abs(outcome.time * 1000 - nowMs) <= spec.timing.skewMs;
+  const isVoid = outcome.result === 'void';
+  const enough =
+    ids.filter((id) => listed.has(id)).length * 1000 >= spec.minAcceptPermille * ids.length;
+  const late = outcome.accepted.filter((row) => row.late);
+  const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
+  const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed && isHarmless));
+  const said = judgment && { screening: { screened: placesOf(harmful) } };
+  return { acceptable, unlisted, ...withFeatures(said) };
+}
+
+/**
+ * Of the late work that is here: what more than K - k of the votes that the outcome lists name as held in time and left out. So many
+ * are never all hostile. Ids this member does not hold cannot force it to wait.
+ */
+export function owedIn(
+  { spec, run, parent, before }: Chain,
+  { votes }: Outcome,
+  late: readonly LateRow[],
+  evidence: Evidence,
+): readonly WorkerId[] {
+  if (before === null || late.length === 0) return [];
+  const judged = judgeVotes({ spec, run, ...before }, parent, votes, evidence);
+  if (!judged.ok) return [];
+  const { commits, committee } = judged.value;
+  const most = committee.size - committee.quorum;
+  const roster = before.ledger.members.map(({ key }) => key);
+  const isOwed = ({ worker }: LateRow): boolean =>
+    commits.filter(({ unlisted }) => unlisted.includes(roster.indexOf(worker))).length > most;
+  return late.filter(isOwed).map(({ worker }) => worker);
+}

@@ -1,0 +1,259 @@
+/**
+ * Keeps a worker from signing twice: the vote journal, which has what it signed in the round in progress on disk before anything of it is sent;
+ * the memory of it after a restart; and the watch for other uses of its key. Two different contributions of one key in one round are a fault
+ * that anybody can prove, whatever the reason.
+ */
+import { deferred } from '../../base/deferred.ts';
+import { RelayError } from '../../base/errors.ts';
+import type { RoundState } from '../../consensus/round/round-state.ts';
+import { parseEvent, type SignedEvent } from '../../network/event.ts';
+import type { Control } from '../../network/wire/control.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { idOf } from '../../worker/state.ts';
+import type { PrivateStore } from '../checks/showing.ts';
+import type { Chain } from '../decisions/chain.ts';
+import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
+import type { CertifiedState } from '../state.ts';
+import type { PastStore } from './past.ts';
+
+/** What a worker signed in the round in progress. */
+export interface Entry {
+  readonly round: number;
+  /** The outcome it follows. */
+  readonly parent: Digest;
+  readonly machine: RoundState;
+  /** Own events by the content they were signed for: a retry sends the same bytes. */
+  readonly own: Readonly<Record<string, SignedEvent>>;
+  /** How long manifests took to arrive in the last rounds, in milliseconds. */
+  readonly delays: readonly number[];
+}
+
+/** Where a worker keeps what it signed, so that it never contradicts itself after a restart. */
+export interface Journal {
+  /** The last entry; undefined where there is none, or none that can be read. */
+  load(): Promise<Entry | undefined>;
+  /** Resolves when it is on disk. */
+  save(entry: Entry): Promise<void>;
+  /** Where it keeps what decided each round, to publish it again where relays forget it; without it this worker does not. */
+  readonly past?: PastStore | undefined;
+  /** Where it keeps private states that it may have to show; default in memory: who is started again then cannot show older ones. */
+  readonly states?: PrivateStore | undefined;
+}
+
+/** An entry, or the state of a round alone, as text for the disk. Stakes are larger than what JSON numbers hold. */
+export const formatEntry = (entry: Entry | RoundState): string =>
+  JSON.stringify(entry, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
+
+/** The state of a round again. The text is this worker's own; nobody else's is read. */
+export const parseRoundState = (text: string): RoundState => JSON.parse(text, revive) as RoundState;
+
+/** An entry again; undefined for what is none. Throws where the text is no JSON. */
+export function parseEntry(text: string): Entry | undefined {
+  const entry = JSON.parse(text, revive) as Entry;
+  const isOne =
+    Number.isSafeInteger(entry.round) &&
+    typeof entry.parent === 'string' &&
+    Object.values(entry.own).every((event) => parseEvent(event).ok);
+  return isOne && entry.machine.round === entry.round ? entry : undefined;
+}
+
+/** Only the weights of committees are numbers beyond JSON. */
+const revive = (key: string, value: unknown): unknown =>
+  key === 'weights' && Array.isArray(value) ? value.map((each) => BigInt(each)) : value;
+
+/** What is known of what this worker signed in a round before it was started. */
+export interface Memory {
+  readonly entry: Entry | undefined;
+  /** The first recovery epoch that it may vote in: in those before it may have signed something that is not on disk. */
+  readonly voteFrom: number;
+  /** Nothing was on disk, of any round. */
+  readonly isEmpty: boolean;
+}
+
+interface Ports {
+  readonly me: WorkerId;
+  readonly journal: Pick<Journal, 'load'>;
+  readonly control: Pick<Control<ProtocolMessage>, 'look'>;
+  readonly evidence: EvidenceStore;
+  readonly signal: AbortSignal;
+}
+
+/** Rounds that the adaptive deadline learns from. */
+const LEARNT_ROUNDS = 3;
+
+export class VoteMemory {
+  readonly delays: Delays;
+  readonly #ports: Ports;
+  readonly #entry: Promise<Entry | undefined>;
+  /** How long contributions took, round by round. */
+  #arrivals: readonly (readonly number[])[] = [];
+
+  constructor(ports: Ports) {
+    this.#ports = ports;
+    this.#entry = ports.journal.load();
+    const arrivals = () => this.#arrivals;
+    this.delays = {
+      get recent() {
+        return arrivals().flat();
+      },
+      learn: (delays) => {
+        this.#arrivals = [...this.#arrivals, delays].slice(-LEARNT_ROUNDS);
+      },
+    };
+  }
+
+  /** What this worker signed in a round. Who comes back looks what relays have of it, and with nothing on disk does not vote at first. */
+  async of({ round, parent }: Chain, isReturning: boolean): Promise<Memory> {
+    const entry = await this.#entry;
+    if (this.#arrivals.length === 0 && entry) this.#arrivals = [entry.delays];
+    if (isReturning) await this.#look(round);
+    if (entry) {
+      const isOfRound = entry.round === round && entry.parent === parent;
+      return { entry: isOfRound ? entry : undefined, voteFrom: 0, isEmpty: false };
+    }
+    if (!isReturning) return { entry: undefined, voteFrom: 0, isEmpty: true };
+    const { me, evidence } = this.#ports;
+    const isOwn = (message: ProtocolMessage) =>
+      message.key === me && 'round' in message && message.round === round;
+    const hasForgotten = round > 0 || [...evidence.messages()].some(isOwn);
+    return { entry, voteFrom: hasForgotten ? 1 : 0, isEmpty: true };
+  }
+
+  /** Until all relays that can be reached have answered, or most of them and a little more time. */
+  async #look(round: number): Promise<void> {
+    const { control, evidence, me, signal } = this.#ports;
+    await control.look(round, {
+      take: (message) => void evidence.add(message, message.key === me),
+    });
+    signal.throwIfAborted();
+  }
+}
+
+/** What it goes on voting from: who may have signed what it does not remember waits for the next recovery epoch. */
+export function votesOfBefore(
+  { entry, voteFrom }: Memory,
+  { isSittingOut, isGone }: { readonly isSittingOut: boolean; readonly isGone: boolean },
+): Pick<Memory, 'entry' | 'voteFrom'> {
+  if (isGone) return { entry, voteFrom: Number.MAX_SAFE_INTEGER };
+  return isSittingOut ? { entry: undefined, voteFrom: Math.max(1, voteFrom) } : { entry, voteFrom };
+}
+
+/** Contributions that are on disk. */
+export const sentBefore = ({
+  sent,
+  pending,
+  contributed = [],
+}: CertifiedState): readonly EventId[] =>
+  [sent, pending, ...contributed.map((each) => each.sent)].flatMap((each) =>
+    each ? [idOf(each)] : [],
+  );
+
+export const ownIn = (entry: Entry | undefined): readonly EventId[] =>
+  Object.values(entry?.own ?? {}).map(({ id }) => id);
+
+/** A round as this worker finds it when it opens it. */
+export interface Opening {
+  /** It was started, and has not played a round since. */
+  readonly isReturning: boolean;
+  /** Something of what it signed before is on disk. */
+  readonly hasMemory: boolean;
+  /** What relays have for the round, as far as they answered. */
+  readonly here: Iterable<ProtocolMessage>;
+}
+
+/** Own events that are remembered, so that they are not taken for somebody else's. */
+const MOST_KNOWN = 4096;
+
+export class KeyWatch {
+  readonly #me: WorkerId;
+  readonly #onOther: (round: number) => void;
+  readonly #known = new Set<EventId>();
+  readonly #stop = deferred<RelayError>();
+  #at: Pick<Chain, 'round' | 'parent'> | undefined;
+  /** Nothing of this key was there when the round was opened that it does not remember. */
+  #isClean = true;
+  #isSittingOut = false;
+  #isTold = false;
+
+  /** `onOther` hears once that somebody else signs with this key although this worker was first. */
+  constructor(me: WorkerId, onOther: (round: number) => void) {
+    this.#me = me;
+    this.#onOther = onOther;
+  }
+
+  /** Whether this worker signs no contribution in the round in progress. */
+  get isSittingOut(): boolean {
+    return this.#isSittingOut;
+  }
+
+  /** Rejects when another process plays with this key. */
+  get conflict(): Promise<never> {
+    return this.#stop.promise.then((error) => {
+      throw error;
+    });
+  }
+
+  /** An event that this worker signed, now or in an earlier session. */
+  signed(id: EventId): void {
+    this.#known.add(id);
+    for (const oldest of this.#known) {
+      if (this.#known.size <= MOST_KNOWN) break;
+      this.#known.delete(oldest);
+    }
+  }
+
+  /** A round begins. */
+  begin({ round, parent, ledger }: Chain, { isReturning, hasMemory, here }: Opening): void {
+    const isLater = this.#at !== undefined && this.#at.round < round;
+    this.#at = { round, parent };
+    this.#isClean = ![...here].some((message) => this.#isForeign(message));
+    const isListed = ledger.members.some(({ key, tip }) => key === this.#me && tip !== null);
+    const isForgotten = !hasMemory && isListed && round > 0;
+    if (isReturning) this.#isSittingOut ||= isForgotten || !this.#isClean;
+    // it signed nothing since it was started, and others follow the round from its beginning
+    else if (this.#isSittingOut && isLater && !this.#isClean) this.#clash();
+  }
+
+  /** A message of the round in progress, from anybody. */
+  heard(message: ProtocolMessage): void {
+    // where relays had some of an earlier session, they may bring more of it
+    if (!this.#isClean || !this.#isForeign(message)) return;
+    if (this.#isSittingOut) this.#clash();
+    else if (!this.#isTold) {
+      this.#isTold = true;
+      this.#onOther(this.#at!.round);
+    }
+  }
+
+  /** The round in progress was decided, and this worker saw it from its beginning: nobody else signed with its key. */
+  ended(): void {
+    if (this.#isClean) this.#isSittingOut = false;
+  }
+
+  #isForeign(message: ProtocolMessage): boolean {
+    if (message.key !== this.#me || this.#known.has(message.id) || this.#at === undefined)
+      return false;
+    const said = message.type === 'manifest' ? message.manifest : message;
+    if (!('round' in said) || !('parent' in said)) return false;
+    return said.round === this.#at.round && said.parent === this.#at.parent;
+  }
+
+  #clash(): void {
+    this.#stop.settle(
+      new RelayError(
+        'run/key-in-use',
+        `another process plays in this run with the key ${this.#me}`,
+        {
+          hint: 'stop one of the two, or join with a key of its own: --key-file FILE',
+        },
+      ),
+    );
+  }
+}
+
+/** How long contributions took to arrive in the last rounds, in milliseconds: the adaptive deadline follows from it. */
+export interface Delays {
+  readonly recent: readonly number[];
+  /** Adds those of a round. */
+  learn(delays: readonly number[]): void;
+}

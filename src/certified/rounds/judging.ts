@@ -1,0 +1,231 @@
+/**
+ * The judge of a round driver checks the outcomes that others propose and composes this worker's own; what is missing is asked for, then
+ * tried again.
+ */
+
+import { RelayError } from '../../base/errors.ts';
+import type {
+  Arrival,
+  Certificate,
+  Effect,
+  Input,
+  RoundState,
+} from '../../consensus/round/round-state.ts';
+import type { Digest, EventId } from '../../run/ids.ts';
+import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
+import { roundName } from '../../run/round-name.ts';
+import { Judgment, type Screen } from '../checks/screening.ts';
+import type { Certified } from '../decisions/chain.ts';
+import { stakesOf } from '../decisions/chain.ts';
+import type { Missing, Verdict } from '../decisions/evidence.ts';
+import { convictedBy, proofsIn } from '../decisions/jury.ts';
+import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
+import { contributionOf } from '../decisions/rows.ts';
+import { known, weighingOf } from '../decisions/terms.ts';
+import type { Decision, DriverOptions } from '../member.ts';
+import type { StakeOpinion } from '../refresh.ts';
+import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
+import type { Observer } from './observer.ts';
+
+/** Callbacks from the judge to the round. */
+export interface JudgeHost {
+  readonly observer: Observer;
+  feed(input: Input): void;
+  fetch(ids: readonly EventId[]): void;
+  /** Asks for proposals of an outcome, of this round or the one before. */
+  fetchOutcome(digest: Digest): void;
+  /** Something that was asked for is here. */
+  wake(): void;
+  /** The round is not listened to any more. */
+  readonly signal: AbortSignal;
+}
+
+/** Between two askings for what a judgment lacks. */
+export const ASK_MS = 1000;
+
+/** So long a certified round is looked for what it lacks before a later state is looked for. */
+const STUCK_MS = 30_000;
+
+export class Judge {
+  readonly #options: DriverOptions;
+  readonly #host: JudgeHost;
+  readonly #screen: Screen | undefined;
+  /** States that valid outcomes lead to. */
+  readonly #nexts = new Map<Digest, Certified>();
+  #askedMs = 0;
+  /** Since when a certificate is here whose outcome cannot be followed. */
+  #lackingMs: number | undefined;
+
+  constructor(options: DriverOptions, host: JudgeHost) {
+    this.#options = options;
+    this.#host = host;
+    this.#screen = openScreen(options, host.signal, () => host.wake());
+    const { state, ports } = options;
+    ports.scoring?.begin(state, () =>
+      host.observer
+        .good()
+        .flatMap(({ manifest }) => contributionOf(manifest, state, ports.evidence) ?? []),
+    );
+  }
+
+  /** Has a contribution measured, in runs with screening. */
+  measure(manifest: EventId): void {
+    this.#screen?.want(manifest);
+  }
+
+  /** Whether an outcome could be judged; the finding goes to the machine. */
+  check(
+    { digest, outcome }: Extract<Effect, { type: 'check' }>,
+    { held, attempt, view }: RoundState,
+  ): boolean {
+    const listed = outcome.accepted.map(({ manifest }) => manifest);
+    const ids = [...held.map(({ manifest }) => manifest), ...listed];
+    const verdict = this.#apply(digest, outcome);
+    if (!verdict.ok && 'missing' in verdict) return this.#lacks(verdict.missing);
+    if (!verdict.ok) this.#options.ports.reporter.invalid(outcome, verdict.invalid);
+    const stakes = this.#options.ports.refresh.judge(
+      this.#options.state,
+      outcome.features.stake?.snapshot ?? '',
+    );
+    if (stakes === 'wait') return false;
+    if (verdict.ok && this.#screen?.isReady(ids, { attempt, view }) === false) return false;
+    const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held, view, stakes) };
+    this.#host.feed({ type: 'checked', check });
+    return true;
+  }
+
+  /** Whether an outcome of this worker's own could be made; it goes to the machine. */
+  compose(effect: Extract<Effect, { type: 'compose' }>, held: readonly Arrival[]): boolean {
+    const { state, ports, context, votes } = this.#options;
+    const { attempt, view, result, ballots } = effect;
+    const { observer } = this.#host;
+    const isHeld = new Set(held.map(({ worker }) => worker));
+    // what came since it closed the round reached others in time, who would not accept an outcome without it
+    const since = observer.good().filter(({ worker }) => !isHeld.has(worker));
+    const rows = [...held, ...since];
+    const late = observer.late();
+    const ids = [...rows, ...late].map(({ manifest }) => manifest);
+    if (result === 'final' && this.#screen?.isReady(ids, { attempt, view }) === false) return false;
+    const judgment = this.#screen?.judgment;
+    const mayList = ({ manifest }: LateRow) => judgment?.mayPropose(manifest) ?? true;
+    const material = {
+      ...{ me: context.me, result, ballots, votes, held: rows.filter(mayList) },
+      bad: observer.bad(),
+      late: late.filter(mayList),
+      reveal: ports.reveal(context.round),
+      snapshot: ports.refresh.offer(state),
+      nowMs: ports.clock.now(),
+    };
+    const made = completeOutcome(state, draftOf(state, ports.evidence, material), ports.evidence);
+    if (!made.ok && 'missing' in made) return this.#lacks(made.missing);
+    if (!made.ok) {
+      // joins of founders may be on their way
+      ports.reporter.uncomposable(context.round, made.invalid);
+      return false;
+    }
+    const { outcome, next } = made.value;
+    const digest = outcomeDigest(outcome);
+    this.#nexts.set(digest, next);
+    const check = { digest, valid: true, ...this.#opinion(outcome, held, view, 'good') };
+    this.#host.feed({ type: 'composed', composed: { attempt, view, outcome, digest }, check });
+    return true;
+  }
+
+  /** What a certificate leads to; undefined while something is missing. Throws for one that cannot be. */
+  finish(outcome: Outcome, certificate: Certificate): Decision | undefined {
+    const verdict = this.#apply(certificate.digest, outcome);
+    if (verdict.ok) return { outcome, certificate, next: verdict.value };
+    if ('missing' in verdict) {
+      const nowMs = this.#options.ports.clock.now();
+      this.#lackingMs ??= nowMs;
+      if (nowMs - this.#lackingMs >= STUCK_MS) this.#options.ports.branches.stuck();
+      this.#lacks(verdict.missing);
+      return undefined;
+    }
+    throw unsound(outcome, verdict.invalid.message);
+  }
+
+  #apply(digest: Digest, outcome: Outcome): Verdict<Certified> {
+    const before = this.#nexts.get(digest);
+    if (before !== undefined) return { ok: true, value: before };
+    const { apply = applyOutcome, evidence } = this.#options.ports;
+    const verdict = apply(this.#options.state, outcome, evidence);
+    if (verdict.ok) this.#nexts.set(digest, verdict.value);
+    return verdict;
+  }
+
+  #opinion(outcome: Outcome, all: readonly Arrival[], view: number, stakes: StakeOpinion) {
+    const nowMs = this.#options.ports.clock.now();
+    const { state, ports } = this.#options;
+    const judgment = this.#judgment(all);
+    const late = this.#host.observer.late();
+    const mayOwe = judgment ? late.filter(({ manifest }) => judgment.isGood(manifest)) : late;
+    const owed = owedIn(state, outcome, mayOwe, ports.evidence);
+    const hasStakes = stakes === 'good';
+    const table = known(stakesOf(state.ledger, ports.evidence));
+    const workers = all.map(({ worker }) => worker);
+    const weighing = new Set(weighingOf(state.spec, table, workers));
+    const out = convictedBy(proofsIn(outcome.faults, ports.evidence));
+    const held = all.filter(({ worker }) => weighing.has(worker) && !out.has(worker));
+    const screened = judgment && { judgment, view };
+    const opinion = opinionOf(state, outcome, { held, owed, hasStakes, nowMs, screened });
+    if (!state.spec.scores) return opinion;
+    const scores = { of: ports.scoring?.said(state) ?? [] };
+    return { ...opinion, features: { ...opinion.features, scores } };
+  }
+
+  /** What was measured until now; tells of what does harm. Without an engine that measures nothing is known, in runs with screening. */
+  #judgment(held: readonly LateRow[]): Judgment | undefined {
+    const { state, context, ports } = this.#options;
+    if (!state.spec.screening) return undefined;
+    const judgment = this.#screen?.judgment ?? new Judgment(new Map());
+    for (const { worker, manifest } of held) {
+      if (judgment.mayPropose(manifest)) continue;
+      ports.reporter.screened(context.round, { worker, manifest, ...judgment.told(manifest) });
+    }
+    return judgment;
+  }
+
+  /** False, after asking for what is missing. */
+  #lacks(missing: readonly Missing[]): false {
+    const { ports, context, state } = this.#options;
+    const nowMs = ports.clock.now();
+    if (this.#askedMs > 0 && nowMs - this.#askedMs < ASK_MS) return false;
+    const isAgain = this.#askedMs > 0;
+    this.#askedMs = nowMs;
+    const { observer, fetch, fetchOutcome, wake } = this.#host;
+    const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
+    if (events.length > 0) fetch(events);
+    for (const { what, id } of missing) if (what === 'payload') observer.pull(id);
+    for (const { what, id } of missing) if (what === 'proposal') fetchOutcome(id);
+    const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
+    for (const each of others) void ports.obtain(each, state).then(wake, () => undefined);
+    if (isAgain) ports.reporter.lacking(context.round, missing);
+    return false;
+  }
+}
+
+/** The screen of a round, where the run has them and this machine can measure. */
+function openScreen(
+  { state, ports, context }: Pick<DriverOptions, 'state' | 'ports' | 'context'>,
+  signal: AbortSignal,
+  wake: () => void,
+): Screen | undefined {
+  const { evidence, clock, screening, reporter } = ports;
+  const find = (id: EventId) => contributionOf(id, state, evidence);
+  const onFailure = (error: unknown) => reporter.unmeasured(context.round, error);
+  return screening?.({
+    ...{ params: state.params.values, round: context.round, viewMs: context.timing.viewMs },
+    workers: context.roster.length,
+    ...{ clock, signal, find, wake, onFailure },
+  });
+}
+
+const unsound = ({ round }: Outcome, why: string): RelayError =>
+  new RelayError(
+    'round/unsound',
+    `a quorum certified an outcome of ${roundName(round)} that cannot be: ${why}`,
+    {
+      hint: 'more of the committee is dishonest than the run allows for; nothing of this outcome was applied',
+    },
+  );

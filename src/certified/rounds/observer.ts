@@ -1,0 +1,171 @@
+/**
+ * The observer of a round driver gathers contributions as they arrive: whose are here in full and good, whose are not and why, who sent two,
+ * and under `defer` those of the round before that no outcome listed.
+ */
+
+import type { Arrival } from '../../consensus/round/round-state.ts';
+import type { Submission } from '../../network/wire/certified-events.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
+import type { Rejection } from '../../run/contribution.ts';
+import type { EventId, WorkerId } from '../../run/ids.ts';
+import { lateOf } from '../../run/ledger.ts';
+import type { Signed } from '../../run/vote.ts';
+import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
+import { judgeManifest, judgeSubmission } from '../decisions/rows.ts';
+import { assignmentOf, known, lateTermsOf, type Terms, termsOf } from '../decisions/terms.ts';
+import type { DriverOptions } from '../member.ts';
+import type { Bad, LateRow } from './compose.ts';
+
+export interface Watch {
+  /** What is of another round, or of nobody who may send in this one, is passed over. */
+  take(submission: Signed<Submission>): void;
+  /** Pulls a payload that a check lacks. */
+  pull(submission: Signed<Submission>): void;
+  bad(): readonly Bad[];
+  /** The first good one of each worker. */
+  good(): readonly Omit<Arrival, 'delay'>[];
+}
+
+/** What a watch reports to, and where it gets payloads from. */
+export interface Wants {
+  readonly signal: AbortSignal;
+  /** The payload of a manifest in chunks. */
+  bring(manifest: Manifest): Promise<Uint8Array | undefined>;
+  onHeld(worker: WorkerId, manifest: EventId): void;
+  /** Two manifests of one worker in one place. */
+  onFault(events: readonly [EventId, EventId]): void;
+  onRefused(rejection: Rejection, manifest: EventId): void;
+  onChange(): void;
+}
+
+/** More manifests of one worker are not looked at: two prove the fault. */
+const MOST_OF_ONE = 2;
+
+/** Watches for what these keys send in the round of these terms. */
+function createWatch(
+  terms: Terms,
+  keys: ReadonlySet<WorkerId>,
+  evidence: EvidenceStore,
+  { signal, bring, onHeld, onFault, onRefused, onChange }: Wants,
+): Watch {
+  const assignment = assignmentOf(terms);
+  const seen = new Map<WorkerId, Signed<Submission>[]>();
+  const bad = new Map<EventId, Bad>();
+  const good = new Map<WorkerId, EventId>();
+  const pulling = new Set<EventId>();
+
+  async function pull(submission: Signed<Submission>): Promise<void> {
+    const { id, manifest } = submission;
+    if (pulling.has(id)) return;
+    pulling.add(id);
+    const payload = await bring(manifest).catch(() => undefined);
+    pulling.delete(id);
+    if (payload === undefined || signal.aborted) return;
+    evidence.addPayload(manifest, payload);
+    judge(submission, payload);
+    onChange();
+  }
+
+  function refuse({ id, key }: Signed<Submission>, rejection: Rejection): void {
+    if (bad.has(id)) return;
+    bad.set(id, { worker: key, manifest: id, reason: rejection.reason });
+    onRefused(rejection, id);
+  }
+
+  function judge(submission: Signed<Submission>, payload: Uint8Array): void {
+    const { id, key, manifest } = submission;
+    const judged = judgeSubmission(manifest, payload, terms);
+    if (!judged.ok) {
+      refuse(submission, judged.rejection);
+      return;
+    }
+    if (!good.has(key)) good.set(key, id);
+    onHeld(key, id);
+  }
+
+  return {
+    take(submission) {
+      const { id, key, manifest } = submission;
+      if (manifest.round !== terms.round) return;
+      const claim = judgeManifest(manifest, terms, assignment);
+      if (!keys.has(key)) {
+        // of strangers nothing is remembered: there may be any number of them
+        if (!claim.ok) onRefused(claim.rejection, id);
+        return;
+      }
+      const before = seen.get(key) ?? [];
+      if (before.length >= MOST_OF_ONE || before.some((each) => each.id === id)) return;
+      seen.set(key, [...before, submission]);
+      for (const other of before) onFault([other.id, id]);
+      const payload = evidence.payload(manifest);
+      if (!claim.ok) refuse(submission, claim.rejection);
+      else if (payload === undefined) void pull(submission);
+      else judge(submission, payload);
+    },
+    pull: (submission) => void pull(submission),
+    bad: () => [...bad.values()],
+    good: () => [...good].map(([worker, manifest]) => ({ worker, manifest })),
+  };
+}
+
+export interface Observer {
+  /** Looks at what is here already, and asks for the rest of what came late. */
+  begin(): void;
+  take(message: Extract<ProtocolMessage, { readonly type: 'manifest' }>): void;
+  /** Pulls a payload that a check lacks. */
+  pull(manifest: EventId): void;
+  bad(): readonly Bad[];
+  /** Good ones of this round, however late. */
+  good(): readonly LateRow[];
+  /** Good ones of the round before that no outcome listed yet, under `defer`. */
+  late(): readonly LateRow[];
+  close(): void;
+}
+
+/** Watches the round to come, and the round before where some of it may still be listed. */
+export function createObserver(
+  { state, context, ports }: Pick<DriverOptions, 'state' | 'context' | 'ports'>,
+  wants: Wants,
+  onMessage: (message: ProtocolMessage) => void,
+): Observer {
+  const { evidence, control } = ports;
+  const roster = new Set(context.roster);
+  const now = createWatch(known(termsOf(state, evidence)), roster, evidence, wants);
+  const past = known(lateTermsOf(state, evidence));
+  const owing = lateOf(state.ledger);
+  // that it is late says nothing about how long this round has to wait
+  const apart: Wants = {
+    ...wants,
+    onHeld: wants.onChange,
+    // what strangers sent for that round was told then
+    onRefused: (rejection, id) => {
+      if (owing.some((key) => key === rejection.worker)) wants.onRefused(rejection, id);
+    },
+  };
+  const before: Watch | undefined =
+    past !== null && owing.length > 0
+      ? createWatch(past, new Set(owing), evidence, apart)
+      : undefined;
+  let listening: { close(): void } | undefined;
+  return {
+    begin() {
+      if (before === undefined) return;
+      for (const message of evidence.messages())
+        if (message.type === 'manifest') before.take(message);
+      listening = control.listenToManifests(state.round - 1, owing, { take: onMessage });
+    },
+    take(message) {
+      now.take(message);
+      before?.take(message);
+    },
+    pull(id) {
+      const message = evidence.message(id);
+      if (message?.type !== 'manifest') return;
+      (message.manifest.round === state.round ? now : before)?.pull(message);
+    },
+    bad: now.bad,
+    good: now.good,
+    late: () => before?.good() ?? [],
+    close: () => listening?.close(),
+  };
+}

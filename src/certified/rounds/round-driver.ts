@@ -1,0 +1,348 @@
+/**
+ * The driver of one certified round, next to the training: feeds the round machine with what arrives and with the clock, and does what it
+ * asks for: signs, sends, receives and re-sends messages. What the machine signs is on disk before it leaves. It goes on answering others
+ * until it is closed.
+ */
+import { anySignal } from '../../base/abort.ts';
+import { deferred } from '../../base/deferred.ts';
+import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
+import { beginRound, step } from '../../consensus/round/machine.ts';
+import type { Certificate, Effect, Input, RoundState } from '../../consensus/round/round-state.ts';
+import { hasSigned } from '../../consensus/round/round-state.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import type { OwnEvent, RoundListening } from '../../network/wire/control.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
+import type { Sealed } from '../../network/wire/wire.ts';
+import type { Rejection } from '../../run/contribution.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import type { Message } from '../../run/vote.ts';
+import { isMessage, type ProtocolMessage } from '../decisions/evidence.ts';
+import type { Decision, DrivenRound, DriverOptions } from '../member.ts';
+import { type CopiesSearch, createCopiesSearch } from './apply-decision.ts';
+import { ArrivalTimes } from './arrival-times.ts';
+import { createRefusals, type Refusals } from './events.ts';
+import { ASK_MS, Judge } from './judging.ts';
+import { createObserver, type Observer } from './observer.ts';
+
+/** Between two looks at the clock when the machine wants the same moment again. */
+const TICK_MS = 50;
+/** Longest sleep: timers of platforms do not reach further. */
+const LONGEST_MS = 60_000;
+
+/** Starts driving the round that comes next in a certified state. */
+export const driveRound = (options: DriverOptions): DrivenRound => new RoundDriver(options);
+
+class RoundDriver implements DrivenRound {
+  readonly decided: Promise<Decision>;
+  readonly looked: Promise<void>;
+  readonly #observer: Observer;
+  readonly #options: DriverOptions;
+  readonly #judge: Judge;
+  readonly #copies: CopiesSearch;
+  readonly #listening: RoundListening;
+  readonly #changed = createNotifier();
+  readonly #stop = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #release: () => void;
+  readonly #inputs: Input[] = [];
+  readonly #pending = new PendingActions();
+  readonly #own: Record<string, SignedEvent>;
+  readonly #refusals: Refusals;
+  readonly #arrivals: ArrivalTimes;
+  readonly #settle: (decision: Decision) => void;
+  readonly #look: () => void;
+  #machine: RoundState;
+  #dirty = false;
+  #tickedMs = 0;
+  #triedMs = 0;
+
+  constructor(options: DriverOptions) {
+    const { context, ports, entry, beginning, voteFrom } = options;
+    this.#options = options;
+    this.#refusals = createRefusals(context.round, ports);
+    const { signal, release } = anySignal(ports.signal, this.#stop.signal);
+    this.#signal = signal;
+    this.#release = release;
+    this.#machine = entry?.machine ?? beginRound(context, beginning, voteFrom);
+    this.#own = { ...entry?.own };
+    const told = { context, beginning, isResumed: entry !== undefined };
+    this.#arrivals = new ArrivalTimes({ ...told, delays: ports.delays });
+    if (entry) this.#resume(entry.machine);
+    const { promise, settle } = deferred<Decision>();
+    this.#settle = settle;
+    ({ promise: this.looked, settle: this.#look } = deferred<void>());
+    const wants = {
+      signal: this.#signal,
+      bring: (manifest: Manifest) => this.#listening.pull(manifest),
+      onHeld: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
+      onFault: (events: readonly [EventId, EventId]) => this.#accuse(events),
+      onRefused: (rejection: Rejection, id: EventId) => this.#refusals.note(rejection, id),
+      onChange: () => this.#wake(),
+    };
+    this.#observer = createObserver(options, wants, (message) => this.take(message));
+    this.#judge = new Judge(options, {
+      feed: (input) => this.#feed(input),
+      fetch: (ids) => this.#fetch(ids),
+      fetchOutcome: (digest) => this.#fetchOutcome(digest),
+      wake: () => this.#wake(),
+      ...{ observer: this.#observer, signal: this.#signal },
+    });
+    this.#listening = ports.control.listen(context.round, {
+      take: (message) => this.take(message),
+      refuse: (rejection, id) => this.refuse(rejection, id),
+      onCaughtUp: () => this.#changed.notify(),
+    });
+    this.#observer.begin();
+    this.#copies = createCopiesSearch(options, this, () => this.#changed.notify());
+    if (options.isBehind) this.#copies.ask();
+    this.decided = Promise.race([promise, this.#run()]);
+    this.decided.catch(() => undefined);
+  }
+
+  get isCertified(): boolean {
+    return this.#machine.decided !== null;
+  }
+
+  get hasCommitted(): boolean {
+    return this.isCertified && hasSigned({ ...this.#machine, ...this.#machine.decided }, 'commit');
+  }
+
+  get refused(): readonly Rejection[] {
+    return this.#refusals.list;
+  }
+
+  enter({ event, payload }: Sealed): void {
+    const { ports } = this.#options;
+    const message = ports.control.restore(event);
+    if (message.type !== 'manifest') throw new TypeError('what was sealed is no manifest');
+    ports.keyWatch.signed(event.id);
+    if (payload) ports.evidence.addPayload(message.manifest, payload);
+    this.take(message);
+  }
+
+  take(message: ProtocolMessage, isAsked = false): void {
+    const { ports, context } = this.#options;
+    const isNew = ports.evidence.add(message, isAsked);
+    ports.keyWatch.heard(message);
+    if (isMessage(message) && message.round === context.round) {
+      this.#feed({ type: 'message', message });
+    }
+    // also what was here before this round was opened
+    if (message.type === 'manifest') this.#observer.take(message);
+    if (message.type === 'unreadable') this.#refusals.noteUnreadable(message);
+    if (isNew) this.#wake();
+  }
+
+  refuse(rejection: Rejection, id: EventId | undefined): void {
+    this.#refusals.note(rejection, id);
+  }
+
+  close(): void {
+    this.#stop.abort(new Error('closed'));
+    this.#release();
+    this.#observer.close();
+    this.#listening.close();
+  }
+
+  /** What the machine had seen is evidence again; a round that was decided before the state was saved is settled now. */
+  #resume({ votes, ballots, decided }: RoundState): void {
+    const { evidence } = this.#options.ports;
+    for (const message of [...votes, ...ballots]) evidence.add(message);
+    this.#inputs.push({ type: 'restart' });
+    if (decided === null) return;
+    const proposal = votes.find(({ id }) => id === decided.proposal);
+    if (proposal?.type !== 'proposal') return;
+    this.#pending.add('finish', () => this.#finish(proposal.outcome, decided));
+    this.#dirty = true;
+  }
+
+  #feed(input: Input): void {
+    this.#inputs.push(input);
+    this.#changed.notify();
+  }
+
+  /** Something arrived that a check may have waited for. */
+  #wake(): void {
+    this.#dirty = true;
+    this.#changed.notify();
+  }
+
+  /** Never resolves: what it finds is settled on the way. */
+  async #run(): Promise<never> {
+    const { clock } = this.#options.ports;
+    for (;;) {
+      this.#signal.throwIfAborted();
+      const input = this.#inputs.shift() ?? this.#tick(clock.now());
+      if (input) {
+        await this.#step(input);
+      } else if (this.#dirty || clock.now() - this.#triedMs >= ASK_MS) {
+        this.#retry();
+      }
+      if (this.#inputs.length > 0 || this.#dirty) continue;
+      if (this.#listening.caughtUp && !this.#copies.isAsking) this.#look();
+      const soon = this.#pending.isEmpty ? LONGEST_MS : ASK_MS;
+      const nowMs = clock.now();
+      const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
+      await notifiedOrDeadline(this.#changed, clock, Math.min(wakeMs, nowMs + soon), this.#signal);
+    }
+  }
+
+  #tick(nowMs: number): Input | undefined {
+    if (nowMs < this.#machine.wakeAt || nowMs - this.#tickedMs < TICK_MS) return undefined;
+    this.#tickedMs = nowMs;
+    return { type: 'tick' };
+  }
+
+  async #step(input: Input): Promise<void> {
+    const { context, ports } = this.#options;
+    const { state, effects } = step(context, this.#machine, input, ports.clock.now());
+    if (state.held.length > this.#machine.held.length) this.#tellHeld(state);
+    this.#machine = state;
+    // signed before anything is written, so that one write holds the state and the events it promises
+    for (const effect of effects) if (effect.type === 'send') this.#eventOf(effect.message);
+    for (const effect of effects) await this.#perform(effect);
+  }
+
+  #tellHeld({ held, closed, decided }: RoundState): void {
+    const { context, ports } = this.#options;
+    if (closed !== null || decided !== null) return;
+    const { round, live } = context;
+    const holds = new Set(held.map(({ worker }) => worker));
+    const missing = live.filter((key) => !holds.has(key));
+    ports.reporter.held(round, held.length, live.length, missing);
+  }
+
+  #perform(effect: Effect): Promise<void> | void {
+    const { control } = this.#options.ports;
+    switch (effect.type) {
+      case 'persist':
+        return this.#persist();
+      case 'send': {
+        const { event, message } = this.#eventOf(effect.message);
+        control.send(event);
+        this.take(message);
+        return;
+      }
+      case 'resend':
+        return control.resend(effect.ids);
+      case 'compose':
+        return this.#pending.attempt('compose', () =>
+          this.#judge.compose(effect, this.#machine.held),
+        );
+      case 'check':
+        return this.#pending.attempt(`check ${effect.digest}`, () =>
+          this.#judge.check(effect, this.#machine),
+        );
+      case 'want':
+        if (effect.what === 'events') return this.#fetch(effect.ids);
+        return effect.what === 'outcome'
+          ? this.#fetchOutcome(effect.digest)
+          : this.#listening.again();
+      case 'finalized':
+        return this.#pending.attempt('finish', () =>
+          this.#finish(effect.outcome, effect.certificate),
+        );
+      case 'fault':
+        return this.#accuse(effect.fault.events);
+      case 'stalled':
+        this.#copies.ask();
+        return this.#options.ports.onStall(this.#options.context.round, effect);
+      case 'refused':
+        return this.#refusals.noteRefusal(effect.refusal);
+      case 'closed':
+      case 'wake':
+    }
+  }
+
+  #persist(): Promise<void> {
+    const { ports, context } = this.#options;
+    const { round, parent } = context;
+    this.#arrivals.teach(this.#machine);
+    return ports.journal.save({
+      ...{ round, parent, machine: this.#machine, own: this.#own, delays: ports.delays.recent },
+    });
+  }
+
+  /** The event of a message: the one on disk, or a new one. */
+  #eventOf(message: Message): OwnEvent<ProtocolMessage> {
+    const { control } = this.#options.ports;
+    const key = JSON.stringify(message);
+    const kept = this.#own[key];
+    if (kept !== undefined) return { event: kept, message: control.restore(kept, message) };
+    const signed = control.sign(message);
+    this.#own[key] = signed.event;
+    this.#options.ports.keyWatch.signed(signed.event.id);
+    return signed;
+  }
+
+  #hold(worker: WorkerId, manifest: EventId): void {
+    const { evidence, clock, reporter } = this.#options.ports;
+    const message = evidence.message(manifest);
+    this.#arrivals.note(worker, message, this.#machine, clock.now());
+    reporter.arrived(worker, message);
+    this.#feed({ type: 'held', worker, manifest });
+    this.#judge.measure(manifest);
+  }
+
+  /** Shows two events that contradict each other to everybody, unless somebody did already: one proof is enough. */
+  #accuse(events: readonly [EventId, EventId]): void {
+    const { context, ports } = this.#options;
+    const { control, evidence, reporter } = ports;
+    const known = evidence.proofOf(events);
+    if (known) {
+      reporter.fault(context.round, known);
+      return;
+    }
+    const proof = control.accuse(events);
+    if (proof?.message.type !== 'fault' || !evidence.add(proof.message)) return;
+    control.send(proof.event);
+    reporter.fault(context.round, proof.message);
+  }
+
+  #fetch(ids: readonly EventId[]): void {
+    this.#options.ports.control.fetch(ids, this);
+  }
+
+  #fetchOutcome(digest: Digest): void {
+    this.#options.ports.control.fetchOutcome(digest, this);
+    this.#copies.ask();
+  }
+
+  #finish(outcome: Outcome, certificate: Certificate): boolean {
+    const decision = this.#judge.finish(outcome, certificate);
+    if (!decision) return false;
+    this.#settle(decision);
+    return true;
+  }
+
+  #retry(): void {
+    this.#dirty = false;
+    this.#triedMs = this.#options.ports.clock.now();
+    this.#pending.retry();
+  }
+}
+
+/** Actions that lack something: tried at once, and again whenever something has arrived. */
+class PendingActions {
+  readonly #actions = new Map<string, () => boolean>();
+
+  get isEmpty(): boolean {
+    return this.#actions.size === 0;
+  }
+
+  /** Does something now, or as soon as what it lacks is here; an action is true once it is done. One action per key. */
+  attempt(key: string, action: () => boolean): void {
+    if (action()) this.#actions.delete(key);
+    else this.add(key, action);
+  }
+
+  /** Leaves something to the next `retry`. */
+  add(key: string, action: () => boolean): void {
+    this.#actions.set(key, action);
+  }
+
+  retry(): void {
+    for (const [key, action] of [...this.#actions]) this.attempt(key, action);
+  }
+}

@@ -1,0 +1,339 @@
+/**
+ * The extension rule of the format. A run spec names the features its run uses; each feature owns fields in the contents of the run
+ * (spec, join, vote, heartbeat, checkpoint, ledger and its rows, manifest, outcome). They are there exactly when the spec names the
+ * feature, under `features` by its name, so that every content has one canonical form. Whoever does not know a feature refuses the spec.
+ */
+import { isJsonObject, type Json, type JsonObject } from '../../base/canonical-json.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import { joinProof } from '../admission.ts';
+import { usualAggregation } from '../aggregation.ts';
+import { readChunkedFiles } from '../chunked-files.ts';
+import { delegationField } from '../delegation.ts';
+import { readInput } from '../input.ts';
+import { usualPace } from '../pace.ts';
+import { readPlacementField } from '../placement-policy.ts';
+import { rerunCommitment, usualRerun } from '../rerun.ts';
+import {
+  bit,
+  digest,
+  digests,
+  type FeatureField,
+  hits,
+  keyOrNone,
+  keysAscending,
+  lastRounds,
+  measured,
+  millionths,
+  places,
+  roundAsked,
+  scored,
+  scoreList,
+  sizeLists,
+  sizes,
+  tierOfWidth,
+} from './feature-fields.ts';
+import { readGroup, readVariant } from './spec-readers.ts';
+import { groupFields, plainFields } from './spec-table.ts';
+import { readStart } from './start.ts';
+
+/** Contents that a feature may add fields to, beside the spec. */
+export type Place =
+  | 'join'
+  | 'vote'
+  | 'heartbeat'
+  | 'checkpoint'
+  | 'ledger'
+  /** One member's row of the ledger. */
+  | 'member'
+  | 'manifest'
+  | 'outcome';
+
+/** A field on the top level of the spec. */
+export interface SpecField {
+  /** What a spec without the feature means; it may not be said. */
+  readonly absent: unknown;
+  /** Throws a `ConfigError` with the path. */
+  read(spec: Readonly<Record<string, unknown>>, name: string): unknown;
+}
+
+type Fields = Readonly<Record<string, FeatureField>>;
+
+export interface Feature extends Readonly<Partial<Record<Place, Fields>>> {
+  readonly says: string;
+  /** Of a feature that is a value of another field: whether a spec has that value, and so has to name it. */
+  isIn?(spec: Readonly<Record<string, unknown>>): boolean;
+  readonly spec?: Readonly<Record<string, SpecField>>;
+}
+
+export type FeatureTable = Readonly<Record<string, Feature>>;
+
+const variant = (name: 'stake' | 'beacon'): SpecField['read'] => {
+  return (spec) => readVariant(spec, name);
+};
+
+const manifest = digest(
+  'SHA-256 of the manifest of parameters and momentum, see docs/checkpoints.md',
+);
+
+/** A field of the top level that is read like any other. */
+const plain = (field: keyof typeof plainFields, absent: unknown): SpecField => ({
+  absent,
+  read: (spec, name) => plainFields[field].read(spec[field], name),
+});
+
+/** All features, by name. */
+export const features = {
+  accuracy: {
+    says: 'workers that report losses also say how many held-out pictures the shared parameters have right',
+    isIn: ({ input, telemetry }) =>
+      telemetry === true && (input as { form?: unknown } | null | undefined)?.form === 'images',
+    manifest: hits,
+    heartbeat: hits,
+  },
+  address: {
+    says: 'the text that everybody trains on lies at an address',
+    spec: { dataFrom: plain('dataFrom', '') },
+  },
+  admission: {
+    says: 'newcomers are admitted by work that they did, or by their stake',
+    isIn: ({ admission }) =>
+      ['work', 'stake'].includes(String((admission as { kind?: unknown } | undefined)?.kind)),
+  },
+  beacon: {
+    says: 'a value that nobody can choose is mixed into the randomness of each round',
+    spec: { beacon: { absent: { kind: 'none' }, read: variant('beacon') } },
+  },
+  defer: {
+    says: 'a contribution that comes one round late is listed by the next outcome',
+    spec: { late: plain('late', 'discard') },
+    ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
+  },
+  files: {
+    says: 'the text of the run and the files of its base are fetched in chunks, from places that the run names and from its relays',
+    spec: { files: { absent: null, read: readChunkedFiles } },
+  },
+  founding: {
+    says: 'outcomes list the joins of so many founders at most, the first one of those called by lot',
+    spec: { foundersPerRound: plain('foundersPerRound', 0) },
+  },
+  input: {
+    says: 'the model reads series or pictures: of how many numbers, in which patches, and what of them it predicts',
+    spec: { input: { absent: null, read: readInput } },
+  },
+  jury: {
+    says: 'members run drawn contributions again by themselves; whom a quorum of a committee finds at fault is out',
+    spec: { jury: plain('jury', 0) },
+    member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
+  },
+  pace: {
+    says: 'workers train for so many seconds in a round, and take as many steps as fit their speed',
+    spec: {
+      pace: {
+        absent: usualPace,
+        read: (spec) => readGroup(spec, 'pace', groupFields.pace),
+      },
+    },
+  },
+  places: {
+    says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',
+    spec: { places: plain('places', []) },
+    checkpoint: { manifest },
+  },
+  placement: {
+    says: 'members hold chunks of checkpoints, which ones a placement document says, and give them to newcomers',
+    spec: { placement: { absent: null, read: readPlacementField } },
+    checkpoint: { manifest },
+  },
+  rerun: {
+    says: 'workers commit to the private state they train from, so that witnesses can run sampled inner phases again',
+    spec: {
+      rerun: {
+        absent: usualRerun,
+        read: (spec) => readGroup(spec, 'rerun', groupFields.rerun),
+      },
+    },
+    manifest: rerunCommitment,
+  },
+  rule: {
+    says: 'rows become a step by another rule than the mean of rows within a bound',
+    spec: {
+      aggregation: {
+        absent: usualAggregation,
+        read: (spec) => readGroup(spec, 'aggregation', groupFields.aggregation),
+      },
+    },
+  },
+  sample: {
+    says: 'a round counts contributions of workers that are drawn for it, where the roster has more than are useful',
+    spec: { contributors: plain('contributors', 0) },
+  },
+  scores: {
+    says: 'members score the contributions of the round before on rows they all share; who does harm loses its seat',
+    spec: { scores: plain('scores', false) },
+    vote: {
+      of: scored('scores of the round before, in millionths of a loss, by place in the roster'),
+    },
+    member: {
+      history: scoreList('its last scores, oldest first'),
+      low: bit('1 where its rolling score is under the floor'),
+      before: bit('the same before the last outcome'),
+    },
+  },
+  screening: {
+    says: 'members refuse contributions that make the model worse by their own measure, and say whose',
+    spec: { screening: plain('screening', false) },
+    vote: { screened: places('whose contribution the voter would not list, since it does harm') },
+  },
+  seats: {
+    says: 'a join says whether its key wants seats in committees; a later one changes that, two rounds on',
+    spec: { seatWishes: plain('seatWishes', false) },
+    join: { wants: bit('1 where the key wants seats, 0 where it wants none') },
+    member: {
+      wants: bit('1 where it wants seats'),
+      before: bit('the same before the last outcome'),
+      asked: roundAsked(
+        'the round of the outcome that its last wish follows; -1 for the run itself',
+      ),
+    },
+  },
+  sessions: {
+    says: 'a join may show by which other key, its principal, its own was delegated for this run; one session of a principal at a time',
+    spec: { sessions: plain('sessions', false) },
+    join: { by: delegationField },
+    member: {
+      principal: keyOrNone('in whose name it takes part; empty where in its own'),
+      until: roundAsked('the last round in which it may; -1 where in its own name'),
+    },
+  },
+  start: {
+    says: 'what is trained is a published model, or adapters on one: which files, and what of it',
+    spec: { start: { absent: null, read: readStart } },
+  },
+  stake: {
+    says: 'a table of stakes says who may sit on committees, and what contributions weigh',
+    spec: { stake: { absent: { source: 'none' }, read: variant('stake') } },
+    ledger: {
+      snapshot: digest('the table that holds in this round'),
+      next: digest('the table that holds in the round after it'),
+    },
+    outcome: { snapshot: digest('the table that holds two rounds later') },
+  },
+  telemetry: {
+    says: 'workers say how their training goes: losses, a text, their device; nothing is decided by it',
+    spec: { telemetry: plain('telemetry', false) },
+    manifest: {
+      own: millionths('mean training loss of the inner steps, in millionths'),
+      ...measured,
+    },
+    heartbeat: measured,
+  },
+  tier: {
+    says: 'the run is of a tier that asks who takes part',
+    spec: { tier: plain('tier', 'open') },
+  },
+  trust: {
+    says: 'newcomers are admitted by keys that others trust, and their joins show how',
+    isIn: ({ admission }) => (admission as { kind?: unknown } | undefined)?.kind === 'trust',
+    join: { proof: joinProof },
+  },
+  widths: {
+    says: 'workers train tiers of the width: the whole model, or the first part of every feed-forward layer',
+    spec: { tiers: plain('tiers', 0) },
+    join: { tier: tierOfWidth('which tier its key trains, as long as it is a member') },
+    member: { tier: tierOfWidth('which tier it trains') },
+    ledger: { sizes: sizeLists('the same as `rowSizes` of each ring but the first') },
+    outcome: {
+      rings: digests('root of each ring; the model root is over these'),
+      sizes: sizes('the same as `rowSize` of each ring but the first'),
+    },
+    manifest: { rings: digests('of each ring that the worker has, before its inner steps') },
+    heartbeat: { rings: digests('of each ring that the worker has') },
+  },
+} as const satisfies FeatureTable;
+
+type Table = typeof features;
+export type FeatureName = keyof typeof features;
+
+/** What features add to a content. */
+export type FeatureValues<P extends Place> = {
+  readonly [F in keyof Table as Table[F] extends Readonly<Record<P, Fields>>
+    ? F
+    : never]?: Table[F] extends Readonly<Record<P, Fields>>
+    ? { readonly [K in keyof Table[F][P]]: Exclude<FieldValue<Table[F][P][K]>, undefined> }
+    : never;
+};
+type FieldValue<T> = T extends FeatureField<infer V> ? V : never;
+
+/** The features of one run, as far as its contents go. */
+export interface FeatureSet {
+  readonly names: readonly string[];
+  /** What is under `features` in a content, undefined where nothing is: exactly the fields of this run, or a refusal that names the first other. */
+  read<P extends Place>(place: P, said: unknown): Result<FeatureValues<P>>;
+}
+
+/** The set of these features. */
+export function featureSet(names: readonly string[], table: FeatureTable = features): FeatureSet {
+  return {
+    names,
+    read(place, said) {
+      const read = readFeatures(names, table, place, said as Json | undefined);
+      return read.ok ? ok(read.value as FeatureValues<typeof place>) : read;
+    },
+  };
+}
+
+/** For whoever looks for ids in contents of a run whose spec is not here, or reads what this program wrote: takes any features, unjudged. */
+export const anyFeatures: FeatureSet = {
+  names: Object.keys(features),
+  read: (_, said) => ok((said ?? {}) as never),
+};
+
+/** Contents outside certified runs have no features, */
+export const noFeatures = featureSet([]);
+
+/** unless their workers train tiers of the width. */
+export const tierFeatures = featureSet(['widths']);
+
+function readFeatures(
+  names: readonly string[],
+  table: FeatureTable,
+  place: Place,
+  said: Json | undefined,
+): Result<JsonObject> {
+  const wrong = (at: string, why: string) => refuse('wrong-features', `features.${at}`, why);
+  const expected = names.filter((name) => table[name]?.[place] !== undefined);
+  if (said === undefined && expected.length === 0) return ok({});
+  const all = said ?? {};
+  if (!isJsonObject(all)) return wrong(place, 'features are no object');
+  const other = Object.keys(all).find((name) => !expected.includes(name));
+  if (other !== undefined || said === undefined || expected.length === 0) {
+    const what = other ?? expected[0] ?? 'none';
+    return wrong(what, `features of this ${place} are ${expected.join(', ') || 'none'}`);
+  }
+  for (const name of expected) {
+    const fields = table[name]![place]!;
+    const values = all[name];
+    const broken =
+      isJsonObject(values) && Object.keys(values).every((key) => Object.hasOwn(fields, key))
+        ? Object.keys(fields).find((key) => {
+            return !Object.hasOwn(values, key) || fields[key]!.read(values[key]!) === undefined;
+          })
+        : '';
+    if (broken === undefined) continue;
+    const accepted = fields[broken]?.accepted ?? `an object of ${Object.keys(fields).join(', ')}`;
+    return wrong(broken === '' ? name : `${name}.${broken}`, `it is not ${accepted}`);
+  }
+  return ok(all);
+}
+
+/** The member `features` of a content, left out where nothing is in it. */
+export const withFeatures = <T extends object>(values: T | undefined): { readonly features?: T } =>
+  values === undefined || Object.keys(values).length === 0 ? {} : { features: values };
+
+/** Fields of the spec that belong to features: which one, and how it is read. */
+export const ownedSpecFields = (
+  table: FeatureTable,
+): readonly { readonly name: string; readonly feature: string; readonly field: SpecField }[] =>
+  Object.entries(table).flatMap(([feature, { spec = {} }]) =>
+    Object.entries(spec).map(([name, field]) => ({ name, feature, field })),
+  );

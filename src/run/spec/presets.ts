@@ -1,0 +1,212 @@
+/** Starting values of the settings, per model, chosen by measurement (docs/benchmarks.md). */
+
+import { type RuleName, ruleForms, usualAggregation } from '../aggregation.ts';
+import { usualPace } from '../pace.ts';
+import { completeSettings, type PartialSettings, type Settings } from '../settings.ts';
+
+/** What every preset starts from. */
+const common: PartialSettings = {
+  profile: 'nostrain/1',
+  stripe: { need: 1, of: 1 },
+  width: 128,
+  layers: 4,
+  heads: 4,
+  context: 128,
+  ffn: 512,
+  hidden: [32],
+  base: '',
+  rank: 8,
+  alpha: 16,
+  targets: 'qv',
+  adapterTrain: 'both',
+  basePrecision: 'f32',
+  tiers: 0,
+  tier: 'auto',
+  helperRotation: 0,
+  helper: false,
+  tierStrategy: 'auto',
+  horizon: 24,
+  patch: 8,
+  forecastError: 'squared',
+  scaling: 'window',
+  pixels: 24,
+  tokens: 'chars',
+  shard: { index: 1, count: 1 },
+  seed: 1,
+  warmupSteps: 0,
+  finalShare: 1,
+  weightDecay: 0,
+  clipNorm: 0,
+  outerLearningRate: 1,
+  momentum: 0,
+  packing: 'int8',
+  codec: 'zlib',
+  eventBudget: 65_536,
+  owners: 0,
+  fragments: 1,
+  topk: 1,
+  residual: 'feedback',
+  weights: 'examples',
+  maxExamples: 0,
+  normalize: 'workers',
+  ...usualAggregation,
+  ...usualPace,
+  sync: { strategy: 'timeout' },
+  roundTimeout: 60,
+  peers: [],
+  waitFor: 0,
+  joinTimeout: 600,
+  heartbeatInterval: 60,
+  maxMissedHeartbeats: 3,
+  checkpointHistory: 4,
+  recompute: false,
+  precision: 'f32',
+  accumulate: 1,
+  evaluate: true,
+};
+
+const gpt: PartialSettings = {
+  ...common,
+  rounds: 20,
+  innerSteps: 25,
+  batchSize: 32,
+  optimizer: 'muon',
+  localLearningRate: 3e-3,
+  warmupSteps: 50,
+  finalShare: 0.1,
+  weightDecay: 0.1,
+  clipNorm: 1,
+  packing: 'auto',
+  owners: 2,
+  fragments: 2,
+  topk: 0.3,
+  residual: 'owned',
+  roundTimeout: 600,
+};
+
+/** Adapters on a published model; with `rank: 0` all of it. */
+const pretrained: PartialSettings = {
+  ...common,
+  context: 256,
+  rounds: 8,
+  innerSteps: 5,
+  batchSize: 2,
+  optimizer: 'adamw',
+  localLearningRate: 2e-3,
+  warmupSteps: 5,
+  finalShare: 0.1,
+  clipNorm: 1,
+  packing: 'auto',
+  owners: 1,
+  residual: 'owned',
+  roundTimeout: 600,
+};
+
+const regression: PartialSettings = {
+  ...common,
+  rounds: 5,
+  innerSteps: 80,
+  batchSize: 4,
+  optimizer: 'sgd',
+  localLearningRate: 0.03,
+};
+
+/** Small transformers over patches: two workers send each part of the whole model, so that all of it moves from the first round on. */
+const patches: PartialSettings = {
+  ...common,
+  ...{ width: 64, layers: 2, heads: 4, ffn: 128 },
+  innerSteps: 30,
+  batchSize: 32,
+  optimizer: 'muon',
+  localLearningRate: 3e-3,
+  warmupSteps: 20,
+  finalShare: 0.1,
+  weightDecay: 0.01,
+  clipNorm: 1,
+  packing: 'auto',
+  owners: 2,
+  topk: 0.3,
+  residual: 'owned',
+  roundTimeout: 600,
+};
+
+const forecaster: PartialSettings = { ...patches, context: 96, rounds: 8 };
+
+const vit: PartialSettings = { ...patches, patch: 4, rounds: 12 };
+
+/** What the Python reference's `run-training STATE DATASET` starts from. */
+export const referenceDefaults: PartialSettings = {
+  ...regression,
+  profile: 'nostrain/0',
+  residual: 'none',
+  rounds: 1,
+  innerSteps: 500,
+  batchSize: 1,
+  localLearningRate: 0.01,
+  outerLearningRate: 0.7,
+  momentum: 0.9,
+  roundTimeout: 2,
+  heartbeatInterval: 60,
+};
+
+/** What the reference's wire can carry, under any model: whole deltas with classic error feedback. */
+const referenceWire: PartialSettings = {
+  owners: 0,
+  fragments: 1,
+  residual: 'feedback',
+};
+
+/**
+ * One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. Workers of several tiers each send
+ * all that they have, so that nobody has to know who has what.
+ */
+const alone: PartialSettings = {
+  packing: 'int8',
+  owners: 0,
+  fragments: 1,
+  residual: 'feedback',
+};
+
+/** Rows that a rule can compare: everybody sends all values. */
+const comparable: PartialSettings = { ...alone, packing: 'int4' };
+
+/** Settings to start from, by model; layers over them go to `completeSettings`. */
+export const presets = {
+  'char-gpt': gpt,
+  gpt,
+  linear: regression,
+  mlp: regression,
+  pretrained,
+  forecaster,
+  vit,
+} satisfies Record<string, PartialSettings>;
+
+/**
+ * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, or tiers. Only the presets
+ * that pack for one event are so adapted.
+ */
+function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
+  const isPacked = preset.packing === 'auto';
+  if (asked.profile === 'nostrain/0')
+    return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;
+  const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
+  const { tiers = 0, rule = usualAggregation.rule } = asked;
+  if (ruleForms[rule] !== 'mean')
+    return { ...(isPacked && comparable), hostile: hostileOf(asked, rule) };
+  return isPacked && (isAlone || tiers > 0) ? alone : {};
+}
+
+/** A quarter of the workers that are named or waited for, one at least; 0 where nobody knows how many there are. */
+function hostileOf({ peers = [], sync }: PartialSettings, rule: RuleName): number {
+  const waited = sync?.strategy === 'strict' ? sync.workers : 0;
+  const workers = peers.length || waited;
+  return workers === 0 || ruleForms[rule] === 'mean' ? 0 : Math.max(1, Math.floor(workers / 4));
+}
+
+/** The model that was asked for: who names a base means that. */
+export const modelAsked = ({ model, base }: PartialSettings): Settings['model'] | undefined =>
+  model ?? (base ? 'pretrained' : undefined);
+
+/** Settings as asked, over their preset as it fits them. */
+export const combineSettings = (preset: PartialSettings, asked: PartialSettings): Settings =>
+  completeSettings(preset, fitting(preset, asked), asked);

@@ -1,0 +1,101 @@
+/** Readers for parts of a run spec by their tables; what is unknown, missing or out of bounds is named by its path. */
+import { ConfigError } from '../../base/errors.ts';
+import { fields, isPersonal, type SettingName, settingNames } from '../settings.ts';
+import type { Group, Values } from './spec-fields.ts';
+import { type VariantValues, variantFields, variantTags } from './spec-table.ts';
+
+/** A document as a JSON or TOML parser gives it. */
+export type Untyped = Readonly<Record<string, unknown>>;
+
+type VariantName = keyof typeof variantTags;
+
+export const isObject = (value: unknown): value is Untyped =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The values of a table's fields; all of them must be there. */
+export function readFields<G extends Group>(object: Untyped, group: G, path: string): Values<G> {
+  const read = Object.entries(group).map(([name, field]) => {
+    const value = memberOf(object, name, path, field.accepted);
+    return [name, field.read(value, path + name)];
+  });
+  return Object.fromEntries(read) as Values<G>;
+}
+
+/** An object of one table's fields and no others. */
+export function readGroup<G extends Group>(
+  parent: Untyped,
+  name: string,
+  group: G,
+  path = '',
+): Values<G> {
+  const names = Object.keys(group);
+  const object = objectOf(parent, name, names, path);
+  const at = `${path}${name}.`;
+  refuseUnknown(object, names, at);
+  return readFields(object, group, at);
+}
+
+/** An object whose tag says which table is its own. */
+export function readVariant<K extends VariantName>(parent: Untyped, name: K): VariantValues[K] {
+  const groups: Readonly<Record<string, Group>> = variantFields[name];
+  const tag = variantTags[name];
+  const object = objectOf(parent, name, [tag]);
+  const words = Object.keys(groups);
+  const accepted = `one of ${words.join(', ')}`;
+  const chosen = memberOf(object, tag, `${name}.`, accepted);
+  const word = words.find((each) => each === chosen);
+  if (word === undefined) throw wrong(`${name}.${tag}`, chosen, accepted);
+  const group = groups[word]!;
+  refuseUnknown(object, [tag, ...Object.keys(group)], `${name}.`, ` where ${tag} is ${word}`);
+  return { [tag]: word, ...readFields(object, group, `${name}.`) } as VariantValues[K];
+}
+
+/** A member that is an object with these names. */
+export function objectOf(
+  parent: Untyped,
+  name: string,
+  names: readonly string[],
+  path = '',
+): Untyped {
+  const accepted = `an object of ${names.join(', ')}`;
+  const value = memberOf(parent, name, path, accepted);
+  if (isObject(value)) return value;
+  throw wrong(path + name, value, accepted);
+}
+
+/** A member that must be there. */
+export function memberOf(object: Untyped, name: string, path: string, accepted: string): unknown {
+  if (Object.hasOwn(object, name) && object[name] !== undefined) return object[name];
+  throw new ConfigError('spec/missing', `${path}${name} is missing; it must be ${accepted}`, {
+    hint: '`nostrain run create FILE` fills in what a file leaves out',
+    data: { at: path + name },
+  });
+}
+
+/** Throws where an object has a member that it should not have. */
+export function refuseUnknown(
+  object: Untyped,
+  known: readonly string[],
+  path: string,
+  condition = '',
+): void {
+  const name = Object.keys(object).find((each) => !known.includes(each));
+  if (name === undefined) return;
+  const at = path + name;
+  if (path === 'training.' && settingNames.includes(name as SettingName)) {
+    const hint = isPersonal(name as SettingName)
+      ? `each worker has its own: give ${fields[name as SettingName].flag.split(' ')[0]} to \`nostrain run join\``
+      : 'a spec says it on its top level';
+    throw new ConfigError('spec/unknown', `${at} is not shared by the workers of a run`, { hint });
+  }
+  throw new ConfigError('spec/unknown', `${at} is unknown${condition}`, {
+    hint: `${path === '' ? 'a spec' : path.slice(0, -1)} has ${known.join(', ')}`,
+    data: { at },
+  });
+}
+
+/** A value that is not of its form. */
+export const wrong = (at: string, value: unknown, accepted: string): ConfigError =>
+  new ConfigError('spec/value', `${at} is ${JSON.stringify(value)}; it must be ${accepted}`, {
+    data: { at },
+  });

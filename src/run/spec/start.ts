@@ -1,0 +1,253 @@
+/**
+ * What a run starts from where that is a published model, for settings, heartbeats and specs alike: the files it is made of, the shape
+ * of the model in them, and what of it is trained. Who has the spec alone can lay the run's parameters out; who trains needs the files.
+ */
+import { toHex } from '../../base/bytes.ts';
+import { canonicalJson } from '../../base/canonical-json.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { hashFields } from '../../base/hash.ts';
+import { choice, reading, real, whole, yesNo } from '../field.ts';
+import type { Digest } from '../ids.ts';
+import type { AdapterName, Settings } from '../settings.ts';
+import { learningFields } from './learning-fields.ts';
+import type { DecoderSpec, Gpt2Spec, LlamaSpec } from './model-spec.ts';
+import { type Group, hash } from './spec-fields.ts';
+import {
+  isObject,
+  memberOf,
+  objectOf,
+  readFields,
+  readGroup,
+  refuseUnknown,
+  type Untyped,
+  wrong,
+} from './spec-readers.ts';
+
+/** A file by what is in it. */
+export interface BaseFile {
+  readonly name: string;
+  readonly bytes: number;
+  readonly sha256: Digest;
+}
+
+/** Which published model it is: whoever has the same has the same weights and the same tokens. */
+export interface BaseIdentity {
+  /** In the order in which the model names them. */
+  readonly files: readonly BaseFile[];
+  /** Of everything by which text becomes tokens, wherever it is written. */
+  readonly tokenizerSha256: Digest;
+}
+
+/** A decoder without the length of its windows, which is a setting. */
+export type BaseShape = Omit<LlamaSpec, 'context'> | Omit<Gpt2Spec, 'context'>;
+
+/** The section `start` of a run spec. */
+export interface Start extends BaseIdentity {
+  /** Where the files may be had: hints, and what they lead to is held against the hashes. */
+  readonly from: readonly string[];
+  readonly model: BaseShape;
+  /** What is trained: adapters, or with rank 0 all parameters. */
+  readonly adapter: Pick<Settings, AdapterName>;
+  /** Model root of round 0 where all parameters are trained; null with adapters, which start from the seed. */
+  readonly root: Digest | null;
+}
+
+/** Part of a model that a file is: by its name, but that people call a file that holds everything as they like. */
+export const partOf = (name: string): string => (name.endsWith('.gguf') ? '.gguf' : name);
+
+/** One hash over everything that makes it that model. */
+export const hashBase = ({ files, tokenizerSha256 }: BaseIdentity): Digest => {
+  const named = files.map(({ name, bytes, sha256 }) => ({ name: partOf(name), bytes, sha256 }));
+  return toHex(hashFields('nostrain/base', canonicalJson(named), tokenizerSha256));
+};
+
+/** The decoder of a start, for windows of so many tokens. */
+export const decoderIn = ({ model }: Pick<Start, 'model'>, context: number): DecoderSpec => ({
+  ...model,
+  context,
+});
+
+/** A decoder as a start has it. */
+export const shapeOf = ({ context: _, ...shape }: DecoderSpec): BaseShape => shape;
+
+const MOST_FILES = 1024;
+const MOST_HINTS = 8;
+const LONGEST_HINT = 300;
+
+const sizes = {
+  vocabulary: whole('', 'rows of the table of tokens', 1, 2 ** 21),
+  width: whole('', 'width of the residual stream', 1, 65_536),
+  layers: whole('', 'number of blocks', 1, 1024),
+  heads: whole('', 'attention heads per block', 1, 1024),
+  ffn: whole('', 'hidden width of the feed-forward layers', 1, 262_144),
+  normEpsilon: real('', 'added to variances in norms', { from: 0, to: 1, open: 'from' }),
+  tied: yesNo('', 'the last layer is the table of tokens'),
+  deviation: real('', 'standard deviation of random first weights', { from: 0, to: 1000 }),
+};
+
+/** Sizes of the families that can be a base. */
+export const shapes = {
+  llama: {
+    ...sizes,
+    keyValueHeads: whole('', 'heads of keys and values', 1, 1024),
+    headSize: whole('', 'width of a head', 1, 65_536),
+    queryKeyNorm: yesNo('', 'queries and keys go through a norm of each head'),
+  },
+  gpt2: {
+    ...sizes,
+    positions: whole('', 'rows of the table of positions', 1, 2 ** 21),
+    activation: choice('', 'of the feed-forward layers', ['gelu', 'gelu-tanh', 'relu']),
+  },
+} as const satisfies Readonly<Record<BaseShape['architecture'], Group>>;
+
+const bias = {
+  queryKeyValue: yesNo('', 'queries, keys and values add a bias'),
+  attentionOutput: yesNo('', 'the output of attention adds a bias'),
+  feedforward: yesNo('', 'feed-forward layers add a bias'),
+} as const satisfies Group;
+
+const factor = (help: string) => real('', help, { from: 0, to: 1e12, open: 'from' });
+const ropeBase = { base: factor('base of the rotary frequencies') };
+const scalings = {
+  linear: { factor: factor('positions are divided by it') },
+  llama3: {
+    factor: factor('low frequencies are divided by it'),
+    lowFrequencyFactor: factor('where low frequencies end'),
+    highFrequencyFactor: factor('where high frequencies begin'),
+    originalContext: whole('', 'context of pretraining', 1, 2 ** 31),
+  },
+} as const satisfies Readonly<Record<string, Group>>;
+const window = { window: whole('', 'a position sees so many, itself included', 1, 2 ** 31) };
+
+const NAME = /^(?!\.{1,2}$)[^/\\\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,200}$/u;
+
+/** One file of a base. */
+export const fileFields = {
+  name: reading('', 'name in its folder', {
+    accepted: 'a file name',
+    take: (value) =>
+      typeof value === 'string' && NAME.test(value) && value.isWellFormed() ? value : undefined,
+  }),
+  bytes: whole('', 'length', 1),
+  sha256: hash('', 'SHA-256 of its bytes'),
+} as const satisfies Group;
+
+/** What is trained of a base, as settings and specs name it. */
+export const adapterFields = {
+  rank: learningFields.rank,
+  alpha: learningFields.alpha,
+  targets: learningFields.targets,
+  adapterTrain: learningFields.adapterTrain,
+} as const satisfies { readonly [K in AdapterName]: Group[string] };
+
+const NAMES = ['files', 'tokenizerSha256', 'from', 'model', 'adapter', 'root'];
+
+/** The section `start` of a spec. Throws a ConfigError with the path of what is wrong. */
+export function readStart(spec: Untyped): Start {
+  const start = objectOf(spec, 'start', NAMES);
+  refuseUnknown(start, NAMES, 'start.');
+  const trained = readGroup(start, 'adapter', adapterFields, 'start.');
+  return {
+    ...readIdentity(start),
+    from: readHints(memberOf(start, 'from', 'start.', HINTS)),
+    model: readShape(objectOf(start, 'model', ['architecture'], 'start.')),
+    adapter: trained,
+    root: readRoot(start, trained.rank),
+  };
+}
+
+/** Which published model it is, in the section of a spec or in the folder of a worker. */
+export function readIdentity(start: Untyped): BaseIdentity {
+  const tokenizer = { tokenizerSha256: fileFields.sha256 };
+  return {
+    files: readFiles(memberOf(start, 'files', 'start.', FILES)),
+    ...readFields(start, tokenizer, 'start.'),
+  };
+}
+
+function readRoot(start: Untyped, rank: number): Digest | null {
+  if (rank === 0) return readFields(start, { root: fileFields.sha256 }, 'start.').root;
+  const root = memberOf(start, 'root', 'start.', 'null with adapters');
+  if (root === null) return null;
+  throw wrong('start.root', root, 'null with adapters: they start from the seed');
+}
+
+const FILES = `a list of 1 to ${MOST_FILES} files, each once`;
+
+function readFiles(value: unknown): readonly BaseFile[] {
+  if (!Array.isArray(value) || value.length < 1 || value.length > MOST_FILES) {
+    throw wrong('start.files', value, FILES);
+  }
+  const files = value.map((each, i) =>
+    readGroup({ [i]: each }, String(i), fileFields, 'start.files.'),
+  );
+  if (new Set(files.map(({ name }) => name)).size === files.length) return files;
+  throw wrong('start.files', value, FILES);
+}
+
+const HINTS = `a list of at most ${MOST_HINTS} texts`;
+
+function readHints(value: unknown): readonly string[] {
+  const isHint = (each: unknown): each is string =>
+    typeof each === 'string' && /^[\x21-\x7e]+$/.test(each) && each.length <= LONGEST_HINT;
+  const isGood = Array.isArray(value) && value.length <= MOST_HINTS && value.every(isHint);
+  if (isGood) return value;
+  throw wrong('start.from', value, HINTS);
+}
+
+function readShape(model: Untyped): BaseShape {
+  const { architecture, ...rest } = model;
+  if (architecture === 'gpt2') {
+    refuseUnknown(rest, Object.keys(shapes.gpt2), AT);
+    return { architecture, ...readFields(rest, shapes.gpt2, AT) };
+  }
+  if (architecture !== 'llama') throw wrong(`${AT}architecture`, architecture, 'llama or gpt2');
+  refuseUnknown(rest, [...Object.keys(shapes.llama), 'rope', 'bias', 'window'], AT);
+  const rope = objectOf(rest, 'rope', Object.keys(ropeBase), AT);
+  refuseUnknown(rope, [...Object.keys(ropeBase), 'scaling'], `${AT}rope.`);
+  return {
+    architecture,
+    ...readFields(rest, shapes.llama, AT),
+    rope: { ...readFields(rope, ropeBase, `${AT}rope.`), ...readScaling(rope) },
+    bias: readGroup(rest, 'bias', bias, AT),
+    ...(Object.hasOwn(rest, 'window') ? readFields(rest, window, AT) : {}),
+  };
+}
+
+const AT = 'start.model.';
+
+/** Left out where positions reach no further than in pretraining. */
+function readScaling(rope: Untyped): Pick<LlamaSpec['rope'], 'scaling'> {
+  const { scaling } = rope;
+  if (scaling === undefined) return {};
+  const at = `${AT}rope.scaling.`;
+  if (!isObject(scaling)) throw wrong(at.slice(0, -1), scaling, 'an object with a type');
+  const { type, ...rest } = scaling;
+  if (type !== 'linear' && type !== 'llama3') throw wrong(`${at}type`, type, 'linear or llama3');
+  refuseUnknown(rest, Object.keys(scalings[type]), at);
+  return type === 'linear'
+    ? { scaling: { type, ...readFields(rest, scalings.linear, at) } }
+    : { scaling: { type, ...readFields(rest, scalings.llama3, at) } };
+}
+
+/** Throws a ConfigError (`base/other`) that names the first file by which a base is not the one of a run. */
+export function assertSameBase(found: BaseIdentity, wanted: BaseIdentity): void {
+  for (const { name, bytes, sha256 } of wanted.files) {
+    const same = found.files.find((each) => partOf(each.name) === partOf(name));
+    if (same === undefined) throw otherBase(`it has no ${name}`);
+    if (same.sha256 === sha256) continue;
+    const sizes = same.bytes === bytes ? '' : `${same.bytes} bytes, not ${bytes}; `;
+    throw otherBase(`${name} differs: ${sizes}its SHA-256 is ${same.sha256}, not ${sha256}`);
+  }
+  const parts = new Set(wanted.files.map(({ name }) => partOf(name)));
+  const extra = found.files.find(({ name }) => !parts.has(partOf(name)));
+  if (extra !== undefined) throw otherBase(`${extra.name} is not among the files of the run`);
+  if (found.tokenizerSha256 !== wanted.tokenizerSha256) {
+    throw otherBase('its tokenizer differs (tokenizer_config.json or the template of chats)');
+  }
+}
+
+const otherBase = (why: string): ConfigError =>
+  new ConfigError('base/other', `this base is not the one of the run: ${why}`, {
+    hint: 'name the files that the run was made with (--base), all of them as they were published',
+  });

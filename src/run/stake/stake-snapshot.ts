@@ -1,0 +1,215 @@
+/**
+ * Stake snapshot: the table of stakes by key at one block, serialized canonically so that everybody writes the same bytes. Its id is the
+ * SHA-256 of those bytes. Where the numbers come from, and what proves them, is the business of its source; see docs/stake.md.
+ */
+import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
+import { canonicalize } from '../../base/canonical-json.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { Digest, WorkerId } from '../ids.ts';
+
+export interface StakeRow {
+  readonly key: WorkerId;
+  /** From 1 to 2^128 - 1, in the snapshot's unit. */
+  readonly stake: bigint;
+}
+
+export interface StakeSnapshot {
+  /** CAIP-2: `eip155:1`; `nostrain:file` for numbers that no chain states. */
+  readonly chain: string;
+  /** How stakes are read: `file`, `registry`, `erc20`, `erc5805`, `psyche`. */
+  readonly strategy: string;
+  /** Canonical JSON text of what the strategy needs to read the same numbers again. */
+  readonly params: string;
+  readonly height: number;
+  readonly blockHash: string;
+  /** What one stake counts: `wei`. */
+  readonly unit: string;
+  /** Strictly ascending by key. */
+  readonly rows: readonly StakeRow[];
+}
+
+/** First bytes of every snapshot; the version is its last part. */
+const TAG = utf8('nostrain/stake/1');
+/** 128 Ki rows are 6 MiB. */
+export const MAX_STAKE_ROWS = 131_072;
+const MAX_PARAMS_BYTES = 4096;
+export const MAX_STAKE = 2n ** 128n - 1n;
+const ROW_BYTES = 48;
+/** Longest canonical form there can be; what is longer is refused before it is read. */
+export const MAX_SNAPSHOT_BYTES = 8192 + MAX_STAKE_ROWS * ROW_BYTES;
+
+const CHAIN = /^[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}$/;
+const WORD = /^[a-z0-9][a-z0-9-]{0,31}$/;
+const UNIT = /^[\x21-\x7e]{1,32}$/;
+const PRINTABLE = /^[\x20-\x7e]*$/;
+
+const isCanonicalObject = (text: string): boolean => {
+  if (!PRINTABLE.test(text) || !text.startsWith('{')) return false;
+  const canonical = canonicalize(text);
+  return canonical.ok && canonical.value === text;
+};
+
+/** Why something is not a snapshot, or undefined: every field has one accepted form. */
+export function snapshotIssue(
+  snapshot: StakeSnapshot,
+): { at: string; message: string } | undefined {
+  const { chain, strategy, params, height, blockHash, unit, rows } = snapshot;
+  const at = (field: string, message: string) => ({ at: field, message: `${field} ${message}` });
+  if (!CHAIN.test(chain)) return at('chain', 'is not a CAIP-2 chain like eip155:1');
+  if (!WORD.test(strategy)) return at('strategy', 'is not 1..32 of a-z, 0-9 and -');
+  if (params.length > MAX_PARAMS_BYTES) return at('params', `is over ${MAX_PARAMS_BYTES} bytes`);
+  if (!isCanonicalObject(params)) return at('params', 'is not a canonical JSON object in ASCII');
+  if (!Number.isSafeInteger(height) || height < 0) return at('height', 'is not a block number');
+  if (!isHex32(blockHash)) return at('blockHash', 'is not 64 lowercase hex digits');
+  if (!UNIT.test(unit)) return at('unit', 'is not 1..32 printable characters without spaces');
+  if (rows.length > MAX_STAKE_ROWS) return at('rows', `are more than ${MAX_STAKE_ROWS}`);
+  for (const [i, { key, stake }] of rows.entries()) {
+    if (!isHex32(key)) return at(`rows.${i}.key`, 'is not 64 lowercase hex digits');
+    if (stake < 1n || stake > MAX_STAKE) return at(`rows.${i}.stake`, 'is not from 1 to 2^128 - 1');
+    if (i > 0 && key <= rows[i - 1]!.key) return at(`rows.${i}.key`, 'is not above the one before');
+  }
+  return undefined;
+}
+
+/** The canonical bytes; throws a RangeError for what is no snapshot. */
+export function snapshotBytes(snapshot: StakeSnapshot): Uint8Array {
+  const issue = snapshotIssue(snapshot);
+  if (issue !== undefined) throw new RangeError(issue.message);
+  const { chain, strategy, params, height, blockHash, unit, rows } = snapshot;
+  const table = new Uint8Array(4 + rows.length * ROW_BYTES);
+  const view = new DataView(table.buffer);
+  view.setUint32(0, rows.length);
+  rows.forEach(({ key, stake }, i) => {
+    const at = 4 + i * ROW_BYTES;
+    table.set(fromHex(key)!, at);
+    view.setBigUint64(at + 32, stake >> 64n);
+    view.setBigUint64(at + 40, stake & 0xffff_ffff_ffff_ffffn);
+  });
+  const words = [chain, strategy, params].map(prefixed);
+  return concatBytes(TAG, ...words, u64(height), fromHex(blockHash)!, prefixed(unit), table);
+}
+
+/** SHA-256 of the canonical bytes: the name by which a run spec and an outcome refer to it. */
+export const snapshotId = (snapshot: StakeSnapshot): Digest => sha256Hex(snapshotBytes(snapshot));
+
+/** A snapshot of canonical bytes from anyone; never throws, and refuses any other spelling. */
+export function decodeSnapshot(bytes: Uint8Array): Result<StakeSnapshot> {
+  const broken = (message: string) => refuse('bad-snapshot', 'snapshot', message);
+  if (bytes.length > MAX_SNAPSHOT_BYTES) return broken(`longer than ${MAX_SNAPSHOT_BYTES} bytes`);
+  if (!TAG.every((byte, i) => bytes[i] === byte))
+    return broken('does not start as a snapshot of version 1');
+  const cursor: Cursor = { bytes, at: TAG.length };
+  const [chain, strategy, params] = [readText(cursor), readText(cursor), readText(cursor)];
+  const height = take(cursor, 8);
+  const blockHash = take(cursor, 32);
+  const unit = readText(cursor);
+  const count = take(cursor, 4);
+  if (chain === undefined || strategy === undefined || params === undefined || unit === undefined) {
+    return broken('a text ends too early');
+  }
+  if (height === undefined || blockHash === undefined || count === undefined) {
+    return broken('ends before its rows');
+  }
+  const rowCount = viewOf(count).getUint32(0);
+  if (bytes.length - cursor.at !== rowCount * ROW_BYTES)
+    return broken(`has not exactly ${rowCount} rows`);
+  const snapshot: StakeSnapshot = {
+    ...{ chain, strategy, params, unit },
+    height: Number(viewOf(height).getBigUint64(0)),
+    blockHash: toHex(blockHash),
+    rows: Array.from({ length: rowCount }, () => readRow(cursor)),
+  };
+  const issue = snapshotIssue(snapshot);
+  return issue === undefined ? ok(snapshot) : refuse('bad-snapshot', issue.at, issue.message);
+}
+
+/** Stake by key. */
+export const stakeOf = (snapshot: StakeSnapshot): ReadonlyMap<WorkerId, bigint> =>
+  new Map(snapshot.rows.map(({ key, stake }) => [key, stake]));
+
+/** Sum of all stakes. */
+export const totalStake = (snapshot: StakeSnapshot): bigint =>
+  snapshot.rows.reduce((sum, { stake }) => sum + stake, 0n);
+
+/** Rows from stakes in any order: ascending, and without those who have nothing. */
+export const stakeRows = (stakes: Iterable<readonly [WorkerId, bigint]>): readonly StakeRow[] =>
+  [...stakes]
+    .filter(([, stake]) => stake > 0n)
+    .map(([key, stake]) => ({ key, stake }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1));
+
+interface Cursor {
+  readonly bytes: Uint8Array;
+  at: number;
+}
+
+function take(cursor: Cursor, length: number): Uint8Array | undefined {
+  const end = cursor.at + length;
+  if (end > cursor.bytes.length) return undefined;
+  const part = cursor.bytes.subarray(cursor.at, end);
+  cursor.at = end;
+  return part;
+}
+
+/** A text with its length before it. Bytes beyond ASCII stay visible as what no field accepts. */
+function readText(cursor: Cursor): string | undefined {
+  const length = take(cursor, 4);
+  if (length === undefined) return undefined;
+  const size = viewOf(length).getUint32(0);
+  const bytes = size > MAX_PARAMS_BYTES ? undefined : take(cursor, size);
+  return bytes && String.fromCharCode(...bytes);
+}
+
+function readRow(cursor: Cursor): StakeRow {
+  const bytes = take(cursor, ROW_BYTES)!;
+  const view = viewOf(bytes);
+  return {
+    key: toHex(bytes.subarray(0, 32)),
+    stake: (view.getBigUint64(32) << 64n) | view.getBigUint64(40),
+  };
+}
+
+const viewOf = (bytes: Uint8Array): DataView =>
+  new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+
+function prefixed(text: string): Uint8Array {
+  const bytes = utf8(text);
+  const length = new Uint8Array(4);
+  viewOf(length).setUint32(0, bytes.length);
+  return concatBytes(length, bytes);
+}
+
+function u64(value: number): Uint8Array {
+  const out = new Uint8Array(8);
+  viewOf(out).setBigUint64(0, BigInt(value));
+  return out;
+}
+
+/** A field in which two snapshots differ, with both values. */
+export interface StakeDifference {
+  /** `height`, `rows.<key>`. */
+  readonly field: string;
+  readonly one: string;
+  readonly other: string;
+}
+
+const FIELDS = ['chain', 'strategy', 'params', 'height', 'blockHash', 'unit'] as const;
+
+/** Explains the first difference between two snapshots, in hash order; undefined where they are equal. */
+export function stakeDifference(
+  one: StakeSnapshot,
+  other: StakeSnapshot,
+): StakeDifference | undefined {
+  const field = FIELDS.find((name) => one[name] !== other[name]);
+  if (field !== undefined) return { field, one: String(one[field]), other: String(other[field]) };
+  for (let i = 0; i < Math.max(one.rows.length, other.rows.length); i++) {
+    const [a, b] = [one.rows[i], other.rows[i]];
+    if (a?.key === b?.key && a?.stake === b?.stake) continue;
+    // of two keys the lower one is missing on the other side
+    const key = a === undefined || (b !== undefined && b.key < a.key) ? b!.key : a.key;
+    const stakeOn = (row: typeof a) => (row?.key === key ? String(row.stake) : 'nothing');
+    return { field: `rows.${key}`, one: stakeOn(a), other: stakeOn(b) };
+  }
+  return undefined;
+}
