@@ -1,5 +1,6 @@
 /** Who sends which chunks of the parameters: owners are keys that may sit, newcomers send beside them, keys without stake nothing. */
 import { describe, expect, it } from 'vitest';
+import { electorateOf } from '../../src/certified/decisions/chain.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/decisions/terms.ts';
 import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
@@ -72,6 +73,18 @@ describe('a newcomer', () => {
     expect(terms.round).toBe(2);
     expect(countBy(terms, [1, 2, 3, 4])).toEqual(twice);
     expect(assignmentOf(terms).chunksOf(keyOf(5))).toHaveLength((2 * CHUNKS) / 5);
+  });
+
+  it.each<[string, readonly Round[]]>([
+    ['its first', [{}, {}, {}, {}]],
+    ['its third', [{ absent: [5] }, { absent: [5] }, {}, {}, {}]],
+  ])('is waited for in each round, also in the one after it was first seen, %s', (_, later) => {
+    const stakes = new Map([1, 2, 3, 4, 5].map((number) => [keyOf(number), 5n] as const));
+    for (const count of later.keys()) {
+      const terms = termsAfter({}, { joins: [5] }, ...later.slice(0, count));
+      expect(electorateOf(terms, null).awaited, `${terms.round}`).toContain(keyOf(5));
+      expect(electorateOf(terms, stakes).awaited, `${terms.round}`).toContain(keyOf(5));
+    }
   });
 
   it('owns nothing before it has contributed, however long it is in the roster', () => {

@@ -148,7 +148,7 @@ export interface Electorate extends Election {
   readonly roster: readonly WorkerId[];
   /** live(r): who was seen lately. */
   readonly live: readonly WorkerId[];
-  /** Whose contributions a member waits for, at most as long as its grace lasts: live(r) and newcomers in their first rounds, as far as they weigh. */
+  /** Whose contributions a member waits for, at most as long as its grace lasts: live(r) and newcomers in their first rounds and in the one after they were first seen, as far as they weigh. */
   readonly awaited: readonly WorkerId[];
 }
 
@@ -193,9 +193,12 @@ function awaitedIn(
 ): readonly WorkerId[] {
   const isLive = new Set(live);
   // a key without stake sends nothing: it is new from the table on that has it
-  const isNew = ({ joined, lastSeen, seatFrom }: Member) =>
-    joined > 0 &&
-    (stakes === null ? lastSeen < 0 && round - joined < NEWCOMER_ROUNDS : seatFrom < 0);
+  const isNew = ({ joined, lastSeen, seenBefore, seatFrom }: Member) => {
+    if (joined === 0) return false;
+    // whoever was first seen in the round before is live from the next one on
+    if (lastSeen >= 0 && seenBefore < 0) return true;
+    return stakes === null ? lastSeen < 0 && round - joined < NEWCOMER_ROUNDS : seatFrom < 0;
+  };
   const drawn = drawnOf(membershipOf(spec, run), ledger);
   const isAwaited = (member: Member) =>
     (isLive.has(member.key) || isNew(member)) && drawn?.has(member.key) !== false;
