@@ -2,12 +2,13 @@
  * The record of a run that is over, or as far as it is: what a folder with its events and states says of itself. Nothing in it is believed: who replays
  * the events compares what comes out, and a state counts only by the certified root of its bytes.
  */
-import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
+import { canonicalJson, isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import { stateBytes } from '../../consensus/state-root.ts';
 import type { Digest } from '../../run/ids.ts';
 import { JsonReader } from '../../run/json-reader.ts';
 import type { Certified } from '../decisions/chain.ts';
+import { ringStates } from '../decisions/widths.ts';
 import type { Opened } from './archive.ts';
 import { type ReplayOptions, type ReplayReport, replayRun } from './replay-run.ts';
 
@@ -15,6 +16,9 @@ import { type ReplayOptions, type ReplayReport, replayRun } from './replay-run.t
 export interface RecordedState {
   /** Rounds that led to it. */
   readonly rounds: number;
+  /** Which ring it is of, in a run with tiers of width. */
+  readonly ring?: number;
+  /** The certified root of its bytes: of the model, or of the ring. */
   readonly modelRoot: Digest;
   readonly bytes: number;
 }
@@ -55,13 +59,14 @@ export async function recordRun(
   const states: RecordedState[] = [];
   const kept: Promise<void>[] = [];
   const save = (certified: Certified): void => {
-    // states of runs with tiers of width are certified ring by ring; a record has whole ones
-    if (certified.spec.tiers > 0) return;
-    const bytes = stateBytes(certified);
-    const { round: rounds, modelRoot } = certified;
-    const state = { rounds, modelRoot, bytes: bytes.length };
-    states.push(state);
-    kept.push(keep(state, bytes));
+    const { spec, round: rounds, rings } = certified;
+    for (const [ring, part] of ringStates(spec, certified).entries()) {
+      const bytes = stateBytes(part);
+      const modelRoot = rings?.[ring] ?? certified.modelRoot;
+      const state = { rounds, ...(rings && { ring }), modelRoot, bytes: bytes.length };
+      states.push(state);
+      kept.push(keep(state, bytes));
+    }
   };
   let last: Certified | undefined;
   const report = await replayRun(archive, {
@@ -112,8 +117,10 @@ function readStates(value: Json | undefined): readonly RecordedState[] | undefin
   if (!Array.isArray(value) || value.length > MOST_STATES) return undefined;
   const states = (value as readonly Json[]).map((each) => {
     const reader = new JsonReader(each);
+    const isOfRing = isJsonObject(each) && 'ring' in each;
     const state = {
       rounds: reader.integer('rounds', Number.MAX_SAFE_INTEGER),
+      ...(isOfRing && { ring: reader.integer('ring', Number.MAX_SAFE_INTEGER) }),
       modelRoot: reader.hex32('modelRoot'),
       bytes: reader.integer('bytes', Number.MAX_SAFE_INTEGER),
     };

@@ -130,7 +130,7 @@ async function keepRecord(
 ): Promise<readonly string[]> {
   const { record, report, manifests } = await writeRecord(folder, all, options);
   const { rounds, states, runRoot, modelRoot } = record;
-  const kept = states.map((state) => state.rounds).join(', ') || 'none';
+  const kept = [...new Set(states.map((state) => state.rounds))].join(', ') || 'none';
   writeOut(
     `${rounds} rounds, run root ${runRoot}, model ${modelRoot}; states after rounds ${kept}\n`,
   );

@@ -33,8 +33,11 @@ const RECORD = 'record.json';
 /** The file of events in a folder. */
 export const eventsIn = (folder: string): string => join(folder, EVENTS);
 
-const stateFile = (folder: string, { rounds }: RecordedState): string =>
-  join(folder, 'states', `${rounds}.state`);
+/** What a state and its chunks are called in a folder: a run with tiers of width has one for each ring. */
+const nameOf = ({ rounds, ring }: RecordedState): string =>
+  ring === undefined ? `${rounds}` : `${rounds}.ring${ring}`;
+
+const stateIn = (state: RecordedState): string => `states/${nameOf(state)}.state`;
 
 export interface RecordOptions extends ReplayOptions {
   /** States after every so many rounds are kept, and the last one; 0: that one alone. */
@@ -61,13 +64,13 @@ export async function writeRecord(
     await rm(join(folder, each), { recursive: true, force: true });
   await mkdir(join(folder, 'states'), { recursive: true });
   const keep = (state: RecordedState, bytes: Uint8Array) =>
-    writeWhole(stateFile(folder, state), bytes);
+    writeWhole(join(folder, stateIn(state)), bytes);
   const { record: found, report } = await recordRun(archive, options, { every, keep });
   const record = { ...found, eventsSha256: await sha256Of(eventsIn(folder)) };
   await writeWhole(join(folder, RECORD), utf8(recordText(record)));
   const files = [
     { file: eventsIn(folder), name: 'run' },
-    ...record.states.map((state) => ({ file: stateFile(folder, state), name: `${state.rounds}` })),
+    ...record.states.map((state) => ({ file: join(folder, stateIn(state)), name: nameOf(state) })),
   ];
   const manifests = [];
   for (const { file, name } of files) {
@@ -104,7 +107,7 @@ export async function openRecord(folder: string): Promise<OpenedRecord | undefin
   if (events !== record.eventsSha256) changed.push(EVENTS);
   const states = new Map<Digest, Uint8Array>();
   for (const state of record.states) {
-    const path = stateFile(folder, state);
+    const path = join(folder, stateIn(state));
     const size = await stat(path).then(
       ({ size }) => size,
       () => -1,
@@ -112,7 +115,7 @@ export async function openRecord(folder: string): Promise<OpenedRecord | undefin
     const bytes = size === state.bytes && size > 0 ? await readFile(path) : undefined;
     if (bytes && bytesRoot(bytes, nativeSha256) === state.modelRoot)
       states.set(state.modelRoot, bytes);
-    else changed.push(`states/${state.rounds}.state`);
+    else changed.push(stateIn(state));
   }
   return { record, states: ({ root }) => states.get(root), changed };
 }
