@@ -51,7 +51,7 @@ afterEach(async () => {
 /** Relays page through what is stored by time: not everybody signs in the same second. */
 const lifeOf = (index: number, nowSeconds = Math.floor(Date.now() / 1000)) => {
   const createdAt = nowSeconds - (index % 60);
-  return { createdAt, expiresAt: createdAt + 86_400 };
+  return { createdAt, expiresAt: createdAt + 90 * 86_400 };
 };
 const genesis = (spec: RunSpec, layout: Layout) =>
   genesisOf(spec, { layout, values: new Float32Array(layout.size) });
