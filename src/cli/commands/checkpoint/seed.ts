@@ -53,10 +53,11 @@ export const seed = (): Command =>
       ...(known && { beside: known.route }),
     });
     const digest = manifestDigest(manifest, nativeSha256);
+    const interrupted = untilInterrupted();
     writeOut(`${server.url}/${digest}\n`);
     const stop = new AbortController();
     const kept = known?.keep([digest], stop.signal);
-    await untilInterrupted();
+    await interrupted;
     stop.abort();
     await kept;
     await server.close();

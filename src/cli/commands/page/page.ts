@@ -129,9 +129,10 @@ const readEvents = (path: string): Promise<Uint8Array> =>
 async function serve(files: PageFiles, address: string, { host, port, json }: Flags) {
   const server = await servePage(files, { host, port });
   const url = `${server.url}${address}`;
+  const interrupted = untilInterrupted();
   writeOut(json ? asJson({ url }) : `${url}\n`);
   writeNote('open it in a browser; Ctrl-C stops it');
-  await untilInterrupted();
+  await interrupted;
   await server.close();
 }
 
