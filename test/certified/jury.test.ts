@@ -49,7 +49,7 @@ describe('T-21: cheats among members that check by themselves', { timeout: 120_0
   let spec: RunSpec;
   let ended: readonly Ended[];
   beforeAll(async () => {
-    spec = specOf(12, 5);
+    spec = specOf(16, 5);
     ended = await playRerun(spec, relay.url, 5, { 3: elsewhere(spec), 4: noisy });
   }, 120_000);
 
@@ -77,7 +77,7 @@ describe('T-21: cheats among members that check by themselves', { timeout: 120_0
   it('is found the same by a replay from the events alone', async () => {
     const { archive } = await readRerun(spec, relay.url);
     const report = await replayRun(archive, { spec, crypto: nativeCrypto });
-    expect(report).toMatchObject({ ok: true, rounds: 12 });
+    expect(report).toMatchObject({ ok: true, rounds: 16 });
     const found = report.lines.flatMap(({ faults = [] }) => faults);
     expect(found.map(({ worker, kind }) => [worker, kind]).sort()).toEqual(
       [3, 4].map((index) => [keyOf(index), 'failed-check']).sort(),

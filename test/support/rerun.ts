@@ -150,7 +150,7 @@ export async function playRerun(
     const honest = trainerOn(spec, formatShard(placeIn(spec, keyOf(index), {}).shard));
     return joinCertifiedRun({
       ...{ spec, relays, secretKey: secretOf(index), sha256: nativeSha256, crypto: nativeCrypto },
-      trainer: paced(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 250 : 0),
+      trainer: paced(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 500 : 0),
       ...disk,
       stepsAgain: {
         async like({ features }) {

@@ -48,7 +48,7 @@ export interface DutyOptions extends Pick<CheckTools, 'fetch' | 'sha256'> {
 
 /** Contributions of one round that a member checks at most. */
 const MOST_CASES = 64;
-/** Checks at once: all but one of them wait for relays. */
+/** Checks at once: all but one of them wait for relays. The last place is kept for what somebody says failed. */
 const MOST_AT_ONCE = 4;
 /** Of past parameters. */
 const MOST_KEPT_BYTES = 2 ** 30;
@@ -69,6 +69,8 @@ interface Case {
   readonly stop: AbortController;
   /** One of each juror. */
   readonly verdicts: Map<WorkerId, Signed<CheckVerdict>>;
+  /** It is being checked. */
+  isBusy: boolean;
   /** Found something, or nothing in this round. */
   isDone: boolean;
   isOver: boolean;
@@ -106,6 +108,10 @@ const FOUND: Readonly<Record<CheckResult, string>> = {
 const wordFound = (worker: WorkerId, { result, reason }: Finding): string =>
   `ran the steps of ${worker.slice(0, 8)} again: ${FOUND[result]}${reason ? ` (${reason})` : ''}`;
 
+/** What most jurors say failed, the oldest of these. */
+const mostAccused = (cases: readonly Case[]): Case | undefined =>
+  [...cases].sort((a, b) => b.verdicts.size - a.verdicts.size || a.round - b.round)[0];
+
 const wordFailed = (error: unknown): string =>
   `steps of others cannot be run again here: ${String(error)}`;
 
@@ -119,7 +125,9 @@ export class JuryDuty {
   readonly #idle = createNotifier();
   #isTraining = false;
   #checking = 0;
-  #turn: Promise<unknown> = Promise.resolve();
+  /** Of which the steps could be run now. */
+  readonly #ready = new Set<Case>();
+  #running: Promise<unknown> | undefined;
 
   constructor(options: DutyOptions) {
     this.#options = options;
@@ -143,7 +151,7 @@ export class JuryDuty {
       state.round <= round + 1 + last && members.has(row.manifest.worker);
     for (const each of this.#cases) {
       if (!isDue(each)) each.stop.abort(new Error('too late'));
-      else each.isDone = each.isOver;
+      else if (!each.isBusy) each.isDone = each.isOver;
     }
     const fresh = this.#casesOf(state, electorate.committee.members);
     this.#cases = [...this.#cases, ...fresh].filter(isDue);
@@ -188,7 +196,8 @@ export class JuryDuty {
       const stop = new AbortController();
       const isFirst = rank < spec.jury;
       const verdicts = new Map<WorkerId, Signed<CheckVerdict>>();
-      return [{ round, row, isFirst, rank, stop, verdicts, isDone: false, isOver: false }];
+      const begun = { isBusy: false, isDone: false, isOver: false };
+      return [{ round, row, isFirst, rank, stop, verdicts, ...begun }];
     });
     return cases.slice(0, MOST_CASES);
   }
@@ -205,45 +214,64 @@ export class JuryDuty {
     const { members } = juryOf(state, found.round, this.#options.evidence);
     if (this.#liars.has(key) || !members.includes(key)) return undefined;
     found.verdicts.set(key, message);
+    this.#idle.notify();
     return found;
   }
 
   /** Begins the next checks, those first that most jurors say failed. */
   #next(): void {
     while (this.#checking < MOST_AT_ONCE && !this.#options.signal.aborted) {
-      const due = this.#cases.filter(
-        ({ isDone, isFirst, verdicts }) => !isDone && (isFirst || verdicts.size > 0),
+      const isLast = this.#checking === MOST_AT_ONCE - 1;
+      const next = mostAccused(
+        this.#cases.filter(
+          ({ isDone, isFirst, verdicts }) => !isDone && ((isFirst && !isLast) || verdicts.size > 0),
+        ),
       );
-      const next = due.sort((a, b) => b.verdicts.size - a.verdicts.size || a.round - b.round)[0];
       if (next === undefined) return;
       this.#checking++;
+      next.isBusy = true;
       next.isDone = true;
       void this.#check(next).finally(() => {
+        next.isBusy = false;
         this.#checking--;
         this.#next();
       });
     }
   }
 
-  /** A trainer like the author's, that begins in its turn, when this worker does not train. */
-  #trainerFor(manifest: Manifest, signal: AbortSignal): CheckTools['trainer'] {
+  /** A trainer like the author's, that begins in its turn. */
+  #trainerFor(each: Case, signal: AbortSignal): CheckTools['trainer'] {
     let like: Pick<Trainer, 'train' | 'origin'> | undefined;
     const { steps } = this.#options;
     return {
       get origin() {
         return like?.origin ?? { shard: '', build: 'unknown' };
       },
-      train: (...task) => {
-        const result = this.#turn.then(async () => {
-          while (this.#isTraining) await this.#idle.next(signal);
-          signal.throwIfAborted();
-          like = await steps.like(manifest);
+      train: (...task) =>
+        this.#inTurn(each, signal, async () => {
+          like = await steps.like(each.row.manifest);
           return like.train(...task);
-        });
-        this.#turn = result.catch(() => undefined);
-        return result;
-      },
+        }),
     };
+  }
+
+  /** One at a time, when this worker does not train; of those that are ready the one first that most jurors say failed. */
+  async #inTurn<T>(each: Case, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
+    let result: Promise<T> | undefined;
+    this.#ready.add(each);
+    try {
+      while (this.#isTraining || this.#running || mostAccused([...this.#ready]) !== each) {
+        await this.#idle.next(signal);
+      }
+      signal.throwIfAborted();
+      result = run();
+      this.#running = result;
+      return await result;
+    } finally {
+      this.#ready.delete(each);
+      if (this.#running === result) this.#running = undefined;
+      this.#idle.notify();
+    }
   }
 
   /** Never rejects. */
@@ -252,7 +280,7 @@ export class JuryDuty {
     const { signal, release } = anySignal(this.#options.signal, each.stop.signal);
     const { manifest, state } = each.row;
     try {
-      const trainer = this.#trainerFor(manifest, signal);
+      const trainer = this.#trainerFor(each, signal);
       const finding = await checkRow(each.row, { trainer, evidence, fetch, sha256, signal });
       // what is not shown yet may be shown later: without it nobody can say how far bits lie apart
       const { result, reason: why, apartPpm } = finding;
@@ -318,6 +346,10 @@ export class JuryDuty {
     for (const { stop } of this.#cases) stop.abort(new Error('closed'));
     this.#cases = [];
     // steps that are under way end first
-    void this.#turn.then(() => this.#options.steps.close()).catch(() => undefined);
+    const running = this.#running ?? Promise.resolve();
+    void running
+      .catch(() => undefined)
+      .then(() => this.#options.steps.close())
+      .catch(() => undefined);
   }
 }
