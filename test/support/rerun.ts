@@ -133,6 +133,8 @@ const paced = (trainer: Trainer, ms: number): Trainer => ({
 export interface Ended {
   readonly state: CertifiedState;
   readonly events: readonly RunEvent[];
+  /** Manifests whose steps it ran again, as often as it did. */
+  readonly checked: readonly string[];
 }
 
 /** Plays the run to its end; worker i is founder i. */
@@ -141,9 +143,10 @@ export async function playRerun(
   url: string,
   workers: number,
   cheats: Readonly<Record<number, Cheat>> = {},
-  /** Members whose checks find what is not so, in runs with a jury. */
-  lying: readonly number[] = [],
+  /** Members whose checks find what is not so, in runs with a jury; how long each check takes. */
+  { lying = [], checkMs = 0 }: { lying?: readonly number[]; checkMs?: number } = {},
 ): Promise<readonly Ended[]> {
+  const checked = Array.from({ length: workers }, (): string[] => []);
   const start = async (index: number, disk: Disk, events: RunEvent[]) => {
     const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
     await relays.ready();
@@ -153,8 +156,9 @@ export async function playRerun(
       trainer: paced(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 500 : 0),
       ...disk,
       stepsAgain: {
-        async like({ features }) {
-          const said = trainerOn(spec, features?.rerun?.shard ?? '1/1');
+        async like({ eventId, features }) {
+          checked[index]!.push(eventId);
+          const said = paced(trainerOn(spec, features?.rerun?.shard ?? '1/1'), checkMs);
           return lying.includes(index) ? { ...said, ...elsewhere(spec)(said) } : said;
         },
         close: async () => undefined,
@@ -165,7 +169,7 @@ export async function playRerun(
   const play = async (index: number, disk = memoryDisk(), events: RunEvent[] = []) => {
     const worker = await start(index, disk, events);
     try {
-      return { state: await worker.run(), events };
+      return { state: await worker.run(), events, checked: checked[index]! };
     } catch (error) {
       if (!(error instanceof Killed)) throw error;
     } finally {
