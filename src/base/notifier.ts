@@ -1,5 +1,5 @@
 /** Wakes everybody who waits for something to change; carries no state, so who wakes looks again. */
-import { anySignal } from './abort.ts';
+import { onAbort } from './abort.ts';
 import type { Clock } from './clock.ts';
 
 export interface Notifier {
@@ -77,9 +77,13 @@ export async function notifiedOrDeadline(
   untilMs: number,
   signal: AbortSignal,
 ): Promise<void> {
+  signal.throwIfAborted();
   const done = new AbortController();
-  const { signal: either, release } = anySignal(signal, done.signal);
-  const waits = [notifier.next(either), clock.sleep(Math.max(0, untilMs - clock.now()), either)];
+  const release = onAbort(signal, () => done.abort(signal.reason));
+  const waits = [
+    notifier.next(done.signal),
+    clock.sleep(Math.max(0, untilMs - clock.now()), done.signal),
+  ];
   try {
     await Promise.race(waits);
   } finally {

@@ -32,10 +32,10 @@ export function compareWithPeers(session: Session): Comparison {
   function check(): void {
     for (const heartbeat of wire.heartbeats.values()) {
       const found = differenceOf(heartbeat, known.get(heartbeat.round));
-      const key = `${heartbeat.worker}/${heartbeat.round}`;
-      if (heartbeat.worker === wire.me || !found || told.has(key)) continue;
-      // told of by what it was started with
-      if (hasOtherTerms(heartbeat, plan)) continue;
+      // of other terms it is told by what it was started with
+      if (!found || found.peer === wire.me || hasOtherTerms(heartbeat, plan)) continue;
+      const key = `${found.peer}/${found.round}`;
+      if (told.has(key)) continue;
       told.add(key);
       report(found);
     }
@@ -57,6 +57,7 @@ export function compareWithPeers(session: Session): Comparison {
 /** What to report of a heartbeat about a round we hold too, where the digests differ. */
 function differenceOf(heartbeat: Heartbeat, mine: KnownState | undefined): Divergence | undefined {
   if (!mine || !heartbeat.digest) return undefined;
+  if (heartbeat.digest === mine.digest && !heartbeat.features?.widths) return undefined;
   // of tiers what both have is compared, ring by ring; the first one is the digest itself
   const [ours, theirs] = [digestsIn(mine), digestsIn(heartbeat)];
   const at = ours.findIndex((digest, i) => theirs[i] !== undefined && theirs[i] !== digest);

@@ -19,15 +19,20 @@ const ANSWER_MS = 4000;
 export const hasOtherTerms = ({ terms: theirs }: Heartbeat, { terms }: Plan): boolean =>
   terms !== undefined && theirs !== undefined && theirs.settings !== terms.settings;
 
-/** From so many workers on those who look at all of them do so once a second. */
+/** From so many workers on those who look at all of them do so once a second, and the more there are the less often. */
 const CROWD = 16;
 const LOOK_MS = 1000;
+const LOOK_MS_EACH = 4;
+const MOST_LOOK_MS = 10_000;
 
-/** Between two looks at all who are heard: none among few, and in a crowd, where somebody is always heard, as long as a person would not notice. */
+/** Between two looks at all who are heard: none among few, and in a crowd, where somebody is always heard, so long that looks cost the same at any size. */
 export const restOf =
   ({ ports: { clock, wire } }: Session) =>
-  (signal: AbortSignal): Promise<void> | undefined =>
-    wire.heartbeats.size > CROWD ? clock.sleep(LOOK_MS, signal) : undefined;
+  (signal: AbortSignal): Promise<void> | undefined => {
+    const { size } = wire.heartbeats;
+    if (size <= CROWD) return undefined;
+    return clock.sleep(Math.min(MOST_LOOK_MS, Math.max(LOOK_MS, LOOK_MS_EACH * size)), signal);
+  };
 
 /** Compares with every peer until stopped; `answer` lets the other process with this key know, once. */
 export function checkPeers(session: Session, answer: () => void): Watch {

@@ -16,11 +16,18 @@ type Status = Omit<Extract<WorkerEvent, { type: 'peer' }>, 'type' | 'worker'>;
 
 const NONE: ReadonlyMap<WorkerId, number> = new Map();
 
+const isSame = (before: Status | undefined, now: Status): boolean =>
+  before !== undefined &&
+  before.state === now.state &&
+  before.round === now.round &&
+  before.digest === now.digest &&
+  before.eventBytes === now.eventBytes;
+
 /** Reports each change of each peer once, until stopped. */
 export function watchPeers(session: Session): PeerWatch {
   const { plan } = session;
   const { clock, wire, report } = session.ports;
-  const told = new Map<WorkerId, string>();
+  const told = new Map<WorkerId, Status>();
   let round = 0;
   let arrivals = (): ReadonlyMap<WorkerId, number> => NONE;
 
@@ -36,13 +43,15 @@ export function watchPeers(session: Session): PeerWatch {
 
   function look(): void {
     const arrived = arrivals();
-    for (const worker of new Set([...wire.heartbeats.keys(), ...arrived.keys()])) {
-      const status = worker === wire.me ? undefined : statusOf(worker, arrived.get(worker));
-      const line = JSON.stringify(status);
-      if (!status || told.get(worker) === line) continue;
-      told.set(worker, line);
-      report({ type: 'peer', worker, ...status });
-    }
+    for (const worker of wire.heartbeats.keys()) lookAt(worker, arrived);
+    for (const worker of arrived.keys()) if (!wire.heartbeats.has(worker)) lookAt(worker, arrived);
+  }
+
+  function lookAt(worker: WorkerId, arrived: ReadonlyMap<WorkerId, number>): void {
+    const status = worker === wire.me ? undefined : statusOf(worker, arrived.get(worker));
+    if (!status || isSame(told.get(worker), status)) return;
+    told.set(worker, status);
+    report({ type: 'peer', worker, ...status });
   }
 
   const { stop } = watchChanges(wire.changed, look, restOf(session));

@@ -4,6 +4,7 @@
  */
 import { type Watch, watchChanges } from '../base/notifier.ts';
 import type { Wire } from '../network/wire/wire.ts';
+import { restOf } from './peer-check.ts';
 import type { Session } from './ports.ts';
 
 /** A relay that comes and goes is not told of more often than this. */
@@ -18,7 +19,8 @@ export const RELAY_HINT =
   'see what the relay allows with `nostrain relays check URL`, or give everybody one --relay more; then run the same command again';
 
 /** Watches until stopped. */
-export function watchRelays({ ports: { clock, wire, report } }: Session): Watch {
+export function watchRelays(session: Session): Watch {
+  const { clock, wire, report } = session.ports;
   let toldMs = Number.NEGATIVE_INFINITY;
   let isAway = false;
 
@@ -31,5 +33,5 @@ export function watchRelays({ ports: { clock, wire, report } }: Session): Watch 
     report({ type: 'notice', message });
   }
 
-  return watchChanges(wire.changed, look);
+  return watchChanges(wire.changed, look, restOf(session));
 }

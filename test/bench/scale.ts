@@ -12,7 +12,7 @@ const PLOT = { left: 72, right: 560, top: 24, bottom: 352 };
 const FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
 const [LEAST, MOST] = [
   { workers: 10, bytes: 50_000 },
-  { workers: 2000, bytes: 10_000_000 },
+  { workers: 4000, bytes: 10_000_000 },
 ];
 const COLORS = ['#0969da', '#bc4c00', '#6e7781'] as const;
 
@@ -57,7 +57,7 @@ function gridLines(): readonly string[] {
     `<line x1="${PLOT.left}" x2="${PLOT.right}" y1="${y(bytes)}" y2="${y(bytes)}" stroke="#eaeef2"/>`,
     `<text x="${PLOT.left - 8}" y="${y(bytes) + 4}" text-anchor="end">${bytes / 1e6} MB</text>`,
   ]);
-  const down = [16, 32, 64, 128, 256, 512, 1000].flatMap((workers) => [
+  const down = [16, 32, 64, 128, 256, 512, 1000, 3000].flatMap((workers) => [
     `<line x1="${x(workers)}" x2="${x(workers)}" y1="${PLOT.top}" y2="${PLOT.bottom}" stroke="#d0d7de"/>`,
     `<text x="${x(workers)}" y="${PLOT.bottom + 18}" text-anchor="middle">${workers}</text>`,
   ]);

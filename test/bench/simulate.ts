@@ -12,6 +12,8 @@ import type { ScaleRow } from './simulate/rows.ts';
 const { values } = parseArgs({
   options: {
     workers: { type: 'string', default: '16' },
+    /** Workers that the spec names, at most 1,024; the others join. */
+    founders: { type: 'string', default: '1024' },
     relays: { type: 'string', default: '4' },
     rounds: { type: 'string', default: '3' },
     /** Relays that each worker publishes to; 0: all. */
@@ -57,6 +59,7 @@ const tell = (text: string) => console.error(text);
 const options: SimulationOptions = {
   ...{ workers: Number(values.workers), relays: Number(values.relays) },
   ...{
+    founders: Number(values.founders),
     copies: Number(values.copies),
     rounds: Number(values.rounds),
     seed: Number(values.seed),

@@ -4,7 +4,16 @@ import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { type SimulationOptions, simulate } from '../bench/simulate/play.ts';
 
 const options: SimulationOptions = {
-  ...{ workers: 12, relays: 3, copies: 0, rounds: 2, seed: 1, params: 256, trainSeconds: [25, 30] },
+  ...{
+    founders: 1024,
+    workers: 12,
+    relays: 3,
+    copies: 0,
+    rounds: 2,
+    seed: 1,
+    params: 256,
+    trainSeconds: [25, 30],
+  },
   ...{ dialects: ['strfry', 'nostr-rs-relay'], limits: {}, loss: 0.01, deadlineC: 4, churn: 0 },
   ...{ sharesChecks: true, document: {} },
 };

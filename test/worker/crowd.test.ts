@@ -65,3 +65,20 @@ it('rests between two looks at a crowd, and not among few', async () => {
   await many.clock.advance(1000);
   await resting;
 });
+
+it('looks at more of them less often, so that looks cost the same, but every ten seconds at least', async () => {
+  for (const [heard, seconds] of [
+    [1000, 4],
+    [5000, 10],
+  ] as const) {
+    const { clock, session } = publisher(heard);
+    let isOver = false;
+    const resting = restOf(session)(session.signal)!.then(() => {
+      isOver = true;
+    });
+    await clock.advance(1000 * seconds - 1);
+    expect(isOver).toBe(false);
+    await clock.advance(1);
+    await resting;
+  }
+});

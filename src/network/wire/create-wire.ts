@@ -138,6 +138,9 @@ function forgetStale(heartbeats: Map<string, Heartbeat>, nowSeconds: number): vo
   }
 }
 
+/** Between two looks for who is stale. */
+const FORGET_MS = 1000;
+
 interface Watch {
   readonly again: SendAgain;
   readonly troubles: RelayTroubles;
@@ -153,6 +156,16 @@ function hearHeartbeats(
   changed: Notifier,
   { again, troubles, onOwn }: Watch,
 ): Subscription {
+  let forgotMs = Number.NEGATIVE_INFINITY;
+  const hasRoom = (): boolean => {
+    const nowMs = clock.now();
+    // in a crowd that does not fit somebody always comes for whom there is no room
+    if (heartbeats.size >= MAX_WORKERS && nowMs - forgotMs >= FORGET_MS) {
+      forgotMs = nowMs;
+      forgetStale(heartbeats, nowMs / 1000);
+    }
+    return heartbeats.size < MAX_WORKERS;
+  };
   const onEvent = (event: SignedEvent, relay: string) => {
     if (event.pubkey === signer.publicKey) troubles.cameBack(relay);
     const judged = readHeartbeat(event);
@@ -160,8 +173,7 @@ function hearHeartbeats(
     if (judged.value.worker === signer.publicKey) onOwn(judged.value);
     const held = heartbeats.get(judged.value.worker);
     if (held && held.createdAt > judged.value.createdAt) return;
-    if (!held && heartbeats.size >= MAX_WORKERS) forgetStale(heartbeats, clock.now() / 1000);
-    if (!held && heartbeats.size >= MAX_WORKERS) return;
+    if (!held && !hasRoom()) return;
     heartbeats.set(judged.value.worker, judged.value);
     changed.notify();
   };

@@ -38,6 +38,8 @@ import { VirtualClock } from './virtual-clock.ts';
 
 export interface SimulationOptions {
   readonly workers: number;
+  /** Workers that the spec names; the others join. */
+  readonly founders: number;
   readonly relays: number;
   /** Relays that each event goes to; 0: all. */
   readonly copies: number;
@@ -167,13 +169,12 @@ class Simulation {
     this.#options = options;
     this.#clock = clock;
     this.#folder = folder;
-    const { workers, rounds, seed, params, deadlineC, document } = options;
+    const { workers, founders, rounds, seed, params, deadlineC, document } = options;
     this.#crypto = countedCrypto(this.#checks, options.sharesChecks);
     this.#read = countedRead(this.#reads, options.sharesChecks);
     this.#apply = countedApply(this.#applied, this.#checks, options.sharesChecks);
     this.#spec = certifiedSpec({
-      // as many as a spec may name; the others join
-      founders: Array.from({ length: Math.min(workers, MOST_KEYS) }, (_, i) => i),
+      founders: Array.from({ length: Math.min(workers, founders, MOST_KEYS) }, (_, i) => i),
       rounds,
       training: {
         packing: 'ternary',

@@ -28,11 +28,14 @@ export const chargedSeconds = ({ asked, done, seconds }: Checks): number =>
   done === 0 ? 0 : (asked / done) * seconds;
 
 /** Verdicts and events remembered: those of some rounds. */
-const REMEMBERED = 4096;
+const REMEMBERED = 16_384;
 
 /** Checks each signature for everybody who asks, or with `isShared` once; the verdict is that of the real check. */
 export function countedCrypto(checks: Checks, isShared: boolean): EventCrypto {
-  const verdicts = new Map<string, boolean>();
+  const verdicts = new Map<
+    string,
+    { readonly of: Buffer; readonly by: Buffer; readonly isGood: boolean }
+  >();
   const check: EventCrypto['schnorr']['verify'] = (signature, message, publicKey) => {
     const from = performance.now();
     const isGood = nativeCrypto.schnorr.verify(signature, message, publicKey);
@@ -46,15 +49,14 @@ export function countedCrypto(checks: Checks, isShared: boolean): EventCrypto {
       verify(signature, message, publicKey) {
         checks.asked++;
         if (!isShared) return check(signature, message, publicKey);
-        const key = [signature, message, publicKey]
-          .map((bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
-          .map((bytes) => bytes.toString('latin1'))
-          .join();
+        const key = Buffer.from(signature.buffer, signature.byteOffset, signature.length).toString(
+          'latin1',
+        );
         const known = verdicts.get(key);
-        if (known !== undefined) return known;
+        if (known?.of.equals(message) && known.by.equals(publicKey)) return known.isGood;
         const isGood = check(signature, message, publicKey);
         if (verdicts.size >= REMEMBERED) verdicts.delete(verdicts.keys().next().value!);
-        verdicts.set(key, isGood);
+        verdicts.set(key, { of: Buffer.from(message), by: Buffer.from(publicKey), isGood });
         return isGood;
       },
       sign: nativeCrypto.schnorr.sign,
