@@ -61,7 +61,8 @@ export function modelOf(settings: ModelSettings, { start, input }: ModelParts = 
       hint: 'name it with --base: a folder, a .gguf file or hf:owner/name',
     });
   }
-  return trainedOf(decoderIn(start, settings.context), adapterOf(start.adapter));
+  const decoder = { ...decoderIn(start, settings.context), ...tiersIn(settings) };
+  return trainedOf(decoder, adapterOf(start.adapter));
 }
 
 function seededModelOf(settings: ModelSettings, input: SpecInput | null): ModelSpec {

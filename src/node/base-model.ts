@@ -11,8 +11,9 @@ import { fixedLora, type LoraSpec } from '../model/adapters/lora.ts';
 import { cutInRings } from '../model/architectures/rings.ts';
 import { type AnyModel, modelOf } from '../model/architectures/table.ts';
 import { adapterOf, trainedOf } from '../model/from-settings.ts';
-import { initialParameters, modelLayout } from '../model/parameters.ts';
+import { initialParameters, modelLayout, ringsOf } from '../model/parameters.ts';
 import type { Pretrained } from '../pretrained/pretrained.ts';
+import { tierOf } from '../pretrained/tiers/tier.ts';
 import type { PublishedTokenizer } from '../pretrained/tokenizer.ts';
 import { readFinite } from '../pretrained/weights.ts';
 import type { Digest } from '../run/ids.ts';
@@ -20,17 +21,18 @@ import type { Settings } from '../run/settings.ts';
 import type { DecoderSpec, Precision } from '../run/spec/model-spec.ts';
 import {
   assertSameBase,
+  assertSameRings,
   type BaseFile,
   type BaseIdentity,
   type Start,
   shapeOf,
 } from '../run/spec/start.ts';
-import type { Layout } from '../tensor/params.ts';
+import type { Params } from '../tensor/params.ts';
 import type { FrozenNumbers } from '../trainer/setup.ts';
 import { nativeSha256 } from './native-sha256.ts';
 import { hashFiles, openLocalModel } from './pretrained/folder.ts';
 import { fetchModel, isHubReference, parseHubReference } from './pretrained/hub.ts';
-import { type BaseTier, identityOfTiers, openBaseTier } from './tiers/base-tier.ts';
+import { type BaseTier, hashRings, identityOfTiers, openBaseTier } from './tiers/base-tier.ts';
 
 /** A base and what is trained of it. */
 export interface BaseModel extends BaseIdentity {
@@ -44,8 +46,10 @@ export interface BaseModel extends BaseIdentity {
   readonly spec: DecoderSpec;
   /** Undefined where all parameters are trained. */
   readonly adapter: LoraSpec | undefined;
-  /** In a run with tiers. */
+  /** In a run with tiers, */
   readonly tier: BaseTier | undefined;
+  /** and the SHA-256 of its numbers in each ring that it has. */
+  readonly rings: readonly Digest[] | undefined;
   /** What is trained: its layout is that of the run's parameters. */
   readonly model: AnyModel;
   /** The tensors of the model that are not trained, each read anew when its turn comes; throws a ConfigError where a number is not finite. */
@@ -73,6 +77,9 @@ export interface OpenBase {
   readonly signal: AbortSignal;
 }
 
+/** How a worker opens the base of its settings. */
+export type OpensBase = (settings: Settings, options: OpenBase) => Promise<BaseModel>;
+
 /** Opens the base of these settings. Throws a ConfigError that says what is wrong with it (`base/missing`, `model/…`, `adapter/…`). */
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
@@ -97,11 +104,13 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     );
   }
   const model = trainedOf(trained, adapter, basePrecision);
+  const rings = part && (await hashRings(pretrained, part.spec.ffn, part.spec.tiers));
   return {
     ...{ name, pretrained, spec, adapter, model, tokenizer, tier: part },
+    rings: rings?.map(({ sha256 }) => sha256),
     from: hintsOf(settings.base, path),
     files: part
-      ? await identityOfTiers(part)
+      ? identityOfTiers(part, rings!)
       : await hashFiles(path, pretrained.files, options.signal),
     tokenizerSha256: hashTokenizer(pretrained),
     frozen: async () =>
@@ -113,26 +122,49 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   };
 }
 
-/** What the spec of a run says of this base; `more` are other places to get it from. */
+/** What the spec of a run says of a base, which was opened without tiers; `more` are other places to get it from. */
 export async function startFrom(
   base: BaseModel,
-  { rank, alpha, targets, adapterTrain, seed }: BaseSettings,
+  { rank, alpha, targets, adapterTrain, tiers: count = 0 }: BaseSettings,
   more: readonly string[] = [],
 ): Promise<Start> {
-  const { files, tokenizerSha256, spec, model, from } = base;
+  const { files, tokenizerSha256, spec, pretrained, from } = base;
+  if (count > 0) assertWhole(pretrained);
+  const tiers = count > 0 ? { count, own: 0 } : undefined;
+  const trained = tiers ? { ...spec, tiers } : spec;
   return {
     ...{ files, tokenizerSha256, model: shapeOf(spec) },
     from: [...new Set([...more, ...from])],
     adapter: { rank, alpha, targets, adapterTrain },
-    root: rank === 0 ? rootOf(modelLayout(model), await base.first(seed)) : null,
+    ...(tiers && {
+      rings: (await hashRings(pretrained, spec.ffn, tiers)).map(({ sha256 }) => sha256),
+    }),
+    root: rank === 0 ? rootsOf(trained, await flatWeights(pretrained, trained)) : null,
   };
 }
 
-const rootOf = (layout: Layout, values: Float32Array): Digest =>
-  modelRoot(
-    { params: { layout, values }, momentum: new Float32Array(values.length) },
-    nativeSha256,
+/** The model root of round 0; of a model in rings that of each. */
+function rootsOf(trained: DecoderSpec, values: Float32Array): Digest | readonly Digest[] {
+  const layout = modelLayout(trained);
+  if (!trained.tiers) return rootOf({ layout, values });
+  return ringsOf(trained).map(({ from, to }) =>
+    rootOf({ layout: { slots: [], size: to - from }, values: values.subarray(from, to) }),
   );
+}
+
+const rootOf = (params: Params): Digest =>
+  modelRoot({ params, momentum: new Float32Array(params.layout.size) }, nativeSha256);
+
+/** Throws a ConfigError for a slice: what the larger tiers of a run hold is not in it. */
+function assertWhole({ config, name }: Pretrained): void {
+  const { tier } = tierOf(config, name);
+  if (tier > 0) throw slice(name, tier, 'a run is made');
+}
+
+const slice = (name: string, tier: number, what: string): ConfigError =>
+  new ConfigError('tiers/slice', `${name} is tier ${tier}, and ${what} with the whole model`, {
+    hint: 'name the folder that its tiers were exported from with --base',
+  });
 
 /** Where the base of a run comes from: from where the worker says, or else from where the run does. */
 export function referenceOf({ from, files }: Start, base: string): string {
@@ -152,12 +184,25 @@ export async function openBaseOf(
   const reference = referenceOf(start, settings.base);
   const wanted = { ...options, wanted: start.files };
   const base = await openBase({ ...settings, base: reference }, wanted);
-  assertSameBase(base, start);
-  if (canonicalJson(shapeOf(base.spec) as never) === canonicalJson(start.model as never))
-    return base;
+  if (base.rings === undefined) assertSameBase(base, start);
+  else assertSameRings({ ...base, rings: base.rings }, start);
+  const { tiers: _, ...whole } = base.tier?.spec ?? base.spec;
+  if (canonicalJson(shapeOf(whole) as never) === canonicalJson(start.model as never)) return base;
   throw new ConfigError('base/other', 'the run says another shape of this model than its files', {
     hint: 'whoever made the run wrote something false in it; ask for a new one',
   });
+}
+
+/** The same for who needs all of it, whatever tiers the run has. */
+export async function openWholeBaseOf(
+  start: Start,
+  settings: BaseSettings,
+  options: OpenBase,
+): Promise<BaseModel> {
+  const base = await openBaseOf(start, settings, options);
+  const { own = 0 } = base.tier?.spec.tiers ?? {};
+  if (own > 0) throw slice(base.name, own, 'all of a run is recomputed');
+  return base;
 }
 
 /** The reference of the hub with the commit that it meant. */

@@ -12,12 +12,15 @@ import { runWorker } from '../worker/loop.ts';
 import type { Ports, Session } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
 import { type AddedMembers, noMembers } from '../worker/worker-record.ts';
+import type { BaseModel } from './base-model.ts';
 
 /** What of a machine a protocol may use beside the ports of the loop. */
 export interface Surroundings {
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly secretKey: Uint8Array;
+  /** The published model that is trained, or whose adapters are. */
+  readonly base?: BaseModel | undefined;
   /** Where votes are kept. */
   readonly journal: Journal;
 }

@@ -4,7 +4,7 @@ import type { ShardForm } from '../model/data/text.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
 import type { TrainerData } from '../model/forms/table.ts';
 import type { OptimizerSpec } from '../run/spec/model-spec.ts';
-import type { BaseModel } from './base-model.ts';
+import type { BaseModel, OpensBase } from './base-model.ts';
 
 export interface Task {
   readonly name: string;
@@ -33,8 +33,10 @@ export interface Sources {
   readonly target?: string | undefined;
   /** What a run spec says of the data. */
   readonly fixed?: FixedData | undefined;
-  /** The base of the settings, where it is open already. */
+  /** The base of the settings, where it is open already, */
   readonly base?: BaseModel | undefined;
+  /** or what opens it; default any that is there. */
+  readonly openBase?: OpensBase | undefined;
   readonly onNotice: (message: string) => void;
   readonly signal: AbortSignal;
 }

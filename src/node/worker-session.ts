@@ -23,7 +23,7 @@ import type { Trainer } from '../trainer/trainer.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Trainer as TrainerPort } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
-import { type BaseModel, type OpenBase, openBase } from './base-model.ts';
+import { type OpenBase, type OpensBase, openBase } from './base-model.ts';
 import { type Connection, connectRelays } from './connect-relays.ts';
 import { dataHome } from './data-home.ts';
 import { agreeOnBase, agreeOnSettings } from './kept-settings.ts';
@@ -56,8 +56,8 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly keyFile?: string | undefined;
   /** Where the key is when none is given; default `dir`. */
   readonly keyDir?: string | undefined;
-  /** The base of the settings, where it is open already; else it is opened as they say. */
-  readonly openedBase?: BaseModel | undefined;
+  /** Opens the base of these settings, of the tier that they say; default any that is there. */
+  readonly openBase?: OpensBase | undefined;
   /** What a run spec says of the data. */
   readonly fixed?: FixedData | undefined;
   /** Relays that heartbeats name. */
@@ -101,10 +101,10 @@ export const runWorkerSession = <M extends object>(
 
     const { settings, task: chosen } = await withTier(options.settings, {
       ...{ onNotice, signal },
-      prepare: (each) => prepareTask(each, { ...options, base: options.openedBase, onNotice }),
+      prepare: (each) => prepareTask(each, { ...options, base: undefined, onNotice }),
       open: (each) => openTrainer(each, options),
     });
-    const base = options.openedBase ?? chosen?.base ?? (await baseFor(settings, { onNotice, signal })); // biome-ignore format: one line
+    const base = chosen?.base ?? (await baseFor(settings, { ...options, onNotice }));
     const { secretKey, notices } = await loadKey({ ...options, dir: options.keyDir ?? dir });
     notices.forEach(onNotice);
     const kept = writeSettings({ ...settings, relay: settings.relay.map(withoutSecrets) });
@@ -151,7 +151,7 @@ export const runWorkerSession = <M extends object>(
       trainer: options.changeTrainer?.(trainer) ?? trainer,
       createSha256: createNativeSha256,
     };
-    const surroundings = { relays, signer, secretKey, journal: folder.votes };
+    const surroundings = { relays, signer, secretKey, base, journal: folder.votes };
     const final = await playRounds(state, { plan, ports, signal }, surroundings);
     report(await summary(final, trainer, wire.traffic()));
     return final;
@@ -210,8 +210,10 @@ function asHelper(trainer: Trainer, model: AnyModel, { helperRotation }: Setting
   });
 }
 
-const baseFor = async (settings: Settings, options: OpenBase) =>
-  settings.model === 'pretrained' ? await openBase(settings, options) : undefined;
+const baseFor = async (
+  settings: Settings,
+  { openBase: open = openBase, ...options }: Pick<WorkerSessionOptions, 'openBase'> & OpenBase,
+) => (settings.model === 'pretrained' ? await open(settings, options) : undefined);
 
 const wordWait = (onNotice: (message: string) => void) => (relays: readonly string[]) =>
   onNotice(`waiting for an answer from ${relays.join(', ')}`);

@@ -180,7 +180,8 @@ const personal = [
 /** Of those, what a run without a spec leaves to its workers; with one, rounds close as it says and all events are of nostrain/1. */
 const withoutSpec = [
   'tiers',
-  'tierStrategy',
+  'helperRotation',
+  'helper',
   'peers',
   'roundTimeout',
   'codec',

@@ -1,17 +1,35 @@
 /** The published model that training starts from: what is trained of it, from where, and what is refused before anything trains. */
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { countParameters, initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { type BaseSettings, openBase } from '../../src/node/base-model.ts';
+import { modelRoot } from '../../src/consensus/state-root.ts';
+import { readModelConfig } from '../../src/model/architectures/config.ts';
+import { modelOf } from '../../src/model/from-settings.ts';
+import {
+  countParameters,
+  initialParameters,
+  modelLayout,
+  ringsOf,
+} from '../../src/model/parameters.ts';
+import {
+  type BaseSettings,
+  openBase,
+  openBaseOf,
+  openWholeBaseOf,
+  startFrom,
+} from '../../src/node/base-model.ts';
+import { exportTiers, tierFolder } from '../../src/node/tiers/export.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { completeSettings } from '../../src/run/settings.ts';
 import type { Precision } from '../../src/run/spec/model-spec.ts';
-import { hashBase } from '../../src/run/spec/start.ts';
+import { presets } from '../../src/run/spec/presets.ts';
+import { hashBase, type Start } from '../../src/run/spec/start.ts';
 import { adamwSpec } from '../support/ort-models.ts';
 import { temporaryFolder } from '../support/processes.ts';
-import { tinyTokenizer, writeTinyLlama } from '../support/tiny-llama.ts';
+import { tinyConfig, tinyTokenizer, writeTinyLlama } from '../support/tiny-llama.ts';
 
 const home = temporaryFolder();
 const options = { onNotice: () => undefined, signal: new AbortController().signal };
+const usual = completeSettings(presets.pretrained, { model: 'pretrained', run: 'run', relay: [] });
 const settings = (asked: Partial<BaseSettings> = {}): BaseSettings => ({
   ...{ base: join(home, 'tiny'), context: 16, rank: 4, alpha: 8, targets: 'qv' },
   ...{ adapterTrain: 'both', basePrecision: 'f32', seed: 3 },
@@ -133,5 +151,94 @@ describe('a base', () => {
     const read = Promise.all(frozen.map((one) => (typeof one === 'function' ? one() : one)));
     await expect(read).rejects.toThrow(/NaN at 5/);
     await expect((await open({ base: broken, rank: 0 })).first(1)).rejects.toThrow(/NaN at 5/);
+  });
+});
+
+describe('the base of a run with tiers', () => {
+  const asked = (more: Partial<BaseSettings> = {}) =>
+    settings({ tiers: 2, tier: '0', targets: 'all-linear', base: join(home, 'tiny'), ...more });
+  const startOf = async (more?: Partial<BaseSettings>) =>
+    startFrom(await openBase({ ...asked(more), tiers: 0 }, options), asked(more));
+  const bring = async (start: Start, more: Partial<BaseSettings>) =>
+    openBaseOf(start, asked(more), options);
+  const slot = (tensor: string) => {
+    const { slots } = modelLayout(readModelConfig({ ...tinyConfig }, { context: 16 }));
+    return slots.find(({ name }) => name === tensor)!;
+  };
+  /** The last row of a gate matrix is in the outer ring. */
+  const changed = (name: string, tensor: string) =>
+    writeTinyLlama(join(home, name), {
+      change: (values) => {
+        const { offset, size } = slot(tensor);
+        values[offset + size - 1]! += 1;
+      },
+    });
+
+  beforeAll(async () => {
+    await writeTinyLlama(join(home, 'tiny'));
+    await exportTiers(join(home, 'tiny'), [1, 2], options);
+  });
+
+  it('is known by its numbers ring by ring, from whichever files they come', async () => {
+    const start = await startOf();
+    expect(start.files.map(({ name }) => name)).toContain('model.safetensors');
+    expect(new Set(start.rings).size).toBe(3);
+    expect(start.model).toMatchObject({ ffn: 48 });
+    for (const tier of ['0', '1', '2'] as const) {
+      for (const tierStrategy of ['auto', 'universal'] as const) {
+        const { rings, model } = await bring(start, { tier, tierStrategy });
+        expect(rings).toEqual(start.rings!.slice(0, 3 - Number(tier)));
+        const laidOut = modelOf({ ...usual, tiers: 2, tier, context: 16 }, { start });
+        expect(modelLayout(laidOut)).toEqual(modelLayout(model));
+      }
+    }
+    const alone = await bring(start, { base: tierFolder(join(home, 'tiny'), 2) });
+    expect(alone.rings).toEqual(start.rings!.slice(0, 1));
+  });
+
+  it('with other numbers in an outer ring is refused by the tiers that have them', async () => {
+    const start = await startOf();
+    const outer = await changed('outer', 'model.layers.0.mlp.gate_proj.weight');
+    await expect(bring(start, { base: outer })).rejects.toThrow(
+      expect.objectContaining({
+        code: 'base/other',
+        message: expect.stringContaining('the weights of tier 0 differ') as string,
+      }),
+    );
+    for (const tier of ['1', '2'] as const) {
+      expect((await bring(start, { base: outer, tier })).rings).toEqual(
+        start.rings!.slice(0, 3 - Number(tier)),
+      );
+    }
+    const common = await changed('common', 'model.norm.weight');
+    await expect(bring(start, { base: common, tier: '2' })).rejects.toThrow(
+      /the weights of tier 2 differ/,
+    );
+    const tokenizer = tinyTokenizer(['t h']);
+    const words = await writeTinyLlama(join(home, 'other-words'), { tokenizer });
+    await expect(bring(start, { base: words, tier: '2' })).rejects.toThrow(/tokenizer differs/);
+  });
+
+  it('of which all is trained has a root for each ring, of the numbers that workers start from', async () => {
+    const start = await startOf({ rank: 0 });
+    const base = await bring(start, { rank: 0 });
+    const values = await base.first(3);
+    const roots = ringsOf(base.model).map(({ from, to }) =>
+      modelRoot({
+        params: { layout: { slots: [], size: to - from }, values: values.slice(from, to) },
+        momentum: new Float32Array(to - from),
+      }),
+    );
+    expect(start.root).toEqual(roots);
+    const part = await (await bring(start, { rank: 0, tier: '1' })).first(3);
+    expect(part).toEqual(values.slice(0, part.length));
+  });
+
+  it('is the whole model where a run is made or recomputed', async () => {
+    const start = await startOf();
+    const slice = { base: tierFolder(join(home, 'tiny'), 1) };
+    await expect(startOf(slice)).rejects.toMatchObject({ code: 'tiers/slice' });
+    const whole = openWholeBaseOf(start, asked(slice), options);
+    await expect(whole).rejects.toMatchObject({ code: 'tiers/slice' });
   });
 });

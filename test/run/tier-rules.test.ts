@@ -1,12 +1,15 @@
 /** Runs whose workers train tiers of width: what goes with that, and what is refused before the run is made. */
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
+import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { settingsOf } from '../../src/run/spec/complete-spec.ts';
 import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
+import { shapeOf } from '../../src/run/spec/start.ts';
 import { tierRules } from '../../src/run/spec/tier-rules.ts';
-import { tieredSpec } from '../support/tiers.ts';
+import { tieredBaseSpec, tieredSpec } from '../support/tiers.ts';
+import { tinyConfig } from '../support/tiny-llama.ts';
 
 const refusal = (document: Untyped): ConfigError | undefined => {
   try {
@@ -50,8 +53,54 @@ describe('a spec with tiers of width', () => {
     expect(found?.code).toBe('spec/inconsistent');
   });
 
+  const shape = shapeOf(readModelConfig({ ...tinyConfig }, { context: 16 }));
+  const adapter = { rank: 4, alpha: 8, targets: 'qv', adapterTrain: 'alternate' };
+  const gpt2 = {
+    ...{ model_type: 'gpt2', n_embd: 32, n_layer: 2, n_head: 4, n_positions: 64, vocab_size: 260 },
+    activation_function: 'gelu_new',
+  };
+  const ofBases: readonly (readonly [string, Untyped])[] = [
+    ['start.model.ffn', { model: { ...shape, ffn: 46 } }],
+    ['start.model.architecture', { model: shapeOf(readModelConfig({ ...gpt2 }, { context: 16 })) }],
+    ['start.adapter.adapterTrain', { adapter }],
+  ];
+
+  it.each(ofBases)('of a published model: %s is refused by name, with what to do', (at, start) => {
+    expect(tieredBaseSpec([0], 'qv').start!.rings).toHaveLength(3);
+    expect(() => tieredBaseSpec([0], 'qv', { start })).toThrow(
+      expect.objectContaining({
+        message: expect.stringMatching(new RegExp(`^${at} is .* where tiers is above 0`)) as string,
+        hint: expect.stringContaining('or leave --tiers out') as string,
+      }),
+    );
+  });
+
+  const HASH = 'cd'.repeat(32);
+  const whole = { ...adapter, adapterTrain: 'both', rank: 0 };
+
+  it.each([
+    ['fewer hashes than rings', { rings: [HASH, HASH] }, /^start\.rings is/],
+    ['no hashes', { rings: undefined }, /^start\.rings is/],
+    [
+      'something else than hashes',
+      { rings: [HASH, HASH, 'x'] },
+      /^start\.rings is .*; it must be a list/,
+    ],
+    ['too many hashes', { rings: Array(10).fill(HASH) }, /^start\.rings is .*; it must be a list/],
+    ['one root of all', { root: HASH, adapter: whole }, /^start\.root is .*; it must be a list/],
+    ['fewer roots than rings', { root: [HASH, HASH], adapter: whole }, /^start\.rings is/],
+    ['roots of adapters', { root: [HASH, HASH, HASH] }, /^start\.root .* null with adapters/],
+  ])('of a published model: with %s it is refused', (_, start, reason) => {
+    expect(() => tieredBaseSpec([0], 'qv', { start })).toThrow(reason);
+  });
+
+  it('without tiers a base has no hashes of rings', () => {
+    expect(() => tieredBaseSpec([0], 'qv', { tiers: 0 })).toThrow(/^start\.rings is/);
+  });
+
   it('every rule but the one on placement, of which checkpoints speak alike, has a case', () => {
-    expect(new Set([...cases.map(([at]) => at), 'placement'])).toEqual(
+    const told = [...cases, ...ofBases].map(([at]) => at);
+    expect(new Set([...told, 'start.rings', 'placement'])).toEqual(
       new Set(tierRules.map(({ at }) => at)),
     );
   });

@@ -121,6 +121,10 @@ const START = [
   'inside. `start.model` is the shape of the model, with `rope`, `bias` and, where it has one, `window` of llama: the parameters of adapters',
   'are laid out by it, and drawn from the seed, without any file. `start.root` is null then; where all parameters are trained (`rank` 0) it is the',
   'model root of round 0, so that votes can be checked without the files, and the model with them.',
+  '',
+  'With [tiers of width](tiers.md#certified-runs-of-published-models) workers may have slices of the model, in files of their own: `start.rings` has a SHA-256 for each ring, of the',
+  'numbers that it adds to the base (f32, little-endian, tensor by tensor in the order of the model, feed-forward matrices cut along their width), and each is held against those',
+  'that it has. `start.root`, where there is one, is a list of the roots of all rings. Without tiers there are neither.',
 ];
 
 const fileRows = (): readonly (readonly string[])[] => [

@@ -1,29 +1,42 @@
-/** A certified run of a small transformer with two tiers of width: its spec, and the part of its model that a worker of a tier has. */
+/** Certified runs of small models with two tiers of width: their specs, and the part of its model that a worker of a tier has. */
+import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { modelOfRun } from '../../src/model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
+import {
+  completeSettings,
+  type Settings,
+  sharedNames,
+  writeSettings,
+} from '../../src/run/settings.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
+import { shapeOf } from '../../src/run/spec/start.ts';
 import { certifiedSpec } from './certified-swarm.ts';
+import { tinyConfig } from './tiny-llama.ts';
 
 const settings = completeSettings(presets['char-gpt'], {
   ...{ model: 'char-gpt', relay: [], run: 'run', tokens: 'bytes' },
   ...{ width: 16, layers: 1, heads: 2, context: 8, ffn: 512 },
   ...{ owners: 0, fragments: 1, packing: 'int8', residual: 'feedback' },
 });
-const shared = Object.entries(writeSettings(settings)).filter(([name]) =>
-  sharedNames.some((each) => each === name),
-);
+const sharedOf = (all: Settings) =>
+  Object.fromEntries(
+    Object.entries(writeSettings(all)).filter(([name]) =>
+      sharedNames.some((each) => each === name),
+    ),
+  );
+
+type Changes = Untyped & { readonly rounds?: number };
 
 /** Tiers 0 to 2; only these founders have seats at first. */
 export const tieredSpec = (
   founders: readonly number[],
-  { rounds = 6, training = {}, ...document }: Untyped & { readonly rounds?: number } = {},
+  { rounds = 6, training = {}, ...document }: Changes = {},
 ): RunSpec =>
   certifiedSpec({
     ...{ founders, rounds },
-    training: { ...Object.fromEntries(shared), rounds, ...Object(training) },
+    training: { ...sharedOf(settings), rounds, ...Object(training) },
     document: {
       ...{ tiers: 2, joinsPerRound: 4 },
       data: { kind: 'corpus', sha256: 'a'.repeat(64), bytes: 1000, shards: founders.length },
@@ -32,6 +45,32 @@ export const tieredSpec = (
         weightCap: settings.innerSteps * settings.batchSize,
       },
       ...document,
+    },
+  });
+
+const ofBase = completeSettings(presets.pretrained, {
+  ...{ model: 'pretrained', relay: [], run: 'run', context: 16 },
+  ...{ owners: 0, fragments: 1, packing: 'int8', residual: 'feedback' },
+});
+const HASH = 'ab'.repeat(32);
+
+/** The same of adapters on a published model of which nobody has the files: their first values follow from the seed. */
+export const tieredBaseSpec = (
+  founders: readonly number[],
+  targets: string,
+  { start = {}, rounds = 6, ...changes }: Changes = {},
+): RunSpec =>
+  tieredSpec(founders, {
+    rounds,
+    training: { ...sharedOf(ofBase), rounds },
+    limits: { payloadBytes: 1_000_000, weightCap: ofBase.innerSteps * ofBase.batchSize },
+    ...changes,
+    start: {
+      files: [{ name: 'model.safetensors', bytes: 9, sha256: HASH }],
+      ...{ tokenizerSha256: HASH, from: [], rings: [HASH, HASH, HASH], root: null },
+      model: shapeOf(readModelConfig({ ...tinyConfig }, { context: 16 })),
+      adapter: { rank: 4, alpha: 8, targets, adapterTrain: 'both' },
+      ...Object(start),
     },
   });
 

@@ -36,7 +36,7 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { runIdOf } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
-import { firstRoots, type Roots } from './widths.ts';
+import { firstRoots, type Roots, rootsSaid, tierOf } from './widths.ts';
 
 /** A round that is over, as far as its votes and its late work are judged in the next one. */
 export interface Past {
@@ -259,7 +259,7 @@ export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certifi
   const momentum = params.values.slice().fill(0);
   const roots = firstRoots(spec, params, hash);
   const { modelRoot: root } = roots;
-  const said = spec.start?.root ?? root;
+  const said = rootsSaid(spec)?.modelRoot ?? root;
   if (said !== root) {
     throw new ConfigError('base/other', `the base gives model root ${root}, the run says ${said}`, {
       hint: 'name the files that the run was made with (--base)',
@@ -300,9 +300,10 @@ export function openingOf(
   spec: RunSpec,
   { first, sha256 }: { first?: Float32Array | undefined; sha256?: Sha256 | undefined },
 ): Chain | Certified {
-  const root = spec.start?.root ?? null;
-  if (root === null || first !== undefined) return genesisOf(spec, startOf(spec, first), sha256);
-  return firstChain(spec, { modelRoot: root });
+  const said = rootsSaid(spec);
+  if (said !== undefined && first === undefined) return firstChain(spec, said);
+  const tier = first && tierOf(spec, { size: first.length });
+  return genesisOf(spec, startOf(spec, first, tier), sha256);
 }
 
 /** A join names one of so many last outcomes. */

@@ -108,14 +108,23 @@ export function rootsAfter(
   return ofRings([...own, ...(outer ?? before.rings!).slice(own.length)]);
 }
 
-/** The roots of round 0. Rings that are not here follow from the seed: each is drawn, hashed and let go of. */
+/** What a spec says of the model of round 0, where all of a published one is trained. */
+export function rootsSaid({ start }: Pick<RunSpec, 'start'>): Roots | undefined {
+  const root = start?.root ?? null;
+  if (root === null) return undefined;
+  return typeof root === 'string' ? { modelRoot: root } : ofRings(root);
+}
+
+/** The roots of round 0. Rings that are not here are as the spec says, or follow from the seed: each is drawn, hashed and let go of. */
 export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots {
   const momentum = params.values.slice().fill(0);
   const own = ringStates(spec, { params, momentum }).map((ring) => modelRoot(ring, hash));
   if (spec.tiers === 0) return { modelRoot: own[0]! };
   const model = modelOfRun(spec);
+  const said = rootsSaid(spec)?.rings;
   const rings = Array.from({ length: spec.tiers + 1 }, (_, ring) => {
-    if (own[ring] !== undefined) return own[ring];
+    const known = own[ring] ?? said?.[ring];
+    if (known !== undefined) return known;
     const drawn = initialRing(model, spec.training.seed, ring);
     return modelRoot({ params: drawn, momentum: drawn.values.slice().fill(0) }, hash);
   });

@@ -20,7 +20,7 @@ export const ringIn = (name: string): number => Number(/\.ring(\d)$/.exec(name)?
 const paddingName = (ring: number): string => `padding.ring${ring}`;
 
 /** The widths of the rings that a tier has: for two tiers a quarter, a quarter, a half, or four quarters. */
-function ringWidths(ffn: number, { count, own, even, helps }: Tiers): readonly number[] {
+export function ringWidths(ffn: number, { count, own, even, helps }: Tiers): readonly number[] {
   if (even) return Array(2 ** (count - own) + (helps ? 1 : 0)).fill(ffn / 2 ** count);
   const widths = Array.from({ length: count - own + 1 }, (_, ring) => ffn / 2 ** (count - ring));
   return widths.map((width, ring) => (ring === 0 ? width : width / 2));
@@ -46,7 +46,7 @@ export function inRings<M extends Model>(model: M, tiers: Tiers, ffn: number): M
     tensors.flatMap((tensor) => partIn(tensor, ring, width)),
   );
   const trained = rings.flatMap((parts, ring) =>
-    ring === lastRing(tiers) ? parts : [...parts, ...padding(parts, ring)],
+    ring === lastRing(tiers) && parts.length > 0 ? parts : [...parts, ...padding(parts, ring)],
   );
   const asData = widths.flatMap((width, ring) =>
     frozen.flatMap((tensor) => partIn(tensor, ring, width)),
@@ -75,10 +75,11 @@ function partIn<T extends FrozenTensor>(tensor: T, ring: number, width: number):
   return [{ ...tensor, name: ringName(name, ring), shape: shape.with(inner, width), ring }];
 }
 
+/** Up to a whole chunk; of a ring in which nothing is trained one chunk, so that tiers differ in how much they have. */
 function padding(tensors: readonly TensorSpec[], ring: number): readonly TensorSpec[] {
   const sizes = tensors.map(({ shape }) => shape.reduce((product, dim) => product * dim, 1));
   const missing = -sizes.reduce((sum, size) => sum + size, 0) % CHUNK_LENGTH;
-  if (missing === 0) return [];
+  if (missing === 0 && sizes.length > 0) return [];
   return [{ name: paddingName(ring), shape: [missing + CHUNK_LENGTH], start: 'zeros', ring }];
 }
 

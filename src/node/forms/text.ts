@@ -42,7 +42,7 @@ export async function prepareText(
   sources: Sources,
 ): Promise<Omit<Task, 'optimizer'>> {
   if (settings.model === 'pretrained') {
-    const base = sources.base ?? (await openBase(settings, sources));
+    const base = sources.base ?? (await (sources.openBase ?? openBase)(settings, sources));
     const { model, frozen, pretrained, tokenizerSha256 } = base;
     const form = publishedForm(pretrained, tokenizerSha256);
     return { ...(await read(settings, sources, { model, form })), base, frozen };

@@ -2,10 +2,11 @@
 import { stat } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { ringWidths } from '../../model/architectures/rings.ts';
 import { tiersIn } from '../../model/from-settings.ts';
 import { rawBytes } from '../../pretrained/export/learned.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
-import { commonNumbers, narrowed } from '../../pretrained/tiers/narrow.ts';
+import { narrowed, numbersByRing } from '../../pretrained/tiers/narrow.ts';
 import { schemaHash, tierOf } from '../../pretrained/tiers/tier.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { DecoderSpec, Tiers } from '../../run/spec/model-spec.ts';
@@ -87,20 +88,33 @@ function ofFile(
 }
 
 /** What makes a base the same for workers of all its tiers, whatever files they have: its shape, and the numbers that all of them hold. */
-export async function identityOfTiers({
-  pretrained,
-  spec,
-}: BaseTier): Promise<readonly BaseFile[]> {
+export function identityOfTiers(
+  { pretrained, spec }: BaseTier,
+  rings: readonly RingNumbers[],
+): readonly BaseFile[] {
   const names = [...pretrained.tensors.keys()];
   const schema = schemaHash(pretrained.config, names, pretrained.name);
-  const hash = createNativeSha256();
-  let bytes = 0;
-  for await (const values of commonNumbers(pretrained, spec.ffn / 2 ** spec.tiers.count)) {
-    hash.update(rawBytes(values));
-    bytes += values.byteLength;
-  }
   return [
     { name: 'shape', bytes: names.length, sha256: schema },
-    { name: `weights of tier ${spec.tiers.count}`, bytes, sha256: toHex(hash.digest()) },
+    { name: `weights of tier ${spec.tiers.count}`, ...rings[0]! },
   ];
+}
+
+/** What a base has in a ring. */
+type RingNumbers = Omit<BaseFile, 'name'>;
+
+/** The numbers that a tier of a base has, ring by ring: as f32, in the order of the model's tensors. */
+export async function hashRings(
+  pretrained: Pretrained,
+  ffn: number,
+  tiers: Tiers,
+): Promise<readonly RingNumbers[]> {
+  const widths = ringWidths(ffn, tiers);
+  const hashes = widths.map(() => ({ hash: createNativeSha256(), bytes: 0 }));
+  for await (const { ring, values } of numbersByRing(pretrained, widths)) {
+    const own = hashes[ring]!;
+    own.hash.update(rawBytes(values));
+    own.bytes += values.byteLength;
+  }
+  return hashes.map(({ hash, bytes }) => ({ bytes, sha256: toHex(hash.digest()) }));
 }

@@ -40,13 +40,20 @@ function cut(stored: StoredTensor, shape: readonly number[], inner: number): Sto
   };
 }
 
-/** The numbers that every tier of the model has, tensor by tensor: those of the smallest one, which is so wide. */
-export async function* commonNumbers(
+/** The numbers of each ring of a model of this width, from the first on, as far as its tensors have them: tensor by tensor, each read once. */
+export async function* numbersByRing(
   { spec, tensors }: Pretrained,
-  to: number,
-): AsyncIterable<Float32Array> {
+  widths: readonly number[],
+): AsyncIterable<{ readonly ring: number; readonly values: Float32Array }> {
   for (const tensor of modelOf(spec).tensors) {
     const values = await readFinite(tensor.name, tensors.get(tensor.name)!);
-    yield sliceAlong(tensor, values, { from: 0, to });
+    let from = 0;
+    for (const [ring, width] of widths.entries()) {
+      const to = from + width;
+      if (ring === 0 || tensor.inner !== undefined) {
+        yield { ring, values: sliceAlong(tensor, values, { from, to }) };
+      }
+      from = to;
+    }
   }
 }

@@ -2,7 +2,7 @@
  * What a run starts from where that is a published model, for settings, heartbeats and specs alike: the files it is made of, the shape
  * of the model in them, and what of it is trained. Who has the spec alone can lay the run's parameters out; who trains needs the files.
  */
-import { toHex } from '../../base/bytes.ts';
+import { isHex32, toHex } from '../../base/bytes.ts';
 import { canonicalJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { hashFields } from '../../base/hash.ts';
@@ -10,7 +10,7 @@ import { choice, reading, real, whole, yesNo } from '../field.ts';
 import type { Digest } from '../ids.ts';
 import type { AdapterName, Settings } from '../settings.ts';
 import { learningFields } from './learning-fields.ts';
-import type { DecoderSpec, Gpt2Spec, LlamaSpec } from './model-spec.ts';
+import { type DecoderSpec, type Gpt2Spec, type LlamaSpec, MOST_TIERS } from './model-spec.ts';
 import { type Group, hash } from './spec-fields.ts';
 import {
   isObject,
@@ -48,8 +48,13 @@ export interface Start extends BaseIdentity {
   readonly model: BaseShape;
   /** What is trained: adapters, or with rank 0 all parameters. */
   readonly adapter: Pick<Settings, AdapterName>;
-  /** Model root of round 0 where all parameters are trained; null with adapters, which start from the seed. */
-  readonly root: Digest | null;
+  /** In a run with tiers of width: SHA-256 of the numbers that the base has in each ring, whatever files a worker has them from. */
+  readonly rings?: readonly Digest[];
+  /**
+   * Model root of round 0 where all parameters are trained, in a run with tiers that of each ring; null with adapters, which start from
+   * the seed.
+   */
+  readonly root: Digest | readonly Digest[] | null;
 }
 
 /** Part of a model that a file is: by its name, but that people call a file that holds everything as they like. */
@@ -141,18 +146,21 @@ export const adapterFields = {
 } as const satisfies { readonly [K in AdapterName]: Group[string] };
 
 const NAMES = ['files', 'tokenizerSha256', 'from', 'model', 'adapter', 'root'];
+const WITH_TIERS = [...NAMES, 'rings'];
 
 /** The section `start` of a spec. Throws a ConfigError with the path of what is wrong. */
 export function readStart(spec: Untyped): Start {
   const start = objectOf(spec, 'start', NAMES);
-  refuseUnknown(start, NAMES, 'start.');
+  refuseUnknown(start, WITH_TIERS, 'start.');
+  const hasRings = Object.hasOwn(start, 'rings');
   const trained = readGroup(start, 'adapter', adapterFields, 'start.');
   return {
     ...readIdentity(start),
     from: readHints(memberOf(start, 'from', 'start.', HINTS)),
     model: readShape(objectOf(start, 'model', ['architecture'], 'start.')),
     adapter: trained,
-    root: readRoot(start, trained.rank),
+    ...(hasRings && { rings: readDigests(start, 'rings') }),
+    root: readRoot(start, trained.rank, hasRings),
   };
 }
 
@@ -165,11 +173,23 @@ export function readIdentity(start: Untyped): BaseIdentity {
   };
 }
 
-function readRoot(start: Untyped, rank: number): Digest | null {
+function readRoot(start: Untyped, rank: number, hasRings: boolean): Start['root'] {
+  if (rank === 0 && hasRings) return readDigests(start, 'root');
   if (rank === 0) return readFields(start, { root: fileFields.sha256 }, 'start.').root;
   const root = memberOf(start, 'root', 'start.', 'null with adapters');
   if (root === null) return null;
   throw wrong('start.root', root, 'null with adapters: they start from the seed');
+}
+
+const DIGESTS = `a list of 2 to ${MOST_TIERS + 1} times 64 lowercase hex digits, one for each ring`;
+
+function readDigests(start: Untyped, name: 'rings' | 'root'): readonly Digest[] {
+  const list = memberOf(start, name, 'start.', DIGESTS);
+  const isGood = Array.isArray(list) && list.length >= 2 && list.length <= MOST_TIERS + 1;
+  if (isGood && list.every((each): each is Digest => typeof each === 'string' && isHex32(each))) {
+    return list;
+  }
+  throw wrong(`start.${name}`, list, DIGESTS);
 }
 
 const FILES = `a list of 1 to ${MOST_FILES} files, each once`;
@@ -242,9 +262,31 @@ export function assertSameBase(found: BaseIdentity, wanted: BaseIdentity): void 
   const parts = new Set(wanted.files.map(({ name }) => partOf(name)));
   const extra = found.files.find(({ name }) => !parts.has(partOf(name)));
   if (extra !== undefined) throw otherBase(`${extra.name} is not among the files of the run`);
-  if (found.tokenizerSha256 !== wanted.tokenizerSha256) {
-    throw otherBase('its tokenizer differs (tokenizer_config.json or the template of chats)');
-  }
+  assertSameTokenizer(found, wanted);
+}
+
+/** Throws a ConfigError (`base/other`) that names the tier by which the numbers of a base differ: for workers that may have slices of it, in files of their own. */
+export function assertSameRings(
+  found: Pick<Start, 'rings' | 'tokenizerSha256'>,
+  wanted: Pick<Start, 'rings' | 'tokenizerSha256'>,
+): void {
+  const rings = wanted.rings ?? [];
+  found.rings?.forEach((sha256, ring) => {
+    if (sha256 === rings[ring]) return;
+    const tier = rings.length - 1 - ring;
+    throw otherBase(
+      `the weights of tier ${tier} differ: their SHA-256 is ${sha256}, not ${rings[ring]}`,
+    );
+  });
+  assertSameTokenizer(found, wanted);
+}
+
+function assertSameTokenizer(
+  found: Pick<BaseIdentity, 'tokenizerSha256'>,
+  wanted: Pick<BaseIdentity, 'tokenizerSha256'>,
+): void {
+  if (found.tokenizerSha256 === wanted.tokenizerSha256) return;
+  throw otherBase('its tokenizer differs (tokenizer_config.json or the template of chats)');
 }
 
 const otherBase = (why: string): ConfigError =>

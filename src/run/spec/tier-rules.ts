@@ -7,6 +7,7 @@ import { ruleForms } from '../aggregation.ts';
 import { formOf } from '../data-forms.ts';
 import type { SpecRule } from './aggregation-rules.ts';
 import type { RunSpec } from './run-spec.ts';
+import type { Start } from './start.ts';
 
 const hasNone = ({ tiers }: RunSpec): boolean => tiers === 0;
 
@@ -23,24 +24,62 @@ const usual = (
   holds: (spec) => hasNone(spec) || holds(spec),
 });
 
+/** The same of the published model that a run starts from. */
+const ofBase = (
+  at: string,
+  says: string,
+  {
+    holds,
+    ...rest
+  }: { readonly why: string; readonly nearest: string } & {
+    holds(start: Start, tiers: number): boolean;
+  },
+): SpecRule =>
+  usual(`start.${at}`, says, ({ start, tiers }) => start === null || holds(start, tiers), rest);
+
 export const tierRules: readonly SpecRule[] = [
   usual(
     'training.model',
-    'it is a transformer over text of our own',
-    (spec) => formOf(spec.training) === 'tokens' && spec.training.model !== 'pretrained',
+    'it is a transformer over text',
+    ({ training }) => formOf(training) === 'tokens',
     {
-      nearest: 'take --model gpt',
+      nearest: 'take --model gpt, or --base',
     },
   ),
   usual(
     'training.ffn',
     'it is a multiple of 2 to the power of tiers',
-    ({ training, tiers }) => training.ffn % 2 ** tiers === 0,
+    ({ training, tiers, start }) => start !== null || training.ffn % 2 ** tiers === 0,
     {
       why: 'each tier halves it',
       nearest: 'take fewer --tiers',
     },
   ),
+  ofBase('model.ffn', 'it is a multiple of 2 to the power of tiers', {
+    holds: ({ model }, tiers) => model.ffn % 2 ** tiers === 0,
+    why: 'each tier halves it',
+    nearest: 'take fewer --tiers',
+  }),
+  ofBase('model.architecture', 'it is llama', {
+    holds: ({ model }) => model.architecture === 'llama',
+    why: 'tiers are cut out of gate, up and down matrices',
+    nearest: 'take another --base',
+  }),
+  ofBase('adapter.adapterTrain', 'it is both or b', {
+    holds: ({ adapter }) => adapter.adapterTrain !== 'alternate',
+    why: 'turns cut the adapters across their rings',
+    nearest: 'take --adapter-train both or b',
+  }),
+  {
+    at: 'start.rings',
+    says: 'there is one more of them than tiers, of start.root too where that is a list, and none where tiers is 0',
+    holds: ({ start, tiers }) => {
+      if (start === null) return true;
+      const wanted = tiers === 0 ? 0 : tiers + 1;
+      const isFor = (list: readonly unknown[]) => list.length === wanted;
+      return isFor(start.rings ?? []) && (!Array.isArray(start.root) || isFor(start.root));
+    },
+  },
   usual('training.owners', 'it is 0', ({ training }) => training.owners === 0, {
     why: 'everybody sends all chunks that it has',
     nearest: 'take --owners 0',

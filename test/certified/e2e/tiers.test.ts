@@ -25,53 +25,69 @@ import {
 } from '../../support/certified-swarm.ts';
 import { historyOf, replayed } from '../../support/replaying.ts';
 import { createStage } from '../../support/stage.ts';
-import { tieredSpec, tierOfModel } from '../../support/tiers.ts';
+import { tieredBaseSpec, tieredSpec, tierOfModel } from '../../support/tiers.ts';
 
 const { relay, start } = createStage(startCertified);
 
-it('tiers 0, 0, 1 and 2 end every round in the same rings; small ones have no seat; a replay finds the same', async () => {
-  const { url } = await relay();
-  const spec = tieredSpec([0, 1]);
-  expect(spec.features).toContain('widths');
-  const tiers = [0, 0, 1, 2];
-  const members: CertifiedMember[] = tiers.map((tier, index) =>
-    start({ index, relays: [url], spec, ...tierOfModel(spec, tier) }),
-  );
-  const ends = await Promise.all(members.map(({ finished }) => finished));
-  expect(new Set(ends.map(({ head }) => head.modelRoot)).size).toBe(1);
-  const [
-    {
-      head: { rings = [] },
-    },
-  ] = ends as [(typeof ends)[0]];
-  expect(rings).toHaveLength(3);
-  const bounds = ringsOf(modelOfRun(spec));
-  ends.forEach(({ params, momentum }, i) => {
-    const held = bounds.slice(0, 3 - tiers[i]!);
-    expect(params.values).toHaveLength(held.at(-1)!.to);
-    for (const [ring, { from, to }] of held.entries()) {
-      const values = params.values.slice(from, to);
-      const part = {
-        params: { layout: params.layout, values },
-        momentum: momentum.slice(from, to),
-      };
-      expect(modelRoot(part)).toBe(rings[ring]);
-    }
-  });
-  const rounds = members.map(certifiedRounds);
-  expect(rounds[0]!.every(({ certified }) => certified!.result === 'final')).toBe(true);
-  for (const one of [2, 3]) {
-    expect(rounds[0]!.some(({ accepted }) => accepted.includes(keyOf(one)))).toBe(true);
-    expect(rounds.flat().some(({ certified }) => certified!.signers.includes(keyOf(one)))).toBe(
-      false,
+type SpecOf = typeof tieredSpec;
+const ofBase =
+  (targets: string): SpecOf =>
+  (founders, more) =>
+    tieredBaseSpec(founders, targets, more);
+
+const kinds: readonly (readonly [string, SpecOf])[] = [
+  ['a model of our own', tieredSpec],
+  ['adapters of all layers', ofBase('all-linear')],
+  // whose rings but the first hold nothing that is trained
+  ['adapters of attention', ofBase('qv')],
+];
+
+it.each(kinds)(
+  '%s: tiers 0, 0, 1 and 2 end every round in the same rings; small ones have no seat; a replay finds the same',
+  async (_, specOf) => {
+    const { url } = await relay();
+    const spec = specOf([0, 1]);
+    expect(spec.features).toContain('widths');
+    const tiers = [0, 0, 1, 2];
+    const members: CertifiedMember[] = tiers.map((tier, index) =>
+      start({ index, relays: [url], spec, ...tierOfModel(spec, tier) }),
     );
-  }
-  const { layout, first } = tierOfModel(spec, 0);
-  const history = await historyOf(url, spec, layout, first);
-  const again = replayed(spec, layout, history, undefined, first);
-  expect(again.rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
-  expect(again.end.state.modelRoot).toBe(ends[0]!.head.modelRoot);
-});
+    const ends = await Promise.all(members.map(({ finished }) => finished));
+    expect(new Set(ends.map(({ head }) => head.modelRoot)).size).toBe(1);
+    const [
+      {
+        head: { rings = [] },
+      },
+    ] = ends as [(typeof ends)[0]];
+    expect(rings).toHaveLength(3);
+    const bounds = ringsOf(modelOfRun(spec));
+    ends.forEach(({ params, momentum }, i) => {
+      const held = bounds.slice(0, 3 - tiers[i]!);
+      expect(params.values).toHaveLength(held.at(-1)!.to);
+      for (const [ring, { from, to }] of held.entries()) {
+        const values = params.values.slice(from, to);
+        const part = {
+          params: { layout: params.layout, values },
+          momentum: momentum.slice(from, to),
+        };
+        expect(modelRoot(part)).toBe(rings[ring]);
+      }
+    });
+    const rounds = members.map(certifiedRounds);
+    expect(rounds[0]!.every(({ certified }) => certified!.result === 'final')).toBe(true);
+    for (const one of [2, 3]) {
+      expect(rounds[0]!.some(({ accepted }) => accepted.includes(keyOf(one)))).toBe(true);
+      expect(rounds.flat().some(({ certified }) => certified!.signers.includes(keyOf(one)))).toBe(
+        false,
+      );
+    }
+    const { layout, first } = tierOfModel(spec, 0);
+    const history = await historyOf(url, spec, layout, first);
+    const again = replayed(spec, layout, history, undefined, first);
+    expect(again.rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
+    expect(again.end.state.modelRoot).toBe(ends[0]!.head.modelRoot);
+  },
+);
 
 it('whoever sends rows of another tier than its join names does not count', async () => {
   const { url } = await relay();
@@ -130,42 +146,49 @@ function countingSockets(bytes: Map<string, number>): OpenSocket {
     });
 }
 
-it('E-10: whoever comes later with tier 2 fetches its own rings, nothing of the others, and trains on from there', async () => {
-  const { url } = await relay();
-  const spec = tieredSpec([0, 1], { rounds: 6, checkpoint: { every: 2, keep: 3 } });
-  const members = [0, 1].map((index) =>
-    start({ index, relays: [url], spec, ...tierOfModel(spec, 0), trainMs: 400 }),
-  );
-  await finishedRounds(members[0]!, 3);
-  const part = tierOfModel(spec, 2);
-  const bytes = new Map<string, number>();
-  const relays = createRelaySet([url], { openSocket: countingSockets(bytes), clock: systemClock });
-  await relays.ready();
-  const { layout, first: values } = part;
-  const genesis = genesisOf(spec, { layout, values });
-  const { signal } = new AbortController();
-  const asked = { relays, signal, clock: systemClock };
-  const later = await fromCheckpoint(spec, { ...asked, layout, genesis });
-  await relays.close();
-  const { rings, params } = later!.state;
-  expect(later!.state.round).toBeGreaterThanOrEqual(2);
-  expect(params.values).toHaveLength(layout.size);
-  const own = 8 * layout.size;
-  const came = [...bytes.values()].reduce((sum, each) => sum + each, 0);
-  expect(came).toBe(bytes.get(rings![0]!));
-  expect(came).toBeLessThanOrEqual(1.02 * own);
+it.each(kinds.slice(0, 2))(
+  'E-10: of %s, whoever comes later with tier 2 fetches its own rings, nothing of the others, and trains on from there',
+  async (_, specOf) => {
+    const { url } = await relay();
+    const spec = specOf([0, 1], { rounds: 6, checkpoint: { every: 2, keep: 3 } });
+    const members = [0, 1].map((index) =>
+      start({ index, relays: [url], spec, ...tierOfModel(spec, 0), trainMs: 400 }),
+    );
+    await finishedRounds(members[0]!, 3);
+    const part = tierOfModel(spec, 2);
+    const bytes = new Map<string, number>();
+    const relays = createRelaySet([url], {
+      openSocket: countingSockets(bytes),
+      clock: systemClock,
+    });
+    await relays.ready();
+    const { layout, first: values } = part;
+    const genesis = genesisOf(spec, { layout, values });
+    const { signal } = new AbortController();
+    const asked = { relays, signal, clock: systemClock };
+    const later = await fromCheckpoint(spec, { ...asked, layout, genesis });
+    await relays.close();
+    const { rings, params } = later!.state;
+    expect(later!.state.round).toBeGreaterThanOrEqual(2);
+    expect(params.values).toHaveLength(layout.size);
+    const own = 8 * layout.size;
+    const came = [...bytes.values()].reduce((sum, each) => sum + each, 0);
+    expect(came).toBe(bytes.get(rings![0]!));
+    expect(came).toBeLessThanOrEqual(1.02 * own);
 
-  const newcomer = start({ index: 2, relays: [url], spec, ...part, looksForCheckpoint: true });
-  const [end, ...others] = await Promise.all(
-    [newcomer, ...members].map(({ finished }) => finished),
-  );
-  expect(certifiedRounds(newcomer)[0]!.index).toBeGreaterThanOrEqual(2);
-  expect(others.map(({ head }) => head.modelRoot)).toEqual([
-    end!.head.modelRoot,
-    end!.head.modelRoot,
-  ]);
-  expect(others[0]!.params.values.slice(0, layout.size)).toEqual(end!.params.values);
-}, 60_000);
+    const newcomer = start({ index: 2, relays: [url], spec, ...part, looksForCheckpoint: true });
+    const [end, ...others] = await Promise.all(
+      [newcomer, ...members].map(({ finished }) => finished),
+    );
+    expect(certifiedRounds(newcomer)[0]!.index).toBeGreaterThanOrEqual(2);
+    expect(others.map(({ head }) => head.modelRoot)).toEqual([
+      end!.head.modelRoot,
+      end!.head.modelRoot,
+    ]);
+    expect(others[0]!.params.values.slice(0, layout.size)).toEqual(end!.params.values);
+  },
+  60_000,
+);
 
 it('a worker of a small tier that was killed goes on from its disk in the same bits', async () => {
   const { url } = await relay();

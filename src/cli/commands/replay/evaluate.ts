@@ -1,7 +1,7 @@
 /** What a recomputed model is worth: for `replay --base`, the validation loss before the first round and after the last one. */
 import { ConfigError } from '../../../base/errors.ts';
 import { startOf } from '../../../certified/decisions/chain.ts';
-import { type BaseModel, openBaseOf } from '../../../node/base-model.ts';
+import { type BaseModel, openWholeBaseOf } from '../../../node/base-model.ts';
 import { prepareTask } from '../../../node/prepare-task.ts';
 import { createTrainer } from '../../../node/trainer/trainer.ts';
 import { settingsOf } from '../../../run/spec/complete-spec.ts';
@@ -29,7 +29,7 @@ const settingsIn = (spec: RunSpec, base: string) =>
 /** The base of a run, held against its spec. */
 export function openBaseIn(spec: RunSpec, options: EvaluateOptions): Promise<BaseModel> {
   if (spec.start !== null) {
-    return openBaseOf(spec.start, settingsIn(spec, options.base), options);
+    return openWholeBaseOf(spec.start, settingsIn(spec, options.base), options);
   }
   throw new ConfigError('flag/unused', 'this run starts from no published model', {
     hint: 'leave --base out',

@@ -125,8 +125,10 @@ async function create(file: string | undefined, flags: Flags, command: Command):
       training: settingsFromFlags(command),
       me: signer.publicKey,
       ...(await dataOfSpec(flags, { onNotice, signal })),
-      start: async (settings) =>
-        startFrom(await openBase(settings, { onNotice, signal }), settings, hintsIn(flags)),
+      start: async (settings) => {
+        const whole = await openBase({ ...settings, tiers: 0 }, { onNotice, signal });
+        return startFrom(whole, settings, hintsIn(flags));
+      },
     });
     const made = { slice, spec: await withPacked(plain, flags, signal) };
     const { relay: relays = [] } = flags;

@@ -15,7 +15,7 @@ import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
 import { relaysOfWorkers } from '../../../network/wire/worker-relays.ts';
-import { type BaseModel, lastingBase, openBaseOf, referenceOf } from '../../../node/base-model.ts';
+import { lastingBase, openBaseOf, referenceOf } from '../../../node/base-model.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { keptSettings } from '../../../node/kept-settings.ts';
 import { nativeCrypto } from '../../../node/native-crypto.ts';
@@ -146,30 +146,30 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     const reach = { relays, publicOnly: connection.publicOnly, signal };
     const { corpus, base } = await bringFiles(spec, own, flags, reach);
     const wanted = settingsOf(spec, {
-      ...(await keptBase(dir)),
       ...asked,
+      ...(await keptChoices(dir, asked)),
       ...(base === undefined ? {} : { base }),
       ...place,
       relay: relays,
     });
     const settings = { ...wanted, base: baseIn(spec, wanted) };
     assertReady(spec, settings, flags);
-    const openedBase = await baseOf(spec, settings, signal);
+    const whole = spec.tiers > 0 ? undefined : await baseOf(spec, settings, signal);
     await openDir(dir, spec);
     const slice = await sliceOf(spec, dir, relays, { connection, signer, signal });
     assertFits(spec, slice);
     opened = await openChunks(spec, { dir, signer, flags });
     await runWorkerCommand(
       {
-        ...{ settings, openedBase, dir, keyDir: dataHome(), advertise },
+        ...{ settings, dir, keyDir: dataHome(), advertise },
+        openBase: async (each, notes) => whole ?? openBaseOf(spec.start!, each, notes),
         publicOnly: connection.publicOnly,
         fixed: fixedData(spec, slice),
         protocol: certifiedProtocol({
           ...{ spec, beacon, branch, trust, sha256: nativeSha256, crypto: nativeCrypto },
           ...{ chunks: opened.chunks, delegation, wantsSeats: () => flags.seats !== false },
-          first: await firstOf(spec, openedBase),
           tables: tablesOf(given),
-          stepsAgain: createStepsAgain(spec, openedBase, settings, { corpus, signal }),
+          stepsAgain: createStepsAgain(spec, whole, settings, { corpus, signal }),
           stakes: createRefreshPort(
             spec,
             { given, chain: chainOf(spec, flags) },
@@ -187,10 +187,11 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
   }
 }
 
-/** Where the base was when this worker trained last. */
-async function keptBase(dir: string): Promise<PartialSettings> {
-  const { base } = await keptSettings(dir);
-  return base === undefined ? {} : { base };
+/** What a worker that goes on has as before where nobody says: where its base is, and its tier. */
+async function keptChoices(dir: string, asked: PartialSettings): Promise<PartialSettings> {
+  const { base = '', tier = 'auto' } = await keptSettings(dir);
+  const isOpen = (asked.tier ?? 'auto') === 'auto';
+  return { base: asked.base ?? base, ...(isOpen && { tier }) };
 }
 
 /** Where it is now. */
@@ -200,10 +201,6 @@ const baseIn = ({ start }: RunSpec, { base }: Settings): string =>
 /** The published model that the run starts from, held against its spec. */
 const baseOf = async ({ start }: RunSpec, settings: Settings, signal: AbortSignal) =>
   start === null ? undefined : await openBaseOf(start, settings, { onNotice: tell, signal });
-
-/** The parameters of round 0 where they do not follow from the spec. */
-const firstOf = async ({ start, training }: RunSpec, base: BaseModel | undefined) =>
-  start?.root ? await base?.first(training.seed) : undefined;
 
 /** The relays with those that the run shows private state on, as far as a stranger may name them. */
 function withPlaces(
@@ -264,6 +261,12 @@ const joinRules = (spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
     goesWith: 'runs that start from a published model',
     holds: spec.start !== null,
   },
+  { flags: ['tier'], goesWith: 'runs with tiers of width', holds: spec.tiers > 0 },
+  {
+    flags: ['tierStrategy'],
+    goesWith: 'runs with tiers of a published model',
+    holds: spec.tiers > 0 && spec.start !== null,
+  },
   { flags: ['corpus'], goesWith: 'runs that train on a corpus', holds: spec.data.kind !== 'made' },
 ];
 
@@ -302,16 +305,26 @@ async function openDir(dir: string, spec: RunSpec): Promise<void> {
   await keepSpec(dir, spec);
 }
 
+/** Whether the parameters of round 0 are those of a base, and do not follow from the spec. */
+const isGiven = ({ start }: RunSpec): boolean => (start?.root ?? null) !== null;
+
 type Members = Pick<CertifiedState, 'head' | 'pending' | 'contributed'>;
 
 export const certifiedProtocol = (options: CertifiedOptions): Protocol<Members> => ({
   longestEventBytes: LONGEST_EVENT_BYTES,
   members: certifiedMembers,
   maxPayloadBytes: options.spec.limits.payloadBytes,
-  first: ({ lossBefore, params }, parts) =>
-    firstCertified(options, lossBefore, { ...parts, tier: tierOf(options.spec, params.layout) }),
+  first: ({ lossBefore, params }, parts) => {
+    const first = isGiven(options.spec) ? Float32Array.from(params.values) : undefined;
+    const tier = tierOf(options.spec, params.layout);
+    return firstCertified({ ...options, first }, lossBefore, { ...parts, tier });
+  },
   open: async (wireOptions) => ({
     wire: createWire({ ...wireOptions, features: featureSet(options.spec.features) }),
-    play: (start, session, parts) => playCertified(start, session, options, parts),
+    play: async (start, session, parts) => {
+      const { seed } = options.spec.training;
+      const first = isGiven(options.spec) ? await parts.base?.first(seed) : undefined;
+      return playCertified(start, session, { ...options, first }, parts);
+    },
   }),
 });

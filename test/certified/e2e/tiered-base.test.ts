@@ -1,0 +1,191 @@
+/** Certified runs of several tiers of a published model: made, joined with the whole of it and with slices, replayed, and what is left of them. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createRelay, type Relay } from '../../../relay/server.ts';
+import { toHex } from '../../../src/base/bytes.ts';
+import { writePlay } from '../../../src/model/data/playwright.ts';
+import { modelOfRun } from '../../../src/model/from-settings.ts';
+import { modelLayout } from '../../../src/model/parameters.ts';
+import { exportTiers, tierFolder } from '../../../src/node/tiers/export.ts';
+import { readStateFile } from '../../../src/python/node/state-io.ts';
+import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
+import type { Params, Vector } from '../../../src/tensor/params.ts';
+import {
+  type Program,
+  runProgram,
+  startProgram,
+  temporaryFolder,
+} from '../../support/processes.ts';
+import { signerOf } from '../../support/signers.ts';
+import { writeTinyLlama } from '../../support/tiny-llama.ts';
+
+const home = temporaryFolder();
+const corpus = join(home, 'play.txt');
+const base = join(home, 'tiny');
+const programs: Program[] = [];
+let relay: Relay;
+
+beforeAll(async () => {
+  relay = await createRelay();
+  await writeTinyLlama(base);
+  await exportTiers(base, [1], { signal: new AbortController().signal });
+  writeFileSync(corpus, writePlay({ minimumBytes: 40_000 }));
+});
+afterAll(async () => {
+  for (const { child } of programs.splice(0)) child.kill('SIGKILL');
+  await relay.close();
+});
+
+const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
+const SMALL = [
+  ...['--rounds', '5', '--inner-steps', '200', '--batch-size', '2', '--context', '16'],
+  ...['--corpus', corpus, '--local-learning-rate', '0.01', '--committee-quorum', 'cft'],
+  ...['--timing-grace-min-ms', '500', '--timing-view-ms', '3000', '--min-accept-permille', '0'],
+];
+
+const making = (name: string, ...flags: readonly string[]) => [
+  ...['run', 'create', '--name', name, '-o', join(home, `${name}.run.json`), '--tiers', '2'],
+  ...['--founder', signerOf(2).publicKey, ...keyOf(1), ...SMALL, ...flags],
+];
+
+/** Makes a run of workers 1 and 2; returns its file. */
+async function create(name: string, ...flags: readonly string[]): Promise<string> {
+  const made = await runProgram(making(name, '--base', base, '--relay', relay.url, ...flags));
+  expect(made.stderr).not.toContain('error');
+  return join(home, `${name}.run.json`);
+}
+
+function joinRun(number: number, file: string, ...flags: readonly string[]): Program {
+  const program = startProgram([
+    ...['run', 'join', file, '--relay', relay.url, '--report', 'ndjson', '--device', 'cpu'],
+    ...['--corpus', corpus, ...keyOf(number), ...flags],
+  ]);
+  programs.push(program);
+  return program;
+}
+
+async function endOf(program: Program) {
+  const done = await program.event(({ type }) => type === 'done');
+  if (done.type !== 'done') throw new Error('not done');
+  await program.exit;
+  return done;
+}
+
+const replay = (file: string, ...flags: readonly string[]) =>
+  runProgram(['replay', '--spec', file, '--relay', relay.url, ...flags]);
+
+const specOf = (file: string) => parseRunSpec(readFileSync(file, 'utf8'));
+
+const roundsOf = ({ events }: Program) => events.filter((each) => each.type === 'round');
+
+/** Tiers 0 and 0, who found the run, 1 from a slice and 2 out of the whole model; each in a folder of its own. */
+async function playedBy(file: string, name: string) {
+  const cast = [
+    ['0', base],
+    ['0', base],
+    ['1', tierFolder(base, 1)],
+    ['2', base],
+  ] as const;
+  const dirs = cast.map((_, i) => join(home, `${name}-${i}`));
+  const workers = cast.map(([tier, from], i) =>
+    joinRun(i + 1, file, '--base', from, '--tier', tier, '--dir', dirs[i]!),
+  );
+  await Promise.all(workers.map(endOf));
+  return { dirs, workers };
+}
+
+const sameBits = (a: Vector, b: Vector): boolean => a.every((value, i) => Object.is(value, b[i]));
+
+/** Whoever has some rings has the bits of whoever has all; parts counted, and the others alone signed. */
+async function expectAgreed(
+  file: string,
+  { dirs, workers }: Awaited<ReturnType<typeof playedBy>>,
+): Promise<void> {
+  const spec = specOf(file);
+  const states = await Promise.all(dirs.map((dir) => readStateFile(dir)));
+  const tensorsOf = ({ layout, values }: Params) =>
+    layout.slots.map(
+      ({ name, offset, size }) => [name, values.slice(offset, offset + size)] as const,
+    );
+  const whole = new Map(tensorsOf(states[0]!));
+  [0, 0, 1, 2].forEach((tier, i) => {
+    const held = tensorsOf(states[i]!);
+    expect(held).toHaveLength(modelLayout(modelOfRun(spec, tier)).slots.length);
+    const other = held.filter(([name, values]) => !sameBits(values, whole.get(name)!));
+    expect(other.map(([name]) => name)).toEqual([]);
+  });
+  const rounds = roundsOf(workers[0]!);
+  for (const number of [3, 4]) {
+    const { publicKey } = signerOf(number);
+    expect(rounds.some(({ accepted }) => accepted.includes(publicKey))).toBe(true);
+    expect(rounds.some(({ certified }) => certified!.signers.includes(publicKey))).toBe(false);
+  }
+}
+
+describe('a certified run of tiers of a published model', { timeout: 180_000 }, () => {
+  it('adapters of all layers: rings alike in all tiers; replayed with and without the base; sampled, exported', async () => {
+    const file = await create('all-linear', '--rank', '4', '--targets', 'all-linear');
+    const spec = specOf(file);
+    expect(spec.features).toEqual(expect.arrayContaining(['start', 'widths']));
+    expect(spec.start!.rings).toHaveLength(3);
+    expect(spec.start!.files.map(({ name }) => name)).toContain('model.safetensors');
+    const played = await playedBy(file, 'all-linear');
+    await expectAgreed(file, played);
+    const banners = played.workers.map(({ events }) =>
+      events.flatMap((each) =>
+        each.type === 'notice' && each.message.includes('strategy') ? [each.message] : [],
+      ),
+    );
+    expect(banners[2]![0]).toContain('effective tier 1, strategy sliced');
+    expect(banners[3]![0]).toContain('effective tier 2, strategy universal');
+
+    const without = await replay(file);
+    expect(without.stderr).toContain('no base is needed');
+    expect(without.stdout).toContain('ok: 5 rounds, all recomputed in full');
+    const told = await replay(file, '--base', base, '--corpus', corpus, '--json');
+    const report = JSON.parse(told.stdout);
+    expect(report).toMatchObject({ ok: true, rounds: 5 });
+    expect(report.evaluation.after).toBeLessThan(report.evaluation.before);
+    const part = await replay(file, '--base', tierFolder(base, 1));
+    expect(part.stderr).toMatch(/tiers\/slice.*is tier 1/);
+
+    const archive = join(home, 'all-linear.jsonl');
+    const kept = await runProgram(['archive', '--spec', file, '--relay', relay.url, '--out', archive]); // biome-ignore format: one line
+    expect(kept.stderr).not.toContain('error');
+    const again = await runProgram(['replay', '--spec', file, '--events', archive]);
+    expect(again.stdout).toContain('ok: 5 rounds, all recomputed in full');
+    const counted = roundsOf(played.workers[0]!).find(({ accepted }) =>
+      accepted.includes(signerOf(4).publicKey),
+    )!;
+    const why = await runProgram([
+      ...['explain', '--events', archive, '--worker', signerOf(4).publicKey],
+      ...['--round', `${counted.index + 1}`, '--json'],
+    ]);
+    expect(JSON.parse(why.stdout)).toMatchObject({ counted: true });
+
+    const text = await runProgram(['sample', played.dirs[0]!, '--tier', '2', '--prompt', 'To', '--length', '4']); // biome-ignore format: one line
+    expect(text.stderr).not.toContain('error');
+    const peft = join(home, 'half-adapter');
+    const out = await runProgram(['model', 'export', played.dirs[2]!, '--peft', peft]);
+    expect(out.stderr).not.toContain('error');
+    expect(JSON.parse(readFileSync(join(peft, 'adapter_config.json'), 'utf8')).r).toBe(4);
+  });
+
+  it('all of it: the spec names the root of each ring, votes are checked without the base and the model with it', async () => {
+    const file = await create('whole', '--rank', '0');
+    expect(specOf(file).start!.root).toHaveLength(3);
+    const played = await playedBy(file, 'whole');
+    await expectAgreed(file, played);
+    const without = await replay(file);
+    expect(without.stdout).toContain('not checked in full: 0 of 5 rounds recomputed');
+    const told = await replay(file, '--base', base, '--corpus', corpus);
+    expect(told.stdout).toContain('ok: 5 rounds, all recomputed in full');
+  });
+
+  it('a run is not made of a slice', async () => {
+    const made = await runProgram(making('refused', '--base', tierFolder(base, 1)));
+    expect(made.code).toBe(1);
+    expect(made.stderr).toMatch(/tiers\/slice.*is tier 1, and a run is made with the whole model/);
+  });
+});
