@@ -1,12 +1,14 @@
 /** NIP-01 filters: read strictly, then compiled to a test over stored entries and the index keys to look under. */
 import { type Entry, isCount, isRecord } from './event.ts';
-import { authorKey, idKey, kindKey, tagKey } from './index-keys.ts';
+import { authorKey, idKey, kindKey, pairsOf, tagKey } from './index-keys.ts';
 import type { Limits } from './limits.ts';
 
 export interface CompiledFilter {
   readonly limit: number;
   /** One group per list in the filter: a match is filed under a key of every group. */
   readonly groups: readonly (readonly string[])[];
+  /** Those to file a subscription under: kinds and a tag together in place of either, where these are few. */
+  readonly places: readonly (readonly string[])[];
   /** Values in all its lists. */
   readonly size: number;
   /** Conditions that look at every tag of an event. */
@@ -62,6 +64,18 @@ function compileList(key: string, values: readonly string[], maxBytes: number): 
   };
 }
 
+/** Kinds times values of a tag that a subscription is filed under at most. */
+const MOST_PAIRS = 64;
+
+function placesIn(groups: readonly (readonly string[])[]): readonly (readonly string[])[] {
+  const kinds = groups.find(([first]) => first?.startsWith('k'));
+  const tags = groups.filter(([first]) => first?.startsWith('#'));
+  const few = kinds ? tags.filter(({ length }) => kinds.length * length <= MOST_PAIRS) : [];
+  if (!kinds || few.length === 0) return groups;
+  const others = groups.filter((keys) => keys !== kinds && !few.includes(keys));
+  return [...few.map((keys) => pairsOf(kinds, keys)), ...others];
+}
+
 const KNOWN = /^(ids|authors|kinds|since|until|#[a-zA-Z])$/;
 const nothing: Field = { test: () => false, keys: [] };
 
@@ -100,6 +114,7 @@ export function compileFilter(
   return {
     limit,
     groups,
+    places: placesIn(groups),
     size: groups.reduce((sum, keys) => sum + keys.length, 0),
     tagTests: tagFilters,
     matches: (entry) => fields.every(({ test }) => test(entry)),

@@ -6,6 +6,12 @@ export const authorKey = (pubkey: string): string => `a${pubkey}`;
 export const kindKey = (kind: number): string => `k${kind}`;
 export const tagKey = (letter: string, value: string): string => `#${letter}${value}`;
 
+/** Names of a kind together with a tag, for every two of these names that are one. */
+export const pairsOf = (kinds: Iterable<string>, names: Iterable<string>): readonly string[] => {
+  const tags = [...names].filter((name) => name.startsWith('#'));
+  return [...kinds].flatMap((kind) => tags.map((tag) => `${kind}${tag}`));
+};
+
 const LETTER = /^[a-zA-Z]$/;
 
 /** All names of one event but its id, each once. */

@@ -2,7 +2,7 @@
 import type { Entry } from './event.ts';
 import type { CompiledFilter } from './filter.ts';
 import type { EventFrames } from './frames.ts';
-import { idKey, keysOf } from './index-keys.ts';
+import { idKey, keysOf, kindKey, pairsOf } from './index-keys.ts';
 
 /** One open REQ. */
 export interface Subscription {
@@ -45,7 +45,8 @@ export class LiveIndex {
   matching(entry: Entry): { listeners: ReadonlySet<Subscription>; tested: number } {
     const listeners = new Set<Subscription>();
     let tested = 0;
-    for (const key of [...ALL, idKey(entry.id), ...keysOf(entry)]) {
+    const keys = keysOf(entry);
+    for (const key of [...ALL, idKey(entry.id), ...keys, ...pairsOf([kindKey(entry.kind)], keys)]) {
       for (const subscription of this.#filed.get(key) ?? []) {
         if (listeners.has(subscription)) continue;
         tested += subscription.filters.length;
@@ -57,10 +58,10 @@ export class LiveIndex {
   }
 
   /** Of the lists of a filter, the one whose keys are in least demand so far; a match has a key of every list. */
-  #quietest({ groups }: CompiledFilter): readonly string[] {
+  #quietest({ places }: CompiledFilter): readonly string[] {
     let best = ALL;
     let least = Number.POSITIVE_INFINITY;
-    for (const keys of groups) {
+    for (const keys of places) {
       const demand = keys.reduce((sum, key) => sum + (this.#filed.get(key)?.size ?? 0), 0);
       if (demand >= least) continue;
       [best, least] = [keys, demand];

@@ -19,7 +19,58 @@ const TURN_UNITS = 4000;
 
 interface Waiting {
   readonly account: Account;
+  /** What the account had used when it was put in line: by now perhaps more, never less. */
+  used: number;
+  /** Of those who have used the same, who came first. */
+  readonly number: number;
   go(): void;
+}
+
+const isBefore = (a: Waiting, b: Waiting): boolean =>
+  a.used < b.used || (a.used === b.used && a.number < b.number);
+
+/** A binary heap: whoever has used least is on top. */
+class Line {
+  readonly #heap: Waiting[] = [];
+
+  add(waiting: Waiting): void {
+    const heap = this.#heap;
+    let at = heap.push(waiting) - 1;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (!isBefore(waiting, heap[above]!)) break;
+      heap[at] = heap[above]!;
+      at = above;
+    }
+    heap[at] = waiting;
+  }
+
+  /** Takes out whoever has used least by now. */
+  take(): Waiting | undefined {
+    for (;;) {
+      const first = this.#heap[0];
+      if (!first) return undefined;
+      const last = this.#heap.pop()!;
+      if (this.#heap.length > 0) this.#sink(last);
+      if (first.account.used === first.used) return first;
+      first.used = first.account.used;
+      this.add(first);
+    }
+  }
+
+  #sink(waiting: Waiting): void {
+    const heap = this.#heap;
+    let at = 0;
+    for (;;) {
+      let below = 2 * at + 1;
+      if (below >= heap.length) break;
+      if (below + 1 < heap.length && isBefore(heap[below + 1]!, heap[below]!)) below++;
+      if (!isBefore(heap[below]!, waiting)) break;
+      heap[at] = heap[below]!;
+      at = below;
+    }
+    heap[at] = waiting;
+  }
 }
 
 /** Does all of the work at once. */
@@ -31,7 +82,8 @@ export function finish<T>(work: Work<T>): T {
 }
 
 export class Turns {
-  readonly #waiting: Waiting[] = [];
+  readonly #line = new Line();
+  #came = 0;
   #spent = 0;
   #most = 0;
   /** What whoever went last had used: nobody saves up by doing nothing. */
@@ -54,7 +106,8 @@ export class Turns {
   next(account: Account): Promise<void> | undefined {
     if (this.#spent < TURN_UNITS) return undefined;
     account.used = Math.max(account.used, this.#floor);
-    return new Promise((go) => this.#waiting.push({ account, go }));
+    const { used } = account;
+    return new Promise((go) => this.#line.add({ account, used, number: this.#came++, go }));
   }
 
   /** Does the work in slices; undefined when it was given up because nobody wants it any more. */
@@ -84,14 +137,10 @@ export class Turns {
 
   /** Lets one of those who wait go on. */
   #begin(): void {
-    if (this.#waiting.length === 0) return;
-    let first = 0;
-    for (let i = 1; i < this.#waiting.length; i++) {
-      if (this.#waiting[i]!.account.used < this.#waiting[first]!.account.used) first = i;
-    }
-    const [{ account, go }] = this.#waiting.splice(first, 1) as [Waiting];
-    this.#floor = Math.max(this.#floor, account.used);
-    go();
+    const first = this.#line.take();
+    if (!first) return;
+    this.#floor = Math.max(this.#floor, first.used);
+    first.go();
     this.#plan();
   }
 }
