@@ -1,48 +1,59 @@
 /**
- * Three ways to average low-rank adapters, with the same bytes and steps: both matrices, B alone with A as it was drawn, and B and A in
- * alternate rounds. A small Llama learns the built-in play first; then four workers with a quarter of another text each train adapters
- * beside it, with this program's trainers, payloads, mean and error feedback, without relays.
+ * Rounds of low-rank adapters, with this program's trainers, payloads, mean and residual, without relays. A small Llama learns the
+ * built-in play first; then four workers with a quarter of another text each train adapters beside it. Without arguments: which matrices
+ * to train, with the same bytes and steps (both, B alone with A as it was drawn, B and A in alternate rounds). Each argument is a set of
+ * settings as JSON over `defaults` below, of which the first rate is trained:
  *
  *   npm run bench:adapter-averaging -- --corpus tinyshakespeare.txt
- *     [--rate 0.002 --rate 0.005 --rate 0.01] [--rounds 12] [--steps 5] [--budget 9216] [--rank 8] [--targets all-linear] [--seed 1]
+ *     [--rate 0.002 --rate 0.005 --rate 0.01] [--rounds 12] [--steps 5] [--rank 8] [--targets all-linear] [--seed 1]
+ *     ['{"packing": "int8"}' '{"packing": "scaled", "owners": 1, "residual": "owned", "bits": 0.25}']
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { toHex, utf8 } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
 import { weightedMean } from '../../src/consensus/aggregate/mean.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { fixedLora, type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
 import { writePlay } from '../../src/model/data/playwright.ts';
 import { tokenizers } from '../../src/model/data/tokenizer.ts';
+import type { Tokens } from '../../src/model/data/tokens.ts';
 import { initialParameters, modelLayout, turnsOf } from '../../src/model/parameters.ts';
-import { createPacker } from '../../src/network/wire/packer.ts';
+import { createPacker, type Packed, type Packer } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native-sha256.ts';
 import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import type { ChunkAssignment } from '../../src/run/chunk-assignment.ts';
+import type { PackingName, ResidualRule } from '../../src/run/settings.ts';
 import {
   type AdamWSpec,
   adapterTrains,
   type LlamaSpec,
   precisions,
 } from '../../src/run/spec/model-spec.ts';
+import { stateDigest } from '../../src/tensor/digest.ts';
+import type { Params, Vector } from '../../src/tensor/params.ts';
+import type { Trainer } from '../../src/trainer/trainer.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import { awake, deltaOf, putBack, takeSent } from '../../src/worker/residual.ts';
+import { awake, deltaOf, localStart, putBack, takeSent } from '../../src/worker/residual.ts';
 
-const { values: options } = parseArgs({
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
     corpus: { type: 'string', default: 'tinyshakespeare.txt' },
     rate: { type: 'string', multiple: true, default: ['0.002', '0.005', '0.01'] },
     rounds: { type: 'string', default: '12' },
     steps: { type: 'string', default: '5' },
-    budget: { type: 'string', default: '9216' },
     rank: { type: 'string', default: '8' },
     targets: { type: 'string', default: 'all-linear' },
     seed: { type: 'string', default: '1' },
     pretraining: { type: 'string', default: '400' },
   },
 });
-const [rounds, steps, budget, rank, seed] = [
-  ...[options.rounds, options.steps, options.budget, options.rank, options.seed].map(Number),
-] as [number, number, number, number, number];
+const [rounds, steps, rank, seed] = [
+  ...[options.rounds, options.steps, options.rank, options.seed].map(Number),
+] as [number, number, number, number];
+const RUN = 'bench';
 const WORKERS = 4;
 const BATCH = 8;
 
@@ -87,83 +98,144 @@ async function pretrain(): Promise<ReadonlyMap<string, Float32Array>> {
   );
 }
 
+const defaults = {
+  train: 'both' as LoraSpec['train'],
+  packing: 'auto' as PackingName,
+  owners: 0,
+  fragments: 1,
+  residual: 'feedback' as ResidualRule,
+  outerLearningRate: 1,
+  momentum: 0,
+  /** Bytes of events; what a parameter gets of one of 65,536 where the adapters are SmolLM2's 460,800. */
+  budget: 9216,
+  /** Of a payload for each parameter of the adapters, instead of a budget; 0 keeps the budget. */
+  bits: 0,
+};
+type Setup = typeof defaults;
+
+interface Worker {
+  readonly name: string;
+  readonly trainer: Trainer;
+  readonly batchKey: ReturnType<typeof deriveKey>;
+  moments: readonly Float32Array[];
+  residual: Float64Array;
+}
+
 interface Played {
   readonly losses: readonly number[];
   readonly codecs: ReadonlySet<string>;
   readonly bytes: number;
+  readonly size: number;
+}
+
+type Base = ReadonlyMap<string, Float32Array>;
+
+const adapterOf = ({ train }: Pick<Setup, 'train'>): LoraSpec => ({
+  ...{ rank, alpha: 2 * rank, targets: options.targets, train },
+});
+
+/** Four workers with a quarter of the text each; who is beside the base trains, what is beside it. */
+function openWorkers(setup: Setup, rate: number, base: Base, text: Tokens): Promise<Worker[]> {
+  const adapter = adapterOf(setup);
+  const cut = Math.floor(0.9 * text.length);
+  const quarter = Math.floor(cut / WORKERS);
+  const frozen = async () => ({
+    ...Object.fromEntries([...base].map(([name, values]) => [name, values.slice()])),
+    ...fixedLora(spec, adapter, seed),
+  });
+  return Promise.all(
+    Array.from({ length: WORKERS }, async (_, i): Promise<Worker> => {
+      const shard = text.slice(i * quarter, (i + 1) * quarter);
+      const data = { kind: 'tokens', shard, validation: text.slice(cut) } as const;
+      const trainer = await createTrainer({
+        ...{ model: loraModel(spec, adapter), optimizer: adamw(rate, rounds * steps) },
+        ...{ batch: BATCH, device: 'cpu', threads: 1, frozen, data },
+      });
+      const residual = new Float64Array(trainer.layout.size);
+      const name = toHex(sha256(utf8(`worker ${i}`)));
+      return { name, trainer, batchKey: deriveKey('bench', i), moments: [], residual };
+    }),
+  );
 }
 
 /** Validation loss after each round. */
-async function play(
-  train: LoraSpec['train'],
-  rate: number,
-  base: ReadonlyMap<string, Float32Array>,
-  text: ReturnType<typeof tokensOf>,
-): Promise<Played> {
-  const adapter: LoraSpec = { rank, alpha: 2 * rank, targets: options.targets, train };
-  const model = loraModel(spec, adapter);
+async function play(setup: Setup, rate: number, base: Base, text: Tokens): Promise<Played> {
+  const model = loraModel(spec, adapterOf(setup));
   const layout = modelLayout(model);
-  const turns = turnsOf(model);
-  const cut = Math.floor(0.9 * text.length);
-  const quarter = Math.floor(cut / WORKERS);
-  const trainers = await Promise.all(
-    Array.from({ length: WORKERS }, (_, i) =>
-      createTrainer({
-        ...{ model, optimizer: adamw(rate, rounds * steps), batch: BATCH, device: 'cpu' },
-        threads: 1,
-        frozen: async () => ({
-          ...Object.fromEntries([...base].map(([name, values]) => [name, values.slice()])),
-          ...fixedLora(spec, adapter, seed),
-        }),
-        data: {
-          kind: 'tokens',
-          shard: text.slice(i * quarter, (i + 1) * quarter),
-          validation: text.slice(cut),
-        },
-      }),
-    ),
-  );
-  const packing = { packing: 'auto', eventBudget: budget, ratio: 1, sha256: nativeSha256 } as const;
-  const packer = createPacker({ run: 'bench', layout, ...packing });
-  let params = initialParameters(model, seed);
-  let velocity: Float32Array = new Float32Array(layout.size);
-  const workers = trainers.map(() => ({
-    moments: [] as readonly Float32Array[],
-    residual: new Float64Array(layout.size) as Float64Array,
-  }));
+  const { size } = layout;
+  const { packing, owners, fragments, bits, momentum } = setup;
+  const eventBudget = bits > 0 ? eventsFor((bits * size) / 8) : setup.budget;
+  const packer = createPacker({
+    ...{ run: RUN, layout, packing, eventBudget, ratio: 1, sha256: nativeSha256 },
+  });
+  const workers = await openWorkers(setup, rate, base, text);
+  const { trainer } = workers[0]!;
+  let params: Params = { layout, values: initialParameters(model, seed) };
+  let velocity: Vector = new Float32Array(size);
+  const evaluate = () =>
+    trainer.evaluate(Float32Array.from(params.values), 'validation', { batches: 32 });
   const codecs = new Set<string>();
-  const losses = [await trainers[0]!.evaluate(params, 'validation', { batches: 32 })];
+  const losses = [await evaluate()];
   let bytes = 0;
   for (let round = 0; round < rounds; round++) {
-    const division = { run: 'bench', round, base: '00'.repeat(32), roster: [], owners: 0 };
-    const assignment = assignChunks({ ...division, fragments: 1, size: layout.size, turns });
-    const { stretch } = assignment;
+    const assignment = assignChunks({
+      ...{ run: RUN, round, base: stateDigest(params), roster: workers.map(({ name }) => name) },
+      ...{ owners, fragments, size, turns: turnsOf(model) },
+    });
     const rows = [];
-    for (const [i, own] of workers.entries()) {
-      const task = { round, steps, firstStep: round * steps, batchKey: deriveKey('bench', i) };
-      const trained = await trainers[i]!.train(
-        { ...task, params, moments: own.moments },
-        () => undefined,
-        never,
-      );
-      const delta = deltaOf(params, trained.params, awake(own.residual, stretch), 'feedback');
-      const packed = packer.pack(delta, { round, worker: `${i}`, assignment });
-      const { residual } = takeSent(delta, packed.sent, 'feedback', assignment.moving);
-      putBack(residual, own.residual, stretch);
-      workers[i] = { moments: trained.moments, residual };
+    for (const worker of workers) {
+      const { name } = worker;
+      const packed = await trainAndPack(worker, { params, round, setup, packer, assignment });
       codecs.add(packed.codec);
       bytes = Math.max(bytes, packed.payload.length);
-      rows.push({ worker: `${i}`, id: '', late: false, delta: packed.sent, weight: 1, scale: 1 });
+      rows.push({ worker: name, id: name, late: false, delta: packed.sent, weight: 1, scale: 1 });
     }
-    const mean = weightedMean(rows, { size: layout.size, normalize: 'workers' });
-    const outer = { learningRate: 1, momentum: 0 };
-    const stepped = nesterovStep(params, velocity, mean, outer, stretch);
-    params = stepped.values as Float32Array<ArrayBuffer>;
-    velocity = stepped.momentum as Float32Array;
-    losses.push(await trainers[0]!.evaluate(params, 'validation', { batches: 32 }));
+    const mean = weightedMean(rows, { size, normalize: 'workers' });
+    const outer = { learningRate: setup.outerLearningRate, momentum };
+    const stepped = nesterovStep(params.values, velocity, mean, outer, assignment.stretch);
+    params = { layout, values: stepped.values };
+    velocity = stepped.momentum;
+    losses.push(await evaluate());
   }
-  await Promise.all(trainers.map((trainer) => trainer.close()));
-  return { losses, codecs, bytes };
+  await Promise.all(workers.map((worker) => worker.trainer.close()));
+  return { losses, codecs, bytes, size };
+}
+
+/** Bytes of one event whose payload has so many. */
+const eventsFor = (payload: number): number => Math.ceil((payload * 4) / 3) + 2048;
+
+interface Round {
+  readonly params: Params;
+  readonly round: number;
+  readonly setup: Setup;
+  readonly packer: Packer;
+  readonly assignment: ChunkAssignment;
+}
+
+/** The inner steps of one worker, and what it sends of them. */
+async function trainAndPack(
+  worker: Worker,
+  { params, round, setup, packer, assignment }: Round,
+): Promise<Packed> {
+  const { residual: rule } = setup;
+  const { stretch, moving } = assignment;
+  const own = awake(worker.residual, stretch);
+  const task = { round, steps, firstStep: round * steps, moments: worker.moments };
+  const trained = await worker.trainer.train(
+    {
+      ...task,
+      params: localStart(Float32Array.from(params.values), own, rule),
+      batchKey: worker.batchKey,
+    },
+    () => undefined,
+    never,
+  );
+  const delta = deltaOf(params.values, trained.params, own, rule);
+  const packed = packer.pack(delta, { round, worker: worker.name, assignment });
+  const { residual } = takeSent(delta, packed.sent, rule, moving);
+  putBack(residual, worker.residual, stretch);
+  Object.assign(worker, { moments: trained.moments, residual });
+  return packed;
 }
 
 /** What the base loses on its own text in fewer bits, before anything is trained beside it. */
@@ -190,11 +262,19 @@ async function tellPrecisions(
 
 const base = await pretrain();
 const text = tokensOf(readFileSync(options.corpus));
-await tellPrecisions(base, learnt());
-for (const rate of options.rate.map(Number)) {
+if (positionals.length === 0) await tellPrecisions(base, learnt());
+const compare = async (label: string, setup: Setup, rate: number) => {
+  const { losses, codecs, bytes, size } = await play(setup, rate, base, text);
+  const shown = losses.map((loss) => loss.toFixed(3)).join(' ');
+  const bits = ((8 * bytes) / size).toFixed(3);
+  console.log(`${label}: ${[...codecs].join(', ')}, ${bytes} B, ${bits} bits: ${shown}`);
+};
+const rates = options.rate.map(Number);
+for (const label of positionals) {
+  await compare(label, { ...defaults, ...JSON.parse(label) }, rates[0]!);
+}
+for (const rate of positionals.length > 0 ? [] : rates) {
   for (const train of adapterTrains) {
-    const { losses, codecs, bytes } = await play(train, rate, base, text);
-    const shown = losses.map((loss) => loss.toFixed(3)).join(' ');
-    console.log(`${train.padEnd(9)} rate ${rate}: ${[...codecs].join(', ')}, ${bytes} B: ${shown}`);
+    await compare(`${train.padEnd(9)} rate ${rate}`, { ...defaults, train }, rate);
   }
 }

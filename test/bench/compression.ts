@@ -9,6 +9,7 @@
  * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text; `"moments": "reset"` starts the inner
  * optimizer anew in every round, as the Python reference does. `"stepSeconds": [0.25, 0.25, 0.25, 0.75]` gives workers a speed on a clock that
  * moves by so much with each step: rows then say how long rounds take and how much of that workers wait, and nothing is kept.
+ * `--at-once 1` trains one worker after the other instead of two at a time, on one core.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -84,10 +85,11 @@ const SHAPE = ['width', 'layers', 'heads', 'ffn', 'context', 'batchSize'] as con
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { corpus: { type: 'string' } },
+  options: { corpus: { type: 'string' }, 'at-once': { type: 'string', default: '2' } },
 });
 if (!values.corpus) throw new Error('give a text with --corpus FILE');
 const corpus = readFileSync(values.corpus);
+const atOnce = Number(values['at-once']);
 for (const label of positionals) {
   const done = readFrontier().find((row) => row.label === label);
   if (done) console.log(JSON.stringify(done));
@@ -145,8 +147,8 @@ async function simulate(setup: Setup): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     const started = performance.now();
     const played: Played[] = [];
-    for (let i = 0; i < workers.length; i += 2) {
-      const pair = workers.slice(i, i + 2);
+    for (let i = 0; i < workers.length; i += atOnce) {
+      const pair = workers.slice(i, i + atOnce);
       played.push(
         ...(await Promise.all(
           pair.map((worker, at) => {
