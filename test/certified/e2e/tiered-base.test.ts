@@ -79,12 +79,12 @@ const specOf = (file: string) => parseRunSpec(readFileSync(file, 'utf8'));
 
 const roundsOf = ({ events }: Program) => events.filter((each) => each.type === 'round');
 
-/** Tiers 0 and 0, who found the run, 1 from a slice and 2 out of the whole model; each in a folder of its own. */
+/** Tiers 0 and 0, who found the run, 1 that is all there is of it, and 2 out of the whole model; each in a folder of its own. */
 async function playedBy(file: string, name: string) {
   const cast = [
     ['0', base],
     ['0', base],
-    ['1', tierFolder(base, 1)],
+    ['auto', tierFolder(base, 1)],
     ['2', base],
   ] as const;
   const dirs = cast.map((_, i) => join(home, `${name}-${i}`));
@@ -137,8 +137,13 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
         each.type === 'notice' && each.message.includes('strategy') ? [each.message] : [],
       ),
     );
-    expect(banners[2]![0]).toContain('effective tier 1, strategy sliced');
+    expect(banners[2]![0]).toContain('asked for auto), effective tier 1, strategy sliced');
     expect(banners[3]![0]).toContain('effective tier 2, strategy universal');
+
+    // who goes on is of the same tier, beside the same base
+    const on = await endOf(joinRun(4, file, '--dir', played.dirs[3]!));
+    const before = played.workers[3]!.events.find((each) => each.type === 'done');
+    expect(on).toMatchObject({ digest: before!.digest, rounds: 5 });
 
     const without = await replay(file);
     expect(without.stderr).toContain('no base is needed');
