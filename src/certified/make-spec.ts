@@ -83,6 +83,9 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const { data, sizes } = await dataOf(said, { ...asked, slice }, training, shards);
   const input = inputOf(training, sizes);
   const layout = layoutOf({ ...training, tier: '0' }, { start, input });
+  // adapters have to fit the smallest tier too
+  const smallest = fields.tier.read(`${training.tiers}`, 'tier');
+  if (smallest !== '0') layoutOf({ ...training, tier: smallest }, { start, input });
   const derived = {
     ...{ name: training.model, data },
     aggregation,

@@ -188,9 +188,13 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
     expect(told.stdout).toContain('ok: 5 rounds, all recomputed in full');
   });
 
-  it('a run is not made of a slice', async () => {
-    const made = await runProgram(making('refused', '--base', tierFolder(base, 1)));
-    expect(made.code).toBe(1);
-    expect(made.stderr).toMatch(/tiers\/slice.*is tier 1, and a run is made with the whole model/);
+  it('a run is made neither of a slice, nor with adapters that the smallest tier has no room for', async () => {
+    const slice = await runProgram(making('refused', '--base', tierFolder(base, 1)));
+    expect(slice.code).toBe(1);
+    expect(slice.stderr).toMatch(/tiers\/slice.*is tier 1, and a run is made with the whole model/);
+    const wide = ['--base', base, '--targets', 'all-linear', '--rank', '16'];
+    const large = await runProgram(making('large', ...wide));
+    expect(large.code).toBe(1);
+    expect(large.stderr).toMatch(/adapter\/rank.*rank 16 does not fit .* 32 x 12.*from 1 to 12/s);
   });
 });
