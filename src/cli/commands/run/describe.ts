@@ -51,7 +51,7 @@ export function describeSpec(spec: RunSpec): readonly string[] {
 /** The published model that a run starts from, and what of it is trained. */
 function startWords({ start }: RunSpec): readonly string[] {
   if (start === null) return [];
-  const { files, from, adapter, tokenizerSha256 } = start;
+  const { files, from, adapter, tokenizerSha256, rings = [] } = start;
   const trained =
     adapter.rank === 0
       ? 'all parameters'
@@ -66,6 +66,9 @@ function startWords({ start }: RunSpec): readonly string[] {
     ),
     ...more,
     ...row('start.tokenizerSha256', tokenizerSha256, ''),
+    ...rings.flatMap((sha256, ring) =>
+      row(`start.rings of tier ${rings.length - 1 - ring}`, sha256, ''),
+    ),
     ...row('start.from', from.length === 0 ? 'nowhere said' : from.join(' '), 'hints'),
   ];
 }

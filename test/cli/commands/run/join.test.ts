@@ -46,3 +46,9 @@ describe('beside a run', () => {
     expect(stderr).toContain('base/missing');
   });
 });
+
+it('run inspect has a line for each ring of a base', async () => {
+  const { stdout } = await runCommand('run', 'inspect', ofBase);
+  expect(stdout.match(/^start\.rings of tier \d +[0-9a-f]{64}$/gm)).toHaveLength(3);
+  expect((await runCommand('run', 'inspect', plain)).stdout).not.toContain('start.rings');
+});
