@@ -5,7 +5,8 @@
  *   npm run bench:frontier -- docs/assets/frontier.svg
  */
 import { writeFileSync } from 'node:fs';
-import { presets } from '../../src/run/spec/presets.ts';
+import type { PartialSettings, Settings } from '../../src/run/settings.ts';
+import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import { readFrontier } from './frontier/rows.ts';
 
 const SIZE = { width: 760, height: 420 };
@@ -34,19 +35,26 @@ interface Point {
 const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
+const UNUSED = { run: 'bench', relay: [], model: 'char-gpt' } as const;
+
+/** With what the preset makes of those that were not given. */
+const settingsOf = (given: PartialSettings): Settings =>
+  combineSettings(presets['char-gpt'], { ...UNUSED, ...given });
+
 function readPoints(): readonly Point[] {
   const points = new Map<string, Point>();
   for (const row of readFrontier()) {
     const { seed: _, ...given } = JSON.parse(row.label) as Record<string, unknown>;
-    const { rounds, innerSteps, optimizer } = { ...presets['char-gpt'], ...given };
+    const settings = settingsOf(given);
+    const { rounds, innerSteps, optimizer } = settings;
     const { workers = 4, rounds: __, innerSteps: ___, optimizer: ____, ...rest } = given;
     const key = JSON.stringify(given);
     const losses = [...(points.get(key)?.losses ?? []), row.loss];
     points.set(key, {
       settings: describe(rest),
-      name: nameOf(rest),
+      name: nameOf(rest, settings),
       schedule: `${rounds} × ${innerSteps}`,
-      optimizer: String(optimizer),
+      optimizer,
       workers: Number(workers),
       bytes: Number(workers) === 1 ? 0 : row.bytes,
       losses,
@@ -62,20 +70,19 @@ const describe = (settings: Record<string, unknown>): string =>
     .join(', ') || 'default';
 
 /** What is sent, in few words. */
-function nameOf(given: Readonly<Record<string, unknown>>): string {
+function nameOf(given: Readonly<Record<string, unknown>>, settings: Settings): string {
   if (given.moments === 'reset') return "the reference's recipe";
-  const settings = { ...presets['char-gpt'], ...given };
   const { owners, fragments, packing, residual, outerLearningRate, momentum } = settings;
   const isDefault = Object.keys(given).length === 0;
   const words = [
-    Number(fragments) === 1 ? 'all' : `1/${fragments}`,
+    fragments === 1 ? 'all' : `1/${fragments}`,
     owners === 0 ? 'of everybody' : `of ${owners}`,
     String(packing) === 'nstr'
       ? `top ${given.topk}`
       : packing === 'auto'
         ? 'ternary'
         : String(packing),
-    ...(Number(momentum) > 0 ? [`step ${outerLearningRate}, momentum ${momentum}`] : []),
+    ...(momentum > 0 ? [`step ${outerLearningRate}, momentum ${momentum}`] : []),
     ...(residual === 'none' ? ['no residual'] : []),
     ...(given.finalShare === 0 ? ['rate to 0'] : []),
   ];

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { combineSettings, presets } from '../../src/run/spec/presets.ts';
+import type { PartialSettings } from '../../src/run/settings.ts';
+import { combineSettings, longPhases, presets } from '../../src/run/spec/presets.ts';
 
 const asked = { run: 'r', relay: ['ws://127.0.0.1:1'], model: 'char-gpt' } as const;
 const strict = (workers: number) => ({ sync: { strategy: 'strict', workers } }) as const;
@@ -25,6 +26,22 @@ describe('settings of a run', () => {
       owners: 0,
       fragments: 1,
     });
+  });
+
+  it('send the whole model from one owner each after long inner phases', () => {
+    const usual = { owners: 2, fragments: 2, packing: 'auto', outerLearningRate: 1, momentum: 0 };
+    const sent = (more: PartialSettings, model: 'gpt' | 'pretrained' = 'gpt') =>
+      combineSettings(presets[model], { ...asked, ...strict(3), model, ...more });
+    expect(longPhases.settings).toMatchObject({ owners: 1, fragments: 1, packing: 'scaled' });
+    expect(sent({ innerSteps: 50 })).toMatchObject({ ...longPhases.settings, residual: 'owned' });
+    expect(sent({ innerSteps: 49 })).toMatchObject(usual);
+    for (const choice of [{ owners: 2 }, { packing: 'auto' }, { momentum: 0 }] as const)
+      expect(sent({ innerSteps: 100, ...choice })).toMatchObject(usual);
+    expect(sent({ innerSteps: 100, optimizer: 'adamw' })).toMatchObject(usual);
+    expect(sent({ innerSteps: 100, ...strict(1) })).toMatchObject({ packing: 'int8', momentum: 0 });
+    expect(sent({ innerSteps: 100, tiers: 2 })).toMatchObject({ owners: 0, momentum: 0 });
+    expect(sent({ innerSteps: 100, rule: 'krum' })).toMatchObject({ owners: 0, momentum: 0 });
+    expect(sent({ innerSteps: 100 }, 'pretrained')).toMatchObject({ packing: 'auto', momentum: 0 });
   });
 
   it('are those asked for, whatever would be chosen', () => {

@@ -167,6 +167,18 @@ const alone: PartialSettings = {
   residual: 'feedback',
 };
 
+/**
+ * A GPT's parts after inner phases of so many steps or more: one worker sends each of all of them, and the shared model follows a shorter step with
+ * momentum. Two halves in turn lose there what the last phase taught the other half.
+ */
+export const longPhases: { readonly steps: number; readonly settings: PartialSettings } = {
+  steps: 50,
+  settings: { owners: 1, fragments: 1, packing: 'scaled', outerLearningRate: 0.6, momentum: 0.5 },
+};
+
+/** What was not measured together with long phases: who asks for one of them or of their settings chooses the others too. */
+const beyondLongPhases = ['residual', 'eventBudget', 'optimizer'] as const;
+
 /** Rows that a rule can compare: everybody sends all values. */
 const comparable: PartialSettings = { ...alone, packing: 'int4' };
 
@@ -182,8 +194,8 @@ export const presets = {
 } satisfies Record<string, PartialSettings>;
 
 /**
- * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, or tiers. Only the presets
- * that pack for one event are so adapted.
+ * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, tiers, or long inner phases. Only the
+ * presets that pack for one event are so adapted.
  */
 function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
   const isPacked = preset.packing === 'auto';
@@ -193,7 +205,16 @@ function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettin
   const { tiers = 0, rule = usualAggregation.rule } = asked;
   if (ruleForms[rule] !== 'mean')
     return { ...(isPacked && comparable), hostile: hostileOf(asked, rule) };
-  return isPacked && (isAlone || tiers > 0) ? alone : {};
+  if (isPacked && (isAlone || tiers > 0)) return alone;
+  return hasLongPhases(preset, asked) ? longPhases.settings : {};
+}
+
+function hasLongPhases(preset: PartialSettings, asked: PartialSettings): boolean {
+  const { innerSteps = 0 } = { ...preset, ...asked };
+  const chosen = [...Object.keys(longPhases.settings), ...beyondLongPhases];
+  return (
+    preset === gpt && innerSteps >= longPhases.steps && chosen.every((name) => !(name in asked))
+  );
 }
 
 /** A quarter of the workers that are named or waited for, one at least; 0 where nobody knows how many there are. */

@@ -125,10 +125,13 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
   const facts = await factsOfAll(urls, flags.check === true, signal);
   const relays = facts.map((each) => judgeFit(each, { cost, roundSeconds, ...pace }));
   const hasModel = flags.payloadBytes === undefined;
+  const { owners, fragments, packing, outerLearningRate, momentum } = settings;
+  const sharing = { owners, fragments, packing, outerLearningRate, momentum };
   const advice = advise({ input, workersPerIp, relays });
   return {
     model: hasModel ? settings.model : undefined,
     parameters: estimate.parameters,
+    sharing: hasModel ? sharing : undefined,
     ...{ rounds, workersPerIp, input, cost, relays, advice },
     total: { events: sent.events * workers * rounds, bytes: sent.bytes * workers * rounds },
     floorSeconds: floorSeconds({ ...PUBLIC_BUDGET, ...pace, fixedEvents }),

@@ -4,6 +4,7 @@ import { safeLine } from '../../../base/safe-text.ts';
 import type { CostInput, Load, RoundCost } from '../../../network/wire/cost.ts';
 import { PUBLIC_BUDGET, paceSeconds, wholeSeconds } from '../../../network/wire/cost.ts';
 import type { ProfileName } from '../../../network/wire/profile.ts';
+import type { Settings } from '../../../run/settings.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 import { wrap } from '../../../terminal/render/text.ts';
@@ -16,9 +17,16 @@ export interface PlanInput extends CostInput {
   readonly profile: ProfileName;
 }
 
+export type Sharing = Pick<
+  Settings,
+  'owners' | 'fragments' | 'packing' | 'outerLearningRate' | 'momentum'
+>;
+
 export interface Plan {
   readonly model: string | undefined;
   readonly parameters: number | undefined;
+  /** What workers send of the model, and how it moves by that. */
+  readonly sharing: Sharing | undefined;
   readonly rounds: number;
   readonly workersPerIp: number;
   readonly input: PlanInput;
@@ -48,7 +56,7 @@ export function formatPlan(plan: Plan): string {
 
 const many = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`;
 
-function head({ model, parameters, rounds, input, cost }: Plan): readonly string[] {
+function head({ model, parameters, sharing, rounds, input, cost }: Plan): readonly string[] {
   const { payloadBytes, workers, roundSeconds, profile, stripe } = input;
   const size = parameters === undefined ? '' : `, ${formatCount(parameters)} parameters`;
   const what = model === undefined ? '' : `${model}${size}; `;
@@ -60,7 +68,20 @@ function head({ model, parameters, rounds, input, cost }: Plan): readonly string
   return [
     `${what}${many(workers, 'worker')}, ${many(rounds, 'round')} of ${roundSeconds} s, ${profile}`,
     `payload: ${formatBytes(payloadBytes)} per worker and round, ${forms[cost.form]}`,
+    ...(sharing === undefined ? [] : [wordSharing(sharing)]),
   ];
+}
+
+function wordSharing(sharing: Sharing): string {
+  const { owners, fragments, packing, outerLearningRate, momentum } = sharing;
+  const what =
+    fragments === 1 ? 'the whole model' : `one of ${fragments} parts of the model in turn`;
+  const who = owners === 0 ? 'from everybody' : `each value from ${many(owners, 'worker')}`;
+  const step =
+    outerLearningRate === 1 && momentum === 0
+      ? 'plain averaging'
+      : `outer step ${outerLearningRate}, momentum ${momentum}`;
+  return `a round: ${what}, ${who}, packing ${packing}; ${step}`;
 }
 
 function costs({ input, cost, total, rounds }: Plan): readonly string[] {

@@ -61,6 +61,24 @@ describe('the numbers', () => {
     expect(plan.cost).toMatchObject({ form: 'inside', checkpoint: { events: 0 } });
   });
 
+  it('of a GPT, with what its workers send: another share after long inner phases', async () => {
+    const short = await planned('--model', 'char-gpt', '--workers', '4');
+    expect(short.sharing).toEqual({
+      ...{ owners: 2, fragments: 2, packing: 'auto', outerLearningRate: 1, momentum: 0 },
+    });
+    const asked = ['--model', 'char-gpt', '--workers', '4', '--inner-steps', '100'];
+    const long = await planned(...asked);
+    expect(long.sharing).toEqual({
+      ...{ owners: 1, fragments: 1, packing: 'scaled', outerLearningRate: 0.6, momentum: 0.5 },
+    });
+    expect(long).toMatchObject({ payloadBytes: 45_056, cost: { form: 'inside' } });
+    const { stdout } = await runCommand('plan', ...asked);
+    expect(stdout).toContain(
+      'a round: the whole model, each value from 1 worker, packing scaled; outer step 0.6, momentum 0.5',
+    );
+    expect((await planned(...HUNDRED.slice(1))).sharing).toBeUndefined();
+  });
+
   it('of the reference wire, which publishes small states too', async () => {
     const plan = await planned('--model', 'linear', '--profile', 'nostrain/0', '--shard', '1/2');
     expect(plan).toMatchObject({ workers: 2, cost: { checkpoint: { events: 1 }, fixedEvents: 2 } });
