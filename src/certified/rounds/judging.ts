@@ -17,7 +17,7 @@ import { roundName } from '../../run/round-name.ts';
 import { Judgment, type Screen } from '../checks/screening.ts';
 import type { Certified } from '../decisions/chain.ts';
 import { stakesOf } from '../decisions/chain.ts';
-import type { Missing, Verdict } from '../decisions/evidence.ts';
+import { lacking, type Missing, type Verdict } from '../decisions/evidence.ts';
 import { convictedBy, proofsIn } from '../decisions/jury.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { contributionOf } from '../decisions/rows.ts';
@@ -52,6 +52,11 @@ export class Judge {
   readonly #screen: Screen | undefined;
   /** States that valid outcomes lead to. */
   readonly #nexts = new Map<Digest, Certified>();
+  /** What the last look at an outcome lacked, and when that was. */
+  readonly #lacking = new Map<
+    Digest,
+    { readonly missing: readonly Missing[]; readonly ms: number }
+  >();
   #askedMs = 0;
   /** Since when a certificate is here whose outcome cannot be followed. */
   #lackingMs: number | undefined;
@@ -148,10 +153,30 @@ export class Judge {
   #apply(digest: Digest, outcome: Outcome): Verdict<Certified> {
     const before = this.#nexts.get(digest);
     if (before !== undefined) return { ok: true, value: before };
-    const { apply = applyOutcome, evidence } = this.#options.ports;
+    const { apply = applyOutcome, evidence, clock } = this.#options.ports;
+    const missing = this.#stillMissing(digest);
+    if (missing.length > 0) return lacking(...missing);
     const verdict = apply(this.#options.state, outcome, evidence);
     if (verdict.ok) this.#nexts.set(digest, verdict.value);
+    else if ('missing' in verdict) {
+      this.#lacking.set(digest, { missing: verdict.missing, ms: clock.now() });
+    }
     return verdict;
+  }
+
+  /** Of what an outcome lacked at the last look what is not here yet; nothing when it is worth another look, which costs as much as the outcome lists. */
+  #stillMissing(digest: Digest): readonly Missing[] {
+    const { evidence, clock } = this.#options.ports;
+    const before = this.#lacking.get(digest);
+    if (before === undefined) return [];
+    const missing = before.missing.filter(({ what, id }) => {
+      const message = evidence.message(id);
+      if (what === 'event') return message === undefined;
+      if (what !== 'payload' || message?.type !== 'manifest') return false;
+      return evidence.payload(message.manifest) === undefined;
+    });
+    const hasSome = missing.length < before.missing.length;
+    return hasSome && clock.now() - before.ms >= ASK_MS ? [] : missing;
   }
 
   #opinion(outcome: Outcome, all: readonly Arrival[], view: number, stakes: StakeOpinion) {

@@ -1,0 +1,64 @@
+/** How often an outcome is looked at that lacks something. */
+import { expect, it } from 'vitest';
+import { lacking } from '../../src/certified/decisions/evidence.ts';
+import { ASK_MS, Judge } from '../../src/certified/rounds/judging.ts';
+
+/** A judge of an outcome that lists so many contributions, none of which is here. */
+function stage(listed: readonly string[]) {
+  const here = new Set<string>();
+  const asked: (readonly string[])[] = [];
+  let [looks, nowMs] = [0, 1_000_000];
+  const apply = () => {
+    looks++;
+    const away = listed.filter((id) => !here.has(id));
+    return away.length === 0
+      ? { ok: true, value: {} }
+      : lacking(...away.map((id) => ({ what: 'event', id }) as const));
+  };
+  const ports = {
+    ...{ apply, clock: { now: () => nowMs }, reporter: { lacking: () => undefined } },
+    evidence: { message: (id: string) => (here.has(id) ? { type: 'manifest' } : undefined) },
+    branches: { stuck: () => undefined },
+  };
+  const host = { fetch: (ids: readonly string[]) => void asked.push(ids) };
+  const judge = new Judge({ ports, state: {}, context: { round: 0 } } as never, host as never);
+  const outcome = { accepted: [], round: 0 };
+  return {
+    ...{ here, asked },
+    looks: () => looks,
+    pass: (ms: number) => {
+      nowMs += ms;
+    },
+    isDone: () => judge.finish(outcome as never, { digest: 'd' } as never) !== undefined,
+  };
+}
+
+it('looks at an outcome again when something of what it lacked is here, not at whatever arrives', () => {
+  const ids = Array.from({ length: 64 }, (_, i) => `manifest ${i}`);
+  const { here, asked, looks, pass, isDone } = stage(ids);
+  for (let seconds = 0; seconds < 60; seconds++) {
+    for (let events = 0; events < 10; events++) expect(isDone()).toBe(false);
+    pass(ASK_MS);
+  }
+  expect(looks()).toBe(1);
+  // it is asked for all the same
+  expect(asked).toHaveLength(60);
+  expect(asked.every((missing) => missing.length === 64)).toBe(true);
+
+  // one after the other, ten in each second
+  for (const [i, id] of ids.entries()) {
+    here.add(id);
+    expect(isDone()).toBe(i === 63);
+    if (i % 10 === 9) pass(ASK_MS);
+  }
+  expect(looks()).toBeLessThanOrEqual(9);
+});
+
+it('looks again within a second where some of it came and the rest stays away: what came may be wrong', () => {
+  const { here, looks, pass, isDone } = stage(['first', 'second']);
+  expect(isDone()).toBe(false);
+  here.add('first');
+  pass(ASK_MS);
+  expect(isDone()).toBe(false);
+  expect(looks()).toBe(2);
+});
