@@ -3,7 +3,7 @@
  *
  *   npm run bench:codec -- [--sizes 834048,10000000] [--runs 9] [--delta FILE]   speed of every codec, and energy left
  *   npm run bench:codec -- sizes                                                  bytes per worker, by encoding
- *   npm run bench:codec -- budget [--sizes …] [--delta FILE]                      `range` beside what `auto` takes, at equal bytes
+ *   npm run bench:codec -- budget [--sizes …] [--bits 0.1,0.8] [--delta FILE]     what fills a budget beside what `auto` takes, at equal bytes
  *   npm run bench:codec -- hostile                                                time to refuse hostile payloads
  *   npm run bench:codec -- reference CHECKOUT [--sizes …] [--runs 9]              beside the Python reference
  *
@@ -27,6 +27,8 @@ const { values: flags, positionals } = parseArgs({
     sizes: { type: 'string', default: '834048,10000000' },
     runs: { type: 'string', default: '9' },
     delta: { type: 'string' },
+    /** Bits per value of the budgets that are filled. */
+    bits: { type: 'string', default: '0.1,0.2,0.4,0.8,1.62,2.02,4.02' },
     /** Above this many parameters the reference's format is left out: Python needs about 300 bytes for each. */
     'reference-up-to': { type: 'string', default: '10000000' },
   },
@@ -36,8 +38,7 @@ const sizes = flags.sizes.split(',').map(Number);
 const densities = [64, 256, 512];
 
 const HEADER = 'codec            size        Mvalues/s encode  decode+add  bits/value  energy left';
-/** Bits per value of the budgets that are filled. */
-const filled = [0.1, 0.2, 0.4, 0.8, 1.62, 2.02, 4.02];
+const filled = flags.bits.split(',').map(Number);
 
 const deltas = (): readonly Float64Array[] =>
   flags.delta === undefined ? sizes.map(drawnForBench) : [fromFile(flags.delta)];
@@ -69,7 +70,8 @@ function printBudgets(): void {
     for (const bits of filled) {
       const maxBytes = Math.floor((bits * delta.length) / 8);
       printRow(choosePacking(maxBytes, chunks), delta);
-      printRow({ codec: 'range', kept: 0, maxBytes }, delta);
+      for (const codec of ['range', 'scaled'] as const)
+        printRow({ codec, kept: 0, maxBytes }, delta);
     }
   }
 }
