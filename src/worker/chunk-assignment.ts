@@ -28,6 +28,12 @@ export interface Division {
   readonly size: number;
   /** Stretches of the parameters that are trained in turn, one a round; fragments are then of each. Absent: all always are. */
   readonly turns?: readonly Stretch[] | undefined;
+  /** In a run with tiers of width, whose roster has the whole model: its rings, and who of `beside` has each. */
+  readonly rings?: readonly Ring[] | undefined;
+}
+
+interface Ring extends Stretch {
+  readonly beside: readonly WorkerId[];
 }
 
 /** What the numbers of chunks follow from. */
@@ -44,8 +50,13 @@ export function mostChunks({ size, owners, fragments, turns }: Widths, workers: 
 export function assignChunks(division: Division): ChunkAssignment {
   const { run, round, base, roster, beside = [], owners } = division;
   const moving = movingChunks(division);
-  const most = mostChunks(division, roster.length);
   const stretch = stretchAt(division.turns, round);
+  const rings = division.rings?.map((ring) => ({ ...chunksIn(ring), beside: ring.beside }));
+  // in a ring nobody beside the owners sends more than an owner would
+  const most =
+    rings && owners > 0
+      ? rings.reduce((sum, { count }) => sum + seatsAtMost(count, roster.length, owners), 0)
+      : mostChunks(division, roster.length);
   if (owners === 0) return { digest: undefined, moving, stretch, chunksOf: () => moving, most };
   const ownership: Ownership = {
     run: sha256(utf8(run)),
@@ -55,10 +66,13 @@ export function assignChunks(division: Division): ChunkAssignment {
     owners,
     seats: 'even',
   };
-  const owned = new Map([
-    ...chunksBeside(ownership, beside, moving.length),
-    ...ownedChunks(ownership, moving.length),
-  ]);
+  const owned = new Map(ownedChunks(ownership, moving.length));
+  for (const ring of rings ?? [{ first: 0, count: moving.length, beside }]) {
+    for (const [worker, own] of chunksBeside(ownership, ring.beside, ring.count)) {
+      const before = owned.get(worker) ?? [];
+      owned.set(worker, Uint32Array.from([...before, ...own.map((i) => ring.first + i)]));
+    }
+  }
   return {
     digest: toHex(rosterDigest(ownership)),
     ...{ moving, stretch },

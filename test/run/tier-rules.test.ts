@@ -36,7 +36,6 @@ describe('a spec with tiers of width', () => {
   const cases: readonly (readonly [string, Untyped])[] = [
     ['training.model', { training: { model: 'linear' }, data: { kind: 'made', shards: 1 } }],
     ['training.ffn', { training: { ffn: 510 } }],
-    ['training.owners', { training: { owners: 2 } }],
     ['training.fragments', { training: { fragments: 2 } }],
     ['aggregation.rule', { ...open, aggregation: { rule: 'trimmed-mean', hostile: 1 } }],
     ['aggregation.leastRatePermille', { aggregation: { leastRatePermille: 500 } }],

@@ -2,7 +2,7 @@
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/sample.ts';
 import { liveOf } from '../../consensus/round/membership.ts';
-import { entitled } from '../../consensus/round/seats.ts';
+import { entitled, widthTierOf } from '../../consensus/round/seats.ts';
 import { modelOfRun } from '../../model/from-settings.ts';
 import { turnsOf } from '../../model/parameters.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
@@ -21,7 +21,7 @@ import {
   stakesOf,
 } from './chain.ts';
 import { found, type Verdict } from './evidence.ts';
-import { widthsOf } from './widths.ts';
+import { ringsAt, widthsOf } from './widths.ts';
 
 /** A round as its contributions are held against it. */
 export interface Terms extends Situation {
@@ -112,13 +112,15 @@ export function assignmentOf(terms: Omit<Terms, 'base' | 'parent'>): ChunkAssign
   const { owners, fragments } = spec.training;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
-  const senders = sendersOf(terms);
+  const { owners: roster, beside } = sendersOf(terms);
+  const tiers = new Map(ledger.members.map((member) => [member.key, widthTierOf(member)]));
   const assignment = assignChunks({
-    ...{ run, round, base: entropy, owners, fragments },
-    roster: senders.owners,
-    beside: senders.beside,
-    size,
+    ...{ run, round, base: entropy, owners, fragments, roster, beside, size },
     turns: turnsIn(spec),
+    rings: widthsOf(spec)?.rings.map((ring, i) => ({
+      ...ring,
+      beside: beside.filter((key) => ringsAt(spec, tiers.get(key)!)! > i),
+    })),
   });
   divided.set(ledger, { size, stakes, assignment });
   return assignment;

@@ -80,10 +80,6 @@ export const tierRules: readonly SpecRule[] = [
       return isFor(start.rings ?? []) && (!Array.isArray(start.root) || isFor(start.root));
     },
   },
-  usual('training.owners', 'it is 0', ({ training }) => training.owners === 0, {
-    why: 'everybody sends all chunks that it has',
-    nearest: 'take --owners 0',
-  }),
   usual('training.fragments', 'it is 1', ({ training }) => training.fragments === 1, {
     why: 'fragments cut the model across its rings',
     nearest: 'take --fragments 1',

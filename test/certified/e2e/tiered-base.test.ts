@@ -177,8 +177,8 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
     expect(JSON.parse(readFileSync(join(peft, 'adapter_config.json'), 'utf8')).r).toBe(4);
   });
 
-  it('all of it: the spec names the root of each ring, votes are checked without the base and the model with it', async () => {
-    const file = await create('whole', '--rank', '0');
+  it('all of it, in chunks that have owners: the spec names the root of each ring, votes are checked without the base and the model with it', async () => {
+    const file = await create('whole', '--rank', '0', '--owners', '1');
     expect(specOf(file).start!.root).toHaveLength(3);
     const played = await playedBy(file, 'whole');
     await expectAgreed(file, played);
