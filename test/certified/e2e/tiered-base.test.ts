@@ -88,9 +88,12 @@ async function playedBy(file: string, name: string) {
     ['2', base],
   ] as const;
   const dirs = cast.map((_, i) => join(home, `${name}-${i}`));
-  const workers = cast.map(([tier, from], i) =>
-    joinRun(i + 1, file, '--base', from, '--tier', tier, '--dir', dirs[i]!),
-  );
+  const start = (i: number) =>
+    joinRun(i + 1, file, '--base', cast[i]![1], '--tier', cast[i]![0], '--dir', dirs[i]!);
+  // the founders end the run by themselves: whoever is to take part is there before them
+  const parts = [start(2), start(3)];
+  for (const part of parts) await part.event(({ type }) => type === 'hello');
+  const workers = [start(0), start(1), ...parts];
   await Promise.all(workers.map(endOf));
   return { dirs, workers };
 }

@@ -2,11 +2,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { deferred } from '../../../base/deferred.ts';
 import type { RunEvent } from '../../../certified/rounds/events.ts';
 
 export interface WorkerProcess {
   readonly name: string;
   readonly args: readonly string[];
+  /** Started once the others are there. */
+  readonly isLate?: boolean;
 }
 
 export interface Exit {
@@ -31,8 +34,18 @@ export async function runSwarm(
 ): Promise<readonly Exit[]> {
   const failing = new AbortController();
   const either = AbortSignal.any([signal, failing.signal]);
+  const awaited = new Set(workers.filter(({ isLate }) => !isLate).map(({ name }) => name));
+  const { promise: ready, settle } = deferred<void>();
+  if (awaited.size === 0 || either.aborted) settle();
+  else either.addEventListener('abort', () => settle(), { once: true });
+  const hear = (name: string, event: RunEvent) => {
+    if (event.type === 'hello' && awaited.delete(name) && awaited.size === 0) settle();
+    onEvent(name, event);
+  };
   const play = async (worker: WorkerProcess): Promise<Exit> => {
-    const exit = await runOne(worker, onEvent, either);
+    if (worker.isLate) await ready;
+    if (either.aborted) return { name: worker.name, code: 0, words: '', stopped: true };
+    const exit = await runOne(worker, hear, either);
     const stopped = either.aborted;
     if (exit.code !== 0) failing.abort();
     return { ...exit, stopped };

@@ -175,7 +175,11 @@ async function play(stage: Stage, { name, names, tiers, shards, tierCount, certi
       tierCount,
     },
   };
-  const processes = names.map((worker, i) => workerProcess(worker, i, { ...line, run: name }));
+  const processes = names.map((worker, i) => ({
+    ...workerProcess(worker, i, { ...line, run: name }),
+    // founders begin as soon as they see each other; the others are to be there from round 2 on, however long they take to start
+    isLate: certified && tiers[i] === 0,
+  }));
   let lastRoot = '';
   const onEvent = (worker: string, event: RunEvent) => {
     recorder.take(worker, event);
