@@ -85,9 +85,10 @@ const joinLine = (
   index: number,
   folder: string,
   spec: string,
-  { workers, settings, tiers, shards = workers }: WorkerLine,
+  { workers, settings, tiers, tierCount = 0, shards = workers }: WorkerLine,
 ) => [
   ...['run', 'join', spec, '--key-file', join(folder, 'key'), '--wait-for', `${workers}`],
   ...flagOf('base', settings.base),
-  ...(tiers ? ['--tier', `${tiers[index]}`, '--shard', `${index + 1}/${shards}`] : []),
+  ...(tierCount > 0 ? ['--tier', `${tiers![index]}`] : []),
+  ...(tiers ? ['--shard', `${index + 1}/${shards}`] : []),
 ];
