@@ -40,6 +40,8 @@ const { values } = parseArgs({
     contributors: { type: 'string', default: '0' },
     /** Founders whose joins one outcome lists; 0: all. */
     'founders-per-round': { type: 'string', default: '96' },
+    /** Others whose joins one outcome lists: with those of founders they should fit into one event; 0: a quarter of the roster. */
+    'joins-per-round': { type: 'string', default: '16' },
     /** Each worker checks every signature itself; else the process checks it once and charges each. */
     'check-all': { type: 'boolean', default: false },
     /** Seconds of the processor and bytes in memory by part, sampled. */
@@ -75,6 +77,7 @@ const options: SimulationOptions = {
     contributors: Number(values.contributors),
     late: values.late,
     foundersPerRound: Number(values['founders-per-round']),
+    joinsPerRound: Number(values['joins-per-round']),
   },
   onRound(round) {
     if (values.verbose) tell(JSON.stringify(round));

@@ -229,6 +229,9 @@ function seatedIn({ state, context, ports }: DriverOptions, round: number): read
   return electorateOf({ spec, run, ...before }, stakes).committee.members;
 }
 
+/** A question names each whose copies it wants, to every relay: of a larger roster so many at a time, in turn. */
+const MOST_ASKED = 256;
+
 /** Asks first for what those made who sat, then for what anybody of the roster did. */
 export function createCopiesSearch(
   options: DriverOptions,
@@ -239,7 +242,7 @@ export function createCopiesSearch(
   const { round, roster } = context;
   const { clock, control } = ports;
   const rounds = round > 0 ? [round - 1, round] : [round];
-  let isFirst = true;
+  let turn = 0;
   let isAsking = false;
   let askedMs = Number.NEGATIVE_INFINITY;
   return {
@@ -251,9 +254,11 @@ export function createCopiesSearch(
       if (isAsking || nowMs - askedMs < AGAIN_MS) return;
       askedMs = nowMs;
       isAsking = true;
-      const by = (each: number) => (isFirst ? seatedIn(options, each) : roster);
+      const from = MOST_ASKED * ((turn - 1) % Math.ceil(roster.length / MOST_ASKED));
+      const by = (each: number) =>
+        turn === 0 ? seatedIn(options, each) : roster.slice(from, from + MOST_ASKED);
       const asking = rounds.map((each) => control.fetchCopies(each, by(each), hearing));
-      isFirst = false;
+      turn++;
       void Promise.all(asking).finally(() => {
         isAsking = false;
         onAnswered();

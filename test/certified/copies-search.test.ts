@@ -1,0 +1,40 @@
+/** Whose copies of a round are looked for. */
+import { expect, it } from 'vitest';
+import { createCopiesSearch } from '../../src/certified/rounds/apply-decision.ts';
+
+const AGAIN_MS = 10_000;
+
+async function asked(members: number, times: number): Promise<readonly (readonly string[])[]> {
+  const roster = Array.from({ length: members }, (_, i) => `key ${i}`);
+  const lists: (readonly string[])[] = [];
+  let nowMs = 0;
+  const fetchCopies = async (_: number, keys: readonly string[]) => void lists.push(keys);
+  const options = {
+    context: { round: 0, roster, committee: { members: ['seated'] } },
+    state: { round: 0, before: null },
+    ports: { clock: { now: () => nowMs }, control: { fetchCopies } },
+  };
+  const search = createCopiesSearch(options as never, {} as never, () => undefined);
+  for (let i = 0; i < times; i++) {
+    search.ask();
+    while (search.isAsking) await Promise.resolve();
+    nowMs += AGAIN_MS;
+  }
+  return lists;
+}
+
+it('asks for those of who sat, then of anybody of the roster', async () => {
+  const [first, second, third] = await asked(3, 3);
+  expect(first).toEqual(['seated']);
+  expect([second, third]).toEqual([
+    ['key 0', 'key 1', 'key 2'],
+    ['key 0', 'key 1', 'key 2'],
+  ]);
+});
+
+it('names 256 of a larger roster at a time, and comes to everybody in turn', async () => {
+  const [, ...later] = await asked(1000, 6);
+  expect(later.map((keys) => keys.length)).toEqual([256, 256, 256, 232, 256]);
+  expect(new Set(later.slice(0, 4).flat()).size).toBe(1000);
+  expect(later[4]).toEqual(later[0]);
+});
