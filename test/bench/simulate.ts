@@ -121,7 +121,8 @@ for (const failure of played.failures.slice(0, 5)) tell(failure);
 if (values.keep) appendFileSync(values.keep, `${JSON.stringify(rowOf(played))}\n`);
 if (values.json) console.log(JSON.stringify(figuresOf(played)));
 else {
-  const { rounds, roots, ...rest } = played;
+  const { rounds, roots, killed, ...rest } = played;
+  if (values.verbose) for (const each of killed) tell(JSON.stringify(each));
   const counted = rounds.reduce((sum, { accepted }) => sum + accepted, 0);
   const goodput = (3600 * counted) / (rounds.at(-1)?.medianSeconds ?? Number.NaN);
   // contributions counted in an hour, until the median worker has the last certificate: who is away then holds nobody up

@@ -1,6 +1,7 @@
 /** The simulation of `npm run simulate`: many workers, the real code, a clock that moves by itself. */
 import { describe, expect, it } from 'vitest';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
+import { type IdealOptions, idealGoodput } from '../bench/simulate/lost-time.ts';
 import { type SimulationOptions, simulate } from '../bench/simulate/play.ts';
 
 const options: SimulationOptions = {
@@ -76,5 +77,35 @@ describe('a simulated run', () => {
     expect(first.kills).toBeGreaterThan(0);
     expect(await figuresOf(3)).toEqual(first);
     expect(await figuresOf(4)).not.toEqual(first);
+  });
+
+  it('says where the time of its workers went', async () => {
+    const few = { ...options, workers: 4, relays: 2, churn: 0.3, rounds: 3, seed: 3 };
+    const { time, killed, ideal, kills } = await simulate(few);
+    expect(Object.values(time).reduce((sum, share) => sum + share, 0)).toBeCloseTo(1);
+    expect(time.away).toBeGreaterThan(0);
+    expect(time.counted).toBeGreaterThan(0.3);
+    expect(killed.length).toBeGreaterThan(0);
+    expect(killed.length).toBeLessThanOrEqual(kills);
+    expect(ideal!.best.goodput).toBeGreaterThanOrEqual(ideal!.slowest.goodput);
+  });
+});
+
+describe('ideal workers', () => {
+  const of = { workers: 2, rounds: 3, trainSeconds: () => 25, killOf: () => undefined };
+  // away for 20 seconds of the second round
+  const killed = (worker: number, round: number) =>
+    worker === 0 && round === 0 ? { at: 5, back: 25 } : undefined;
+  const counted = (more: Partial<IdealOptions>) =>
+    (idealGoodput({ ...of, defers: false, ...more }, 30) * 30 * (more.rounds ?? of.rounds)) / 3600;
+
+  it('contribute to every round where none is killed', () => {
+    expect(counted({})).toBe(6);
+  });
+
+  it('lose what no round can count, and under defer what not even the next one can', () => {
+    expect(counted({ killOf: killed })).toBe(5);
+    expect(counted({ killOf: killed, defers: true })).toBe(5);
+    expect(counted({ killOf: killed, defers: true, rounds: 4 })).toBe(7);
   });
 });

@@ -9,12 +9,14 @@ import type { Limits } from '../../../relay/limits.ts';
 import type { ProfileName } from '../../../relay/strict/profiles.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
 import { startOf } from '../../../src/certified/decisions/chain.ts';
+import type { CertifiedState } from '../../../src/certified/state.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { spreadOver } from '../../../src/network/transport/spread.ts';
 import { MOST_KEYS } from '../../../src/run/spec/spec-fields.ts';
 import type { Untyped } from '../../../src/run/spec/spec-readers.ts';
 import type { Params } from '../../../src/tensor/params.ts';
+import type { Trainer } from '../../../src/worker/ports.ts';
 import {
   type CertifiedMember,
   certifiedSpec,
@@ -24,6 +26,7 @@ import {
 } from '../../support/certified-swarm.ts';
 import { drawnTrainer } from './drawn-trainer.ts';
 import { createFolderJournal, type KeptJournal } from './folder-journal.ts';
+import { idealGoodput, type Kill, type KilledRound, type LostTime, TimeBook } from './lost-time.ts';
 import { Network, type SimulatedRelay } from './network.ts';
 import {
   type Checks,
@@ -86,6 +89,11 @@ export interface RoundFigures {
   readonly heapBytes: number;
 }
 
+interface Ideal {
+  readonly seconds: number;
+  readonly goodput: number;
+}
+
 export interface Played {
   readonly roots: ReadonlySet<string>;
   readonly rounds: readonly RoundFigures[];
@@ -115,11 +123,18 @@ export interface Played {
     readonly refusedConnections: number;
   }[];
   readonly kills: number;
+  /** Of the time of all workers until the median one has the last certificate. */
+  readonly time: LostTime;
+  readonly killed: readonly KilledRound[];
+  /** Contributions an hour of ideal workers under these kills: in rounds as long as the longest phase, and in rounds of the best length. */
+  readonly ideal: Readonly<Record<'slowest' | 'best', Ideal>> | undefined;
   readonly parameters: number;
   /** All that relays hold. */
   events(): readonly SignedEvent[];
 }
 
+/** More rounds have too many choices. */
+const MOST_IDEAL = 12;
 const MBIT = 125_000;
 /** Parameters of a small network for each hidden value. */
 const HIDDEN = 5;
@@ -150,6 +165,7 @@ class Simulation {
   readonly #folder: string;
   readonly #network: Network;
   readonly #tally: Tally;
+  readonly #time: TimeBook;
   readonly #checks: Checks = { asked: 0, done: 0, seconds: 0 };
   readonly #reads: Checks = { asked: 0, done: 0, seconds: 0 };
   readonly #applied: Checks = { asked: 0, done: 0, seconds: 0 };
@@ -162,14 +178,18 @@ class Simulation {
   readonly #slots: Slot[] = [];
   readonly #failures: string[] = [];
   readonly #roots = new Set<string>();
+  readonly #startedMs: number;
+  readonly #places: ReadonlyMap<string, number>;
   #done = 0;
   #kills = 0;
 
   constructor(options: SimulationOptions, clock: VirtualClock, folder: string) {
     this.#options = options;
     this.#clock = clock;
+    this.#startedMs = clock.now();
     this.#folder = folder;
     const { workers, founders, rounds, seed, params, deadlineC, document } = options;
+    this.#places = new Map(Array.from({ length: workers }, (_, i) => [keyOf(i), i]));
     this.#crypto = countedCrypto(this.#checks, options.sharesChecks);
     this.#read = countedRead(this.#reads, options.sharesChecks);
     this.#apply = countedApply(this.#applied, this.#checks, options.sharesChecks);
@@ -194,6 +214,7 @@ class Simulation {
       ...{ seed, loss, latencyMs: [15, 120] as const },
       ...{ downRate: 50 * MBIT, upRate: 10 * MBIT, relayRate: 1000 * MBIT },
     };
+    this.#time = new TimeBook(clock);
     this.#tally = new Tally({ workers, clock, onRound: options.onRound });
     this.#network = new Network(
       clock,
@@ -205,7 +226,7 @@ class Simulation {
 
   async play(): Promise<Played> {
     const { workers, rounds } = this.#options;
-    const startedMs = this.#clock.now();
+    const startedMs = this.#startedMs;
     for (let index = 0; index < workers; index++) this.#begin(index);
     if (this.#options.churn > 0) this.#tally.onFirstOf = (round) => this.#churn(round);
     const most = startedMs + rounds * 600_000 + 600_000;
@@ -221,6 +242,7 @@ class Simulation {
   #begin(index: number): void {
     const disk: Disk = { state: undefined, entry: undefined };
     const journal = createFolderJournal(this.#folder, index);
+    this.#time.is(index, 'returning');
     const member = this.#start(index, disk, journal);
     const slot: Slot = { index, disk, journal, member, isUp: true, isDone: false };
     this.#slots.push(slot);
@@ -246,18 +268,40 @@ class Simulation {
         layout: this.#first.layout,
         first: this.#first.values,
       },
-      ...{ crypto: this.#crypto, read: this.#read, apply: this.#apply },
-      trainer: drawnTrainer(
-        index,
-        this.#first.layout,
-        clock,
-        (round) => this.#trainMs(index, round),
-        this.#options.churn > 0 ? this.#options.trainSeconds[1] : 1,
-      ),
+      ...{ crypto: this.#crypto, read: this.#read, apply: this.#apply.apply },
+      trainer: this.#trainerOf(index),
       plan: { evaluate: false },
       onEvent: () => undefined,
-      onSave: ({ round, cohort }) => this.#tally.reached(index, round, cohort?.length ?? 0),
+      onSave: (state) => this.#saved(index, state),
     });
+  }
+
+  #trainerOf(index: number): Trainer {
+    const trainer = drawnTrainer(
+      index,
+      this.#first.layout,
+      this.#clock,
+      (round) => this.#trainMs(index, round),
+      this.#options.churn > 0 ? this.#options.trainSeconds[1] : 1,
+    );
+    return {
+      ...trainer,
+      train: async (task, ...rest) => {
+        this.#time.is(index, 'training', task.round);
+        const made = await trainer.train(task, ...rest);
+        this.#time.is(index, 'waiting');
+        return made;
+      },
+    };
+  }
+
+  #saved(index: number, { round, sent, head }: CertifiedState): void {
+    if (sent) return;
+    const rows = this.#apply.rowsOf(head.parent);
+    this.#tally.reached(index, round, rows.length);
+    for (const { worker, late } of rows)
+      this.#time.row({ worker: this.#places.get(worker)!, round: round - 1, late });
+    this.#time.is(index, round < this.#options.rounds ? 'waiting' : 'over', round);
   }
 
   #watch(slot: Slot): void {
@@ -279,26 +323,50 @@ class Simulation {
 
   /** Kills some in the course of the round, and starts them again from what is on disk. */
   #churn(round: number): void {
-    const { churn, trainSeconds, onNote } = this.#options;
+    const { onNote } = this.#options;
     for (const slot of this.#slots) {
-      const [kill, when, away] = philox([this.#options.seed, 99], slot.index, round, 0, 0);
-      if (unit(kill) >= churn || !slot.isUp || slot.isDone) continue;
-      const atMs = this.#clock.now() + 1000 * trainSeconds[1] * unit(when);
-      const backMs = atMs + 1000 * (2 + trainSeconds[1] * unit(away));
+      const kill = this.#killOf(slot.index, round);
+      if (!kill || !slot.isUp || slot.isDone) continue;
+      const atMs = this.#clock.now() + 1000 * kill.at;
+      const backMs = this.#clock.now() + 1000 * kill.back;
       this.#clock.at(atMs, () => {
         if (slot.isDone) return;
         slot.isUp = false;
         this.#kills++;
         slot.member.stop();
+        this.#time.is(slot.index, 'away');
       });
       this.#clock.at(backMs, () => {
         if (slot.isDone || slot.isUp) return;
         slot.isUp = true;
+        this.#time.is(slot.index, 'returning');
         slot.member = this.#start(slot.index, slot.disk, slot.journal);
         this.#watch(slot);
       });
     }
     onNote?.(`round ${round}: killed ${this.#kills} in all`);
+  }
+
+  #killOf(index: number, round: number): Kill | undefined {
+    const { seed, churn, trainSeconds } = this.#options;
+    const [kill, when, away] = philox([seed, 99], index, round, 0, 0);
+    if (unit(kill) >= churn) return undefined;
+    const at = trainSeconds[1] * unit(when);
+    return { at, back: at + 2 + trainSeconds[1] * unit(away) };
+  }
+
+  #ideal(): Played['ideal'] {
+    const { workers, rounds, trainSeconds } = this.#options;
+    const of = {
+      ...{ workers, rounds, defers: this.#spec.late === 'defer' },
+      killOf: (index: number, round: number) => this.#killOf(index, round),
+      trainSeconds: (index: number, round: number) => this.#trainMs(index, round) / 1000,
+    };
+    const [, most] = trainSeconds;
+    const lengths = Array.from({ length: 61 }, (_, i) => most * (0.7 + i / 100));
+    const all = lengths.map((seconds) => ({ seconds, goodput: idealGoodput(of, seconds) }));
+    const best = all.reduce((a, b) => (b.goodput > a.goodput ? b : a));
+    return { slowest: { seconds: most, goodput: idealGoodput(of, most) }, best };
   }
 
   #trainMs(index: number, round: number): number {
@@ -321,6 +389,12 @@ class Simulation {
       traffic.reduce((sum, one) => sum + of(one), 0) / workers / rounds;
     return {
       ...{ roots: this.#roots, failures: this.#failures, kills: this.#kills },
+      time: this.#time.shares(
+        this.#startedMs + 1000 * (this.#tally.rounds.at(-1)?.medianSeconds ?? 0),
+      ),
+      killed: this.#time.killed(),
+      // who may choose weighs every choice: of some rounds
+      ideal: this.#options.churn > 0 && rounds <= MOST_IDEAL ? this.#ideal() : undefined,
       rounds: this.#tally.rounds,
       parameters: this.#first.layout.size,
       events: () => eventsOf(this.#network.relays),

@@ -93,14 +93,23 @@ const hasAll = ({ accepted, rejected, faults }: Outcome, evidence: Evidence): bo
 /** Outcomes whose states are remembered: those of some rounds. */
 const MOST_APPLIED = 8;
 
+/** A contribution that an outcome counts. */
+export interface CountedRow {
+  readonly worker: string;
+  readonly late: boolean;
+}
+
+export interface Applying {
+  readonly apply: typeof applyOutcome;
+  /** What the outcome of this digest counts. */
+  rowsOf(digest: string): readonly CountedRow[];
+}
+
 /** Applies each outcome for everybody who asks, or with `isShared` once for all who have what it names; they check as many signatures for it as the first. */
-export function countedApply(
-  applied: Checks,
-  checks: Checks,
-  isShared: boolean,
-): typeof applyOutcome {
+export function countedApply(applied: Checks, checks: Checks, isShared: boolean): Applying {
+  const rows = new Map<string, readonly CountedRow[]>();
   const known = new Map<string, { readonly next: Certified; readonly asked: number }>();
-  return (state, outcome, evidence, hash) => {
+  const apply: typeof applyOutcome = (state, outcome, evidence, hash) => {
     applied.asked++;
     const { parent, time, proposer, modelRoot, ledgerRoot } = outcome;
     const name = [parent, time, proposer, modelRoot, ledgerRoot].join();
@@ -115,11 +124,18 @@ export function countedApply(
     if (!verdict.ok) return verdict;
     applied.done++;
     applied.seconds += (performance.now() - from) / 1000;
+    rows.set(
+      verdict.value.parent,
+      outcome.accepted.map(({ index, late }) => {
+        return { worker: state.ledger.members[index]!.key, late };
+      }),
+    );
     if (!isShared) return verdict;
     if (known.size >= MOST_APPLIED) known.delete(known.keys().next().value!);
     known.set(name, { next: verdict.value, asked: checks.asked - asked });
     return verdict;
   };
+  return { apply, rowsOf: (digest) => rows.get(digest) ?? [] };
 }
 
 /** Makes one object of all copies of an event that workers are handed. */
