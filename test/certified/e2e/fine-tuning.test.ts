@@ -5,24 +5,19 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { writePlay } from '../../../src/model/data/playwright.ts';
 import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
-import {
-  type Program,
-  runProgram,
-  startProgram,
-  temporaryFolder,
-} from '../../support/processes.ts';
+import { endOf, keyFlags, programsOn } from '../../support/certified-programs.ts';
+import { runProgram, temporaryFolder } from '../../support/processes.ts';
 import { signerOf } from '../../support/signers.ts';
 import { tinyTokenizer, writeTinyLlama } from '../../support/tiny-llama.ts';
 
 const home = temporaryFolder();
 const corpus = join(home, 'play.txt');
 const base = join(home, 'tiny');
-const programs: Program[] = [];
 let relay: Relay;
+const { joinRun, replay, killAll } = programsOn(() => relay, corpus);
 
 beforeAll(async () => {
   relay = await createRelay();
@@ -30,7 +25,7 @@ beforeAll(async () => {
   writeFileSync(corpus, writePlay({ minimumBytes: 40_000 }));
 });
 afterAll(async () => {
-  for (const { child } of programs.splice(0)) child.kill('SIGKILL');
+  killAll();
   await relay.close();
 });
 
@@ -54,7 +49,6 @@ async function serveHub(folder: string) {
   return { asked, url: `http://127.0.0.1:${port}`, close };
 }
 
-const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
 const SMALL = [
   ...['--rounds', '3', '--inner-steps', '4', '--context', '32', '--corpus', corpus],
   ...['--local-learning-rate', '0.01', '--committee-quorum', 'cft'],
@@ -66,30 +60,11 @@ async function create(name: string, ...flags: readonly string[]): Promise<string
   const file = join(home, `${name}.run.json`);
   const made = await runProgram([
     ...['run', 'create', '--base', base, '--name', name, '--relay', relay.url, '-o', file],
-    ...['--founder', signerOf(2).publicKey, ...keyOf(1), ...SMALL, ...flags],
+    ...['--founder', signerOf(2).publicKey, ...keyFlags(1), ...SMALL, ...flags],
   ]);
   expect(made.stderr).not.toContain('error');
   return file;
 }
-
-function joinRun(number: number, file: string, ...flags: readonly string[]): Program {
-  const program = startProgram([
-    ...['run', 'join', file, '--relay', relay.url, '--report', 'ndjson', '--device', 'cpu'],
-    ...['--corpus', corpus, ...keyOf(number), ...flags],
-  ]);
-  programs.push(program);
-  return program;
-}
-
-async function endOf(program: Program) {
-  const done = await program.event(({ type }) => type === 'done');
-  if (done.type !== 'done') throw new Error('not done');
-  await program.exit;
-  return done;
-}
-
-const replay = (file: string, ...flags: readonly string[]) =>
-  runProgram(['replay', '--spec', file, '--relay', relay.url, ...flags]);
 
 describe('a certified run of a published model', { timeout: 180_000 }, () => {
   it.each([

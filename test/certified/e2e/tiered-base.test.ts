@@ -3,7 +3,6 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
-import { toHex } from '../../../src/base/bytes.ts';
 import { writePlay } from '../../../src/model/data/playwright.ts';
 import { modelOfRun } from '../../../src/model/from-settings.ts';
 import { modelLayout } from '../../../src/model/parameters.ts';
@@ -11,20 +10,16 @@ import { exportTiers, tierFolder } from '../../../src/node/tiers/export.ts';
 import { readStateFile } from '../../../src/python/node/state-io.ts';
 import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
 import type { Params, Vector } from '../../../src/tensor/params.ts';
-import {
-  type Program,
-  runProgram,
-  startProgram,
-  temporaryFolder,
-} from '../../support/processes.ts';
+import { endOf, keyFlags, programsOn } from '../../support/certified-programs.ts';
+import { type Program, runProgram, temporaryFolder } from '../../support/processes.ts';
 import { signerOf } from '../../support/signers.ts';
 import { writeTinyLlama } from '../../support/tiny-llama.ts';
 
 const home = temporaryFolder();
 const corpus = join(home, 'play.txt');
 const base = join(home, 'tiny');
-const programs: Program[] = [];
 let relay: Relay;
+const { joinRun, replay, killAll } = programsOn(() => relay, corpus);
 
 beforeAll(async () => {
   relay = await createRelay();
@@ -33,11 +28,10 @@ beforeAll(async () => {
   writeFileSync(corpus, writePlay({ minimumBytes: 40_000 }));
 });
 afterAll(async () => {
-  for (const { child } of programs.splice(0)) child.kill('SIGKILL');
+  killAll();
   await relay.close();
 });
 
-const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
 const SMALL = [
   ...['--rounds', '5', '--inner-steps', '200', '--batch-size', '2', '--context', '16'],
   ...['--corpus', corpus, '--local-learning-rate', '0.01', '--committee-quorum', 'cft'],
@@ -46,7 +40,7 @@ const SMALL = [
 
 const making = (name: string, ...flags: readonly string[]) => [
   ...['run', 'create', '--name', name, '-o', join(home, `${name}.run.json`), '--tiers', '2'],
-  ...['--founder', signerOf(2).publicKey, ...keyOf(1), ...SMALL, ...flags],
+  ...['--founder', signerOf(2).publicKey, ...keyFlags(1), ...SMALL, ...flags],
 ];
 
 /** Makes a run of workers 1 and 2; returns its file. */
@@ -55,25 +49,6 @@ async function create(name: string, ...flags: readonly string[]): Promise<string
   expect(made.stderr).not.toContain('error');
   return join(home, `${name}.run.json`);
 }
-
-function joinRun(number: number, file: string, ...flags: readonly string[]): Program {
-  const program = startProgram([
-    ...['run', 'join', file, '--relay', relay.url, '--report', 'ndjson', '--device', 'cpu'],
-    ...['--corpus', corpus, ...keyOf(number), ...flags],
-  ]);
-  programs.push(program);
-  return program;
-}
-
-async function endOf(program: Program) {
-  const done = await program.event(({ type }) => type === 'done');
-  if (done.type !== 'done') throw new Error('not done');
-  await program.exit;
-  return done;
-}
-
-const replay = (file: string, ...flags: readonly string[]) =>
-  runProgram(['replay', '--spec', file, '--relay', relay.url, ...flags]);
 
 const specOf = (file: string) => parseRunSpec(readFileSync(file, 'utf8'));
 
