@@ -3,7 +3,7 @@ import { systemClock } from '../base/clock.ts';
 import type { RetryPolicy } from '../base/retry.ts';
 import type { Signer } from '../network/event.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
-import { spreadOver } from '../network/transport/spread.ts';
+import { relaysOfKey } from '../network/transport/spread.ts';
 import { nativeCrypto } from './native-crypto.ts';
 import { fetchRelayInfo } from './relay-info.ts';
 import { openPublicSocket, openSocket } from './sockets.ts';
@@ -24,7 +24,7 @@ export interface Connection {
   readonly publicOnly?: boolean | undefined;
   /** Longer events are passed over unread. */
   readonly longestEventBytes?: number | undefined;
-  /** Relays that each own event goes to, of those given; without it, or with 0, all of them. */
+  /** Relays that are read, of those given, so that each event comes so many times; without it, or with 0, all of them. */
   readonly copies?: number | undefined;
 }
 
@@ -48,10 +48,11 @@ export async function connectRelays(
     reconciles: (relay) => reconciling.has(relay),
     auth,
     ...connection,
+    own: (names) => relaysOfKey(names, auth.publicKey, copies),
   });
   try {
     await relays.ready(signal);
-    return spreadOver(relays, auth.publicKey, copies);
+    return relays;
   } catch (error) {
     await relays.close();
     throw error;

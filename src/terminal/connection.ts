@@ -42,7 +42,7 @@ export const addConnectionFlags = (command: Command): Command =>
     .addOption(
       whole(
         '--relay-copies <n>',
-        'relays of those given that each own event goes to, found from the key; all are read (default: all)',
+        'relays of those given that are read, found from the key, so that each event comes so many times; own events go to all (default: all)',
         0,
       ),
     );

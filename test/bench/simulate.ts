@@ -16,7 +16,7 @@ const { values } = parseArgs({
     founders: { type: 'string', default: '1024' },
     relays: { type: 'string', default: '4' },
     rounds: { type: 'string', default: '3' },
-    /** Relays that each worker publishes to; 0: all. */
+    /** Relays that each worker reads; 0: all. */
     copies: { type: 'string', default: '0' },
     seed: { type: 'string', default: '1' },
     /** Values that each worker sends in a round. */

@@ -55,6 +55,18 @@ describe('a simulated run', () => {
     expect([...played.roots]).toEqual([report.modelRoot]);
   });
 
+  // all of them have a seat, and two of three find room
+  it('ends its rounds at relays that take fewer connections than there are workers', async () => {
+    const full = { relays: 4, copies: 2, limits: { maxConnections: 8 } };
+    const played = await simulate({ ...options, ...full });
+    expect(played.failures).toEqual([]);
+    expect(played.roots.size).toBe(1);
+    expect(played.rounds.map(({ finished }) => finished)).toEqual([12, 12]);
+    for (const { accepted } of played.rounds) expect(accepted).toBeGreaterThan(6);
+    const refused = played.relays.map(({ refusedConnections }) => refusedConnections);
+    expect(Math.max(...refused)).toBeGreaterThan(0);
+  });
+
   // the fewest members of whom most do not read joins
   it('brings joins to those who propose alone, calls its founders by lot, and replays in full', async () => {
     const document = { contributors: 4, committee: { size: 4 }, foundersPerRound: 8 };

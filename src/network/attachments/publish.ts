@@ -65,6 +65,9 @@ const PATIENT_WINDOW = 2;
 /** Signed chunk events kept for the slower relays. */
 const REMEMBERED = 64;
 
+/** Chunks of so much go to all relays, those of more to the ones that their author reads, where these are fewer. */
+const EVERYWHERE_BYTES = 256 << 10;
+
 /** What an event names and travels beside it. */
 export interface Attachment {
   readonly payload: Uint8Array;
@@ -84,14 +87,17 @@ export function publishWithAttachments(
   const { relays, signal, isPatient } = options;
   const how = { signal, isPatient };
   if (attachments.length === 0) return watchOutcomes(relays.send(event, how), relays);
+  const bytes = attachments.reduce((sum, { payload }) => sum + payload.length, 0);
+  // the smaller of them are wanted everywhere at once; large ones are looked for by who needs them
+  const homes = (bytes <= EVERYWHERE_BYTES ? undefined : relays.own) ?? relays.relays;
   const uploads = attachments.map(({ payload, stripe }) =>
-    sendChunks(cutParts(payload, stripe), stripe?.data ?? 1, options),
+    sendChunks(cutParts(payload, stripe), stripe?.data ?? 1, options, homes),
   );
   const held = Promise.all(uploads.map(({ enough }) => enough));
   const outcomes = held.then((each) => (each.every(Boolean) ? relays.send(event, how) : []));
   return {
     taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
-    settled: settle(relays, uploads, outcomes),
+    settled: settle(relays, homes, uploads, outcomes),
     progress: () => addUp(uploads.map(({ progress }) => progress())),
   };
 }
@@ -105,15 +111,16 @@ const addUp = (all: readonly Progress[]): Progress =>
 /** One relay took everything it was given, or said why not. */
 async function settle(
   relays: RelaySet,
+  homes: readonly string[],
   uploads: readonly ChunkSending[],
   outcomes: Promise<readonly Promise<PublishOutcome>[]>,
 ): Promise<Delivery> {
   const events = await outcomes;
   const answers = await Promise.all(
-    relays.relays.map(async (relay, i) => {
+    homes.map(async (relay, i) => {
       const chunks = await Promise.all(uploads.map(({ deliveries }) => deliveries[i]!));
       const { have, of } = addUp(chunks.map(({ taken, of }) => ({ have: taken, of })));
-      const outcome = await events[i]?.catch(() => undefined);
+      const outcome = await events[relays.relays.indexOf(relay)]?.catch(() => undefined);
       const isHere = have === of && outcome !== undefined && isTaken(outcome);
       if (have === of) {
         const message = wordsOf(outcome, relay, relays);
@@ -127,13 +134,14 @@ async function settle(
   return deliveryOf(answers);
 }
 
-/** Starts sending `parts`, of which any `need` are enough; relay i gets part i modulo their number. */
+/** Starts sending `parts`, of which any `need` are enough; relay i of `homes` gets part i modulo their number. */
 export function sendChunks(
   parts: readonly Uint8Array[],
   need: number,
   options: ChunkOptions,
+  homes: readonly string[] = options.relays.relays,
 ): ChunkSending {
-  const { relays, sha256, lifetime } = options;
+  const { sha256, lifetime } = options;
   const plans = parts.map((part) => planChunks(part, lifetime, sha256));
   const held = plans.map(() => new Set<number>());
   const signed = new Recent<SignedEvent>(REMEMBERED);
@@ -149,7 +157,7 @@ export function sendChunks(
     const whole = held.filter((indices, i) => indices.size === plans[i]!.count);
     if (whole.length >= need) settle(true);
   };
-  const deliveries = relays.relays.map((relay, i) => {
+  const deliveries = homes.map((relay, i) => {
     const part = i % parts.length;
     const plan = plans[part]!;
     return sendTo(relay, plan, options, {

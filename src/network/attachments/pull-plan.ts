@@ -54,14 +54,15 @@ export class PullPlan {
     );
   }
 
-  /** What to ask this relay now, empty when there is nothing; `relays` are those that can be asked at all. */
-  take(relay: string, relays: readonly string[], nowMs: number): Request {
+  /** What to ask this relay now, empty when there is nothing; `relays` are those that can be asked at once, before one that comes last. */
+  take(relay: string, relays: readonly string[], nowMs: number, isLast = false): Request {
     const open: Spot[] = [];
     const slow: Spot[] = [];
     for (const part of this.#wanted(relays, nowMs)) {
       for (const spot of part) {
         if (spot.held || spot.asked.has(relay)) continue;
         if ((spot.absent.get(relay)?.untilMs ?? 0) > nowMs) continue;
+        if (isLast && !relays.every((each) => spot.absent.has(each))) continue;
         if (spot.asked.size === 0) open.push(spot);
         else if (nowMs - spot.lastAskedMs >= HEDGE_MS) slow.push(spot);
       }

@@ -12,6 +12,7 @@ import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
+import type { ConnectionState } from '../transport/connection.ts';
 import { unlessAborted, within } from '../transport/deadline.ts';
 import type { Progress } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
@@ -174,18 +175,21 @@ class Pulls implements Puller {
 
   /** Gives every relay that has room something to do. */
   #pump(): void {
-    if (this.#stop.signal.aborted) return;
-    const { relays, clock } = this.#options;
-    const open = relays
-      .status()
-      .filter(({ state }) => state === 'open')
-      .map(({ relay }) => relay);
-    for (const relay of open) {
-      while (this.#askedOf(relay) < REQUESTS_PER_RELAY) {
-        const found = this.#nextFor(relay, open, clock.now());
-        if (!found) break;
-        this.#ask(relay, found.job, found.places, found.tries);
-      }
+    if (this.#stop.signal.aborted || this.#jobs.length === 0) return;
+    const status = this.#options.relays.status();
+    const inState = (wanted: ConnectionState) =>
+      status.flatMap(({ relay, state }) => (state === wanted ? relay : []));
+    const open = inState('open');
+    for (const relay of open) this.#serve(relay, open, false);
+    for (const relay of inState('idle')) this.#serve(relay, open, true);
+  }
+
+  /** Asks a relay for what it may have; one that is not connected for what none of the `open` ones has. */
+  #serve(relay: string, open: readonly string[], isLast: boolean): void {
+    while (this.#askedOf(relay) < REQUESTS_PER_RELAY) {
+      const found = this.#nextFor(relay, open, isLast);
+      if (!found) break;
+      this.#ask(relay, found.job, found.places, found.tries);
     }
   }
 
@@ -196,9 +200,10 @@ class Pulls implements Puller {
   }
 
   /** The next job with something this relay may have; all jobs of its author go to the end of the line, it behind the others. */
-  #nextFor(relay: string, open: readonly string[], nowMs: number) {
+  #nextFor(relay: string, open: readonly string[], isLast: boolean) {
+    const nowMs = this.#options.clock.now();
     for (const job of this.#jobs) {
-      const { places, tries } = job.plan.take(relay, open, nowMs);
+      const { places, tries } = job.plan.take(relay, open, nowMs, isLast);
       if (places.length === 0) continue;
       const { worker } = job.wanted;
       const isTheirs = (other: Job) => other.wanted.worker === worker;

@@ -77,7 +77,7 @@ export function sendShare(
   options: PublishOptions,
 ): ShareSending {
   const plan = planChunks(payload, options.lifetime, options.sha256);
-  const { relays } = options.relays;
+  const relays = options.relays.own ?? options.relays.relays;
   const [first = [], second = []] = errandsOf(payload, plan.root, keepers, relays);
   const run = (errands: readonly Errand[]) =>
     runErrands(errands, options, (index) => options.sign(plan.draft(index)));
@@ -103,7 +103,7 @@ async function runErrands(
     }
     return false;
   };
-  const lanes = relays.relays.map(async (relay) => {
+  const lanes = (relays.own ?? relays.relays).map(async (relay) => {
     const queue = errands.filter((errand) => errand.relays[0] === relay);
     let isHeld = true;
     const work = async () => {

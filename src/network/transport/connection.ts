@@ -1,6 +1,9 @@
-/** One relay's WebSocket for everything: connects, comes back after a loss, and never queues more than it should. */
+/**
+ * One relay's WebSocket for everything: connects as long as somebody holds it, comes back after a loss, and never queues more than it should.
+ */
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
+import { deferred } from '../../base/deferred.ts';
 import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
 import { Answers } from './answers.ts';
 import { unlessAborted } from './deadline.ts';
@@ -32,7 +35,8 @@ export interface ConnectionHandlers {
   onDown(): void;
 }
 
-export type ConnectionState = 'connecting' | 'open' | 'waiting' | 'closed';
+/** `idle`: nobody needs it now. */
+export type ConnectionState = 'idle' | 'connecting' | 'open' | 'waiting' | 'closed';
 
 /** How a connection attempt went; `retryMs` is the wait before the next one. */
 export type Opened =
@@ -50,6 +54,8 @@ const MAX_UNSENT_BYTES = 1 << 20;
 const UNSENT_POLL_MS = 10;
 /** Once `retry` is exhausted, waits start here. */
 const SLOW_START_MS = 1000;
+/** A connection that nobody holds any more ends after this, so that relays that take few have room for others. */
+const IDLE_MS = 500;
 /** Notices and waits told of later; a relay can make any number of both. */
 const REMEMBERED = 100;
 /** A relay that answers HTTP 429 or 503 is left alone this long, and half as long again by chance. */
@@ -72,7 +78,13 @@ export class RelayConnection {
   readonly #handlers: ConnectionHandlers;
   readonly #meter: RelayMeter;
   readonly #stop = new AbortController();
-  #state: ConnectionState = 'connecting';
+  #state: ConnectionState = 'idle';
+  #holders = 0;
+  /** When the last holder let go; undefined while no look is due. */
+  #letGoMs: number | undefined;
+  #wake: () => void = () => {};
+  /** It is we who end the connection, since nobody needs it. */
+  #isLeaving = false;
   #socket: Socket | undefined;
   #failures = 0;
   /** Wait at least this long before the next attempt. */
@@ -106,13 +118,54 @@ export class RelayConnection {
     return this.#options.retry.jitter !== 'none' && speaksOfOverload(this.lastError);
   }
 
-  /** Connects, and again whenever the connection ends; returns after `close`. */
+  /** Needs the connection until the returned function is called. */
+  hold(): () => void {
+    this.#holders++;
+    if (this.#state === 'idle') this.#state = 'connecting';
+    this.#wake();
+    let isHeld = true;
+    return () => {
+      if (isHeld && --this.#holders === 0) this.#letGo();
+      isHeld = false;
+    };
+  }
+
+  /** Ends the connection when nobody has held it for a while. */
+  #letGo(): void {
+    const { clock } = this.#options;
+    const isLooking = this.#letGoMs !== undefined;
+    this.#letGoMs = clock.now();
+    if (!isLooking) void this.#leaveWhenIdle();
+  }
+
+  async #leaveWhenIdle(): Promise<void> {
+    const { clock } = this.#options;
+    try {
+      while (clock.now() < this.#letGoMs! + IDLE_MS)
+        await clock.sleep(this.#letGoMs! + IDLE_MS - clock.now(), this.#stop.signal);
+    } catch {
+      return; // closed
+    }
+    this.#letGoMs = undefined;
+    if (this.#holders > 0 || this.#state !== 'open') return;
+    this.#isLeaving = true;
+    this.#state = 'connecting';
+    this.#socket?.close();
+  }
+
+  /** Connects as long as it is held, and again whenever the connection ends; returns after `close`. */
   async run(): Promise<void> {
-    while (!this.#stop.signal.aborted) {
+    while (await this.#isWanted()) {
       this.#state = 'connecting';
       this.counts.attempts++;
       const ended = await this.#connectOnce();
       this.#socket = undefined;
+      if (this.#isLeaving && !this.#stop.signal.aborted) {
+        this.#isLeaving = false;
+        this.answers.drop(ended.code, 'left');
+        this.#handlers.onDown();
+        continue;
+      }
       this.#failures++;
       this.lastError = ended.message;
       this.retryMs = Math.max(this.#retryMs(), this.#pauseMs);
@@ -129,6 +182,18 @@ export class RelayConnection {
         return; // closed while waiting
       }
     }
+  }
+
+  /** True as soon as somebody holds it, false when it is closed first. */
+  async #isWanted(): Promise<boolean> {
+    const { aborted } = this.#stop.signal;
+    if (aborted || this.#holders > 0) return !aborted;
+    this.#state = 'idle';
+    this.#failures = 0;
+    const { promise, settle } = deferred<void>();
+    this.#wake = () => settle();
+    await promise;
+    return !this.#stop.signal.aborted;
   }
 
   /** Resolves when the connection is open, or with the outcome of the attempt in progress or next. */
@@ -168,6 +233,7 @@ export class RelayConnection {
     this.#stop.abort(new Error('closed'));
     this.answers.drop(1000, 'closed');
     this.#settle({ open: false, message: 'closed', retryMs: 0 });
+    this.#wake();
     this.#socket?.close();
   }
 

@@ -177,8 +177,17 @@ class Publishing {
     return limits.foresee(this.#parcel);
   }
 
-  /** One try; nothing when it turns out, once connected, that none is worth making. */
   async #try(): Promise<Try | undefined> {
+    const letGo = this.#outlet.connection.hold();
+    try {
+      return await this.#tryConnected();
+    } finally {
+      letGo();
+    }
+  }
+
+  /** One try; nothing when it turns out, once connected, that none is worth making. */
+  async #tryConnected(): Promise<Try | undefined> {
     const { connection, limits, bucket, readBack, described } = this.#outlet;
     const opened = await connection.opened(this.#signal);
     if (!opened.open) {

@@ -44,6 +44,8 @@ export interface RelaySetOptions
   readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
   /** Longest wait between attempts to reach a relay that stays away; default 30 s. */
   readonly reconnectMaxMs?: number;
+  /** The relays, of all by name, that are read: others are connected to while something is sent to them or asked of them by name. Default all. */
+  readonly own?: (relays: readonly string[]) => readonly string[];
 }
 
 /** What a subscription to a relay set is told. */
@@ -82,11 +84,13 @@ export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
 export interface RelaySet {
   /** The addresses in use, in order, each once and without secrets: the names of the relays in all that is said of them. */
   readonly relays: readonly string[];
+  /** Those that are read: subscriptions and questions that name no relays go to them. Absent where they are all. */
+  readonly own?: readonly string[] | undefined;
   /** Sends to every relay; one outcome each, in that order; rejects only with `signal.reason`. */
   publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]>;
   /** The same, one promise per relay: a slow one need not be waited for. */
   send(event: SignedEvent, options?: SendOptions): readonly Promise<PublishOutcome>[];
-  /** Stored and live events of all relays, or of those named, until closed; survives reconnects. */
+  /** Stored and live events of the own relays, or of those named, until closed; survives reconnects. */
   subscribe(
     filters: readonly Filter[],
     handlers: SubscriptionHandlers,
@@ -120,7 +124,13 @@ const DEFAULTS = {
 /** How long `close` waits for relays to say goodbye. */
 const GOODBYE_MS = 1000;
 
-/** Opens one connection per relay at once; throws a `ConfigError` when an address is wrong or none is given. */
+/** At a relay that is full a connection is free as soon as another worker has sent what it has. */
+const patient = (retry: RetryPolicy): RetryPolicy => ({
+  ...retry,
+  maxAttempts: 3 * retry.maxAttempts,
+});
+
+/** Opens one connection at once to each relay that is read; throws a `ConfigError` when an address is wrong or none is given. */
 export const createRelaySet = (urls: readonly string[], options: RelaySetOptions): RelaySet =>
   new Relays(parseRelayUrls(urls), { ...DEFAULTS, ...options });
 
@@ -128,6 +138,7 @@ type Settings = RelaySetOptions & Required<Pick<RelaySetOptions, keyof typeof DE
 
 class Relays implements RelaySet {
   readonly relays: readonly string[];
+  readonly own: readonly string[] | undefined;
   /** Relays that a question waited for in vain. */
   readonly silent = new Set<string>();
   readonly #waitedFor = new Set<string>();
@@ -141,6 +152,8 @@ class Relays implements RelaySet {
   constructor(urls: readonly string[], settings: Settings) {
     const names = namesOf(urls);
     this.relays = [...names.keys()];
+    const own = settings.own?.(this.relays);
+    this.own = own && own.length < this.relays.length ? own : undefined;
     this.#settings = settings;
     const mayAskAgain = (connection: RelayConnection, subscription: string) =>
       this.#outboxes.get(connection)!.mayAskAgain(subscription);
@@ -153,6 +166,7 @@ class Relays implements RelaySet {
       this.#stop.signal,
     );
     this.#connections = [...names].map(([name, url]) => this.#createConnection(name, url));
+    for (const connection of this.#named(this.own)) connection.hold();
     this.#runs = Promise.all(this.#connections.map((connection) => connection.run()));
   }
 
@@ -172,11 +186,23 @@ class Relays implements RelaySet {
     handlers: SubscriptionHandlers,
     options: SubscribeOptions = {},
   ): Subscription {
-    return this.#subscriptions.subscribe(this.#named(options.only), filters, handlers, options);
+    const asked = this.#named(options.only ?? this.own);
+    const holds = asked.map((connection) => connection.hold());
+    const subscription = this.#subscriptions.subscribe(asked, filters, handlers, options);
+    return {
+      get caughtUp() {
+        return subscription.caughtUp;
+      },
+      close() {
+        subscription.close();
+        for (const letGo of holds) letGo();
+      },
+    };
   }
 
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult> {
-    return queryRelays(filters, options, this, this.#settings.clock);
+    const asked = { ...options, only: options.only ?? this.own };
+    return queryRelays(filters, asked, this, this.#settings.clock);
   }
 
   /** Told once of each. */
@@ -210,14 +236,13 @@ class Relays implements RelaySet {
 
   async ready(signal?: AbortSignal): Promise<void> {
     const { clock, openTimeoutMs } = this.#settings;
-    const anyOpen = Promise.any(this.#connections.map((connection) => untilOpen(connection))).then(
+    const read = this.#named(this.own);
+    const anyOpen = Promise.any(read.map((connection) => untilOpen(connection))).then(
       () => true,
       () => false,
     );
     if (await within(anyOpen, openTimeoutMs, clock, signal)) return;
-    const errors = this.#connections.map(
-      ({ url, lastError }) => `${url}: ${lastError || 'no answer yet'}`,
-    );
+    const errors = read.map(({ url, lastError }) => `${url}: ${lastError || 'no answer yet'}`);
     throw new RelayError('relay/none-reachable', `no relay can be reached: ${errors.join('; ')}`, {
       hint: 'check the addresses, and that a relay listens there',
       data: { relays: errors },
@@ -238,7 +263,9 @@ class Relays implements RelaySet {
 
   /** Only the socket and the description are asked for by the whole address. */
   #createConnection(name: string, url: string): RelayConnection {
-    const { openTimeoutMs, fetchInfo, ...rest } = this.#settings;
+    const { openTimeoutMs, fetchInfo, ...others } = this.#settings;
+    const isRead = this.own?.includes(name) ?? true;
+    const rest = isRead ? others : { ...others, retry: patient(others.retry) };
     const connection: RelayConnection = new RelayConnection(
       name,
       { ...rest, openSocket: () => rest.openSocket(url), connectTimeoutMs: openTimeoutMs },

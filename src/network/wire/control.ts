@@ -162,7 +162,7 @@ export class Control<N> {
     return this.#ask(roundFilter(this.#options.run, round), hearing, false);
   }
 
-  /** Asks all relays for these events. */
+  /** Asks relays for these events, and all of them for what those that are read do not have. */
   fetch(ids: readonly EventId[], asker: Hearing<N>): void {
     const hearing = answering(asker);
     for (const id of ids) {
@@ -170,12 +170,12 @@ export class Control<N> {
       if (event) this.#take(event, { hearing, keep: this.#keep, isAsked: true });
     }
     const missing = ids.filter((id) => this.#kept.get(id) === undefined);
-    if (missing.length > 0) void this.#ask({ ids: missing }, hearing, true);
+    if (missing.length > 0) void this.#ask({ ids: missing }, hearing, true, missing.length);
   }
 
-  /** Asks all relays for proposals of an outcome. */
+  /** Asks relays for proposals of an outcome, and all of them where those that are read have none. */
   fetchOutcome(digest: Digest, hearing: Hearing<N>): void {
-    void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false);
+    void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false, 1);
   }
 
   /** Asks all relays for what these members copied of a round, and takes it as if its authors had sent it; resolves when they have answered. */
@@ -185,12 +185,25 @@ export class Control<N> {
     return findCopies({ run: search.run, round }, by, search, (event) => this.#take(event, hear));
   }
 
-  /** A question that is over when it is answered. */
-  async #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean): Promise<void> {
+  /** A question that is over when it is answered; where relays that are read have fewer than `wanted` events, all others are asked as well. */
+  async #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean, wanted = 0): Promise<void> {
     const { relays, signal } = this.#options;
     const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, isAsked });
-    const asking = relays.query([filter], { waitMs: FETCH_MS, signal, onEvent, onRefused });
-    await asking.catch(() => undefined); // nothing is asked any more
+    let found = 0;
+    const take = (event: SignedEvent) => {
+      found++;
+      onEvent(event);
+    };
+    const asked = { waitMs: FETCH_MS, signal, onEvent: take, onRefused };
+    const { own, relays: all } = relays;
+    const others = all.filter((relay) => own?.includes(relay) === false);
+    try {
+      await relays.query([filter], asked);
+      if (found < wanted && others.length > 0)
+        await relays.query([filter], { ...asked, only: others });
+    } catch {
+      // nothing is asked any more
+    }
   }
 
   /** An event of it, kept here and not sent yet. */

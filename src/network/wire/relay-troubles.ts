@@ -37,7 +37,8 @@ interface Seen {
 }
 
 export function createRelayTroubles(relays: RelaySet, clock: Clock): RelayTroubles {
-  const seen = new Map(relays.relays.map((relay): [string, Seen] => [relay, {}]));
+  const read = relays.own ?? relays.relays;
+  const seen = new Map(read.map((relay): [string, Seen] => [relay, {}]));
   const of = (relay: string): Seen => seen.get(relay) ?? {};
   const isLate = (sinceMs: number | undefined) =>
     sinceMs !== undefined && clock.now() - sinceMs >= PATIENCE_MS;
@@ -79,6 +80,7 @@ export function createRelayTroubles(relays: RelaySet, clock: Clock): RelayTroubl
     },
     lines: () =>
       relays.status().flatMap(({ relay, state }) => {
+        if (!seen.has(relay)) return [];
         const line = lineOf(relay, state === 'open');
         return line === undefined ? [] : [`${relay} ${line}`];
       }),

@@ -68,6 +68,17 @@ export class TimeBook {
     this.#stretches.set(worker, [...all, stretch]);
   }
 
+  /** How many workers do what now. */
+  doing(): Readonly<Record<string, number>> {
+    const counts: Record<string, number> = {};
+    for (const all of this.#stretches.values()) {
+      const { doing, round } = all.at(-1)!;
+      const name = `${doing} ${round}`;
+      counts[name] = (counts[name] ?? 0) + 1;
+    }
+    return counts;
+  }
+
   /** An outcome counts this. */
   row({ worker, round, late }: Row): void {
     this.#rows.set(`${worker} ${late ? round - 1 : round}`, late);

@@ -12,7 +12,7 @@ import { startOf } from '../../../src/certified/decisions/chain.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { spreadOver } from '../../../src/network/transport/spread.ts';
+import { relaysOfKey } from '../../../src/network/transport/spread.ts';
 import { MOST_KEYS } from '../../../src/run/spec/spec-fields.ts';
 import type { Untyped } from '../../../src/run/spec/spec-readers.ts';
 import type { Params } from '../../../src/tensor/params.ts';
@@ -36,7 +36,7 @@ import {
   countedRead,
   eventPool,
 } from './shared-work.ts';
-import { type Sent, Tally } from './tally.ts';
+import { type Phases, type Sent, Tally } from './tally.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 export interface SimulationOptions {
@@ -44,7 +44,7 @@ export interface SimulationOptions {
   /** Workers that the spec names; the others join. */
   readonly founders: number;
   readonly relays: number;
-  /** Relays that each event goes to; 0: all. */
+  /** Relays that each worker reads; 0: all. */
   readonly copies: number;
   readonly rounds: number;
   readonly seed: number;
@@ -87,6 +87,7 @@ export interface RoundFigures {
   readonly cpuSeconds: number;
   readonly rssBytes: number;
   readonly heapBytes: number;
+  readonly phases: Phases;
 }
 
 interface Ideal {
@@ -136,6 +137,8 @@ export interface Played {
 /** More rounds have too many choices. */
 const MOST_IDEAL = 12;
 const MBIT = 125_000;
+/** Between two words of how far a run is. */
+const TELL_MS = 10_000;
 /** Parameters of a small network for each hidden value. */
 const HIDDEN = 5;
 
@@ -229,6 +232,7 @@ class Simulation {
     const startedMs = this.#startedMs;
     for (let index = 0; index < workers; index++) this.#begin(index);
     if (this.#options.churn > 0) this.#tally.onFirstOf = (round) => this.#churn(round);
+    if (this.#options.onNote) this.#tellOf(this.#options.onNote);
     const most = startedMs + rounds * 600_000 + 600_000;
     await this.#clock
       .runUntil(() => this.#done === workers, most)
@@ -237,6 +241,17 @@ class Simulation {
         this.#failures.push(`${left} workers did not end: ${error.message}`);
       });
     return this.#figures();
+  }
+
+  /** Says every ten seconds on the clock of the run how far it is. */
+  #tellOf(tell: (text: string) => void): void {
+    const { cpuSeconds, open } = this.#tally;
+    const connections = this.#network.relays.map(({ core }) => core.sessions.size);
+    const rss = Math.round(process.memoryUsage.rss() / 1e6);
+    const seconds = (this.#clock.now() - this.#startedMs) / 1000;
+    const doing = this.#time.doing();
+    tell(JSON.stringify({ seconds, cpuSeconds, rss, doing, connections, open }));
+    this.#clock.at(this.#clock.now() + TELL_MS, () => this.#tellOf(tell));
   }
 
   #begin(index: number): void {
@@ -254,9 +269,9 @@ class Simulation {
     const all = createRelaySet(this.#network.urls, {
       openSocket: this.#network.openSocketOf(index),
       ...{ clock, crypto: this.#crypto, random: this.#drawsOf(index) },
+      own: (names) => relaysOfKey(names, keyOf(index), this.#options.copies),
     });
-    const shared = this.#options.sharesChecks ? this.#pool(all) : all;
-    const relays = spreadOver(shared, keyOf(index), this.#options.copies);
+    const relays = this.#options.sharesChecks ? this.#pool(all) : all;
     return startCertified({
       ...{
         index,
@@ -271,7 +286,7 @@ class Simulation {
       ...{ crypto: this.#crypto, read: this.#read, apply: this.#apply.apply },
       trainer: this.#trainerOf(index),
       plan: { evaluate: false },
-      onEvent: () => undefined,
+      onEvent: (event) => event.type === 'stalled' && this.#tally.stalled(event),
       onSave: (state) => this.#saved(index, state),
     });
   }

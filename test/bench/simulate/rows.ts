@@ -6,7 +6,7 @@ const SCALE = 'docs/assets/scale.ndjson';
 export interface ScaleRow {
   readonly workers: number;
   readonly relays: number;
-  /** Relays that each event goes to; 0: all. */
+  /** Relays that each worker reads; 0: all. */
   readonly copies: number;
   /** Workers drawn for a round; 0: all contribute. */
   readonly contributors: number;

@@ -150,6 +150,7 @@ export function eventPool(): (relays: RelaySet) => RelaySet {
   return (relays) => ({
     ...{
       relays: relays.relays,
+      own: relays.own,
       publish: relays.publish.bind(relays),
       send: relays.send.bind(relays),
     },

@@ -23,13 +23,33 @@ interface TallyOptions {
 }
 
 interface Round {
-  /** When each contribution was first sent. */
+  /** When each contribution was first sent, and each prepare and commit. */
   readonly contributed: number[];
+  readonly prepared: number[];
+  readonly committed: number[];
   readonly ended: number[];
+  /** When each view had its proposal. */
+  readonly proposed: Record<string, number>;
+  /** Members that saw a view end without a certificate. */
+  readonly stalled: Record<string, number>;
   accepted: number;
 }
 
-const MANIFEST = 7810;
+/** When things of a round came to pass, in seconds from the beginning of the run: the first, the median and the last of so many. */
+type Spread = readonly [first: number, median: number, last: number, count: number];
+
+/** How far a round has come. */
+export interface Phases {
+  readonly contributed: Spread;
+  readonly prepared: Spread;
+  readonly committed: Spread;
+  readonly ended: Spread;
+  /** By recovery epoch and view. */
+  readonly proposed: Readonly<Record<string, number>>;
+  readonly stalled: Readonly<Record<string, number>>;
+}
+
+const [MANIFEST, VOTE, PROPOSAL] = [7810, 7813, 7814] as const;
 const START = '["EVENT",';
 /** A relay writes the id and the key before the kind. */
 const [KIND, KIND_FROM] = ['"kind":', 150] as const;
@@ -106,9 +126,52 @@ export class Tally {
     this.#own += bytes;
     this.#ownEvents++;
     this.#byKind.set(event.kind, (this.#byKind.get(event.kind) ?? 0) + bytes);
-    if (event.kind !== MANIFEST) return;
-    const { round } = JSON.parse(event.content) as { round: number };
-    this.#roundOf(round).contributed.push(this.#options.clock.now());
+    if (event.kind === MANIFEST || event.kind === VOTE || event.kind === PROPOSAL)
+      this.#note(event);
+  }
+
+  #note({ kind, content }: { readonly kind: number; readonly content: string }): void {
+    const said = JSON.parse(content) as {
+      readonly round: number;
+      readonly step?: string;
+      readonly attempt?: number;
+      readonly view?: number;
+    };
+    const round = this.#roundOf(said.round);
+    const now = this.#options.clock.now();
+    if (kind === MANIFEST) round.contributed.push(now);
+    else if (kind === PROPOSAL) round.proposed[`${said.attempt}/${said.view}`] ??= now;
+    else round[said.step === 'commit' ? 'committed' : 'prepared'].push(now);
+  }
+
+  /** A member saw a view end without a certificate. */
+  stalled(of: { readonly round: number; readonly attempt: number; readonly view: number }): void {
+    const { stalled } = this.#roundOf(of.round);
+    const view = `${of.attempt}/${of.view}`;
+    stalled[view] = (stalled[view] ?? 0) + 1;
+  }
+
+  /** Of each round that some worker has not finished. */
+  get open(): Readonly<Record<number, Phases>> {
+    const { workers } = this.#options;
+    const open = [...this.#open].filter(([, { ended }]) => ended.length < workers);
+    return Object.fromEntries(open.map(([index, round]) => [index, this.#phasesOf(round)]));
+  }
+
+  #phasesOf({ proposed, stalled, ...times }: Round): Phases {
+    const since = (ms: number) => (ms - this.#startedMs) / 1000;
+    const spread = (all: readonly number[]): Spread => {
+      const sorted = ascending(all);
+      return [since(at(sorted, 0)), since(at(sorted, 0.5)), since(at(sorted, 1)), all.length];
+    };
+    return {
+      contributed: spread(times.contributed),
+      prepared: spread(times.prepared),
+      committed: spread(times.committed),
+      ended: spread(times.ended),
+      proposed: Object.fromEntries(Object.entries(proposed).map(([view, ms]) => [view, since(ms)])),
+      stalled: { ...stalled },
+    };
   }
 
   /** The certificate of the round before this one is with a worker, and so many contributions that it counts. */
@@ -140,12 +203,14 @@ export class Tally {
   #roundOf(index: number): Round {
     const known = this.#open.get(index);
     if (known) return known;
-    const round: Round = { contributed: [], ended: [], accepted: 0 };
+    const times = { contributed: [], prepared: [], committed: [], ended: [] };
+    const round: Round = { ...times, proposed: {}, stalled: {}, accepted: 0 };
     this.#open.set(index, round);
     return round;
   }
 
-  #close(index: number, { contributed, ended, accepted }: Round): void {
+  #close(index: number, round: Round): void {
+    const { contributed, ended, accepted } = round;
     const ends = ascending(ended);
     // what came after the round had ended did not hold it up
     const counted = ascending(contributed.filter((ms) => ms <= ends[0]!));
@@ -164,6 +229,7 @@ export class Tally {
       medianSeconds: (at(ends, 0.5) - this.#startedMs) / 1000,
       cpuSeconds: secondsOf(used),
       ...{ rssBytes: rss, heapBytes: heapUsed },
+      phases: this.#phasesOf(round),
     };
     this.#down = 0;
     this.rounds.push(figures);

@@ -1,7 +1,10 @@
 /** Relays shared out among workers. */
 import { describe, expect, it } from 'vitest';
-import { relaysOfKey, spreadOver } from '../../../src/network/transport/spread.ts';
-import { createMemoryRelay } from '../../support/memory-relays.ts';
+import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { relaysOfKey } from '../../../src/network/transport/spread.ts';
+import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
+import { eventOf } from '../../support/signers.ts';
 
 const relays = Array.from({ length: 10 }, (_, i) => `wss://relay${i}.example`);
 const keys = Array.from({ length: 200 }, (_, i) => i.toString(16).padStart(64, '0'));
@@ -35,23 +38,84 @@ describe('relays shared out by rendezvous hashing', () => {
       );
     }
   });
+});
 
-  it('publishes to its own alone, and leaves a set of as many relays as copies as it is', () => {
-    const all = createMemoryRelay('ws://a.example').connect();
-    expect(spreadOver(all, keys[0]!, 1)).toBe(all);
-    const asked: (readonly string[] | undefined)[] = [];
-    const many = {
-      ...{ ...all, relays },
-      send: (...[, options]: Parameters<typeof all.send>) => {
-        asked.push(options?.only);
-        return [];
-      },
-    };
-    const event = { id: '', pubkey: '', created_at: 0, kind: 1, tags: [], content: '', sig: '' };
-    const spread = spreadOver(many, keys[0]!, 2);
-    spread.send(event);
-    spread.send(event, { only: ['wss://other.example'] });
-    expect(asked).toEqual([relaysOfKey(relays, keys[0]!, 2), ['wss://other.example']]);
-    expect(spread.relays).toEqual(asked[0]);
+const URLS = ['ws://a.test', 'ws://b.test', 'ws://c.test'];
+
+describe('a set that reads some of its relays', () => {
+  const open = (onAttempt = (socket: FakeSocket, _index: number) => socket.accept()) => {
+    const clock = createManualClock();
+    const sockets = createFakeSockets(onAttempt);
+    const set = createRelaySet(URLS, {
+      ...{ openSocket: sockets.openSocket, clock, own: () => ['ws://b.test'] },
+      retry: { maxAttempts: 3, initialMs: 100, maxMs: 1000, multiplier: 2, jitter: 'none' },
+    });
+    const states = () => set.status().map(({ state }) => state);
+    return { clock, sockets, set, states };
+  };
+
+  it('connects to those, subscribes to those, and to all others when it sends something', async () => {
+    const { clock, sockets, set, states } = open();
+    set.subscribe([{ kinds: [1000] }], { onEvent: () => undefined });
+    await set.ready();
+    expect(sockets.attempts.map(({ url }) => url)).toEqual(['ws://b.test']);
+    expect(sockets.latest().sent).toEqual([['REQ', 'n1', { kinds: [1000] }]]);
+    const event = eventOf('to all');
+    const sent = set.publish(event);
+    await clock.advance(0);
+    expect(states()).toEqual(['open', 'open', 'open']);
+    for (const socket of sockets.attempts) socket.hear('OK', event.id, true, '');
+    expect((await sent).map(({ status }) => status)).toEqual(['accepted', 'accepted', 'accepted']);
+    await clock.advance(1000);
+    expect(states()).toEqual(['idle', 'open', 'idle']);
+    expect(sockets.attempts).toHaveLength(3);
+    await set.close();
+  });
+
+  it('keeps a connection while more is to be sent, and opens a new one later', async () => {
+    const { clock, sockets, set, states } = open((socket) => {
+      socket.accept();
+      socket.send = (text) => {
+        const [type, event] = JSON.parse(text);
+        if (type === 'EVENT') socket.hear('OK', event.id, true, '');
+      };
+    });
+    await set.publish(eventOf('first'));
+    await clock.advance(300);
+    await set.publish(eventOf('second'));
+    await clock.advance(300);
+    expect(states()).toEqual(['open', 'open', 'open']);
+    await clock.advance(300);
+    expect(states()).toEqual(['idle', 'open', 'idle']);
+    await set.publish(eventOf('third'));
+    expect(sockets.attempts.map(({ url }) => url.slice(5, 6)).join('')).toBe('bacac');
+    await set.close();
+  });
+
+  it('tries a full one again for as long as others need to leave', async () => {
+    const { clock, sockets, set } = open((socket, index) =>
+      index > 0 && index < 7 && socket.url === 'ws://a.test' ? socket.refuse() : socket.accept(),
+    );
+    const event = eventOf('patient');
+    const outcomes = set.send(event);
+    const first = outcomes[0]!.then(({ status, attempts }) => ({ status, attempts }));
+    for (let i = 0; i < 20; i++) {
+      await clock.advance(500);
+      for (const socket of sockets.attempts) socket.hear('OK', event.id, true, '');
+    }
+    expect((await first).status).toBe('accepted');
+    await set.close();
+  });
+
+  it('asks another relay by name, and leaves it when it is through', async () => {
+    const { clock, sockets, set, states } = open();
+    await set.ready();
+    const asked = set.query([{ ids: ['00'] }], { waitMs: 5000, only: ['ws://c.test'] });
+    await clock.advance(0);
+    sockets.latest().hear('EOSE', sockets.latest().sent[0]![1]);
+    expect(await asked).toEqual({ events: [], unanswered: [] });
+    await clock.advance(1000);
+    expect(states()).toEqual(['idle', 'open', 'idle']);
+    await set.close();
   });
 });
