@@ -3,6 +3,7 @@
  * checked for its form alone. It is a worker's own opinion and steers first votes; what is valid is decided in
  * consensus/round/roster-change.ts.
  */
+import { Recent } from '../base/recent.ts';
 import { principalOf } from '../run/delegation.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Ledger, nextSnapshotOf } from '../run/ledger.ts';
@@ -62,6 +63,9 @@ interface Table {
   readonly stakes: ReadonlyMap<WorkerId, bigint>;
 }
 
+/** Tables that are kept: a round needs those of the chain for each branch that it may follow, and the documents that outcomes of it name. */
+const MOST_KEPT = 16;
+
 const tableOf = (snapshot: StakeSnapshot): Table => ({
   ...{ id: snapshotId(snapshot), snapshot, stakes: stakeOf(snapshot) },
 });
@@ -72,9 +76,9 @@ export class Refresh {
   readonly #evidence: EvidenceStore;
   readonly #reporter: Reporter;
   /** Tables of the chain by the outcome before the round that may name them: a fork may have another roster. `failed` where it could not be read. */
-  readonly #derived = new Map<Digest, Table | 'reading' | 'failed'>();
+  readonly #derived = new Recent<Table | 'reading' | 'failed'>(MOST_KEPT);
   /** Documents by id. */
-  readonly #found = new Map<Digest, Table | 'reading'>();
+  readonly #found = new Recent<Table | 'reading'>(MOST_KEPT);
   #published: Digest | undefined;
 
   constructor(
@@ -96,7 +100,7 @@ export class Refresh {
   /** Starts reading what a round may name. */
   begin({ round, parent, ledger }: Chain): void {
     const epoch = this.#epochOf(round);
-    if (epoch === undefined || !this.#port.derive || this.#derived.has(parent)) return;
+    if (epoch === undefined || !this.#port.derive || this.#derived.get(parent)) return;
     this.#derived.set(parent, 'reading');
     const read = this.#port.derive(epoch, keysOf(ledger)).then((snapshot) => {
       const table = tableOf(snapshot);

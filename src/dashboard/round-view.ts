@@ -26,6 +26,9 @@ export interface RoundView {
   readonly certified?: CertifiedRound;
 }
 
+/** The last rounds that are shown: a run may have any number of them. */
+const MOST_FINISHED = 256;
+
 /** The rounds after a worker has told of one; `peers` is what others are known to hold after it. */
 export function foldRound(
   finished: readonly RoundView[],
@@ -68,7 +71,7 @@ export function foldRound(
     ...(sample === undefined ? {} : { sample }),
     ...(certified === undefined ? {} : { certified }),
   };
-  return [...finished.filter(({ index }) => index !== event.index), round].sort(
-    (a, b) => a.index - b.index,
-  );
+  return [...finished.filter(({ index }) => index !== event.index), round]
+    .sort((a, b) => a.index - b.index)
+    .slice(-MOST_FINISHED);
 }

@@ -38,7 +38,8 @@ type Name = keyof typeof FAMILIES;
 /** Reasons are a fixed list of ours, so labels cannot grow without end. */
 export class Metrics {
   readonly #values = new Map<Name, Map<string, number>>();
-  readonly #rounds = new Set<number>();
+  /** The furthest round that was finished. */
+  #last = -1;
 
   /** Takes an event in. */
   take(event: RunEvent): void {
@@ -89,8 +90,8 @@ export class Metrics {
   }
 
   #round(event: Extract<RunEvent, { type: 'round' }>): void {
-    if (!this.#rounds.has(event.index)) this.#add('rounds', 1);
-    this.#rounds.add(event.index);
+    if (event.index > this.#last) this.#add('rounds', 1);
+    this.#last = Math.max(this.#last, event.index);
     if (event.certified?.result === 'void') this.#add('void_rounds', 1);
     this.#set('round', event.index + 2);
     this.#set('training_loss', event.trainingLoss);

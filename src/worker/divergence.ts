@@ -17,6 +17,9 @@ export interface KnownState {
 
 type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;
 
+/** Own states that are remembered: a peer that is further behind is not compared. */
+const MOST_KNOWN = 16;
+
 export interface Comparison extends Watch {
   /** Remembers what we start a round from. */
   remember(state: KnownState): void;
@@ -26,17 +29,18 @@ export interface Comparison extends Watch {
 export function compareWithPeers(session: Session): Comparison {
   const { plan } = session;
   const { wire, report } = session.ports;
+  /** By round, the newest last. */
   const known = new Map<number, KnownState>();
-  const told = new Set<string>();
+  const told = new Map<number, Set<WorkerId>>();
 
   function check(): void {
     for (const heartbeat of wire.heartbeats.values()) {
       const found = differenceOf(heartbeat, known.get(heartbeat.round));
       // of other terms it is told by what it was started with
       if (!found || found.peer === wire.me || hasOtherTerms(heartbeat, plan)) continue;
-      const key = `${found.peer}/${found.round}`;
-      if (told.has(key)) continue;
-      told.add(key);
+      const before = told.get(found.round) ?? new Set();
+      if (before.has(found.peer)) continue;
+      told.set(found.round, before.add(found.peer));
       report(found);
     }
   }
@@ -44,7 +48,12 @@ export function compareWithPeers(session: Session): Comparison {
   const watch = watchChanges(wire.changed, check, restOf(session));
   return {
     remember(mine) {
+      known.delete(mine.round);
       known.set(mine.round, mine);
+      for (const round of [...known.keys()].slice(0, -MOST_KNOWN)) {
+        known.delete(round);
+        told.delete(round);
+      }
       check();
     },
     async stop() {

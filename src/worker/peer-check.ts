@@ -3,6 +3,7 @@
  * Each is told once, at once, with the flag and both values, before it costs anybody a round.
  */
 import { type Watch, watchChanges } from '../base/notifier.ts';
+import { Recent } from '../base/recent.ts';
 import { safeLine } from '../base/safe-text.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import { differencesOf, differentFiles, type Terms } from '../run/terms.ts';
@@ -11,6 +12,9 @@ import type { Session } from './ports.ts';
 
 /** Differences that are named; more of them mean another run. */
 const MOST_NAMED = 4;
+
+/** Sentences that are remembered as told: anybody may come with other settings, and again with another key. */
+const MOST_TOLD = 1024;
 
 /** Later than a process that was just started doubts heartbeats of its own key. */
 const ANSWER_MS = 4000;
@@ -39,17 +43,17 @@ export function checkPeers(session: Session, answer: () => void): Watch {
   const { ports } = session;
   const { wire, report } = ports;
   const stopping = new AbortController();
-  const told = new Set<string>();
+  const told = new Recent<true>(MOST_TOLD);
 
   function tell(message: string): void {
-    if (told.has(message)) return;
-    told.add(message);
+    if (told.get(message)) return;
+    told.set(message, true);
     report({ type: 'notice', message });
   }
 
   function look(): void {
     const inUse = keyInUse(wire.me);
-    if (wire.isKeyInUse && !told.has(inUse)) {
+    if (wire.isKeyInUse && !told.get(inUse)) {
       tell(inUse);
       void ports.clock.sleep(ANSWER_MS, stopping.signal).then(answer, () => undefined);
     }

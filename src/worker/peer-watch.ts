@@ -45,6 +45,8 @@ export function watchPeers(session: Session): PeerWatch {
     const arrived = arrivals();
     for (const worker of wire.heartbeats.keys()) lookAt(worker, arrived);
     for (const worker of arrived.keys()) if (!wire.heartbeats.has(worker)) lookAt(worker, arrived);
+    const isHere = (worker: WorkerId) => wire.heartbeats.has(worker) || arrived.has(worker);
+    for (const worker of told.keys()) if (!isHere(worker)) told.delete(worker);
   }
 
   function lookAt(worker: WorkerId, arrived: ReadonlyMap<WorkerId, number>): void {

@@ -8,6 +8,7 @@ import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { type Played, type SimulationOptions, simulate } from './simulate/play.ts';
 import { profileParts } from './simulate/profile.ts';
 import type { ScaleRow } from './simulate/rows.ts';
+import { takeSnapshot, type Weights } from './simulate/weights.ts';
 
 const { values } = parseArgs({
   options: {
@@ -46,6 +47,8 @@ const { values } = parseArgs({
     'check-all': { type: 'boolean', default: false },
     /** Seconds of the processor and bytes in memory by part, sampled. */
     profile: { type: 'boolean', default: false },
+    /** Rounds after which the memory is weighed, numbered from 1. */
+    weigh: { type: 'string', default: '' },
     /** Replays the run from what relays hold. */
     replay: { type: 'boolean', default: false },
     /** Appends what was asked and each round to a file that `npm run bench:scale` draws. */
@@ -57,6 +60,8 @@ const { values } = parseArgs({
 
 const parts = values.profile ? await profileParts() : undefined;
 const [fastest, slowest] = values.train.split(',').map(Number);
+const weighed = new Set(values.weigh.split(',').filter(Boolean).map(Number));
+const snapshots = new Map<number, () => Weights>();
 const tell = (text: string) => console.error(text);
 const options: SimulationOptions = {
   ...{ workers: Number(values.workers), relays: Number(values.relays) },
@@ -82,6 +87,7 @@ const options: SimulationOptions = {
   onRound(round) {
     if (values.verbose) tell(JSON.stringify(round));
     if (round.round < Number(values.rounds) - 1) parts?.weigh();
+    if (weighed.has(round.round + 1)) snapshots.set(round.round + 1, takeSnapshot());
   },
   onNote: (text) => values.verbose && tell(text),
 };
@@ -134,6 +140,10 @@ if (values.replay) {
   const { ok, lines } = await replayRun({ events: played.events(), beacons: [] });
   const full = lines.filter(({ checked }) => checked === 'full').length;
   tell(`replayed: ${full} of ${lines.length} rounds in full, ${ok ? 'right' : 'wrong'}`);
+}
+for (const [round, weights] of snapshots) {
+  const { byName, ...bytes } = weights();
+  tell(JSON.stringify({ round, ...bytes, byName: Object.fromEntries([...byName].slice(0, 20)) }));
 }
 if (profile) console.error(JSON.stringify(profile, null, 2));
 process.exitCode = played.failures.length > 0 || played.roots.size !== 1 ? 1 : 0;

@@ -51,7 +51,7 @@ function makeFrames(contentBytes: number, count: number): readonly string[] {
 
 const ours = (crypto: EventCrypto): Contestant => {
   return (frames) => {
-    const inbox = new Inbox(crypto);
+    const inbox = new Inbox(crypto, systemClock);
     const handed = new Handed(frames.length, systemClock);
     for (const text of frames) {
       const frame = parseFrame(text);

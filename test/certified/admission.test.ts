@@ -65,7 +65,7 @@ function packed(...chunks: readonly number[]): Uint8Array {
 
 /** What a worker makes of something a relay sends, in the order in which it looks. */
 function admit(raw: unknown, to = terms): RejectReason | 'admitted' | 'stray' {
-  const inbox = new Inbox(nativeCrypto);
+  const inbox = new Inbox(nativeCrypto, systemClock);
   const received = inbox.receive(
     { type: 'event', subscription: 's', event: raw, isPlain: false },
     historyBy(run, [member.publicKey, stranger.publicKey]),

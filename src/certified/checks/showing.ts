@@ -63,7 +63,8 @@ export class Showing {
   readonly #options: ShowingOptions;
   readonly #run: Digest;
   readonly #features: FeatureSet;
-  readonly #shown = new Set<Digest>();
+  /** Of what was drawn last. */
+  #shown: readonly Digest[] = [];
 
   /** Throws a `ConfigError` where none of the named relays is among those that are connected. */
   constructor(options: ShowingOptions) {
@@ -99,9 +100,10 @@ export class Showing {
     const drawn = { run: this.#run, round: last.index, worker: me, entropy };
     if (!isDrawn(drawn, spec.rerun.permille)) return;
     try {
-      for (const { root } of this.#wanted(state, last.index)) {
-        if (this.#shown.has(root)) continue;
-        this.#shown.add(root);
+      const wanted = this.#wanted(state, last.index).map(({ root }) => root);
+      const fresh = wanted.filter((root) => !this.#shown.includes(root));
+      this.#shown = wanted;
+      for (const root of fresh) {
         const bytes = await store.load(root);
         if (bytes === undefined) throw new Error(`the state ${root.slice(0, 8)} is not kept here`);
         await this.#send(bytes);

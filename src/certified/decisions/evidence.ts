@@ -5,6 +5,7 @@
  */
 
 import { FairStore } from '../../base/fair-store.ts';
+import { Recent } from '../../base/recent.ts';
 import { bytes32 } from '../../base/tagged-hash.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { type SignedEvent, verifySignature } from '../../network/event.ts';
@@ -72,14 +73,13 @@ export interface Evidence {
 export function signatureJudge(
   message: Evidence['message'],
   { schnorr }: EventCrypto,
+  judged = new Recent<boolean>(MOST_JUDGED),
 ): Evidence['isSigned'] {
-  const judged = new Map<string, boolean>();
   return ({ id, pubkey, sig }) => {
     if (message(id)?.signature?.sig === sig) return true;
     const name = id + sig;
     const known = judged.get(name);
     if (known !== undefined) return known;
-    if (judged.size >= MOST_JUDGED) judged.clear();
     const isGood = verifySignature(sig, bytes32(id), pubkey, schnorr);
     judged.set(name, isGood);
     return isGood;
@@ -155,6 +155,9 @@ const STRANGER_BYTES = { perOwner: 16 << 10, inAll: 32 << 20 };
 /** Payloads that travelled in chunks: of one key those of the rounds that are kept, two in each; of all no more than a machine has. */
 const PAYLOADS_PER_KEY = 8;
 const PAYLOAD_BYTES = 4 * 2 ** 30;
+/** Tables of stakes: a round is judged by the one that holds and the one before it, and may name the next. Each may have a hundred thousand rows. */
+const MOST_TABLES = 16;
+const MOST_BEACONS = 16;
 
 export interface PayloadLimits {
   /** The largest payload of the run. */
@@ -190,11 +193,12 @@ export function createEvidenceStore(
     perOwner: PAYLOADS_PER_KEY * payloadBytes,
     inAll,
   });
-  const tables = new Map<Digest, ReadonlyMap<WorkerId, bigint>>();
-  const beacons = new Map<number, Digest>();
+  const tables = new Recent<ReadonlyMap<WorkerId, bigint>>(MOST_TABLES);
+  const beacons = new Recent<Digest>(MOST_BEACONS);
+  const judged = new Recent<boolean>(MOST_JUDGED);
   return {
     message: messageOf,
-    isSigned: signatureJudge(messageOf, crypto),
+    isSigned: signatureJudge(messageOf, crypto, judged),
     payload: (manifest) => manifest.payload ?? payloads.get(manifest.root)?.bytes,
     proposals: (digest) =>
       [...messages()].filter(
@@ -202,7 +206,7 @@ export function createEvidenceStore(
           message.type === 'proposal' && message.digest === digest,
       ),
     stakes: (snapshot) => tables.get(snapshot),
-    beacon: (time) => beacons.get(time),
+    beacon: (time) => beacons.get(`${time}`),
     add(message, isAsked = false) {
       if (messageOf(message.id)) return false;
       const stored = { value: message, owner: message.key, bytes: bytesOf(message) };
@@ -219,8 +223,8 @@ export function createEvidenceStore(
     addPayload({ root, round, worker }, bytes) {
       payloads.set(root, { value: { round, bytes }, owner: worker, bytes: bytes.length });
     },
-    addStakes: (snapshot, stakes) => void tables.set(snapshot, stakes),
-    addBeacon: (time, value) => void beacons.set(time, value),
+    addStakes: (snapshot, stakes) => tables.set(snapshot, stakes),
+    addBeacon: (time, value) => beacons.set(`${time}`, value),
     messages,
     proofOf([id]) {
       const author = messageOf(id)?.key;
@@ -231,6 +235,7 @@ export function createEvidenceStore(
       return undefined;
     },
     forgetBefore(round) {
+      judged.age();
       for (const message of messages()) {
         if ((roundOf(message) ?? round) < round) ofMembers.delete(message.id);
       }

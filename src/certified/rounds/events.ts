@@ -1,5 +1,6 @@
 /** What a worker of a certified run reports beyond any worker's events, each thing once; and what it refused, kept for the end of the round in bounded number. */
 
+import { Recent } from '../../base/recent.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Unreadable } from '../../network/wire/certified-events.ts';
 import type { Rejection } from '../../run/contribution.ts';
@@ -126,7 +127,6 @@ export interface CertifiedSession extends Session {
 const NO_PART_YET = 'sent nothing yet: new workers are given parts of the model later';
 const NO_STAKE =
   'sends nothing: its key has no stake in this run, so that its work counts for nothing';
-
 const SITS_OUT = 'sits it out, for this key may have signed in it what is not on this disk';
 
 const wordShown = (round: number, why: string | undefined): string =>
@@ -134,18 +134,31 @@ const wordShown = (round: number, why: string | undefined): string =>
     ? `${roundName(round)}: drawn for a check, showed what its steps start from`
     : `${roundName(round)}: drawn for a check, but no relay has what it asks for: ${why}`;
 
-const wordUnsaved = (round: number, why: string): string =>
-  `what decided ${roundName(round)} cannot be kept here: ${why}`;
-
 const wordRepublished = (round: number, count: number): string =>
   `${roundName(round)}: relays had forgotten earlier rounds; published again what decided ${count} of them`;
 
-function createOnce(report: (event: RunEvent) => void) {
-  const told = new Set<string>();
+/** Things of a run that are remembered as told, those told last. */
+const MOST_TOLD = 1024;
+
+function createOnce(report: (event: RunEvent) => void, told = new Recent<true>(MOST_TOLD)) {
   return (key: string, event: RunEvent) => {
-    if (told.has(key)) return;
-    told.add(key);
+    if (told.get(key)) return;
+    told.set(key, true);
     report(event);
+  };
+}
+
+/** Tells of contributions as they arrive, each once; what was told of older rounds is forgotten. */
+function createArrived(report: (event: RunEvent) => void) {
+  const told = new Recent<true>(Number.POSITIVE_INFINITY);
+  const once = createOnce(report, told);
+  let newest = -1;
+  return (worker: WorkerId, message: ProtocolMessage | undefined) => {
+    if (message?.type !== 'manifest') return;
+    const { round, eventBytes } = message.manifest;
+    if (round > newest) told.age();
+    newest = Math.max(newest, round);
+    once(`${round} ${worker}`, { type: 'peer', state: 'sent', worker, round, eventBytes });
   };
 }
 
@@ -156,12 +169,7 @@ export function createReporter(report: (event: RunEvent) => void) {
   return {
     held: (round: number, have: number, want: number, missing: readonly WorkerId[]) =>
       report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
-    arrived(worker: WorkerId, message: ProtocolMessage | undefined) {
-      if (message?.type !== 'manifest') return;
-      const { round, eventBytes } = message.manifest;
-      const event = { type: 'peer', state: 'sent', worker, round, eventBytes } as const;
-      once(`arrived ${round} ${worker}`, event);
-    },
+    arrived: createArrived(report),
     stalled: (round: number, { attempt, view, missing }: Extract<Effect, { type: 'stalled' }>) =>
       report({ type: 'stalled', round, attempt, view, missing }),
     refused: (round: number, { reason, worker, detail }: Rejection) =>
@@ -192,7 +200,8 @@ export function createReporter(report: (event: RunEvent) => void) {
     sittingOut: (round: number) => notice(`${roundName(round)}: ${SITS_OUT}`),
     left: (round: number) =>
       notice(`left the run with ${roundName(round)}; the same command joins it again`),
-    unsaved: (round: number, why: string) => notice(wordUnsaved(round, why)),
+    unsaved: (round: number, why: string) =>
+      notice(`what decided ${roundName(round)} cannot be kept here: ${why}`),
     republished: (round: number, count: number) => notice(wordRepublished(round, count)),
     unread: (round: number, why: string) =>
       notice(`${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`),

@@ -5,6 +5,7 @@
  */
 import { deferred } from '../../base/deferred.ts';
 import { RelayError } from '../../base/errors.ts';
+import { Recent } from '../../base/recent.ts';
 import type { RoundState } from '../../consensus/round/round-state.ts';
 import { parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Control } from '../../network/wire/control.ts';
@@ -161,14 +162,18 @@ export interface Opening {
   readonly here: Iterable<ProtocolMessage>;
 }
 
-/** Own events that are remembered, so that they are not taken for somebody else's. */
+/** Own events of the round in progress and of the one before that are remembered, so that they are not taken for somebody else's. */
 const MOST_KNOWN = 4096;
 
 export class KeyWatch {
   readonly #me: WorkerId;
   readonly #onOther: (round: number) => void;
-  readonly #known = new Set<EventId>();
+  readonly #known = new Recent<true>(MOST_KNOWN);
   readonly #stop = deferred<RelayError>();
+  /** Rejects when another process plays with this key. One promise: each round waits for it. */
+  readonly conflict: Promise<never> = this.#stop.promise.then((error) => {
+    throw error;
+  });
   #at: Pick<Chain, 'round' | 'parent'> | undefined;
   /** Nothing of this key was there when the round was opened that it does not remember. */
   #isClean = true;
@@ -179,6 +184,7 @@ export class KeyWatch {
   constructor(me: WorkerId, onOther: (round: number) => void) {
     this.#me = me;
     this.#onOther = onOther;
+    this.conflict.catch(() => undefined);
   }
 
   /** Whether this worker signs no contribution in the round in progress. */
@@ -186,26 +192,16 @@ export class KeyWatch {
     return this.#isSittingOut;
   }
 
-  /** Rejects when another process plays with this key. */
-  get conflict(): Promise<never> {
-    return this.#stop.promise.then((error) => {
-      throw error;
-    });
-  }
-
   /** An event that this worker signed, now or in an earlier session. */
   signed(id: EventId): void {
-    this.#known.add(id);
-    for (const oldest of this.#known) {
-      if (this.#known.size <= MOST_KNOWN) break;
-      this.#known.delete(oldest);
-    }
+    this.#known.set(id, true);
   }
 
   /** A round begins. */
   begin({ round, parent, ledger }: Chain, { isReturning, hasMemory, here }: Opening): void {
     const isLater = this.#at !== undefined && this.#at.round < round;
     this.#at = { round, parent };
+    if (isLater) this.#known.age();
     this.#isClean = ![...here].some((message) => this.#isForeign(message));
     const isListed = ledger.members.some(({ key, tip }) => key === this.#me && tip !== null);
     const isForgotten = !hasMemory && isListed && round > 0;
@@ -231,7 +227,7 @@ export class KeyWatch {
   }
 
   #isForeign(message: ProtocolMessage): boolean {
-    if (message.key !== this.#me || this.#known.has(message.id) || this.#at === undefined)
+    if (message.key !== this.#me || this.#known.get(message.id) || this.#at === undefined)
       return false;
     const said = message.type === 'manifest' ? message.manifest : message;
     if (!('round' in said) || !('parent' in said)) return false;

@@ -4,6 +4,7 @@
  */
 import { anySignal } from '../../base/abort.ts';
 import { deferred } from '../../base/deferred.ts';
+import { Recent } from '../../base/recent.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import {
@@ -18,7 +19,6 @@ import {
   wordsOf,
 } from '../transport/delivery.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
-import { Recent } from '../transport/recent.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type ChunkPlan, type Lifetime, planChunks } from './chunk-events.ts';
 import type { Stripe } from './erasure.ts';

@@ -8,7 +8,7 @@ import type { EventFrame } from './frames.ts';
 import { Handed, type Inbox } from './inbox.ts';
 
 export interface SubscriptionHandlers {
-  /** A verified event, once; ids are remembered in bounded number, so one from long ago may come again. */
+  /** A verified event, once; ids are remembered in bounded number, those of a long-lived subscription for minutes: one from long ago may come again. */
   onEvent(event: SignedEvent, relay: string): void;
   /** An event that does not count. The relay that sent it is to blame, not the key it names. */
   onRefused?(reason: RejectReason, detail: string, relay: string, id: string | undefined): void;
@@ -92,7 +92,7 @@ export class Feed {
     this.filters = filters;
     this.connections = connections;
     this.recheck = recheck;
-    this.handed = new Handed(maxPerAuthor, clock);
+    this.handed = new Handed(maxPerAuthor, clock, longLived);
     this.#handlers = handlers;
     this.#longLived = longLived;
   }

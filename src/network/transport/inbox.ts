@@ -4,6 +4,7 @@
  */
 import { isHex32 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
+import { Recent } from '../../base/recent.ts';
 import type { Result } from '../../base/result.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import { eventId, parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
@@ -12,7 +13,6 @@ import { idOf } from './answers.ts';
 import { type Filter, matchesFilter } from './filter.ts';
 import type { EventFrame } from './frames.ts';
 import { AuthorQuota } from './quota.ts';
-import { Recent } from './recent.ts';
 
 export type Received =
   | { readonly verdict: 'new'; readonly event: SignedEvent }
@@ -34,16 +34,22 @@ export type Received =
 
 /** Ids remembered per subscription. */
 export const REMEMBERED = 32_768;
-/** Signatures remembered per relay set: other relays and subscriptions bring the same within some rounds, and later ones are checked again. */
+/** Signatures remembered per relay set. */
 export const REMEMBERED_SIGNATURES = 4096;
+/**
+ * Relays and subscriptions bring the same event within so long, or not at all. One that a relay sends again later costs another check, which
+ * counts for the quota of its author.
+ */
+const REMEMBERED_MS = 300_000;
 
 /** What one subscriber has been handed. */
 export class Handed {
-  /** The time each event names, by id. */
-  readonly seen = new Recent<number>(REMEMBERED);
+  /** The time each event names, by id; where `isLongLived`, of those of the last minutes: older ones are not asked for again. */
+  readonly seen: Recent<number>;
   readonly authors: AuthorQuota;
 
-  constructor(maxPerAuthor: number, clock: Clock) {
+  constructor(maxPerAuthor: number, clock: Clock, isLongLived = false) {
+    this.seen = new Recent(REMEMBERED, isLongLived ? { clock, ms: REMEMBERED_MS } : undefined);
     this.authors = new AuthorQuota(maxPerAuthor, clock);
   }
 }
@@ -61,10 +67,11 @@ const pardoned: ReadonlySet<string> = new Set(['too-large', 'not-text']);
 export class Inbox {
   readonly #crypto: EventCrypto;
   /** The good signature of each event verified lately: checked once, however many relays and subscriptions bring it. */
-  readonly #verified = new Recent<string>(REMEMBERED_SIGNATURES);
+  readonly #verified: Recent<string>;
 
-  constructor(crypto: EventCrypto) {
+  constructor(crypto: EventCrypto, clock: Clock) {
     this.#crypto = crypto;
+    this.#verified = new Recent(REMEMBERED_SIGNATURES, { clock, ms: REMEMBERED_MS });
   }
 
   /** Signatures remembered now. */

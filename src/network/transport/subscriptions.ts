@@ -51,7 +51,7 @@ export class Subscriptions {
   constructor(options: SubscriptionsOptions, signal: AbortSignal) {
     this.#options = options;
     this.#signal = signal;
-    this.#inbox = new Inbox(options.crypto);
+    this.#inbox = new Inbox(options.crypto, options.clock);
     this.#exchanges = new Exchanges(options.clock, signal);
   }
 

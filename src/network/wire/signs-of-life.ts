@@ -17,6 +17,9 @@ export interface SignsOfLife {
   readonly silentMs: number;
 }
 
+/** Own heartbeats whose dates are remembered; one that is older than these tells nothing. */
+const MOST_DATES = 256;
+
 /** A process that was just started follows one whose last heartbeat may be dated a little ahead. */
 const RESTART_SECONDS = 2;
 
@@ -26,9 +29,8 @@ export function createSignsOfLife(
 ): SignsOfLife {
   let lastMs = clock.now();
   let lastHeartbeatSeconds = 0;
-  /** Dates of the heartbeats from here. */
-  const dates = new Set<number>();
-  let firstSeconds: number | undefined;
+  /** Of the last heartbeats from here, oldest first. */
+  let dates: readonly number[] = [];
   let gradientsInLine = 0;
   let inLine = new AbortController();
   /** Some heartbeat of this worker is there to be found. */
@@ -42,8 +44,7 @@ export function createSignsOfLife(
       lastMs = clock.now();
       // relays keep the newest heartbeat, so one worker's must never share a second
       lastHeartbeatSeconds = Math.max(Math.floor(lastMs / 1000), lastHeartbeatSeconds + 1);
-      firstSeconds ??= lastHeartbeatSeconds;
-      dates.add(lastHeartbeatSeconds);
+      dates = [...dates, lastHeartbeatSeconds].slice(-MOST_DATES);
       const heartbeat: Heartbeat = {
         ...own,
         worker: worker ?? signer.publicKey,
@@ -77,9 +78,9 @@ export function createSignsOfLife(
     },
     isForeign({ worker: key, createdAt, leaving }) {
       // who goes by another name than its key may share the key
-      if (worker !== undefined || key !== signer.publicKey || firstSeconds === undefined)
-        return false;
-      return !leaving && createdAt > firstSeconds + RESTART_SECONDS && !dates.has(createdAt);
+      const [oldest] = dates;
+      if (worker !== undefined || key !== signer.publicKey || oldest === undefined) return false;
+      return !leaving && createdAt > oldest + RESTART_SECONDS && !dates.includes(createdAt);
     },
     get silentMs() {
       return gradientsInLine > 0 ? 0 : clock.now() - lastMs;

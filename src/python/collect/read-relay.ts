@@ -5,9 +5,9 @@
 
 import type { Clock } from '../../base/clock.ts';
 import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
+import { Recent } from '../../base/recent.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
-import { Recent } from '../../network/transport/recent.ts';
 import type { RelaySet, RelayStatus } from '../../network/transport/relay-set.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { RejectReason } from '../../run/contribution.ts';

@@ -65,7 +65,8 @@ export class TimeBook {
     const now = this.#clock.now();
     if (last) last.toMs = now;
     const stretch = { doing, round: round ?? last?.round ?? 0, fromMs: now, toMs: now };
-    this.#stretches.set(worker, [...all, stretch]);
+    this.#stretches.set(worker, all);
+    all.push(stretch);
   }
 
   /** How many workers do what now. */

@@ -175,7 +175,7 @@ class Simulation {
   readonly #crypto;
   readonly #read;
   readonly #apply;
-  readonly #pool = eventPool();
+  readonly #pool;
   readonly #spec;
   readonly #first: Params;
   readonly #slots: Slot[] = [];
@@ -193,8 +193,9 @@ class Simulation {
     this.#folder = folder;
     const { workers, founders, rounds, seed, params, deadlineC, document } = options;
     this.#places = new Map(Array.from({ length: workers }, (_, i) => [keyOf(i), i]));
-    this.#crypto = countedCrypto(this.#checks, options.sharesChecks);
-    this.#read = countedRead(this.#reads, options.sharesChecks);
+    this.#pool = eventPool(clock);
+    this.#crypto = countedCrypto(this.#checks, clock, options.sharesChecks);
+    this.#read = countedRead(this.#reads, clock, options.sharesChecks);
     this.#apply = countedApply(this.#applied, this.#checks, options.sharesChecks);
     this.#spec = certifiedSpec({
       founders: Array.from({ length: Math.min(workers, founders, MOST_KEYS) }, (_, i) => i),

@@ -3,6 +3,9 @@
  * Each is counted, and either done each time, or once for all of them with the time it took charged to whoever asks again. What they hold is
  * one thing in memory then.
  */
+
+import type { Clock } from '../../../src/base/clock.ts';
+import { Recent } from '../../../src/base/recent.ts';
 import type { Certified } from '../../../src/certified/decisions/chain.ts';
 import type { Evidence, ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
 import { applyOutcome } from '../../../src/certified/decisions/outcomes.ts';
@@ -10,7 +13,6 @@ import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { EventCrypto } from '../../../src/network/event-crypto.ts';
-import { Recent } from '../../../src/network/transport/recent.ts';
 import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import type { Outcome } from '../../../src/run/outcome.ts';
@@ -27,15 +29,24 @@ export interface Checks {
 export const chargedSeconds = ({ asked, done, seconds }: Checks): number =>
   done === 0 ? 0 : (asked / done) * seconds;
 
-/** Verdicts and events remembered: those of some rounds. */
+/** Verdicts and events remembered: so many at most, and those of some rounds. */
 const REMEMBERED = 16_384;
+const REMEMBERED_MS = 120_000;
+
+/** What the process keeps for all of its workers. */
+class Shared<V> extends Recent<V> {
+  static ofRounds<V>(clock: Clock): Shared<V> {
+    return new Shared(REMEMBERED, { clock, ms: REMEMBERED_MS });
+  }
+}
 
 /** Checks each signature for everybody who asks, or with `isShared` once; the verdict is that of the real check. */
-export function countedCrypto(checks: Checks, isShared: boolean): EventCrypto {
-  const verdicts = new Map<
-    string,
-    { readonly of: Buffer; readonly by: Buffer; readonly isGood: boolean }
-  >();
+export function countedCrypto(checks: Checks, clock: Clock, isShared: boolean): EventCrypto {
+  const verdicts = Shared.ofRounds<{
+    readonly of: Buffer;
+    readonly by: Buffer;
+    readonly isGood: boolean;
+  }>(clock);
   const check: EventCrypto['schnorr']['verify'] = (signature, message, publicKey) => {
     const from = performance.now();
     const isGood = nativeCrypto.schnorr.verify(signature, message, publicKey);
@@ -55,7 +66,6 @@ export function countedCrypto(checks: Checks, isShared: boolean): EventCrypto {
         const known = verdicts.get(key);
         if (known?.of.equals(message) && known.by.equals(publicKey)) return known.isGood;
         const isGood = check(signature, message, publicKey);
-        if (verdicts.size >= REMEMBERED) verdicts.delete(verdicts.keys().next().value!);
         verdicts.set(key, { of: Buffer.from(message), by: Buffer.from(publicKey), isGood });
         return isGood;
       },
@@ -65,8 +75,12 @@ export function countedCrypto(checks: Checks, isShared: boolean): EventCrypto {
 }
 
 /** Reads what each event says for everybody who asks, or with `isShared` once where nothing but the event says it. */
-export function countedRead(reads: Checks, isShared: boolean): typeof toProtocolMessage {
-  const known = new Map<string, ProtocolMessage>();
+export function countedRead(
+  reads: Checks,
+  clock: Clock,
+  isShared: boolean,
+): typeof toProtocolMessage {
+  const known = Shared.ofRounds<ProtocolMessage>(clock);
   return (event, ...rest) => {
     reads.asked++;
     const before = known.get(event.id);
@@ -76,7 +90,6 @@ export function countedRead(reads: Checks, isShared: boolean): typeof toProtocol
     reads.done++;
     reads.seconds += (performance.now() - from) / 1000;
     if (!isShared || message === undefined || apartIn(event)) return message;
-    if (known.size >= REMEMBERED) known.delete(known.keys().next().value!);
     known.set(event.id, message);
     return message;
   };
@@ -90,8 +103,9 @@ const hasAll = ({ accepted, rejected, faults }: Outcome, evidence: Evidence): bo
     return message?.type === 'manifest' && evidence.payload(message.manifest) !== undefined;
   });
 
-/** Outcomes whose states are remembered: those of some rounds. */
+/** Outcomes whose states are remembered: those of some rounds; and those whose rows are. */
 const MOST_APPLIED = 8;
+const MOST_ROWS = 256;
 
 /** A contribution that an outcome counts. */
 export interface CountedRow {
@@ -107,8 +121,8 @@ export interface Applying {
 
 /** Applies each outcome for everybody who asks, or with `isShared` once for all who have what it names; they check as many signatures for it as the first. */
 export function countedApply(applied: Checks, checks: Checks, isShared: boolean): Applying {
-  const rows = new Map<string, readonly CountedRow[]>();
-  const known = new Map<string, { readonly next: Certified; readonly asked: number }>();
+  const rows = new Shared<readonly CountedRow[]>(MOST_ROWS);
+  const known = new Shared<{ readonly next: Certified; readonly asked: number }>(MOST_APPLIED);
   const apply: typeof applyOutcome = (state, outcome, evidence, hash) => {
     applied.asked++;
     const { parent, time, proposer, modelRoot, ledgerRoot } = outcome;
@@ -131,7 +145,6 @@ export function countedApply(applied: Checks, checks: Checks, isShared: boolean)
       }),
     );
     if (!isShared) return verdict;
-    if (known.size >= MOST_APPLIED) known.delete(known.keys().next().value!);
     known.set(name, { next: verdict.value, asked: checks.asked - asked });
     return verdict;
   };
@@ -139,8 +152,8 @@ export function countedApply(applied: Checks, checks: Checks, isShared: boolean)
 }
 
 /** Makes one object of all copies of an event that workers are handed. */
-export function eventPool(): (relays: RelaySet) => RelaySet {
-  const known = new Recent<SignedEvent>(REMEMBERED);
+export function eventPool(clock: Clock): (relays: RelaySet) => RelaySet {
+  const known = Shared.ofRounds<SignedEvent>(clock);
   const one = (event: SignedEvent): SignedEvent => {
     const before = known.get(event.id);
     if (before?.sig === event.sig) return before;

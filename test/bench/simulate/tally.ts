@@ -1,4 +1,5 @@
 /** Counts what the workers of a simulation send, by kind and each own event once, and how their rounds end. */
+import { Recent } from '../../../src/base/recent.ts';
 import type { Tap } from './network.ts';
 import type { RoundFigures } from './play.ts';
 import type { VirtualClock } from './virtual-clock.ts';
@@ -50,6 +51,8 @@ export interface Phases {
 }
 
 const [MANIFEST, VOTE, PROPOSAL] = [7810, 7813, 7814] as const;
+/** An event goes to further relays, or out again, within so long. */
+const COPIED_MS = 300_000;
 const START = '["EVENT",';
 /** A relay writes the id and the key before the kind. */
 const [KIND, KIND_FROM] = ['"kind":', 150] as const;
@@ -66,7 +69,7 @@ export class Tally {
   onFirstOf: ((round: number) => void) | undefined;
   readonly rounds: RoundFigures[] = [];
   readonly #options: TallyOptions;
-  readonly #seen = new Set<string>();
+  readonly #seen: Recent<true>;
   readonly #byKind = new Map<number, number>();
   readonly #received = new Map<string, number>();
   readonly #open = new Map<number, Round>();
@@ -84,6 +87,7 @@ export class Tally {
 
   constructor(options: TallyOptions) {
     this.#options = options;
+    this.#seen = new Recent(Number.POSITIVE_INFINITY, { clock: options.clock, ms: COPIED_MS });
     this.#startedMs = options.clock.now();
   }
 
@@ -118,11 +122,11 @@ export class Tally {
       return;
     }
     const event = JSON.parse(text)[1] as { id: string; kind: number; content: string };
-    if (this.#seen.has(event.id)) {
+    if (this.#seen.get(event.id)) {
       this.#copies += bytes;
       return;
     }
-    this.#seen.add(event.id);
+    this.#seen.set(event.id, true);
     this.#own += bytes;
     this.#ownEvents++;
     this.#byKind.set(event.kind, (this.#byKind.get(event.kind) ?? 0) + bytes);
@@ -232,6 +236,7 @@ export class Tally {
       phases: this.#phasesOf(round),
     };
     this.#down = 0;
+    this.#open.delete(index);
     this.rounds.push(figures);
     this.#options.onRound?.(figures);
   }

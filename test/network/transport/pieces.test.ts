@@ -4,11 +4,11 @@ import { describe, expect, test } from 'vitest';
 import { compileFilter } from '../../../relay/filter.ts';
 import { defaultLimits } from '../../../relay/limits.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
+import { Recent } from '../../../src/base/recent.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../../src/network/transport/filter.ts';
 import { isTooComplex, parseFrame } from '../../../src/network/transport/frames.ts';
 import { Handed, Inbox } from '../../../src/network/transport/inbox.ts';
-import { Recent } from '../../../src/network/transport/recent.ts';
 import { parseRelayUrls } from '../../../src/network/transport/relay-urls.ts';
 import { nativeCrypto } from '../../../src/node/native-crypto.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
@@ -137,7 +137,9 @@ test('an event counts however the relay escapes its text', () => {
         if (frame?.type !== 'event') throw new Error('no event');
         expect(frame.isPlain).toBe(!written.includes('\\'));
         const handed = new Handed(1, createManualClock());
-        expect(new Inbox(nativeCrypto).receive(frame, [{}], handed).verdict).toBe('new');
+        expect(
+          new Inbox(nativeCrypto, createManualClock()).receive(frame, [{}], handed).verdict,
+        ).toBe('new');
       }
     }),
     { numRuns: 200 },
@@ -153,6 +155,18 @@ describe('what is remembered', () => {
       for (let back = 0; back < 50 && back <= i; back += 7) {
         expect(new Map(recent.entries()).get(`${i - back}`)).toBe(i - back);
       }
+    }
+  });
+
+  test('is let go of by age, at least so old, and twice as old at most where anything is seen', async () => {
+    const clock = createManualClock();
+    const recent = new Recent<number>(100, { clock, ms: 1000 });
+    for (let i = 0; i < 100; i++) {
+      recent.set(`${i}`, i);
+      expect(recent.size).toBeLessThanOrEqual(20);
+      for (let back = 0; back <= Math.min(i, 9); back++)
+        expect(new Map(recent.entries()).get(`${i - back}`)).toBe(i - back);
+      await clock.advance(100);
     }
   });
 

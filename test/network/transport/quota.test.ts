@@ -123,6 +123,36 @@ describe('an author', () => {
     await set.close();
   });
 
+  test('is heard again with an event of long ago where a subscription remembers minutes, and it counts; one sent again and again is checked once', async () => {
+    const { schnorr, sha256Text } = nativeCrypto;
+    let checks = 0;
+    const verify: typeof schnorr.verify = (...signed) => {
+      checks++;
+      return schnorr.verify(...signed);
+    };
+    const crypto = { sha256Text, schnorr: { ...schnorr, verify } };
+    const subscribing = { longLived: true, maxPerAuthor: 3 };
+    const { clock, set, heard, a, b } = await listen({ crypto }, subscribing);
+    const [old, others] = [event(1, 0), (n: number) => event(2 + n, n)];
+    let n = 0;
+    const minutes = async (count: number, sendsAgain: boolean) => {
+      for (let i = 0; i < count; i++) {
+        a.hear('EVENT', 'n1', others(n++));
+        for (const relay of sendsAgain ? [a, b] : []) relay.hear('EVENT', 'n1', old);
+        await clock.advance(60_000);
+      }
+    };
+    await minutes(30, true);
+    expect([heard.length, checks]).toEqual([31, 31]);
+    await minutes(12, false);
+    a.hear('EVENT', 'n1', old);
+    b.hear('EVENT', 'n1', old);
+    expect([heard.length, checks]).toEqual([44, 44]);
+    for (let more = 1; more < 4; more++) a.hear('EVENT', 'n1', event(1, more));
+    expect(set.status()[0]!.surplus).toBe(1);
+    await set.close();
+  });
+
   test('is one of a bounded number that is counted', () => {
     const authors = new AuthorQuota(1, createManualClock());
     for (let i = 0; i < 20_000; i++) authors.count(`${i}`);
@@ -135,7 +165,7 @@ test('100,000 distinct events of as many authors leave memory flat', () => {
   // hashes and signatures are not what is tested here: each event gets the digest that its id says
   const digest = new Uint8Array(32);
   const schnorr = { ...nativeCrypto.schnorr, verify: () => true };
-  const inbox = new Inbox({ sha256Text: () => digest, schnorr });
+  const inbox = new Inbox({ sha256Text: () => digest, schnorr }, createManualClock());
   const handed = new Handed(10, createManualClock());
   const frameOf = (i: number) => {
     new DataView(digest.buffer).setUint32(0, i);
