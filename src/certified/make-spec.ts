@@ -92,7 +92,10 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
     evaluation: slice && evaluationOf(slice, asked.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
     ...(Array.isArray(founders) &&
-      founders.length > CALLED_FOUNDERS && { foundersPerRound: CALLED_FOUNDERS }),
+      founders.length > CALLED_FOUNDERS && {
+        foundersPerRound: CALLED_FOUNDERS,
+        joinsPerRound: CROWD_JOINS,
+      }),
     ...(membersOf(said.admission).kind === 'trust' && { joinsPerRound: TRUSTED_JOINS }),
     limits: {
       payloadBytes: mostPayloadBytes(layout),
@@ -117,6 +120,8 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
 
 /** Of more founders so many are called for the first outcome: their joins fit into one event, and half as many again as seats. */
 const CALLED_FOUNDERS = 96;
+/** Newcomers for whom there is room beside them. */
+const CROWD_JOINS = 16;
 
 /** Keys that a verified run names at least before its rule withstands some of them unasked: of fewer, one that is away may stop it. */
 const LEAST_NAMED = 5;

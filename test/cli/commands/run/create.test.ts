@@ -31,6 +31,22 @@ const listOf = async (...keys: readonly string[]) => {
 const written = async () => parseRunSpec(await readFile(file('run.json'), 'utf8'));
 
 describe('nostrain run create', () => {
+  it('of a crowd of founders lets an outcome list what fits into one event', async () => {
+    const founders = (count: number) =>
+      Array.from({ length: count }, (_, i) => signerOf(i + 1).publicKey);
+    const limitsOf = async (count: number, ...flags: readonly string[]) => {
+      await rm(file('run.json'), { force: true });
+      await writeFile(file('founders.json'), JSON.stringify({ founders: founders(count) }));
+      const made = await create(file('founders.json'), '--model', 'linear', ...flags);
+      expect(made.exitCode).toBe(0);
+      const { foundersPerRound, joinsPerRound } = await written();
+      return [foundersPerRound, joinsPerRound];
+    };
+    expect(await limitsOf(96)).toEqual([0, 0]);
+    expect(await limitsOf(97)).toEqual([96, 16]);
+    expect(await limitsOf(97, '--joins-per-round', '32')).toEqual([96, 32]);
+  });
+
   it('fills in everything, and says what it made', async () => {
     const { exitCode, stdout } = await create('--model', 'linear');
     expect(exitCode).toBe(0);
