@@ -9,7 +9,7 @@ import { lossUnitOf } from '../run/data-forms.ts';
 import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import { MAX_HEADER_BYTES, readSafetensorsHeader } from '../tensor/safetensors.ts';
 import { OWN } from '../worker/state-bytes.ts';
-import { noMembers, parseRecord } from '../worker/worker-record.ts';
+import { noMembers, parseRecord, parseRound } from '../worker/worker-record.ts';
 import { dataHome } from './data-home.ts';
 import { lockOwner } from './run-lock.ts';
 
@@ -35,7 +35,9 @@ export interface LocalRun {
   readonly lossBefore: number | undefined;
   /** What its losses count, in words; undefined where its model is not known. */
   readonly lossUnit: string | undefined;
-  /** Finished rounds, oldest first. */
+  /** Rounds that are over. */
+  readonly played: number;
+  /** The last rounds that were finished here, oldest first; `withHistory` has all. */
   readonly history: readonly CertifiedSummary[];
   readonly bytes: number;
   /** When a file of it was last written, in ms since 1970. */
@@ -83,6 +85,36 @@ export async function findLocalRun(
   });
 }
 
+/** The same with all rounds that its worker finished: those that its state lists no more are in its log. */
+export async function withHistory(run: LocalRun): Promise<LocalRun> {
+  const [first] = run.history;
+  if (first === undefined || first.index === 0) return run;
+  const earlier = await roundsInLog(join(run.worker, 'log.ndjson'), first.index);
+  return { ...run, history: [...earlier, ...run.history] };
+}
+
+/** Rounds before this one in a log, oldest first: of one that was played twice the last line counts, of a branch that was left none. */
+async function roundsInLog(path: string, before: number): Promise<readonly CertifiedSummary[]> {
+  const rounds = new Map<number, CertifiedSummary>();
+  const file = await open(path).catch(() => undefined);
+  if (file === undefined) return [];
+  for await (const line of file.readLines()) {
+    const said = lineIn(line);
+    const fork = said.type === 'switched' ? numberIn(said.fork) : undefined;
+    for (const index of rounds.keys())
+      if (fork !== undefined && index >= fork) rounds.delete(index);
+    const round = said.type === 'round' ? parseRound(said) : undefined;
+    if (round !== undefined && round.index < before) rounds.set(round.index, round);
+  }
+  return [...rounds.values()].sort((a, b) => a.index - b.index);
+}
+
+const IS_OF_ROUND = /"type":"(?:round|switched)"/;
+
+/** A line that tells of rounds; nothing of any other, or of one that was cut short. */
+const lineIn = (line: string): Readonly<Record<string, unknown>> =>
+  IS_OF_ROUND.test(line) ? objectIn(line) : {};
+
 /** The worker's folder of the run with that name; a file, or what is written as a path, stays as it is. */
 export async function runFolderOf(nameOrPath: string, home = dataHome()): Promise<string> {
   const isFile = await stat(nameOrPath).then(
@@ -111,7 +143,7 @@ export async function readKeptSpec(dir: string): Promise<RunSpec | undefined> {
 /** All of one run: the worker that has played most rounds. */
 function furthestOf(runs: readonly LocalRun[]): LocalRun | undefined {
   const isOneRun = new Set(runs.map(({ run }) => run)).size === 1;
-  const [first] = [...runs].sort((a, b) => b.history.length - a.history.length);
+  const [first] = [...runs].sort((a, b) => b.played - a.played);
   return isOneRun ? first : undefined;
 }
 
@@ -159,7 +191,7 @@ async function readRun(dir: string): Promise<LocalRun | undefined> {
     word: dir,
     kind: spec ? 'certified' : settings.profile === 'nostrain/0' ? 'python' : 'averaging',
     state: owner === undefined ? (isOver ? 'finished' : 'stopped') : 'running',
-    ...{ dir, worker: dir, rounds, history, ...size },
+    ...{ dir, worker: dir, rounds, played: kept?.round ?? 0, history, ...size },
     run: spec ? runIdOf(spec) : textIn(settings.run),
     model,
     parameters: kept?.parameters,
@@ -196,7 +228,10 @@ const numberIn = (value: unknown): number | undefined =>
 
 /** The settings that a run was started with; nothing of what cannot be read. */
 async function readSettings(dir: string): Promise<Readonly<Record<string, unknown>>> {
-  const text = await readFile(join(dir, 'settings.json'), 'utf8').catch(() => '{}');
+  return objectIn(await readFile(join(dir, 'settings.json'), 'utf8').catch(() => '{}'));
+}
+
+function objectIn(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === 'object' && value !== null ? { ...value } : {};

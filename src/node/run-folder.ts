@@ -1,5 +1,5 @@
 /**
- * A run on disk: `state.safetensors` (parameters, momentum, moments, residual, history), `votes.json` (what a worker signed in the round in
+ * A run on disk: `state.safetensors` (parameters, momentum, moments, residual, the last rounds), `votes.json` (what a worker signed in the round in
  * progress), `phase.safetensors` (its inner phase in the middle), each one file that is replaced whole and synced; `past` (what decided earlier rounds); `private` (states that it may have to show); `settings.json`, `log.ndjson`, `key`, and a lock so that one process at a time
  * plays a worker.
  */

@@ -38,8 +38,6 @@ export async function summary(
   trainer: Trainer,
   traffic: { readonly bytesSent: number; readonly bytesReceived: number },
 ): Promise<WorkerEvent> {
-  const sum = (pick: (round: WorkerState['rounds'][number]) => number) =>
-    state.rounds.reduce((total, round) => total + pick(round), 0);
   const { validationLoss, bitsPerByte, accuracy } = state.rounds.at(-1) ?? {};
   return {
     type: 'done',
@@ -49,8 +47,8 @@ export async function summary(
     lossAfter: await trainer.evaluate(state.params.values, 'shard', { batches: SHARD_BATCHES }),
     tokens: state.tokens,
     ...traffic,
-    secondsTraining: sum(({ secondsTraining }) => secondsTraining),
-    secondsWaiting: sum(({ secondsWaiting }) => secondsWaiting),
+    secondsTraining: state.seconds.training,
+    secondsWaiting: state.seconds.waiting,
     peakBytes: 1024 * process.resourceUsage().maxRSS,
     ...(validationLoss === undefined ? {} : { validationLoss }),
     ...(bitsPerByte === undefined ? {} : { bitsPerByte }),

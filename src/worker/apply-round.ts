@@ -15,7 +15,7 @@ import type { RoundSummary } from './events.ts';
 import type { Session } from './ports.ts';
 import { giveBack, residualAfter } from './residual.ts';
 import { boundedMean } from './rings.ts';
-import { idOf, type SealedState, type WorkerState } from './state.ts';
+import { idOf, type SealedState, type WorkerState, withRound } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
 /** How the round went until its contributions were closed. */
@@ -93,7 +93,7 @@ export async function applyRound<S extends WorkerState>(
     unpacked: undefined,
     cohort: accepted,
     folded: fold(state.folded, cohort),
-    rounds: [...state.rounds, summary],
+    ...withRound(state, summary),
     lastSent: id,
     sent: undefined,
   };

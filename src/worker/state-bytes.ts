@@ -1,6 +1,6 @@
 /**
  * A worker's state as one safetensors file: the model's own tensors by name, so any tool can read them, and beside
- * them, under `nostrain.`, outer momentum, residual, optimizer moments and the history.
+ * them, under `nostrain.`, outer momentum, residual, optimizer moments and the last rounds.
  */
 import { createLayout, type Layout, sameLayout, type Vector } from '../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors, type NamedTensor } from '../tensor/safetensors.ts';

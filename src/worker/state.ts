@@ -30,7 +30,10 @@ export interface WorkerState {
   readonly cohort: readonly WorkerId[] | undefined;
   /** Under `async`: the newest round of each worker whose gradient was already used. */
   readonly folded: Readonly<Record<WorkerId, number>>;
+  /** The last rounds that this worker finished, oldest first. */
   readonly rounds: readonly RoundSummary[];
+  /** Of all that it finished: seconds of training, and of waiting. */
+  readonly seconds: { readonly training: number; readonly waiting: number };
   readonly lossBefore: number;
   readonly tokens: number;
   /** Id of the event of this worker's last gradient; undefined before its first. */
@@ -52,6 +55,21 @@ export interface Sent extends Sealed {
 
 /** A state whose gradient is signed and on disk. */
 export type SealedState<S extends WorkerState> = S & { readonly sent: Sent };
+
+/** Rounds that a state lists: it is written twice in each, and a run may have any number of them. */
+const MOST_ROUNDS = 32;
+
+/** What a state says of its rounds, with one more that is finished. */
+export const withRound = <R extends RoundSummary>(
+  { rounds, seconds }: { readonly rounds: readonly R[] } & Pick<WorkerState, 'seconds'>,
+  round: R,
+) => ({
+  rounds: [...rounds, round].slice(-MOST_ROUNDS),
+  seconds: {
+    training: seconds.training + round.secondsTraining,
+    waiting: seconds.waiting + round.secondsWaiting,
+  },
+});
 
 /** The summary of the round before, where this worker finished it. */
 export const measuredBefore = ({ round, rounds }: WorkerState): RoundSummary | undefined =>
@@ -85,6 +103,7 @@ export function genesis(params: Params, lossBefore: number): WorkerState {
     cohort: undefined,
     folded: {},
     rounds: [],
+    seconds: { training: 0, waiting: 0 },
     lossBefore,
     tokens: 0,
     lastSent: undefined,

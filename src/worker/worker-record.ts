@@ -1,6 +1,7 @@
 /** The part of a worker's state that is no tensor, as JSON in its file: written, and checked when read back. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
+import type { RoundSummary } from './events.ts';
 import type { Sent, WorkerState } from './state.ts';
 
 export type WorkerRecord = Omit<
@@ -49,15 +50,15 @@ export function parseRecord<M extends object>(
   const members = added.parse(json);
   const sent = json.sent === undefined ? undefined : parseSent(json.sent);
   if (members === undefined || (json.sent !== undefined && sent === undefined)) return undefined;
+  const rounds = Array.isArray(json.rounds) ? json.rounds.map(numbered) : [];
   const restored = {
     ...json,
     ...members,
     cohort: json.cohort,
     norms: json.norms ?? [],
     sent,
-    rounds: Array.isArray(json.rounds)
-      ? json.rounds.map((one) => (isObject(one) ? withNumbers(one, [...ROUND, ...EVALUATED]) : one))
-      : [],
+    rounds,
+    seconds: json.seconds ?? secondsOf(rounds.filter(isRound)),
     lossBefore: json.lossBefore ?? Number.NaN,
   };
   return isRecord(restored) ? restored : undefined;
@@ -90,6 +91,21 @@ function withNumbers(value: Fields, names: readonly string[]): Fields {
   return { ...value, ...Object.fromEntries(nulls.map((name) => [name, Number.NaN])) };
 }
 
+const numbered = (round: unknown): unknown =>
+  isObject(round) ? withNumbers(round, [...ROUND, ...EVALUATED]) : round;
+
+/** A round of the JSON; undefined when it is not whole. */
+export function parseRound(json: unknown): RoundSummary | undefined {
+  const round = numbered(json);
+  return isRound(round) ? round : undefined;
+}
+
+/** Of a state from before they were written. */
+const secondsOf = (rounds: readonly RoundSummary[]): WorkerState['seconds'] => ({
+  training: rounds.reduce((sum, { secondsTraining }) => sum + secondsTraining, 0),
+  waiting: rounds.reduce((sum, { secondsWaiting }) => sum + secondsWaiting, 0),
+});
+
 function isRecord<T extends Fields>(value: T): value is T & WorkerRecord {
   const {
     round,
@@ -98,6 +114,7 @@ function isRecord<T extends Fields>(value: T): value is T & WorkerRecord {
     outerNorms = [],
     folded,
     rounds,
+    seconds,
     lossBefore,
     tokens,
     lastSent,
@@ -113,6 +130,9 @@ function isRecord<T extends Fields>(value: T): value is T & WorkerRecord {
     Object.values(folded).every(isCount) &&
     Array.isArray(rounds) &&
     rounds.every(isRound) &&
+    isObject(seconds) &&
+    isNumber(seconds.training) &&
+    isNumber(seconds.waiting) &&
     isNumber(lossBefore) &&
     isNumber(tokens) &&
     (lastSent === undefined || isText(lastSent))
@@ -135,7 +155,7 @@ const isSent = (value: Fields): value is Fields & Sent =>
   (value.payload === undefined || value.payload instanceof Uint8Array) &&
   SENT.every((name) => isNumber(value[name]));
 
-const isRound = (value: unknown): boolean =>
+const isRound = (value: unknown): value is RoundSummary =>
   isObject(value) &&
   isCount(value.index) &&
   isText(value.base) &&

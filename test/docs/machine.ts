@@ -62,9 +62,9 @@ export const runFiles: Readonly<Record<string, string>> = {
   'settings.json':
     'all settings that the run was started with, in the form that `--settings FILE` reads; a later start may ask for other relays, waits, `--sync` and more `--rounds`, and is refused otherwise',
   'state.safetensors':
-    "the shared model, each tensor under its own name, and under `nostrain.…` the worker's outer momentum, optimizer moments, residual and history; replaced whole after every phase",
+    "the shared model, each tensor under its own name, and under `nostrain.…` the worker's outer momentum, optimizer moments, residual and the last 32 rounds; replaced whole after every phase",
   'log.ndjson':
-    'one line per [event](json-documents.md#lines-of---report-ndjson), as `--report ndjson` prints them but for `progress`; `at` is in ms since 1970',
+    'one line per [event](json-documents.md#lines-of---report-ndjson), as `--report ndjson` prints them but for `progress`; `at` is in ms since 1970; `nostrain show` and `page` read older rounds from it',
   key: 'secret key of this worker, as nsec; made once, readable by you only',
   'base.json':
     'runs of a published model: its files with length and SHA-256, and the hash of its tokenizer; the run goes on with no other',

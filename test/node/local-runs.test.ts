@@ -1,6 +1,11 @@
-import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { expect, it } from 'vitest';
-import { findLocalRun, listLocalRuns, runFolderOf } from '../../src/node/local-runs.ts';
+import {
+  findLocalRun,
+  listLocalRuns,
+  runFolderOf,
+  withHistory,
+} from '../../src/node/local-runs.ts';
 import { takeLock } from '../../src/node/run-lock.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { generateRun } from '../support/certified-run.ts';
@@ -33,6 +38,25 @@ it('says of each run what it is, how far it is and what it takes', async () => {
   expect(winter.history.map(({ validationLoss }) => validationLoss)).toEqual([3, 2.5]);
   expect(Date.now() - winter.changedAtMs).toBeLessThan(60_000);
   expect(winter.bytes).toBeGreaterThan(1000);
+});
+
+it('has all rounds of a long run from its state and its log, but those of a branch that it left', async () => {
+  const dir = home('runs', 'winter');
+  await keepRun(dir, { done: 100, rounds: 100 });
+  const found = await findLocalRun('winter', home());
+  expect([found.played, found.history[0]!.index, found.history.length]).toEqual([100, 68, 32]);
+  const indexes = async () => (await withHistory(found)).history.map(({ index }) => index);
+  const all = Array.from({ length: 100 }, (_, i) => i);
+  expect(await indexes()).toEqual(all);
+  const losses = (await withHistory(found)).history.map(({ trainingLoss }) => trainingLoss);
+  expect(losses.slice(0, 3)).toEqual([4, 3.5, 3]);
+  const log = home('runs', 'winter', 'log.ndjson');
+  const others =
+    '{"type":"notice","message":"\\"type\\":\\"round\\""}\n{"type":"round","index":3}\n';
+  await appendFile(log, `${others}{"type":"switched","round":70,"fork":60}\n{"type":"round","in`);
+  expect(await indexes()).toEqual(all.filter((index) => index < 60 || index >= 68));
+  await rm(log);
+  expect(await indexes()).toEqual(all.slice(68));
 });
 
 it('knows which runs a process plays', async () => {

@@ -133,6 +133,15 @@ describe('the state', () => {
     await folder.close();
   });
 
+  it('of an earlier version has the seconds of the rounds that it lists', async () => {
+    const folder = await open();
+    const { seconds: _, ...before } = { ...played(), rounds: [round, { ...round, index: 1 }] };
+    await folder.store.save(before as unknown as WorkerState);
+    const { seconds } = (await folder.store.load(layout))!;
+    expect(seconds).toEqual({ training: 3, waiting: 1 });
+    await folder.close();
+  });
+
   it.each([
     [
       'whose last contribution may still be listed',

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { openRunFolder } from '../../src/node/run-folder.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import type { RoundSummary } from '../../src/worker/events.ts';
-import { genesis } from '../../src/worker/state.ts';
+import { genesis, withRound } from '../../src/worker/state.ts';
 import { noMembers } from '../../src/worker/worker-record.ts';
 
 const layout = createLayout([
@@ -39,7 +39,7 @@ export interface KeptRun {
   readonly last?: Partial<RoundSummary>;
 }
 
-/** Writes a worker's folder: settings, state, a log and a key. */
+/** Writes a worker's folder: settings, state, a log and a key, as after each of the rounds. */
 export async function keepRun(
   dir: string,
   { done, rounds, settings, last }: KeptRun,
@@ -58,8 +58,12 @@ export async function keepRun(
   await writeFile(join(dir, 'key'), `${SECRET}\n`);
   const folder = await openRunFolder(dir, noMembers);
   folder.log({ type: 'notice', message: 'hello' });
-  const first = genesis({ layout, values: new Float32Array(layout.size) }, 4.5);
-  const history = Array.from({ length: done }, (_, i) => roundOf(i, i === done - 1 ? last : {}));
-  await folder.store.save({ ...first, round: done, rounds: history });
+  let state = genesis({ layout, values: new Float32Array(layout.size) }, 4.5);
+  for (let index = 0; index < done; index++) {
+    const round = roundOf(index, index === done - 1 ? last : {});
+    folder.log({ type: 'round', ...round });
+    state = { ...state, ...withRound(state, round), round: done };
+  }
+  await folder.store.save(state);
   await folder.close();
 }

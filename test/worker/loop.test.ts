@@ -37,6 +37,24 @@ describe('runWorker', () => {
     expect(ports.events.map(({ type }) => type).filter((type) => type === 'round')).toHaveLength(2);
   });
 
+  it('lists its last rounds alone, and sums up all: a state is as large after a hundred rounds as after forty', async () => {
+    const alone = { sync: { strategy: 'strict', workers: 1 }, rounds: 100 } as const;
+    const { clock, ports, outcome } = play(alone);
+    await clock.advance(1e6);
+    const { value } = await outcome;
+    expect(value?.round).toBe(100);
+    expect(value!.rounds.map(({ index }) => index)).toEqual(
+      Array.from({ length: 32 }, (_, i) => 68 + i),
+    );
+    const told = ports.events.filter((event) => event.type === 'round');
+    expect(told).toHaveLength(100);
+    expect(value!.seconds.training).toBeCloseTo(
+      told.reduce((sum, { secondsTraining }) => sum + secondsTraining, 0),
+    );
+    const bytes = ports.saved.map(({ rounds }) => JSON.stringify(rounds).length);
+    expect(bytes.at(-1)! / bytes[80]!).toBeLessThan(1.05);
+  });
+
   it('saves the signed gradient before it is sent, and sends the same bytes after a restart', async () => {
     const first = play({ sync: { strategy: 'strict', workers: 2 } });
     await first.clock.advance(1);

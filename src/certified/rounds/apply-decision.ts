@@ -10,7 +10,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import type { Commit, Signed } from '../../run/vote.ts';
 import { evaluate } from '../../worker/apply-round.ts';
 import type { RoundSummary } from '../../worker/events.ts';
-import { idOf } from '../../worker/state.ts';
+import { idOf, withRound } from '../../worker/state.ts';
 import type { RoundResult } from '../../worker/strategy.ts';
 import { listVotes } from '../decisions/certificate.ts';
 import { chainHeadOf, electorateOf, stakesOf } from '../decisions/chain.ts';
@@ -68,7 +68,7 @@ export async function applyDecision(
     seconds: (clock.now() - timing.startedMs) / 1000,
     certified: describe(start, decision, member.evidence),
   };
-  const rounds = [...rest.rounds, summary];
+  const told = withRound<CertifiedSummary>(rest, summary);
   const state: CertifiedState = {
     ...rest,
     round: next.round,
@@ -83,7 +83,7 @@ export async function applyDecision(
     ),
     unpacked: undefined,
     cohort: accepted,
-    rounds,
+    ...told,
     lastSent: sent ? idOf(sent) : rest.lastSent,
     sent: undefined,
     head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
@@ -97,7 +97,7 @@ export async function applyDecision(
     // after the last round connections close
     if (isLast) await within(kept, LAST_MS, clock, session.signal);
     report({ type: 'round', ...summary });
-    const count = voidsInARow(rounds);
+    const count = voidsInARow(told.rounds);
     if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });
     return state;
   };

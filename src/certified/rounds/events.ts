@@ -65,7 +65,7 @@ export type CertifiedEvent =
       readonly missing: readonly WorkerId[];
     }
   | {
-      /** Rounds in a row that ended without counting anything: three or more. */
+      /** Rounds in a row that ended without counting anything: three or more, of the last 32. */
       readonly type: 'voids';
       /** The last of them. */
       readonly round: number;

@@ -236,7 +236,6 @@ export class Tally {
       phases: this.#phasesOf(round),
     };
     this.#down = 0;
-    this.#open.delete(index);
     this.rounds.push(figures);
     this.#options.onRound?.(figures);
   }

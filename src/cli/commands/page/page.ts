@@ -4,7 +4,12 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import { findLocalRun, type LocalRun, readKeptSpec } from '../../../node/local-runs.ts';
+import {
+  findLocalRun,
+  type LocalRun,
+  readKeptSpec,
+  withHistory,
+} from '../../../node/local-runs.ts';
 import { type PageFiles, readPage, servePage } from '../../../node/page-server.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
@@ -110,7 +115,7 @@ async function contentOf(run: string | undefined, flags: Flags): Promise<Content
 async function addLocal(kept: LocalRun, files: Map<string, Uint8Array>, query: URLSearchParams) {
   const spec = await readKeptSpec(kept.worker);
   const id = spec && runIdOf(spec);
-  files.set('local.json', utf8(JSON.stringify(localPicture(kept, id))));
+  files.set('local.json', utf8(JSON.stringify(localPicture(await withHistory(kept), id))));
   query.set('local', 'local.json');
   if (id !== undefined) query.set('run', id);
 }

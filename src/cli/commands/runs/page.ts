@@ -22,11 +22,11 @@ pre { white-space: pre-wrap; border-left: 3px solid #8888; padding-left: 1rem }
 
 /** The page. */
 export function renderPage(run: LocalRun): string {
-  const { name, kind, state, model, parameters, rounds, history, lossUnit } = run;
+  const { name, kind, state, model, parameters, rounds, played, history, lossUnit } = run;
   const facts = [
     ...[kind, model ?? ''],
     parameters === undefined ? '' : `${formatCount(parameters)} parameters`,
-    `${history.length}${rounds === undefined ? '' : ` of ${rounds}`} rounds`,
+    `${played}${rounds === undefined ? '' : ` of ${rounds}`} rounds`,
     state,
     lossUnit === undefined ? '' : `losses are ${lossUnit}`,
   ].filter((fact) => fact !== '');

@@ -29,7 +29,7 @@ function words(found: readonly LocalRun[], home: string): string {
     safeLine(run.word),
     run.kind,
     run.state,
-    run.rounds === undefined ? `${run.history.length}` : `${run.history.length}/${run.rounds}`,
+    run.rounds === undefined ? `${run.played}` : `${run.played}/${run.rounds}`,
     lossOf(run),
     formatBytes(run.bytes),
     formatAge(now - run.changedAtMs),

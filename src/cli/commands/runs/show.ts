@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { safe, safeLine } from '../../../base/safe-text.ts';
-import { findLocalRun, type LocalRun } from '../../../node/local-runs.ts';
+import { findLocalRun, type LocalRun, withHistory } from '../../../node/local-runs.ts';
 import { type Scalar, tensorboardFile } from '../../../node/tensorboard.ts';
 import { formOf } from '../../../run/data-forms.ts';
 import { roundNumber } from '../../../run/round-name.ts';
@@ -37,7 +37,8 @@ export const show = (): Command =>
     .option('--tensorboard <folder>', 'write an event file for TensorBoard there')
     .option('--json', 'print JSON')
     .action(async (name: string, { html, csv, tensorboard, json }: Flags) => {
-      const run = await findLocalRun(name, undefined, { anyWorker: true });
+      const found = await findLocalRun(name, undefined, { anyWorker: true });
+      const run = await withHistory(found);
       if (html !== undefined) await writeResult(renderPage(run), html);
       if (csv !== undefined) await writeResult(toCsv(run), csv === '-' ? undefined : csv);
       if (json) writeOut(asJson(documentOf(run)));
@@ -63,10 +64,10 @@ const PLOT_HEIGHT = 8;
 const MOST_COLUMNS = 100;
 
 function words(run: LocalRun): readonly string[] {
-  const { name, kind, state, model, parameters, rounds, history, worker, lossBefore } = run;
+  const { name, kind, state, model, parameters, rounds, played, worker, lossBefore } = run;
   const columns = Math.min(MOST_COLUMNS, process.stdout.columns || 80) - 1;
   const size = parameters === undefined ? [] : [`${formatCount(parameters)} parameters`];
-  const far = `${history.length}${rounds === undefined ? '' : ` of ${rounds}`} rounds`;
+  const far = `${played}${rounds === undefined ? '' : ` of ${rounds}`} rounds`;
   const facts = [kind, ...(model === undefined ? [] : [model]), ...size, state, far];
   const started = lossBefore === undefined ? [] : [`loss at the start  ${formatLoss(lossBefore)}`];
   const sample = sampleOf(run);

@@ -9,11 +9,11 @@ import { formatLoss } from '../../../terminal/render/numbers.ts';
 
 /** What `runs --json` lists of a run. */
 export function summaryOf(run: LocalRun) {
-  const { name, kind, state, dir, worker, model, parameters, rounds, history, bytes } = run;
-  const last = history.at(-1);
+  const { name, kind, state, dir, worker, model, parameters, rounds, played, bytes } = run;
+  const last = run.history.at(-1);
   return {
     ...{ name, kind, state, run: run.run, model, parameters },
-    ...{ roundsDone: history.length, rounds },
+    ...{ roundsDone: played, rounds },
     trainingLoss: finite(last?.trainingLoss),
     validationLoss: finite(last?.validationLoss),
     ...{ bytes, changedAt: new Date(run.changedAtMs).toISOString() },
