@@ -14,6 +14,8 @@ const [LEAST, MOST] = [
   { workers: 10, bytes: 50_000 },
   { workers: 4000, bytes: 10_000_000 },
 ];
+/** How far below their last point names stand, so that those of lines close to each other do not meet. */
+const LABEL_DOWN = [4, 20, -8] as const;
 const COLORS = ['#0969da', '#bc4c00', '#6e7781'] as const;
 
 const mean = (values: readonly number[]): number =>
@@ -23,8 +25,9 @@ const mean = (values: readonly number[]): number =>
 const later = ({ rounds }: ScaleRow) => (rounds.length > 2 ? rounds.slice(1, -1) : rounds.slice(1));
 const downOf = (row: ScaleRow): number => mean(later(row).map(({ bytesDown }) => bytesDown));
 
-const nameOf = ({ relays, copies, contributors }: ScaleRow): string => {
-  const where = copies === 0 ? `all ${relays} relays` : `${copies} of ${relays} relays`;
+const nameOf = ({ relays, copies, contributors, reads }: ScaleRow): string => {
+  const some = `${reads ? 'read' : 'sent to'} ${copies} of ${relays} relays`;
+  const where = copies === 0 ? `all ${relays} relays` : some;
   return `${contributors === 0 ? 'all' : contributors} contribute, ${where}`;
 };
 
@@ -76,7 +79,7 @@ function renderPicture(rows: readonly ScaleRow[]): string {
     return [
       `<polyline points="${path}" fill="none" stroke="${color}" stroke-width="2"/>`,
       ...at.map(({ cx, cy }) => `<circle cx="${cx}" cy="${cy}" r="4.5" fill="${color}"/>`),
-      `<text x="${end.cx + 10}" y="${end.cy + 4}" font-size="11">${name}</text>`,
+      `<text x="${end.cx + 10}" y="${end.cy + LABEL_DOWN[i % LABEL_DOWN.length]!}" font-size="11">${name}</text>`,
     ];
   });
   const words =

@@ -110,6 +110,7 @@ const figuresOf = ({ roots, sent, bytesDown, rounds, cpuSeconds }: Played) => ({
 /** What `docs/assets/scale.ndjson` keeps of a run. */
 const rowOf = ({ roots, rounds, sent }: Played): ScaleRow => ({
   ...{ workers: options.workers, relays: options.relays, copies: options.copies },
+  ...(options.copies > 0 && { reads: true as const }),
   ...{ contributors: Number(values.contributors), seed: options.seed, roots: roots.size },
   ...{ churn: options.churn, ownBytes: Math.round(sent.own) },
   rounds: rounds.map((round) => ({

@@ -94,6 +94,7 @@ export async function publishTo(
     if (!outlet.stop.aborted) throw error;
     return publishing.outcome(publishing.refused ?? { status: 'unreachable', message: 'closed' });
   } finally {
+    publishing.giveBack();
     release();
   }
 }
@@ -136,6 +137,11 @@ class Publishing {
     const words = `this relay says yes and does not keep events, ${readBack.missing} were missing`;
     const said = message === '' ? words : `${message}; ${words}`;
     return { relay: connection.url, status, message: said, ...told, kept: false };
+  }
+
+  /** Nothing is tried any more. */
+  giveBack(): void {
+    if (this.#token !== undefined) this.#outlet.bucket.giveBack();
   }
 
   async run(gives: Gives): Promise<PublishOutcome> {
@@ -200,7 +206,8 @@ class Publishing {
     const tried = await this.#send();
     limits.learn(this.#parcel, tried, tried.message);
     if (tried.status === 'throttled') bucket.refuse(this.#token);
-    this.#token = undefined;
+    // a relay that is full, or was gone, did not count it
+    if (tried.status !== 'unreachable') this.#token = undefined;
     if (tried.status === 'accepted') readBack.note(this.#parcel.event);
     return tried;
   }

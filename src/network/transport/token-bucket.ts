@@ -113,6 +113,11 @@ export class TokenBucket {
     return this.#waiting > 0 || this.waitMs > 0 ? undefined : this.#drawAtOnce();
   }
 
+  /** A token that was not needed after all. */
+  giveBack(): void {
+    this.#tokens = Math.min(this.#room(), this.#tokens + 1);
+  }
+
   /**
    * The relay said that it was too much: no token for `pauseMs`, and half the rate from then on. Without the token
    * it speaks of, a refusal during a pause is taken for an echo of the one that began it.

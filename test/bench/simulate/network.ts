@@ -265,6 +265,8 @@ export class SimulatedRelay {
   readonly core: Core;
   readonly line: Pipe;
   bytesDown = 0;
+  /** Connections at the same time. */
+  mostConnections = 0;
 
   constructor(url: string, options: CoreOptions, rate: number) {
     const limits = limitsOf(options);
@@ -287,6 +289,7 @@ export class SimulatedRelay {
     const origin = { number, address, isNear: false, account, hosts: new Set([hostOf(this.url)!]) };
     // as far as a session looks at its socket
     core.sessions.add(new Session(core, end as never, end as never, origin));
+    this.mostConnections = Math.max(this.mostConnections, core.sessions.size);
   }
 }
 

@@ -121,6 +121,8 @@ export interface Played {
     readonly bytesIn: number;
     readonly bytesOut: number;
     readonly connections: number;
+    /** At the same time. */
+    readonly mostConnections: number;
     readonly refusedConnections: number;
   }[];
   readonly kills: number;
@@ -427,13 +429,14 @@ class Simulation {
       checkSeconds: chargedSeconds(this.#checks) / workers / rounds,
       journalBytes: this.#slots.reduce((sum, { journal }) => sum + journal.written, 0),
       cpuSeconds: this.#tally.cpuSeconds / rounds,
-      relays: this.#network.relays.map(({ core: { counts, sessions } }) => ({
+      relays: this.#network.relays.map(({ core: { counts, sessions }, mostConnections }) => ({
         eventsAccepted: counts.eventsAccepted,
         eventsDuplicate: counts.eventsDuplicate,
         eventsRefused: counts.eventsRefused,
         bytesIn: counts.bytesIn,
         bytesOut: counts.bytesOut,
         connections: sessions.size,
+        mostConnections,
         refusedConnections: counts.connectionsRefused,
       })),
     };

@@ -8,6 +8,8 @@ export interface ScaleRow {
   readonly relays: number;
   /** Relays that each worker reads; 0: all. */
   readonly copies: number;
+  /** Absent in rows of before, when they were those that each event was sent to. */
+  readonly reads?: true;
   /** Workers drawn for a round; 0: all contribute. */
   readonly contributors: number;
   readonly seed: number;

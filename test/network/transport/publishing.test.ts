@@ -108,6 +108,35 @@ describe('retries', () => {
     await set.close();
   });
 
+  test('what a relay hung up on did not use its rate: neither a later try nor another event waits', async () => {
+    const { clock, sockets, set } = open(
+      (socket, i) => {
+        socket.accept();
+        if (i < 2) queueMicrotask(() => socket.drop());
+      },
+      { eventsPerMinute: 1 },
+    );
+    const first = set.publish(event);
+    await clock.advance(1000);
+    expect(sockets.attempts).toHaveLength(3);
+    ok(sockets.latest(), true, '');
+    expect((await first)[0]).toMatchObject({ status: 'accepted', attempts: 3 });
+    await set.close();
+
+    const away = open((socket, i) => (i < 4 ? socket.refuse() : socket.accept()), {
+      eventsPerMinute: 1,
+    });
+    const lost = away.set.publish(event);
+    await away.clock.advance(2000);
+    expect((await lost)[0]!.status).toBe('unreachable');
+    await away.clock.advance(1000);
+    const second = away.set.publish(event);
+    await away.clock.advance(0);
+    ok(away.sockets.latest(), true, '');
+    expect((await second)[0]!.status).toBe('accepted');
+    await away.set.close();
+  });
+
   test('error: is tried again, each time after a longer wait', async () => {
     expect(await answered(false, 'error: busy')).toEqual({
       relay: URL_A,
