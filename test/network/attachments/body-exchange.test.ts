@@ -39,15 +39,21 @@ interface Member {
   readonly asked: Set<string>;
 }
 
-/** A member that hears of the round what these keys say. */
-async function join(url: string, signer: Signer, admitted: readonly Signer[]): Promise<Member> {
+/** A member that hears of the round what these keys say, at the first relay; it knows others. */
+async function join(
+  url: string,
+  signer: Signer,
+  admitted: readonly Signer[],
+  others: readonly string[] = [],
+): Promise<Member> {
+  const own = (names: readonly string[]) => names.slice(0, 1);
   const relays = keep(
-    createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto }),
+    createRelaySet([url, ...others], { openSocket, clock: systemClock, crypto: nativeCrypto, own }),
   );
   await relays.ready();
   const asked = new Set<string>();
   const watched: RelaySet = {
-    ...{ relays: relays.relays, status: () => relays.status(), workFor: () => 0 },
+    ...{ relays: relays.relays, own: relays.own, status: () => relays.status(), workFor: () => 0 },
     publish: (...args) => relays.publish(...args),
     send: (...args) => relays.send(...args),
     subscribe(filters, ...rest) {
@@ -162,6 +168,17 @@ it('of somebody who is no member is not pulled, until he is one or it is asked f
   await until(() => has(b, event));
   c.control.fetch([event.id], { take: (message) => void c.heard.push(message) });
   await until(() => has(c, event));
+});
+
+it('what the relay that is read has not got is asked of all others: by id, by outcome, and its body', async () => {
+  const [near, far] = [await relay(), await relay()];
+  const b = await join(near, reader, [proposer], [far]);
+  const c = await join(near, other, [proposer], [far]);
+  const { event, chunks } = eventsOf(made, proposer);
+  await publishRaw(far, [...chunks, event]);
+  b.control.fetch([event.id], { take: (message) => void b.heard.push(message) });
+  c.control.fetchOutcome(made.digest, { take: (message) => void c.heard.push(message) });
+  await until(() => has(b, event) && has(c, event));
 });
 
 it('a member that names any number of bodies nobody has costs little, and keeps no other away', async () => {

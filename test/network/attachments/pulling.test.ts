@@ -1,10 +1,11 @@
 /** Payloads in chunks over real relays: sent, held by some of them, pulled from whoever has them. */
 import { expect, test } from 'vitest';
+import { chunk } from '../../../kinds/chunk.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
 import { cutParts } from '../../../src/network/attachments/parts.ts';
-import { sendChunks } from '../../../src/network/attachments/publish.ts';
+import { publishWithAttachments, sendChunks } from '../../../src/network/attachments/publish.ts';
 import { createPuller } from '../../../src/network/attachments/pull.ts';
 import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
 import type { SubscriptionHandlers } from '../../../src/network/transport/feed.ts';
@@ -33,10 +34,11 @@ const keep = createKeeper();
 const startRelays = (...options: readonly RelayOptions[]): Promise<readonly Relay[]> =>
   Promise.all(options.map(async (each) => keep(await createRelay(each))));
 
-async function connect(relays: readonly Relay[]): Promise<RelaySet> {
+async function connect(relays: readonly Relay[], read?: number): Promise<RelaySet> {
+  const own = read === undefined ? {} : { own: (names: readonly string[]) => [names[read]!] };
   const set = createRelaySet(
     relays.map(({ url }) => url),
-    { openSocket, clock: systemClock, crypto: nativeCrypto },
+    { openSocket, clock: systemClock, crypto: nativeCrypto, ...own },
   );
   await keep(set).ready();
   return set;
@@ -55,14 +57,44 @@ function manifestOf(bytes = payload, stripe?: { data: number; parity: number }):
 const startPuller = (relays: RelaySet) =>
   keep(createPuller({ relays, clock: systemClock, sha256: nativeSha256 }));
 
+const sending = (relays: RelaySet) => ({
+  relays,
+  sign: (draft: EventDraft) => me.sign(draft),
+  sha256: nativeSha256,
+  lifetime,
+  signal: new AbortController().signal,
+});
 const send = (relays: RelaySet, parts: readonly Uint8Array[], need = 1) =>
-  sendChunks(parts, need, {
-    relays,
-    sign: (draft) => me.sign(draft),
-    sha256: nativeSha256,
-    lifetime,
-    signal: new AbortController().signal,
-  });
+  sendChunks(parts, need, sending(relays));
+
+test('a small one goes to all relays, a large one to those that its author reads, and who reads others finds both', async () => {
+  const relays = await startRelays({}, {}, {});
+  const author = await connect(relays, 0);
+  const reader = await connect(relays, 2);
+  const large = Uint8Array.from({ length: 7 * SIZE }, (_, i) => (i * 37) ^ (i >>> 8));
+  const held = async () =>
+    Promise.all(
+      author.relays.map(async (relay) => {
+        const asked = { only: [relay], waitMs: 5000 };
+        return (await author.query([{ kinds: [chunk.kind] }], asked)).events.length;
+      }),
+    );
+  const publish = async (content: string, bytes: Uint8Array) => {
+    const event = me.sign({ kind: 1, created_at: createdAt, tags: [], content });
+    const { settled } = publishWithAttachments(event, [{ payload: bytes }], sending(author));
+    const { accepted } = await settled;
+    const found = await reader.query([{ ids: [event.id] }], { waitMs: 5000 });
+    return { homes: accepted.length, isRead: found.events.length === 1 };
+  };
+  expect(await publish('small', payload)).toEqual({ homes: 3, isRead: true });
+  expect(await held()).toEqual([6, 6, 6]);
+  expect(await publish('large', large)).toEqual({ homes: 1, isRead: true });
+  expect(await held()).toEqual([13, 6, 6]);
+  for (const bytes of [payload, large]) {
+    const found = await startPuller(reader).pull(manifestOf(bytes)).done;
+    expect(Buffer.compare(found!.payload, bytes)).toBe(0);
+  }
+});
 
 test('comes together from relays that hold half of it each, some of it later', async () => {
   const relays = await startRelays({}, { strict: 'strfry' });
