@@ -35,7 +35,16 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
     ...['hiddenSize', 'weightScale', 'rank', 'alpha', 'targets', 'adapterTrain', 'basePrecision'],
   ],
   'Training:': [
-    ...['rounds', 'innerSteps', 'innerSeconds', 'leastSteps', 'batchSize', 'seed', 'optimizer'],
+    ...[
+      'rounds',
+      'innerSteps',
+      'innerSeconds',
+      'leastSteps',
+      'overlap',
+      'batchSize',
+      'seed',
+      'optimizer',
+    ],
     ...[
       'localLearningRate',
       'warmupSteps',

@@ -6,7 +6,7 @@ import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, aggregationFields } from './aggregation.ts';
 import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
-import { paceFields, paceSettings } from './pace.ts';
+import { overlapField, paceFields, paceSettings } from './pace.ts';
 import { learningFields } from './spec/learning-fields.ts';
 import { arithmetics } from './spec/model-spec.ts';
 import { workerKeys } from './spec/spec-fields.ts';
@@ -41,6 +41,7 @@ export const fields = {
   relay: texts('--relay <url>', 'relay to use, repeatable'),
   ...learningFields,
   ...paceFields,
+  overlap: overlapField,
   packing: choice(
     '--packing <name>',
     'how to pack deltas; auto takes the richest that fits --event-budget, range and scaled fill it',
@@ -175,6 +176,7 @@ const personal = [
   'before',
   'leastRatePermille',
   ...paceSettings,
+  'overlap',
 ] as const satisfies readonly (keyof typeof fields)[];
 
 /** Of those, what a run without a spec leaves to its workers; with one, rounds close as it says and all events are of nostrain/1. */
@@ -191,6 +193,7 @@ const withoutSpec = [
   'before',
   'leastRatePermille',
   ...paceSettings,
+  'overlap',
 ] as const satisfies readonly (typeof personal)[number][];
 
 /** The spec holds these under another name: its id, and its own profile. */

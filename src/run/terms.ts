@@ -65,6 +65,7 @@ type TermName =
   | InputName
   | (typeof ruleSettings)[number]
   | (typeof paceSettings)[number]
+  | 'overlap'
   | TierName;
 
 type TierName = 'tiers' | 'helperRotation';
@@ -83,7 +84,9 @@ export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const tiers = (['tiers', 'helperRotation'] as const).filter((name) => settings[name] > 0);
   const pace = settings.innerSeconds > 0 ? paceSettings : [];
   const isUsual = ruleSettings.every((name) => settings[name] === usualAggregation[name]);
-  const names = [...namesFor(settings.model), ...tiers, ...(isUsual ? [] : ruleSettings), ...pace];
+  const overlap = settings.overlap ? (['overlap'] as const) : [];
+  const rule = isUsual ? [] : ruleSettings;
+  const names = [...namesFor(settings.model), ...tiers, ...rule, ...pace, ...overlap];
   const shared = names.map((name) => [name, texts.get(name) ?? ''] as const);
   const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
   const all = { ...Object.fromEntries(shared), ...(base && { base: hashBase(base) }) };
@@ -128,6 +131,7 @@ export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[]
     ...namesFor(mine.get('model')),
     ...ruleSettings,
     ...paceSettings,
+    'overlap' as const,
     'tiers' as const,
     'helperRotation' as const,
   ]

@@ -176,11 +176,16 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
 
-/** Matrices that are trained in turn need workers that are in the same round, and a wire that sends a part of the model. */
-function assertInTurn({ model, rank, adapterTrain, sync, profile }: Settings): void {
+/** Matrices that are trained in turn need workers that are in the same round, which begins when the one before ends, and a wire that sends a part of the model. */
+function assertInTurn({ model, rank, adapterTrain, sync, profile, overlap }: Settings): void {
   if (model !== 'pretrained' || rank === 0 || adapterTrain !== 'alternate') return;
-  if (sync.strategy !== 'async' && profile === 'nostrain/1') return;
-  const which = profile === 'nostrain/0' ? 'the wire of nostrain/0' : 'async workers';
+  const odd = [
+    ...(profile === 'nostrain/0' ? ['the wire of nostrain/0'] : []),
+    ...(sync.strategy === 'async' ? ['async workers'] : []),
+    ...(overlap ? ['--overlap'] : []),
+  ];
+  const [which] = odd;
+  if (which === undefined) return;
   throw new ConfigError(
     'flag/adapter-train',
     `--adapter-train alternate does not go with ${which}`,

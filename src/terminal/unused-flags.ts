@@ -99,7 +99,7 @@ const settingTable: readonly SettingRule[] = [
     holds: ({ optimizer }) => optimizer !== 'sgd',
   },
   {
-    flags: ['packing', 'owners', 'fragments', 'normalize', 'stripe'],
+    flags: ['packing', 'owners', 'fragments', 'normalize', 'stripe', 'overlap'],
     goesWith: '--profile nostrain/1',
     holds: isNative,
   },

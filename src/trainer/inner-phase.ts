@@ -46,7 +46,7 @@ export async function train(
   const { vectors, seen } = readMoments(task, optimizer.moments, { size: layout.size, turns });
   signal.throwIfAborted();
   const losses = new Float32Array(steps);
-  let { done, seconds, vectors: state } = beginningOf(task, [...vectors, ...scaling], losses);
+  let { done, seconds, vectors: state } = beginningOf(task, { vectors, scaling }, losses);
   await engine.begin(state);
   let slice = 1;
   for (;;) {
@@ -90,18 +90,21 @@ export async function train(
 /** The beginning of the phase, or where it was left; losses of steps that were taken are put in their places. */
 function beginningOf(
   { params, steps, keeping }: TrainTask,
-  others: readonly Float32Array[],
+  own: Readonly<Record<'vectors' | 'scaling', readonly Float32Array[]>>,
   losses: Float32Array,
 ): Pick<HalfPhase, 'done' | 'seconds' | 'vectors'> {
-  const vectors = [asFloat32(params), ...others];
+  const vectors = [asFloat32(params), ...own.vectors, ...own.scaling];
   const from = keeping?.from;
+  // what a worker puts together of steps taken ahead is without what no result says
+  const isBare = from?.vectors.length === 1 + own.vectors.length;
+  const left = [...(from?.vectors ?? []), ...(isBare ? own.scaling : [])];
   const isOfThis =
     from?.losses.length === from?.done &&
-    from?.vectors.length === vectors.length &&
-    from.vectors.every(({ length }, i) => length === vectors[i]!.length);
+    left.length === vectors.length &&
+    left.every(({ length }, i) => length === vectors[i]!.length);
   if (!from || !isOfThis || from.done > steps) return { done: 0, seconds: 0, vectors };
   losses.set(from.losses);
-  return from;
+  return { ...from, vectors: left };
 }
 
 /** The rows of the next steps. */

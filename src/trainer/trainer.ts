@@ -80,7 +80,7 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
   const inTurn = createTurns();
   const withEngine = createTurns();
   const measured = (...[params, on, limit]: Parameters<TrainerPort['evaluate']>) =>
-    inTurn(() => withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity)));
+    withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity));
   return {
     device: {
       ...{ device, threads },
@@ -88,6 +88,7 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
       ...(notice === undefined ? {} : { notice }),
     },
     layout: program.layout,
+    inParts: true,
     momentSlots: moments === 0 ? 0 : moments + 1,
     train: (task, onProgress, signal) =>
       inTurn(() => train(setup, opened, task, { onProgress, withEngine, signal, scaling })),
@@ -97,27 +98,23 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
         (await measured(...asked)).accuracy,
     }),
     predict: (params, inputs) =>
-      inTurn(() =>
-        withEngine(async () => {
-          await engine.hold(asFloat32(params));
-          const { shape } = rulesOf(dataFormOf(model)).single('f32');
-          return engine.forward({ elements: inputs, shape });
-        }),
-      ),
+      withEngine(async () => {
+        await engine.hold(asFloat32(params));
+        const { shape } = rulesOf(dataFormOf(model)).single('f32');
+        return engine.forward({ elements: inputs, shape });
+      }),
     measure: (params, on, draw) => withEngine(() => measure(setup, opened, params, on, draw)),
     sample: (params, request, onToken) =>
-      inTurn(() =>
-        withEngine(async () => {
-          await engine.hold(params);
-          const reader = await openReader(setup, engine, program.layout);
-          const tokens = request.prompt.length === 0 ? [0] : Array.from(request.prompt);
-          for await (const token of continueText(reader, request)) {
-            tokens.push(token);
-            onToken?.(token);
-          }
-          return storeTokens(tokens, vocabularyOf(model));
-        }),
-      ),
+      withEngine(async () => {
+        await engine.hold(params);
+        const reader = await openReader(setup, engine, program.layout);
+        const tokens = request.prompt.length === 0 ? [0] : Array.from(request.prompt);
+        for await (const token of continueText(reader, request)) {
+          tokens.push(token);
+          onToken?.(token);
+        }
+        return storeTokens(tokens, vocabularyOf(model));
+      }),
     close: () => engine.close(),
   };
 }

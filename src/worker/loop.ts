@@ -7,6 +7,7 @@ import { heartbeatTelemetry } from '../run/telemetry.ts';
 import { createAveraging } from './averaging.ts';
 import { compareWithPeers } from './divergence.ts';
 import { PhaseKeeper } from './half-phase.ts';
+import { HeadStart } from './head-start.ts';
 import { createHeartbeatPublisher } from './heartbeat-publisher.ts';
 import { checkPeers } from './peer-check.ts';
 import { type PeerWatch, watchPeers } from './peer-watch.ts';
@@ -15,7 +16,7 @@ import type { Session } from './ports.ts';
 import { watchRelays } from './relay-watch.ts';
 import { measuredBefore, type WorkerState } from './state.ts';
 import type { RoundStrategy } from './strategy.ts';
-import { trainOrResume } from './train.ts';
+import { type Phases, trainOrResume } from './train.ts';
 
 /** Plays the rounds that are left and returns the final state; plain averaging unless another strategy is given. */
 export async function runWorker<S extends WorkerState>(
@@ -28,7 +29,7 @@ export async function runWorker<S extends WorkerState>(
   const watch = watchPeers(session);
   const relays = watchRelays(session);
   const peers = checkPeers(session, heartbeats.again);
-  const phases = new PhaseKeeper(session);
+  const phases = { keeper: new PhaseKeeper(session), headStart: new HeadStart(session) };
   let state = start;
   try {
     for (;;) {
@@ -58,6 +59,7 @@ export async function runWorker<S extends WorkerState>(
       state = await playRound(state, strategy, { watch, phases }, session);
     }
   } finally {
+    await phases.headStart.end(state);
     await watch.stop();
     await comparison.stop();
     await relays.stop();
@@ -69,14 +71,14 @@ export async function runWorker<S extends WorkerState>(
 async function playRound<S extends WorkerState>(
   state: S,
   strategy: RoundStrategy<S>,
-  { watch, phases }: { readonly watch: PeerWatch; readonly phases: PhaseKeeper },
+  { watch, phases }: { readonly watch: PeerWatch; readonly phases: Phases },
   session: Session,
 ): Promise<S> {
   // opened first: what peers send while this worker still trains is verified and decoded meanwhile
   const round = await strategy.open(state);
   watch.follow(state.round, round);
   try {
-    const sealed = round.start && (await trainOrResume(state, round.start, session, phases));
+    const sealed = await trainOrResume(state, round, session, phases);
     if (sealed) await round.publish(sealed);
     const result = await round.finish(sealed ?? state);
     await session.ports.store.save(result.state);

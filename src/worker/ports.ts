@@ -51,7 +51,7 @@ export interface TrainTask {
 export interface HalfPhase {
   /** Steps taken. */
   readonly done: number;
-  /** The engine's vectors: parameters first, then the inner optimizer's. */
+  /** The engine's vectors: parameters first, then the inner optimizer's; what else it keeps may be absent. */
   readonly vectors: readonly Float32Array[];
   /** One per step. */
   readonly losses: Float32Array;
@@ -61,7 +61,7 @@ export interface HalfPhase {
 
 /** Keeps an inner phase, so that a worker that is killed loses little of it. */
 export interface Keeping {
-  /** Where the same phase was left by a process that was killed. */
+  /** Where the same phase was left by a process that was killed, or what it begins with of steps taken ahead of it. */
   readonly from: HalfPhase | undefined;
   /** Asked after every few steps: whether it is time to keep them. */
   isDue(): boolean;
@@ -117,6 +117,11 @@ export interface Origin {
 export interface Trainer {
   readonly device: Machine & { readonly threads: number; readonly notice?: string };
   readonly layout: Layout;
+  /**
+   * Its phases end where `room` says so and begin where `keeping.from` says. Where rounds overlap, only such an engine takes steps while the outcome
+   * of a round is on its way.
+   */
+  readonly inParts?: boolean;
   /** Where its numbers come from; absent in engines that do not say: nobody can expect the same bits of such a worker. */
   readonly origin?: Origin;
   train(

@@ -7,29 +7,54 @@ import { manifestTelemetry } from '../run/telemetry.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
 import type { PhaseKeeper } from './half-phase.ts';
+import { type Ahead, type HeadStart, phaseAfter } from './head-start.ts';
 import type { Plan } from './plan.ts';
 import type { Session, Trainer, TrainingResult, TrainTask } from './ports.ts';
 import { awake, deltaOf, localStart, putBack, takeSent } from './residual.ts';
 import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
-import type { RoundStart } from './strategy.ts';
+import type { OpenRound, RoundStart } from './strategy.ts';
+
+/** What the inner phases of a session share. */
+export interface Phases {
+  readonly keeper: PhaseKeeper;
+  readonly headStart: HeadStart;
+}
 
 /**
- * The gradient of the round: the one on disk after a restart, or a new one that is on disk before anybody sees it; undefined where only the
- * rest of one was asked for, and there is none.
+ * The gradient of the round: the one on disk after a restart, or a new one that is on disk before anybody sees it; undefined where this worker
+ * does not train in the round, or only the rest of a phase was asked for, and there is none.
  */
 export async function trainOrResume<S extends WorkerState>(
   state: S,
-  start: RoundStart,
+  { start, closed = Promise.resolve() }: Pick<OpenRound, 'start' | 'closed'>,
   session: Session,
-  phases: PhaseKeeper,
+  { keeper, headStart }: Phases,
 ): Promise<SealedState<S> | undefined> {
+  const ahead = await headStart.end(state);
+  if (start === undefined) return undefined;
   if (isSealed(state)) return state;
   const { plan, ports } = session;
   const inner = innerStart(state, start, ports.wire.me);
-  if (start.onlyRest && !(await phases.isLeft(taskOf(inner, plan)))) return undefined;
-  const sealed = await trainAndSeal(state, start, session, phases);
-  await session.ports.store.save(sealed);
+  if (start.onlyRest && !(await keeper.isLeft(taskOf(inner, plan)))) return undefined;
+  const guide = (task: TrainTask) => guidanceOf(task, session, keeper, ahead);
+  const { sealed, trained } = await trainAndSeal(state, start, session, guide);
+  await ports.store.save(sealed);
+  const next = taskAhead(sealed, trained, session);
+  if (next) headStart.begin(sealed, next, closed);
   return sealed;
+}
+
+/** The steps after those of a sealed gradient, from its worker's own end; undefined where rounds do not overlap, or none are left. */
+function taskAhead(
+  { round, moments }: WorkerState,
+  { params }: TrainingResult,
+  { plan, ports: { clock, trainer, wire } }: Session,
+): TrainTask | undefined {
+  const next = round + 1;
+  if (!plan.overlap || !trainer.inParts || next >= plan.rounds) return undefined;
+  const { pace } = plan;
+  const room = pace.innerSeconds > 0 ? { room: roomIn(pace, clock) } : {};
+  return { params, moments, ...stepsOf({ round: next, worker: wire.me }, plan), ...room };
 }
 
 /** Where an inner phase starts: everything that its end follows from, beside the data. */
@@ -64,12 +89,17 @@ const innerStart = (
 type PhasePlan = Pick<Plan, 'innerSteps' | 'seed' | 'residual'>;
 
 /** What an engine is asked for. */
-const taskOf = (
-  { round, params, residual, moments, stretch, worker, steps }: InnerStart,
-  { innerSteps, seed, residual: rule }: PhasePlan,
-): TrainTask => ({
-  params: localStart(params, awake(residual, stretch), rule),
-  moments,
+const taskOf = (start: InnerStart, plan: PhasePlan): TrainTask => ({
+  params: localStart(start.params, awake(start.residual, start.stretch), plan.residual),
+  moments: start.moments,
+  ...stepsOf(start, plan),
+});
+
+/** The steps of a phase, wherever it begins. */
+export const stepsOf = (
+  { round, worker, steps }: Pick<InnerStart, 'round' | 'worker' | 'steps'>,
+  { innerSteps, seed }: Pick<Plan, 'innerSteps' | 'seed'>,
+): Omit<TrainTask, 'params' | 'moments'> => ({
   round,
   steps: steps ?? innerSteps,
   firstStep: round * innerSteps,
@@ -82,9 +112,10 @@ type Guidance = Pick<TrainTask, 'room' | 'keeping'>;
 async function guidanceOf(
   task: TrainTask,
   { plan: { pace }, ports }: Session,
-  phases: PhaseKeeper,
+  keeper: PhaseKeeper,
+  ahead: Ahead | undefined,
 ): Promise<Guidance> {
-  const keeping = await phases.keepingOf(task);
+  const keeping = await keeper.keepingOf(task, ahead && phaseAfter(task.params, ahead));
   if (pace.innerSeconds === 0) return { keeping };
   return { keeping, room: roomIn(pace, ports.clock, keeping?.from?.seconds) };
 }
@@ -129,8 +160,8 @@ async function trainAndSeal<S extends WorkerState>(
   state: S,
   start: RoundStart,
   session: Session,
-  phases: PhaseKeeper,
-): Promise<SealedState<S>> {
+  guide: (task: TrainTask) => Promise<Guidance>,
+): Promise<{ readonly sealed: SealedState<S>; readonly trained: TrainingResult }> {
   const { base, rings, roster, assignment, parent, keepsDelta, commit } = start;
   const { plan, ports, signal } = session;
   const { trainer, wire, report } = ports;
@@ -142,7 +173,7 @@ async function trainAndSeal<S extends WorkerState>(
     trainer,
     (progress) => report({ type: 'progress', round, ...progress }),
     signal,
-    (task) => guidanceOf(task, session, phases),
+    guide,
   );
   const { examples, seconds, steps = plan.innerSteps } = trained;
   const tokens = examples * plan.tokensPerExample;
@@ -159,7 +190,7 @@ async function trainAndSeal<S extends WorkerState>(
   const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });
   const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
   putBack(residual, state.residual, stretch);
-  return {
+  const made = {
     ...state,
     ...(keepsDelta && { unpacked: whole }),
     moments: trained.moments,
@@ -173,6 +204,7 @@ async function trainAndSeal<S extends WorkerState>(
       residualShare: share,
     },
   };
+  return { sealed: made, trained };
 }
 
 function mean(values: Vector): number {

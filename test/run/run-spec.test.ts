@@ -151,6 +151,7 @@ describe('run id', () => {
         ],
         ...ruleSettings,
         ...paceSettings,
+        'overlap',
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],
         ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),
@@ -260,6 +261,7 @@ describe('a spec is refused by path and accepted form', () => {
     ['pace.leastSteps', { pace: { innerSeconds: 30, leastSteps: 10_000 } }],
     ['pace.leastSteps', { pace: { leastSteps: 2 } }],
     ['pace.innerSeconds', { pace: { innerSeconds: 30 }, training: { weights: 'equal' } }],
+    ['overlap', { overlap: true, rerun }],
     ['admission.kind', { admission: { kind: 'stake', least: '1' } }],
     ['aggregation.hostile', { ...verified, aggregation: { rule: 'krum', hostile: 0 } }],
     ['aggregation.hostile', { aggregation: { hostile: 1 } }],
@@ -303,7 +305,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(39 + 2 + 1 + 2 + tierRules.length);
+    expect(specRules).toHaveLength(41 + 2 + 1 + 2 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -68,6 +68,7 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   tokens: fc.constantFrom('chars', 'bytes'),
   innerSeconds: real(0, 86_400),
   leastSteps: whole(1),
+  overlap: fc.boolean(),
   shard,
   seed: whole(0),
   rounds: whole(1),

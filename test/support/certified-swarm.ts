@@ -272,6 +272,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
       innerSteps,
       seed,
       residual: spec.training.residual,
+      overlap: spec.overlap,
       ...options.plan,
     }),
     ...{ ports, signal },

@@ -35,7 +35,11 @@ export const driveRound = (options: DriverOptions): DrivenRound => new RoundDriv
 
 class RoundDriver implements DrivenRound {
   readonly decided: Promise<Decision>;
-  readonly looked: Promise<void>;
+  readonly #end = deferred<Decision>();
+  readonly #looked = deferred<void>();
+  readonly looked = this.#looked.promise;
+  readonly #closed = deferred<void>();
+  readonly closed = this.#closed.promise;
   readonly #observer: Observer;
   readonly #options: DriverOptions;
   readonly #judge: Judge;
@@ -50,8 +54,6 @@ class RoundDriver implements DrivenRound {
   readonly #own: Record<string, SignedEvent>;
   readonly #refusals: Refusals;
   readonly #arrivals: ArrivalTimes;
-  readonly #settle: (decision: Decision) => void;
-  readonly #look: () => void;
   #machine: RoundState;
   #dirty = false;
   #tickedMs = 0;
@@ -69,9 +71,6 @@ class RoundDriver implements DrivenRound {
     const told = { context, beginning, isResumed: entry !== undefined };
     this.#arrivals = new ArrivalTimes({ ...told, delays: ports.delays });
     if (entry) this.#resume(entry.machine);
-    const { promise, settle } = deferred<Decision>();
-    this.#settle = settle;
-    ({ promise: this.looked, settle: this.#look } = deferred<void>());
     const wants = {
       signal: this.#signal,
       bring: (manifest: Manifest) => this.#listening.pull(manifest),
@@ -96,7 +95,7 @@ class RoundDriver implements DrivenRound {
     this.#observer.begin();
     this.#copies = createCopiesSearch(options, this, () => this.#changed.notify());
     if (options.isBehind) this.#copies.ask();
-    this.decided = Promise.race([promise, this.#run()]);
+    this.decided = Promise.race([this.#end.promise, this.#run()]);
     this.decided.catch(() => undefined);
   }
 
@@ -180,7 +179,7 @@ class RoundDriver implements DrivenRound {
         this.#retry();
       }
       if (this.#inputs.length > 0 || this.#dirty) continue;
-      if (this.#listening.caughtUp && !this.#copies.isAsking) this.#look();
+      if (this.#listening.caughtUp && !this.#copies.isAsking) this.#looked.settle();
       const soon = this.#pending.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
@@ -199,6 +198,7 @@ class RoundDriver implements DrivenRound {
     const { state, effects } = step(context, this.#machine, input, ports.clock.now());
     if (state.held.length > this.#machine.held.length) this.#tellHeld(state);
     this.#machine = state;
+    if (state.closed !== null || state.decided !== null) this.#closed.settle();
     // signed before anything is written, so that one write holds the state and the events it promises
     for (const effect of effects) if (effect.type === 'send') this.#eventOf(effect.message);
     for (const effect of effects) await this.#perform(effect);
@@ -312,7 +312,7 @@ class RoundDriver implements DrivenRound {
   #finish(outcome: Outcome, certificate: Certificate): boolean {
     const decision = this.#judge.finish(outcome, certificate);
     if (!decision) return false;
-    this.#settle(decision);
+    this.#end.settle(decision);
     return true;
   }
 

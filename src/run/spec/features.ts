@@ -81,6 +81,12 @@ const plain = (field: keyof typeof plainFields, absent: unknown): SpecField => (
   read: (spec, name) => plainFields[field].read(spec[field], name),
 });
 
+/** An object that always has the same fields. */
+const group = (name: 'aggregation' | 'pace' | 'rerun', absent: unknown): SpecField => ({
+  absent,
+  read: (spec) => readGroup(spec, name, groupFields[name]),
+});
+
 /** All features, by name. */
 export const features = {
   accuracy: {
@@ -125,14 +131,13 @@ export const features = {
     spec: { jury: plain('jury', 0) },
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
+  overlap: {
+    says: 'workers begin the inner steps of the next round while the outcome of this one is on its way',
+    spec: { overlap: plain('overlap', false) },
+  },
   pace: {
     says: 'workers train for so many seconds in a round, and take as many steps as fit their speed',
-    spec: {
-      pace: {
-        absent: usualPace,
-        read: (spec) => readGroup(spec, 'pace', groupFields.pace),
-      },
-    },
+    spec: { pace: group('pace', usualPace) },
   },
   places: {
     says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',
@@ -146,22 +151,12 @@ export const features = {
   },
   rerun: {
     says: 'workers commit to the private state they train from, so that witnesses can run sampled inner phases again',
-    spec: {
-      rerun: {
-        absent: usualRerun,
-        read: (spec) => readGroup(spec, 'rerun', groupFields.rerun),
-      },
-    },
+    spec: { rerun: group('rerun', usualRerun) },
     manifest: rerunCommitment,
   },
   rule: {
     says: 'rows become a step by another rule than the mean of rows within a bound',
-    spec: {
-      aggregation: {
-        absent: usualAggregation,
-        read: (spec) => readGroup(spec, 'aggregation', groupFields.aggregation),
-      },
-    },
+    spec: { aggregation: group('aggregation', usualAggregation) },
   },
   sample: {
     says: 'a round counts contributions of workers that are drawn for it, where the roster has more than are useful',

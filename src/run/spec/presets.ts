@@ -51,6 +51,7 @@ const common: PartialSettings = {
   normalize: 'workers',
   ...usualAggregation,
   ...usualPace,
+  overlap: false,
   sync: { strategy: 'timeout' },
   roundTimeout: 60,
   peers: [],

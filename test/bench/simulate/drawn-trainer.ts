@@ -1,6 +1,6 @@
 /**
  * Training without an engine: every inner phase takes its time on the clock and moves the parameters by draws that differ from worker to
- * worker. Where it may be cut short it goes in parts, and one that is taken up again takes the rest of its time.
+ * worker. Where it may be cut short it goes in parts: one that is taken up again takes the rest of its time, and one may begin ahead of its round.
  */
 import type { Clock } from '../../../src/base/clock.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
@@ -18,24 +18,33 @@ export const drawnTrainer = (
   layout: Layout,
   clock: Clock,
   msOf: (round: number) => number,
-  /** Parts that a phase is kept between. */
+  /** Parts that a phase is kept between, and stopped where there is no room for more. */
   parts = 1,
 ): Trainer => ({
   device: { device: 'cpu', threads: 1 },
   layout,
-  async train(task, _onProgress, signal) {
-    const { keeping } = task;
-    for (let done = keeping?.from?.done ?? 0; done < parts; ) {
-      await clock.sleep(msOf(task.round) / parts, signal);
+  inParts: true,
+  async train({ params, round, room, keeping }, _onProgress, signal) {
+    const from = keeping?.from;
+    const [begun] = from?.vectors ?? [];
+    const before = begun ? from!.done : 0;
+    const draw = philox([index, round], 0, 0, 0, 0)[0];
+    const after = (done: number) => {
+      const share = (done - before) / parts;
+      return (begun ?? params).map(
+        (value, i) => value * (1 - 0.1 * share) + share * TABLE[(draw + i) % TABLE.length]!,
+      );
+    };
+    const lossesOf = (done: number) => new Float32Array(done).fill(1);
+    let done = from?.done ?? 0;
+    while (done < parts && (done === 0 || room?.(done) !== 0)) {
+      await clock.sleep(msOf(round) / parts, signal);
       done++;
-      if (done < parts && keeping?.isDue()) {
-        await keeping.keep({ done, vectors: [], losses: new Float32Array(done), seconds: 0 });
-      }
+      if (done === parts || !keeping?.isDue()) continue;
+      const vectors = begun ? [Float32Array.from(after(done))] : [];
+      await keeping.keep({ done, vectors, losses: lossesOf(done), seconds: 0 });
     }
-    const losses = new Float32Array(task.steps).fill(1);
-    const from = philox([index, task.round], 0, 0, 0, 0)[0];
-    const params = task.params.map((value, i) => value * 0.9 + TABLE[(from + i) % TABLE.length]!);
-    return { params, moments: [], losses, examples: 8, seconds: 0 };
+    return { params: after(done), moments: [], losses: lossesOf(done), examples: 8, seconds: 0 };
   },
   evaluate: async () => 1,
   sample: async () => new Uint8Array(),

@@ -185,6 +185,8 @@ class Simulation {
   readonly #roots = new Set<string>();
   readonly #startedMs: number;
   readonly #places: ReadonlyMap<string, number>;
+  /** Workers whose inner steps run. */
+  readonly #training = new Set<number>();
   #done = 0;
   #kills = 0;
 
@@ -300,13 +302,14 @@ class Simulation {
       this.#first.layout,
       this.#clock,
       (round) => this.#trainMs(index, round),
-      this.#options.churn > 0 ? this.#options.trainSeconds[1] : 1,
+      this.#options.churn > 0 || this.#spec.overlap ? this.#options.trainSeconds[1] : 1,
     );
     return {
       ...trainer,
       train: async (task, ...rest) => {
         this.#time.is(index, 'training', task.round);
-        const made = await trainer.train(task, ...rest);
+        this.#training.add(index);
+        const made = await trainer.train(task, ...rest).finally(() => this.#training.delete(index));
         this.#time.is(index, 'waiting');
         return made;
       },
@@ -319,6 +322,8 @@ class Simulation {
     this.#tally.reached(index, round, rows.length);
     for (const { worker, late } of rows)
       this.#time.row({ worker: this.#places.get(worker)!, round: round - 1, late });
+    // where rounds overlap the steps of the next one run already
+    if (this.#training.has(index)) return;
     this.#time.is(index, round < this.#options.rounds ? 'waiting' : 'over', round);
   }
 

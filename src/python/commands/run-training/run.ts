@@ -77,6 +77,7 @@ const MEANINGLESS: readonly SettingName[] = [
   ...(['packing', 'eventBudget', 'owners', 'fragments', 'normalize', 'stripe'] as const),
   ...ruleSettings,
   ...paceSettings,
+  'overlap',
 ];
 
 function settingsOf(asked: PartialSettings, flags: Flags): Settings {
