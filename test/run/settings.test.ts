@@ -136,7 +136,8 @@ describe('settings', () => {
   it('as text, as flags give them, mean the same', () => {
     fc.assert(
       fc.property(settings, (given) => {
-        const { relay, errorFeedback, evaluate, recompute, helper, ...rest } = writeSettings(given);
+        const { relay, errorFeedback, evaluate, recompute, helper, overlap, ...rest } =
+          writeSettings(given);
         const typed = Object.entries(rest).map(([name, value]) => [name, String(value)]);
         const read = readSettings(Object.fromEntries(typed), 'test');
         expect({ ...given, ...read }).toEqual(given);

@@ -331,6 +331,28 @@ describe('an engine', () => {
   });
   afterAll(() => trainer.close());
 
+  it('evaluates and writes between two slices of a phase: a round does not wait for the end of the next one', async () => {
+    const abort = new AbortController();
+    const params = initialParameters(smallGpt, 1);
+    const batchKey = deriveKey('test', 'worker');
+    const request = { prompt: Uint8Array.of(4, 1), length: 5, temperature: 0, seed: 3 };
+    const loss = await trainer.evaluate(params, 'validation');
+    const text = await trainer.sample(params, request);
+    let isOver = false;
+    const task = { params, moments: [], round: 1, steps: 10_000_000, firstStep: 0, batchKey };
+    const long = trainer
+      .train(task, () => {}, abort.signal)
+      .catch(() => {
+        isOver = true;
+      });
+    expect(await trainer.evaluate(params, 'validation')).toBe(loss);
+    expect(await trainer.sample(params, request)).toEqual(text);
+    expect(isOver).toBe(false);
+    abort.abort(new Error('enough'));
+    await long;
+    expect(isOver).toBe(true);
+  });
+
   it('goes on after the steps that were taken ahead as if it had never stopped', async () => {
     const { signal } = new AbortController();
     const params = initialParameters(smallGpt, 1);
