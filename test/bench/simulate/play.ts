@@ -290,7 +290,8 @@ class Simulation {
       },
       ...{ crypto: this.#crypto, read: this.#read, apply: this.#apply.apply },
       trainer: this.#trainerOf(index),
-      plan: { evaluate: false },
+      // a relay may take as long as the round, as in the settings that a spec makes
+      plan: { evaluate: false, roundTimeoutMs: this.#spec.timing.graceMaxMs },
       onEvent: (event) => event.type === 'stalled' && this.#tally.stalled(event),
       onSave: (state) => this.#saved(index, state),
     });
