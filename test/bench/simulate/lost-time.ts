@@ -80,6 +80,10 @@ export class TimeBook {
     return counts;
   }
 
+  doing(worker: number): Doing | undefined {
+    return this.#stretches.get(worker)?.at(-1)?.doing;
+  }
+
   /** An outcome counts this. */
   row({ worker, round, late }: Row): void {
     this.#rows.set(`${worker} ${late ? round - 1 : round}`, late);

@@ -185,8 +185,6 @@ class Simulation {
   readonly #roots = new Set<string>();
   readonly #startedMs: number;
   readonly #places: ReadonlyMap<string, number>;
-  /** Workers whose inner steps run. */
-  readonly #training = new Set<number>();
   #done = 0;
   #kills = 0;
 
@@ -309,8 +307,7 @@ class Simulation {
       ...trainer,
       train: async (task, ...rest) => {
         this.#time.is(index, 'training', task.round);
-        this.#training.add(index);
-        const made = await trainer.train(task, ...rest).finally(() => this.#training.delete(index));
+        const made = await trainer.train(task, ...rest);
         this.#time.is(index, 'waiting');
         return made;
       },
@@ -324,7 +321,7 @@ class Simulation {
     for (const { worker, late } of rows)
       this.#time.row({ worker: this.#places.get(worker)!, round: round - 1, late });
     // where rounds overlap the steps of the next one run already
-    if (this.#training.has(index)) return;
+    if (this.#time.doing(index) === 'training') return;
     this.#time.is(index, round < this.#options.rounds ? 'waiting' : 'over', round);
   }
 
