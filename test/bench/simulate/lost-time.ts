@@ -80,8 +80,8 @@ export class TimeBook {
     return counts;
   }
 
-  doing(worker: number): Doing | undefined {
-    return this.#stretches.get(worker)?.at(-1)?.doing;
+  isTraining(worker: number): boolean {
+    return this.#stretches.get(worker)?.at(-1)?.doing === 'training';
   }
 
   /** An outcome counts this. */

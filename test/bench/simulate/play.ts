@@ -321,7 +321,7 @@ class Simulation {
     for (const { worker, late } of rows)
       this.#time.row({ worker: this.#places.get(worker)!, round: round - 1, late });
     // where rounds overlap the steps of the next one run already
-    if (this.#time.doing(index) === 'training') return;
+    if (this.#time.isTraining(index)) return;
     this.#time.is(index, round < this.#options.rounds ? 'waiting' : 'over', round);
   }
 
