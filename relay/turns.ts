@@ -29,47 +29,61 @@ interface Waiting {
 const isBefore = (a: Waiting, b: Waiting): boolean =>
   a.used < b.used || (a.used === b.used && a.number < b.number);
 
-/** A binary heap: whoever has used least is on top. */
-class Line {
-  readonly #heap: Waiting[] = [];
+/** A binary heap: of what it holds, the first in order is on top. */
+export class Heap<T> {
+  readonly #isBefore: (a: T, b: T) => boolean;
+  readonly #all: T[] = [];
 
-  add(waiting: Waiting): void {
-    const heap = this.#heap;
-    let at = heap.push(waiting) - 1;
+  constructor(isBefore: (a: T, b: T) => boolean) {
+    this.#isBefore = isBefore;
+  }
+
+  get first(): T | undefined {
+    return this.#all[0];
+  }
+
+  add(one: T): void {
+    const all = this.#all;
+    let at = all.push(one) - 1;
     while (at > 0) {
       const above = (at - 1) >> 1;
-      if (!isBefore(waiting, heap[above]!)) break;
-      heap[at] = heap[above]!;
+      if (!this.#isBefore(one, all[above]!)) break;
+      all[at] = all[above]!;
       at = above;
     }
-    heap[at] = waiting;
+    all[at] = one;
   }
 
-  /** Takes out whoever has used least by now. */
-  take(): Waiting | undefined {
-    for (;;) {
-      const first = this.#heap[0];
-      if (!first) return undefined;
-      const last = this.#heap.pop()!;
-      if (this.#heap.length > 0) this.#sink(last);
-      if (first.account.used === first.used) return first;
-      first.used = first.account.used;
-      this.add(first);
-    }
+  take(): T | undefined {
+    const all = this.#all;
+    const first = all[0];
+    const last = all.pop();
+    if (all.length > 0) this.#sink(last!);
+    return first;
   }
 
-  #sink(waiting: Waiting): void {
-    const heap = this.#heap;
+  #sink(one: T): void {
+    const all = this.#all;
     let at = 0;
     for (;;) {
       let below = 2 * at + 1;
-      if (below >= heap.length) break;
-      if (below + 1 < heap.length && isBefore(heap[below + 1]!, heap[below]!)) below++;
-      if (!isBefore(heap[below]!, waiting)) break;
-      heap[at] = heap[below]!;
+      if (below >= all.length) break;
+      if (below + 1 < all.length && this.#isBefore(all[below + 1]!, all[below]!)) below++;
+      if (!this.#isBefore(all[below]!, one)) break;
+      all[at] = all[below]!;
       at = below;
     }
-    heap[at] = waiting;
+    all[at] = one;
+  }
+}
+
+/** Takes out whoever has used least by now. */
+function takeLeast(line: Heap<Waiting>): Waiting | undefined {
+  for (;;) {
+    const first = line.take();
+    if (!first || first.account.used === first.used) return first;
+    first.used = first.account.used;
+    line.add(first);
   }
 }
 
@@ -82,7 +96,7 @@ export function finish<T>(work: Work<T>): T {
 }
 
 export class Turns {
-  readonly #line = new Line();
+  readonly #line = new Heap(isBefore);
   #came = 0;
   #spent = 0;
   #most = 0;
@@ -137,7 +151,7 @@ export class Turns {
 
   /** Lets one of those who wait go on. */
   #begin(): void {
-    const first = this.#line.take();
+    const first = takeLeast(this.#line);
     if (!first) return;
     this.#floor = Math.max(this.#floor, first.used);
     first.go();

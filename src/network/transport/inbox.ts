@@ -37,10 +37,10 @@ export const REMEMBERED = 32_768;
 /** Signatures remembered per relay set. */
 export const REMEMBERED_SIGNATURES = 4096;
 /**
- * Relays and subscriptions bring the same event within so long, or not at all. One that a relay sends again later costs another check, which
- * counts for the quota of its author.
+ * Relays and subscriptions bring the same event within so long, or not at all: after a loss a subscription reaches back for less. One that a
+ * relay sends again later costs another check, which counts for the quota of its author.
  */
-const REMEMBERED_MS = 300_000;
+const REMEMBERED_MS = 150_000;
 
 /** What one subscriber has been handed. */
 export class Handed {

@@ -41,7 +41,10 @@ export type CertifiedEvent = Signed<
 >;
 
 /** Contributions are not among them: without one the round is certified all the same. */
-const DECIDING: readonly number[] = [vote, proposal, memberKind, fault].map(({ kind }) => kind);
+export const DECIDING: readonly number[] = [vote, proposal, memberKind, fault].map(
+  ({ kind }) => kind,
+);
+const KINDS: readonly number[] = [manifest.kind, ...DECIDING];
 /** How long relays are asked to keep what decides a round. */
 const CONTROL_SECONDS = 90 * 86_400;
 
@@ -100,10 +103,7 @@ export const outcomeFilter = (run: Digest, digest: Digest): Filter => ({
 });
 
 /** What anybody signed of the whole run but chunks. */
-export const historyFilter = (run: Digest): Filter => ({
-  kinds: [manifest.kind, ...DECIDING],
-  '#s': [run],
-});
+export const historyFilter = (run: Digest): Filter => ({ kinds: KINDS, '#s': [run] });
 
 /** What an onlooker hears of a run: all that is signed from this second on, and the newest heartbeats whenever they were. */
 export const onlookerFilters = (run: Digest, since: number): readonly Filter[] => [
@@ -113,19 +113,20 @@ export const onlookerFilters = (run: Digest, since: number): readonly Filter[] =
 
 /** What these keys signed of the whole run but chunks; some keys to a filter. */
 export const historyBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>
-  byAuthors(run, [manifest.kind, ...DECIDING], keys);
+  byAuthors(run, KINDS, keys);
 
 /** The same without manifests: what decides the rounds. */
 export const decisionsBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>
   byAuthors(run, DECIDING, keys);
 
-const byAuthors = (
-  run: Digest,
+/** What these keys signed of some kinds under this scope, which is a run or a round of it. */
+export const byAuthors = (
+  scope: string,
   kinds: readonly number[],
   keys: readonly WorkerId[],
 ): readonly Filter[] =>
   Array.from({ length: Math.ceil(keys.length / MOST_AUTHORS) }, (_, i) => ({
-    ...{ kinds, '#s': [run] },
+    ...{ kinds, '#s': [scope] },
     authors: keys.slice(i * MOST_AUTHORS, (i + 1) * MOST_AUTHORS),
   }));
 
@@ -161,10 +162,6 @@ export function toCertifiedEvent(
 }
 
 type Read = Exclude<CertifiedEvent, Signed<Unreadable>>;
-
-const KINDS: readonly number[] = [manifest, vote, proposal, memberKind, fault].map(
-  ({ kind }) => kind,
-);
 
 function read(
   event: SignedEvent,

@@ -4,10 +4,6 @@
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { copies, MOST_COPIES_BYTES } from '../../../kinds/copies.ts';
-import { fault } from '../../../kinds/fault.ts';
-import { memberKind } from '../../../kinds/member.ts';
-import { proposal } from '../../../kinds/proposal.ts';
-import { vote } from '../../../kinds/vote.ts';
 import { fromBase64, toBase64, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -19,11 +15,7 @@ import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../e
 import { type EventCrypto, pureCrypto, type Sha256 } from '../event-crypto.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-
-/** What decides rounds, but manifests: a payload is too large to be kept by others than its author. */
-const KINDS: readonly number[] = [proposal, vote, memberKind, fault].map(({ kind }) => kind);
-/** Relays take lists of so many values. */
-const MOST_AUTHORS = 64;
+import { byAuthors, DECIDING } from './certified-events.ts';
 
 export interface BuiltCopies {
   readonly draft: EventDraft;
@@ -79,11 +71,7 @@ export function copiesFilters(
   keys: readonly WorkerId[],
   round?: number,
 ): readonly Filter[] {
-  const scope = round === undefined ? run : `${run}/${round}`;
-  const some = (from: number) => keys.slice(from, from + MOST_AUTHORS);
-  return Array.from({ length: Math.ceil(keys.length / MOST_AUTHORS) }, (_, i) => ({
-    ...{ kinds: [copies.kind], '#s': [scope], authors: some(i * MOST_AUTHORS) },
-  }));
+  return byAuthors(round === undefined ? run : `${run}/${round}`, [copies.kind], keys);
 }
 
 /** The genuine events inside a verified event, or where their chunks are; a refusal for anything else. */
@@ -117,7 +105,8 @@ export function openCopies(
   if (!Array.isArray(json)) return [];
   return json.flatMap((each: unknown) => {
     const parsed = parseEvent(each);
-    if (!parsed.ok || !KINDS.includes(parsed.value.kind)) return [];
+    // of manifests there are none: a payload is too large to be kept by others than its author
+    if (!parsed.ok || !DECIDING.includes(parsed.value.kind)) return [];
     const isOfRun = parsed.value.tags.some(([name, value]) => name === 's' && value === run);
     return isOfRun && verifyEvent(parsed.value, crypto).ok ? [parsed.value] : [];
   });

@@ -2,48 +2,12 @@
  * A clock that moves by itself from one due moment to the next as soon as nothing is left to do in this one: everything
  * that the process has begun, turns of relays included, ends before time moves on, so that a run is the same every time.
  */
+import { Heap } from '../../../relay/turns.ts';
 import type { Clock } from '../../../src/base/clock.ts';
 
 interface Due {
   /** Undefined once it is no longer wanted. */
   call: (() => void) | undefined;
-}
-
-/** What of the moments a binary heap keeps in order. */
-class Moments {
-  readonly #heap: number[] = [];
-
-  get first(): number | undefined {
-    return this.#heap[0];
-  }
-
-  add(ms: number): void {
-    const heap = this.#heap;
-    let at = heap.push(ms) - 1;
-    while (at > 0) {
-      const above = (at - 1) >> 1;
-      if (heap[above]! <= ms) break;
-      heap[at] = heap[above]!;
-      at = above;
-    }
-    heap[at] = ms;
-  }
-
-  take(): void {
-    const heap = this.#heap;
-    const last = heap.pop()!;
-    if (heap.length === 0) return;
-    let at = 0;
-    for (;;) {
-      let below = 2 * at + 1;
-      if (below >= heap.length) break;
-      if (below + 1 < heap.length && heap[below + 1]! < heap[below]!) below++;
-      if (heap[below]! >= last) break;
-      heap[at] = heap[below]!;
-      at = below;
-    }
-    heap[at] = last;
-  }
 }
 
 /** Counts what waits for the next turn of the event loop, so that its end can be waited for. */
@@ -69,7 +33,7 @@ function countImmediates(): { readonly waiting: number; restore(): void } {
 }
 
 export class VirtualClock implements Clock {
-  readonly #moments = new Moments();
+  readonly #moments = new Heap<number>((a, b) => a < b);
   readonly #due = new Map<number, Due[]>();
   readonly #immediates = countImmediates();
   readonly #turn = globalThis.setImmediate;
