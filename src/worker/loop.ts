@@ -5,10 +5,10 @@
  */
 import { heartbeatTelemetry } from '../run/telemetry.ts';
 import { createAveraging } from './averaging.ts';
-import { compareWithPeers } from './divergence.ts';
+import { type Comparison, compareWithPeers } from './divergence.ts';
 import { PhaseKeeper } from './half-phase.ts';
 import { HeadStart } from './head-start.ts';
-import { createHeartbeatPublisher } from './heartbeat-publisher.ts';
+import { createHeartbeatPublisher, type HeartbeatPublisher } from './heartbeat-publisher.ts';
 import { checkPeers } from './peer-check.ts';
 import { type PeerWatch, watchPeers } from './peer-watch.ts';
 import { hearPeers, waitForWorkers } from './peers.ts';
@@ -30,42 +30,65 @@ export async function runWorker<S extends WorkerState>(
   const relays = watchRelays(session);
   const peers = checkPeers(session, heartbeats.again);
   const phases = { keeper: new PhaseKeeper(session), headStart: new HeadStart(session) };
-  let state = start;
+  const at: Place<S> = { start, state: start };
   try {
-    for (;;) {
-      const { state: next, isOver } = await strategy.prepare(state);
-      state = next;
-      const { round } = state;
-      const members = strategy.membersIn?.(state);
-      const cohort = members === undefined ? state.cohort : undefined;
-      const rings = strategy.ringsOf?.(state);
-      const features = {
-        ...heartbeatTelemetry(session.ports.trainer.device, measuredBefore(state)),
-        ...(rings && { widths: { rings } }),
-      };
-      const content = { round, digest: strategy.digestOf(state), cohort, features };
-      comparison.remember(content);
-      if (isOver && state === start) return state;
-      if (isOver) {
-        await hearPeers(state, heartbeats.send(content), session);
-        return state;
-      }
-      const isFirst = round === 0 && !state.sent;
-      heartbeats.expect(members ?? 0);
-      heartbeats.hurry(isFirst);
-      heartbeats.say(content);
-      if (isFirst) await waitForWorkers(session, heartbeats.again);
-      heartbeats.hurry(false);
-      state = await playRound(state, strategy, { watch, phases }, session);
-    }
+    while (await playNext(at, strategy, { heartbeats, comparison, watch, phases }, session));
+    return at.state;
   } finally {
-    await phases.headStart.end(state);
+    await phases.headStart.end(at.state);
     await watch.stop();
     await comparison.stop();
     await relays.stop();
     await peers.stop();
     await heartbeats.stop();
   }
+}
+
+/** Where a worker is. The loop has no state of its own: engines hold what a loop that waits no longer needs, and a state may be gigabytes. */
+interface Place<S> {
+  readonly start: S;
+  state: S;
+}
+
+interface Parts {
+  readonly heartbeats: HeartbeatPublisher;
+  readonly comparison: Comparison;
+  readonly watch: PeerWatch;
+  readonly phases: Phases;
+}
+
+/** Plays one round; false where the run is over. */
+async function playNext<S extends WorkerState>(
+  at: Place<S>,
+  strategy: RoundStrategy<S>,
+  { heartbeats, comparison, watch, phases }: Parts,
+  session: Session,
+): Promise<boolean> {
+  const { state, isOver } = await strategy.prepare(at.state);
+  at.state = state;
+  const { round } = state;
+  const members = strategy.membersIn?.(state);
+  const cohort = members === undefined ? state.cohort : undefined;
+  const rings = strategy.ringsOf?.(state);
+  const features = {
+    ...heartbeatTelemetry(session.ports.trainer.device, measuredBefore(state)),
+    ...(rings && { widths: { rings } }),
+  };
+  const content = { round, digest: strategy.digestOf(state), cohort, features };
+  comparison.remember(content);
+  if (isOver && state === at.start) return false;
+  if (isOver) {
+    await hearPeers(state, heartbeats.send(content), session);
+    return false;
+  }
+  const isFirst = round === 0 && !state.sent;
+  heartbeats.expect(members ?? 0);
+  heartbeats.hurry(isFirst);
+  heartbeats.say(content);
+  if (isFirst) await waitForWorkers(session, heartbeats.again);
+  heartbeats.hurry(false);
+  at.state = await playRound(state, strategy, { watch, phases }, session);
+  return true;
 }
 
 async function playRound<S extends WorkerState>(
