@@ -118,9 +118,9 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   return { spec, slice };
 }
 
-/** Of more founders so many are called for the first outcome: their joins fit into one event, and half as many again as seats. */
-const CALLED_FOUNDERS = 96;
-/** Newcomers for whom there is room beside them. */
+/** Of more founders so many are called for the first outcome: more than seats. */
+const CALLED_FOUNDERS = 84;
+/** Newcomers for whom there is room beside them: of 504 bytes some hundred joins fit into one event, with rows and votes of 64. */
 const CROWD_JOINS = 16;
 
 /** Keys that a verified run names at least before its rule withstands some of them unasked: of fewer, one that is away may stop it. */

@@ -42,7 +42,7 @@ const { values } = parseArgs({
     /** Workers drawn to contribute to a round; 0: all. */
     contributors: { type: 'string', default: '0' },
     /** Founders whose joins one outcome lists; 0: all. */
-    'founders-per-round': { type: 'string', default: '96' },
+    'founders-per-round': { type: 'string', default: '84' },
     /** Others whose joins one outcome lists: with those of founders they should fit into one event; 0: a quarter of the roster. */
     'joins-per-round': { type: 'string', default: '16' },
     /** Each worker checks every signature itself; else the process checks it once and charges each. */

@@ -42,9 +42,9 @@ describe('nostrain run create', () => {
       const { foundersPerRound, joinsPerRound } = await written();
       return [foundersPerRound, joinsPerRound];
     };
-    expect(await limitsOf(96)).toEqual([0, 0]);
-    expect(await limitsOf(97)).toEqual([96, 16]);
-    expect(await limitsOf(97, '--joins-per-round', '32')).toEqual([96, 32]);
+    expect(await limitsOf(84)).toEqual([0, 0]);
+    expect(await limitsOf(85)).toEqual([84, 16]);
+    expect(await limitsOf(85, '--joins-per-round', '32')).toEqual([84, 32]);
   });
 
   it('fills in everything, and says what it made', async () => {
