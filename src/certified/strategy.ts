@@ -126,8 +126,7 @@ async function openCertified(
       const end = await firstOf<Better | Decision>([branches.better, driven.decided, conflict]);
       if ('path' in end) return switchBranch(end, played, member, session);
       const secondsWaiting = (clock.now() - waitedMs) / 1000;
-      attendance.note({ isOver, isLate }, end.outcome);
-      attendance.isThere = driven.hasCommitted;
+      attendance.note({ isOver, isLate, hasCommitted: driven.hasCommitted }, end.outcome);
       if (!isOver) member.keyWatch.ended();
       const { refused } = driven;
       const circumstances = { startedMs, secondsWaiting, isOver, refused };

@@ -45,8 +45,12 @@ export class ArrivalTimes {
   teach({ closed, decided }: RoundState): void {
     if (closed === null || decided === null || this.#hasTaught) return;
     this.#hasTaught = true;
-    const { context, beginning, delays } = this.#options;
-    const learned = delaysIn(this.#delays, beginning, context.me);
+    const { context, beginning, isResumed, delays } = this.#options;
+    // founders begin the first round together: who takes longer than most began no later than they did
+    const isTogether = context.round === 0 && !isResumed;
+    const learned = isTogether
+      ? [...this.#delays.values()]
+      : delaysIn(this.#delays, beginning, context.me);
     if (learned.length > 0) delays.learn(learned);
   }
 }

@@ -18,6 +18,8 @@ export interface Attended {
   readonly isOver: boolean;
   /** It was over before this worker had trained. */
   readonly isLate: boolean;
+  /** It signed a commit to what was decided. */
+  readonly hasCommitted: boolean;
 }
 
 interface AttendancePorts {
@@ -62,7 +64,7 @@ export class Attendance {
   isResting = false;
   /** Until it played a round since it was started. */
   isReturning = true;
-  /** It helped to decide the round before: it begins the next one when the others do. */
+  /** It helped to decide the round before, and had trained by then: it begins the next one when the others do. */
   isThere = false;
   /** An outcome of this session lists its leave. */
   hasLeft = false;
@@ -80,9 +82,11 @@ export class Attendance {
    * A round that was over when this worker looked, or before it had trained, may not be the last such one. Who began in the middle of a
    * round would be late for ever: it skips one round after a late finish to resynchronize; it skips only once.
    */
-  note({ isOver, isLate }: Attended, { result }: Outcome): void {
+  note({ isOver, isLate, hasCommitted }: Attended, { result }: Outcome): void {
     const { late } = this.#ports.spec;
     this.isBehind = isOver || isLate;
+    // it may vote while it still trains, and begin the next round long after the others
+    this.isThere = hasCommitted && !isLate;
     this.isReturning &&= isOver;
     const hasRested = this.isResting;
     this.isResting = isLate && this.#mayRest && result === 'final' && late === 'discard';

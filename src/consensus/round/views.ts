@@ -18,11 +18,33 @@ export function changeView(turn: Turn): boolean {
   const { viewMs } = context.timing;
   const seen = viewOfOthers(turn);
   if (seen > state.view) return enter(turn, seen, now + viewLength(viewMs, seen));
-  if (now < state.viewEnds) return false;
+  const ends = endOfView(turn);
+  if (now < ends) return false;
   abandonView(turn);
-  const start = state.viewEnds - viewStart(viewMs, state.view + 1);
+  const start = ends - viewStart(viewMs, state.view + 1);
   const view = viewAfter(viewMs, now - start);
   return enter(turn, view, start + viewStart(viewMs, view + 1));
+}
+
+/** A view in which nobody proposes is over after one part in so many of its time. */
+const SILENT_SHARE = 2;
+
+/**
+ * When the view in progress ends here. Where no proposal has come in half of its time its proposer seems to be away, and the next one need not wait
+ * for the rest. Not in the last view before a void outcome is acceptable, nor before everybody takes votes of the next view; who was away for all of
+ * a view goes by its full time.
+ */
+function endOfView({ context, state, now }: Turn): number {
+  const { attempt, view, viewEnds, votes } = state;
+  const { since, timing } = context;
+  if (attempt > 0 || view + 1 >= timing.voidView || now >= viewEnds) return viewEnds;
+  const isProposed = votes.some(
+    (vote) => vote.type === 'proposal' && vote.attempt === attempt && vote.view === view,
+  );
+  if (isProposed) return viewEnds;
+  const length = viewLength(timing.viewMs, view);
+  const soon = viewEnds - length + Math.ceil(length / SILENT_SHARE);
+  return Math.min(viewEnds, Math.max(soon, since + viewStart(timing.viewMs, view + 1)));
 }
 
 const enter = (turn: Turn, view: number, viewEnds: number): true =>
@@ -90,7 +112,8 @@ function missingIn(turn: Turn): readonly WorkerId[] {
 }
 
 /** When the machine next needs a tick; never in a decided round. */
-export function nextWake({ state, context, now }: Turn): number {
+export function nextWake(turn: Turn): number {
+  const { state, context, now } = turn;
   const { closed, decided, attempt, view, viewEnds, attemptEnds } = state;
   if (decided !== null) return Number.MAX_SAFE_INTEGER;
   if (closed === null) {
@@ -100,5 +123,5 @@ export function nextWake({ state, context, now }: Turn): number {
   }
   const half = viewEnds - viewLength(context.timing.viewMs, view) / 2;
   const moments = attempt > 0 ? [half, attemptEnds] : [attemptEnds];
-  return Math.min(viewEnds, ...moments.filter((at) => at > now));
+  return Math.min(endOfView(turn), ...moments.filter((at) => at > now));
 }

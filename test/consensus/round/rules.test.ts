@@ -85,7 +85,7 @@ describe('views', () => {
   test('more than K - k members ahead are followed at once, fewer are not', () => {
     const me = new Player(four, 'w3');
     me.take({ type: 'tick' }, 80);
-    const now = 170;
+    const now = 129;
     expect(latestView(me.context, now)).toBe(1);
     me.hear(voteBy(four, 'w0', 'prepare', 'X', { view: 1 }), now);
     expect(me.state.view).toBe(0);
@@ -103,6 +103,55 @@ describe('views', () => {
     expect(me.state.view).toBe(3);
     me.take({ type: 'tick' }, 81_500);
     expect(me.state.view).toBe(90);
+  });
+});
+
+describe('a view in which nobody proposes', () => {
+  /** Time for contributions was up at 80, in a round whose outcome before came so long before. */
+  function closedAfter(since: number) {
+    const me = new Player(four, 'w3');
+    Object.assign(me, { context: { ...me.context, since } });
+    me.take({ type: 'held', worker: 'w1', manifest: 'm' }, 1);
+    me.take({ type: 'tick' }, 80);
+    return me;
+  }
+
+  test('is over after half of its time', () => {
+    const me = closedAfter(-1000);
+    expect(me.state).toMatchObject({ view: 0, wakeAt: 130 });
+    me.take({ type: 'tick' }, 129);
+    expect(me.state.view).toBe(0);
+    me.take({ type: 'tick' }, 130);
+    expect(me.state).toMatchObject({ view: 1, viewEnds: 330, wakeAt: 230 });
+  });
+
+  test('has all of its time once there is a proposal', () => {
+    const me = closedAfter(-1000);
+    me.hear(proposalBy(four, 'w0', 'X'), 129);
+    expect(me.state).toMatchObject({ view: 0, wakeAt: 180 });
+    me.take({ type: 'tick' }, 180);
+    expect(me.state).toMatchObject({ view: 1, viewEnds: 380 });
+  });
+
+  test('is not over before everybody takes votes of the next one', () => {
+    const me = closedAfter(60);
+    expect(me.state.wakeAt).toBe(160);
+    me.take({ type: 'tick' }, 160);
+    expect(me.state.view).toBe(1);
+    const { context } = me;
+    expect(latestView({ ...context, timing: { ...context.timing, skewMs: 0 } }, 160)).toBe(1);
+  });
+
+  test('has all of its time where a void outcome would be acceptable in the next one', () => {
+    const me = closedAfter(-10_000);
+    for (const at of [130, 230, 430]) me.take({ type: 'tick' }, at);
+    expect(me.state).toMatchObject({ view: 3, viewEnds: 430 + 800, wakeAt: 430 + 800 });
+  });
+
+  test('counts in full for who was away for all of it', () => {
+    const me = closedAfter(-10_000);
+    me.take({ type: 'tick' }, 80 + 100);
+    expect(me.state).toMatchObject({ view: 1, viewEnds: 80 + 300 });
   });
 });
 

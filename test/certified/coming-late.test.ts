@@ -1,0 +1,63 @@
+/** Who comes late to a round, and what a round teaches of how long contributions take. */
+import { describe, expect, it } from 'vitest';
+import { ArrivalTimes } from '../../src/certified/rounds/arrival-times.ts';
+import { Attendance } from '../../src/certified/rounds/attendance.ts';
+import type { Outcome } from '../../src/run/outcome.ts';
+import { friends, Player } from '../consensus/round/room.ts';
+import { certifiedSpec } from '../support/certified-run.ts';
+
+describe('a worker that voted while it still trained', () => {
+  const ports = { spec: certifiedSpec({ late: 'defer' }) };
+  const isThereAfter = (isLate: boolean): boolean => {
+    const attendance = new Attendance(ports as ConstructorParameters<typeof Attendance>[0]);
+    const outcome = { result: 'final' } as Outcome;
+    attendance.note({ isOver: false, isLate, hasCommitted: true }, outcome);
+    return attendance.isThere;
+  };
+
+  it('does not begin the next round when the others do', () => {
+    expect(isThereAfter(true)).toBe(false);
+    expect(isThereAfter(false)).toBe(true);
+  });
+});
+
+describe('what a slow worker learns of the first round that it plays', () => {
+  const here: readonly (readonly [string, number])[] = [
+    ['w0', 2000],
+    ['w1', 3000],
+    ['w2', 4000],
+    ['w3', 10_000],
+  ];
+  const begun = 1_000_000;
+
+  function learned(round: number, isResumed: boolean) {
+    const me = new Player(friends(4), 'w3');
+    const context = { ...me.context, round };
+    let delays: readonly number[] = [];
+    const arrivals = new ArrivalTimes({
+      ...{ context, isResumed, beginning: { begun, back: begun } },
+      delays: { recent: [], learn: (more) => (delays = more) },
+    });
+    const machine = { ...me.state, begun, back: null };
+    const last = begun + 100_000;
+    const signed = (delay: number) => ({
+      ...{ type: 'manifest', id: '', key: '' },
+      manifest: { createdAt: (begun + delay) / 1000 - 1 },
+    });
+    for (const [worker, delay] of here) {
+      const message = signed(delay) as Parameters<ArrivalTimes['note']>[1];
+      arrivals.note(worker, message, machine, begun + delay);
+    }
+    const closed = { at: last, empty: false };
+    arrivals.teach({ ...machine, closed, decided: {} as never });
+    return delays;
+  }
+
+  it('is what it saw, where all began the run together', () => {
+    expect(learned(0, false)).toEqual([2000, 3000, 4000, 10_000]);
+  });
+
+  it('is what others saw, were it as fast as most, where it may have begun later', () => {
+    expect(learned(1, false)).toEqual([9000, 10_000, 11_000, 17_000]);
+  });
+});
