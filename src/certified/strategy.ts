@@ -8,7 +8,7 @@ import { firstOf } from '../base/deferred.ts';
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import { drawnOf } from '../consensus/committee/sample.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
-import { type Beginning, comeBack, graceOf } from '../consensus/round/timing.ts';
+import { type Beginning, beginLate, comeBack, graceOf } from '../consensus/round/timing.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { publish } from '../worker/publish.ts';
@@ -213,9 +213,8 @@ function beginningOf(
 ): Beginning {
   const signed = votes?.rows.map(({ createdAt }) => 1000 * (createdAt + 1)) ?? [];
   const decided = signed.sort((a, b) => a - b)[signed.length >> 1] ?? 0;
-  const isLate = !attendance.isThere && nowMs - decided > context.timing.viewMs / 2;
-  if (!attendance.isReturning && !isLate) return { begun: nowMs, back: null };
-  return comeBack(context, decided, nowMs);
+  if (attendance.isReturning) return comeBack(context, decided, nowMs);
+  return attendance.isThere ? { begun: nowMs, back: null } : beginLate(context, decided, nowMs);
 }
 
 /** Whether it went over to another branch in this round once, and may have signed something in it. */

@@ -81,6 +81,15 @@ export function comeBack(
   return { begun: isInTime ? decided : now, back: now };
 }
 
+/**
+ * The beginning of a round for a worker that was there, and busy with the one before when that was decided: it closes when the others do. Who is
+ * later than half a view has missed events of the round, as one that comes back.
+ */
+export const beginLate = (context: RoundContext, decided: number, now: number): Beginning =>
+  now - decided > context.timing.viewMs / 2
+    ? comeBack(context, decided, now)
+    : { begun: Math.min(decided, now), back: null };
+
 /** Until when a worker hears what relays have before it does anything: from its coming back for half a view, twice what an event takes. */
 export const looksUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
   back === null ? begun : back + timing.viewMs / 2;

@@ -72,7 +72,8 @@ describe('T-10: two of three are killed', () => {
       seconds += await swarm.secondsUntil(() => stallsOf(left!).length > before, HOUR);
       times.push(seconds);
     }
-    expect(times).toEqual([1, 3, 7, 15, 23, 31].map((views) => GRACE + views * VIEW));
+    // it proposes in view 0; in view 1 nobody does, so that half of its time is enough
+    expect(times).toEqual([1, 2, 6, 14, 22, 30].map((views) => GRACE + views * VIEW));
     // each view names who was to propose in it, or who did not follow the one that is left
     const named = (index: number) =>
       noticesOf(left!).some((each) => /no vote from/.test(each) && each.includes(short(index)));

@@ -2,7 +2,13 @@
 import { describe, expect, test } from 'vitest';
 import { beginRound } from '../../../src/consensus/round/machine.ts';
 import type { RoundContext } from '../../../src/consensus/round/round-state.ts';
-import { comeBack, delayOf, delaysIn, viewStart } from '../../../src/consensus/round/timing.ts';
+import {
+  beginLate,
+  comeBack,
+  delayOf,
+  delaysIn,
+  viewStart,
+} from '../../../src/consensus/round/timing.ts';
 import { friends, Player, voteBy } from './room.ts';
 
 const eight = friends(8);
@@ -98,5 +104,20 @@ describe('a worker that comes back in the middle of a round', () => {
     expect(delaysIn(heard, { begun: 5, back: 7 }, 'me')).toEqual([2000, 3000, 10_000, 4000]);
     expect(delaysIn(heard, { begun: 5, back: 5 }, 'me')).toEqual([9000, 10_000, 17_000, 11_000]);
     expect(delaysIn(heard, { begun: 5, back: 5 }, 'nobody')).toEqual([]);
+  });
+});
+
+describe('a worker that still trained when the round before was decided', () => {
+  const { context } = back(SINCE, []);
+  const begins = (at: number) => beginLate(context, SINCE, at);
+
+  test('counts from then on', () => {
+    expect(begins(SINCE + 1000)).toEqual({ begun: SINCE, back: null });
+    // by dates of commits, which are whole seconds
+    expect(begins(SINCE - 300)).toEqual({ begun: SINCE - 300, back: null });
+  });
+
+  test('and looks at what it missed where it is late', () => {
+    expect(begins(SINCE + 1001)).toEqual({ begun: SINCE, back: SINCE + 1001 });
   });
 });
