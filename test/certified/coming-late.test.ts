@@ -30,12 +30,12 @@ describe('what a slow worker learns of the first round that it plays', () => {
   ];
   const begun = 1_000_000;
 
-  function learned(round: number, isResumed: boolean) {
+  function learned(round: number, heard = here) {
     const me = new Player(friends(4), 'w3');
     const context = { ...me.context, round };
     let delays: readonly number[] = [];
     const arrivals = new ArrivalTimes({
-      ...{ context, isResumed, beginning: { begun, back: begun } },
+      ...{ context, isResumed: false, beginning: { begun, back: begun } },
       delays: { recent: [], learn: (more) => (delays = more) },
     });
     const machine = { ...me.state, begun, back: null };
@@ -44,7 +44,7 @@ describe('what a slow worker learns of the first round that it plays', () => {
       ...{ type: 'manifest', id: '', key: '' },
       manifest: { createdAt: (begun + delay) / 1000 - 1 },
     });
-    for (const [worker, delay] of here) {
+    for (const [worker, delay] of heard) {
       const message = signed(delay) as Parameters<ArrivalTimes['note']>[1];
       arrivals.note(worker, message, machine, begun + delay);
     }
@@ -54,10 +54,14 @@ describe('what a slow worker learns of the first round that it plays', () => {
   }
 
   it('is what it saw, where all began the run together', () => {
-    expect(learned(0, false)).toEqual([2000, 3000, 4000, 10_000]);
+    expect(learned(0)).toEqual([2000, 3000, 4000, 10_000]);
+  });
+
+  it('is nothing where the round was decided without it', () => {
+    expect(learned(0, here.slice(0, 3))).toEqual([]);
   });
 
   it('is what others saw, were it as fast as most, where it may have begun later', () => {
-    expect(learned(1, false)).toEqual([9000, 10_000, 11_000, 17_000]);
+    expect(learned(1)).toEqual([9000, 10_000, 11_000, 17_000]);
   });
 });

@@ -47,7 +47,7 @@ export class ArrivalTimes {
     this.#hasTaught = true;
     const { context, beginning, isResumed, delays } = this.#options;
     // founders begin the first round together: who takes longer than most began no later than they did
-    const isTogether = context.round === 0 && !isResumed;
+    const isTogether = context.round === 0 && !isResumed && this.#delays.has(context.me);
     const learned = isTogether
       ? [...this.#delays.values()]
       : delaysIn(this.#delays, beginning, context.me);
