@@ -274,6 +274,9 @@ const INTRO = [
 
 const RULES_OF_TEXT = [
   '',
+  'A spec that names more than 84 founders is for a crowd: where nothing else is asked, `create` sets `foundersPerRound` to 84 and `joinsPerRound` to 16, so that an outcome with all of',
+  'these joins, and rows and votes of 64 members, fits into one event of 64 KiB. A run that begins with fewer lists a quarter of its roster at once, whatever it grows to.',
+  '',
   'Keys may be written as npub or in hex. What is unknown, missing in a whole spec, out of bounds or at odds with another field is refused',
   'with its path and what would be accepted.',
   '',
