@@ -101,8 +101,8 @@ async function roundsInLog(path: string, before: number): Promise<readonly Certi
   for await (const line of file.readLines()) {
     const said = lineIn(line);
     const fork = said.type === 'switched' ? numberIn(said.fork) : undefined;
-    for (const index of rounds.keys())
-      if (fork !== undefined && index >= fork) rounds.delete(index);
+    if (fork !== undefined)
+      for (const index of rounds.keys()) if (index >= fork) rounds.delete(index);
     const round = said.type === 'round' ? parseRound(said) : undefined;
     if (round !== undefined && round.index < before) rounds.set(round.index, round);
   }
