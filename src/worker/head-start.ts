@@ -29,7 +29,6 @@ interface Under {
   readonly from: Vector;
   /** Undefined until its moment comes. */
   trained: Promise<TrainingResult> | undefined;
-  isOver: boolean;
 }
 
 /** The head start of a session: at most one is under way. */
@@ -45,11 +44,11 @@ export class HeadStart {
   begin({ sent }: SealedState<WorkerState>, task: TrainTask, moment: Promise<unknown>): void {
     const { ports, signal } = this.#session;
     const { params: from, round } = task;
-    const under: Under = { round, after: idOf(sent), from, trained: undefined, isOver: false };
+    const under: Under = { round, after: idOf(sent), from, trained: undefined };
     this.#under = under;
-    const room = (done: number) => (under.isOver ? 0 : (task.room?.(done) ?? Infinity));
+    const room = (done: number) => (this.#under === under ? (task.room?.(done) ?? Infinity) : 0);
     void moment.then(() => {
-      if (under.isOver) return;
+      if (this.#under !== under) return;
       under.trained = ports.trainer.train({ ...task, room }, () => undefined, signal);
       under.trained.catch(() => undefined);
     });
@@ -63,7 +62,6 @@ export class HeadStart {
     const under = this.#under;
     if (!under) return undefined;
     this.#under = undefined;
-    under.isOver = true;
     const trained = await under.trained?.catch(() => undefined);
     const isOfThis = under.round === round && under.after === lastSent;
     return trained && isOfThis ? { from: under.from, trained } : undefined;
