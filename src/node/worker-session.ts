@@ -123,7 +123,7 @@ export const runWorkerSession = <M extends object>(
     if (trainer.device.notice) onNotice(trainer.device.notice);
     const { relay } = settings;
     const { layout } = trainer;
-    const stripe = stripeOver(relays.own ?? relays.relays, settings.stripe);
+    const stripe = stripeOver(relays.own, settings.stripe);
     const size = largestEvent(settings, { layout, turns: turnsOf(task.model) });
     const { publicOnly } = options.connection;
     await assertRelaysFit(relay, size, stripe, { signal, publicOnly, onNotice });

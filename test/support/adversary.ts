@@ -35,6 +35,7 @@ export function misbehave(relays: RelaySet, signer: Signer, attack: Attack): Rel
   };
   return {
     relays: relays.relays,
+    own: relays.own,
     send,
     publish: (event, options) => Promise.all(send(event, options)),
     subscribe: (...args) => relays.subscribe(...args),

@@ -69,7 +69,7 @@ export function createMemoryRelay(url: string, options: MemoryRelayOptions = {})
     put,
     connect: (hears = () => true) => {
       const relays: RelaySet = {
-        relays: [url],
+        ...{ relays: [url], own: [url] },
         publish: (event) => Promise.resolve([take(event)]),
         send: (event) => [Promise.resolve(take(event))],
         subscribe(filters, handlers) {

@@ -89,7 +89,7 @@ export function publishWithAttachments(
   if (attachments.length === 0) return watchOutcomes(relays.send(event, how), relays);
   const bytes = attachments.reduce((sum, { payload }) => sum + payload.length, 0);
   // the smaller of them are wanted everywhere at once; large ones are looked for by who needs them
-  const homes = (bytes <= EVERYWHERE_BYTES ? undefined : relays.own) ?? relays.relays;
+  const homes = bytes <= EVERYWHERE_BYTES ? relays.relays : relays.own;
   const uploads = attachments.map(({ payload, stripe }) =>
     sendChunks(cutParts(payload, stripe), stripe?.data ?? 1, options, homes),
   );

@@ -77,8 +77,8 @@ export function sendShare(
   options: PublishOptions,
 ): ShareSending {
   const plan = planChunks(payload, options.lifetime, options.sha256);
-  const relays = options.relays.own ?? options.relays.relays;
-  const [first = [], second = []] = errandsOf(payload, plan.root, keepers, relays);
+  const { own } = options.relays;
+  const [first = [], second = []] = errandsOf(payload, plan.root, keepers, own);
   const run = (errands: readonly Errand[]) =>
     runErrands(errands, options, (index) => options.sign(plan.draft(index)));
   const begun = run(first);
@@ -103,7 +103,7 @@ async function runErrands(
     }
     return false;
   };
-  const lanes = (relays.own ?? relays.relays).map(async (relay) => {
+  const lanes = relays.own.map(async (relay) => {
     const queue = errands.filter((errand) => errand.relays[0] === relay);
     let isHeld = true;
     const work = async () => {

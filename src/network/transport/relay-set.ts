@@ -84,8 +84,8 @@ export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
 export interface RelaySet {
   /** The addresses in use, in order, each once and without secrets: the names of the relays in all that is said of them. */
   readonly relays: readonly string[];
-  /** Those that are read: subscriptions and questions that name no relays go to them. Absent where they are all. */
-  readonly own?: readonly string[] | undefined;
+  /** Those that are read: subscriptions and questions that name no relays go to them. */
+  readonly own: readonly string[];
   /** Sends to every relay; one outcome each, in that order; rejects only with `signal.reason`. */
   publish(event: SignedEvent, options?: SendOptions): Promise<readonly PublishOutcome[]>;
   /** The same, one promise per relay: a slow one need not be waited for. */
@@ -138,7 +138,7 @@ type Settings = RelaySetOptions & Required<Pick<RelaySetOptions, keyof typeof DE
 
 class Relays implements RelaySet {
   readonly relays: readonly string[];
-  readonly own: readonly string[] | undefined;
+  readonly own: readonly string[];
   /** Relays that a question waited for in vain. */
   readonly silent = new Set<string>();
   readonly #waitedFor = new Set<string>();
@@ -152,8 +152,7 @@ class Relays implements RelaySet {
   constructor(urls: readonly string[], settings: Settings) {
     const names = namesOf(urls);
     this.relays = [...names.keys()];
-    const own = settings.own?.(this.relays);
-    this.own = own && own.length < this.relays.length ? own : undefined;
+    this.own = settings.own?.(this.relays) ?? this.relays;
     this.#settings = settings;
     const mayAskAgain = (connection: RelayConnection, subscription: string) =>
       this.#outboxes.get(connection)!.mayAskAgain(subscription);
@@ -264,7 +263,7 @@ class Relays implements RelaySet {
   /** Only the socket and the description are asked for by the whole address. */
   #createConnection(name: string, url: string): RelayConnection {
     const { openTimeoutMs, fetchInfo, ...others } = this.#settings;
-    const isRead = this.own?.includes(name) ?? true;
+    const isRead = this.own.includes(name);
     const rest = isRead ? others : { ...others, retry: patient(others.retry) };
     const connection: RelayConnection = new RelayConnection(
       name,

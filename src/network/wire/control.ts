@@ -196,7 +196,7 @@ export class Control<N> {
     };
     const asked = { waitMs: FETCH_MS, signal, onEvent: take, onRefused };
     const { own, relays: all } = relays;
-    const others = all.filter((relay) => own?.includes(relay) === false);
+    const others = all.filter((relay) => !own.includes(relay));
     try {
       await relays.query([filter], asked);
       if (found < wanted && others.length > 0)

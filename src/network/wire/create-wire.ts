@@ -66,7 +66,7 @@ export function createWire(
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
     },
-    relays: relays.own ?? relays.relays,
+    relays: relays.own,
     troubles: troubles.lines,
     reachable: () => relays.status().flatMap(({ relay, state }) => (state === 'open' ? relay : [])),
     openRound(request) {

@@ -37,8 +37,7 @@ interface Seen {
 }
 
 export function createRelayTroubles(relays: RelaySet, clock: Clock): RelayTroubles {
-  const read = relays.own ?? relays.relays;
-  const seen = new Map(read.map((relay): [string, Seen] => [relay, {}]));
+  const seen = new Map(relays.own.map((relay): [string, Seen] => [relay, {}]));
   const of = (relay: string): Seen => seen.get(relay) ?? {};
   const isLate = (sinceMs: number | undefined) =>
     sinceMs !== undefined && clock.now() - sinceMs >= PATIENCE_MS;
