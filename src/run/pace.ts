@@ -42,6 +42,9 @@ export const paceSettings = [
   'leastSteps',
 ] as const satisfies readonly (keyof Pace)[];
 
+/** The names of all settings that say when workers take inner steps. */
+export const phaseSettings = [...paceSettings, 'overlap'] as const;
+
 /** Whether a contribution of so many steps keeps to the run. */
 export const isInPace = (
   steps: number,

@@ -6,7 +6,7 @@ import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, aggregationFields } from './aggregation.ts';
 import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
-import { overlapField, paceFields, paceSettings } from './pace.ts';
+import { overlapField, paceFields, phaseSettings } from './pace.ts';
 import { learningFields } from './spec/learning-fields.ts';
 import { arithmetics } from './spec/model-spec.ts';
 import { workerKeys } from './spec/spec-fields.ts';
@@ -175,8 +175,7 @@ const personal = [
   'hostile',
   'before',
   'leastRatePermille',
-  ...paceSettings,
-  'overlap',
+  ...phaseSettings,
 ] as const satisfies readonly (keyof typeof fields)[];
 
 /** Of those, what a run without a spec leaves to its workers; with one, rounds close as it says and all events are of nostrain/1. */
@@ -192,8 +191,7 @@ const withoutSpec = [
   'hostile',
   'before',
   'leastRatePermille',
-  ...paceSettings,
-  'overlap',
+  ...phaseSettings,
 ] as const satisfies readonly (typeof personal)[number][];
 
 /** The spec holds these under another name: its id, and its own profile. */

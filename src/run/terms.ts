@@ -8,7 +8,7 @@ import { hashFields } from '../base/hash.ts';
 import { usualAggregation } from './aggregation.ts';
 import { type InputName, runDataOf } from './data-forms.ts';
 import type { Digest } from './ids.ts';
-import { paceSettings } from './pace.ts';
+import { paceSettings, phaseSettings } from './pace.ts';
 import {
   type AdapterName,
   adapterNames,
@@ -64,8 +64,7 @@ type TermName =
   | AdapterName
   | InputName
   | (typeof ruleSettings)[number]
-  | (typeof paceSettings)[number]
-  | 'overlap'
+  | (typeof phaseSettings)[number]
   | TierName;
 
 type TierName = 'tiers' | 'helperRotation';
@@ -130,8 +129,7 @@ export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[]
   return [
     ...namesFor(mine.get('model')),
     ...ruleSettings,
-    ...paceSettings,
-    'overlap' as const,
+    ...phaseSettings,
     'tiers' as const,
     'helperRotation' as const,
   ]

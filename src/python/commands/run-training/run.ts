@@ -5,7 +5,7 @@ import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { dataHome } from '../../../node/data-home.ts';
 import { loadKey } from '../../../node/keys.ts';
-import { paceSettings } from '../../../run/pace.ts';
+import { phaseSettings } from '../../../run/pace.ts';
 import { roundName } from '../../../run/round-name.ts';
 import {
   fields,
@@ -76,8 +76,7 @@ const MEANINGLESS: readonly SettingName[] = [
   ...(['shard', 'optimizer', 'warmupSteps', 'finalShare', 'weightDecay', 'clipNorm'] as const),
   ...(['packing', 'eventBudget', 'owners', 'fragments', 'normalize', 'stripe'] as const),
   ...ruleSettings,
-  ...paceSettings,
-  'overlap',
+  ...phaseSettings,
 ];
 
 function settingsOf(asked: PartialSettings, flags: Flags): Settings {
