@@ -1,4 +1,5 @@
 /** Joining a certified run: one worker from its spec to its last round, on whatever relays, trainer and store it is given. */
+import { anySignal } from '../base/abort.ts';
 import { toHex } from '../base/bytes.ts';
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -189,7 +190,9 @@ export async function playCertified(
   const asked = { clock: given.ports.clock, signal, find };
   const { publicKey } = parts.signer;
   const admission = await evidenceFor(spec, runIdOf(spec), publicKey, asked, options.delegation);
-  const member = memberOf(options, given, { ...parts, admission });
+  const ended = new AbortController();
+  const until = anySignal(signal, ended.signal);
+  const member = memberOf(options, { ...given, signal: until.signal }, { ...parts, admission });
   options.chunks?.holder?.announce(parts.relays, signal);
   // the spec is the agreement
   const session = { ...given, plan: { ...given.plan, terms: undefined } };
@@ -197,6 +200,9 @@ export async function playCertified(
     return await runWorker(start, session, createCertifiedStrategy(member, session));
   } finally {
     member.close();
+    // nothing of it may keep a process alive
+    ended.abort(new Error('ended'));
+    until.release();
   }
 }
 

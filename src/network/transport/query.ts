@@ -2,6 +2,7 @@
  * One question to several relays, answered once: what they have stored, verified, each event once. A relay that does not say that it is
  * through (EOSE) holds nobody up for the whole time: when the others are, it is waited for a little longer, and named.
  */
+import { onAbort } from '../../base/abort.ts';
 import type { Clock } from '../../base/clock.ts';
 import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
 import type { SignedEvent } from '../event.ts';
@@ -21,12 +22,16 @@ export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAut
 export interface QueryResult {
   /** In the order they came; none where `onEvent` heard them, who may keep what it likes. */
   readonly events: readonly SignedEvent[];
+  /** Relays that said they are through. */
+  readonly answered: readonly string[];
   /** Connected relays that had not said they are through: they may have more. Empty where enough came before. */
   readonly unanswered: readonly string[];
 }
 
 /** What of a relay set a question needs. */
 export interface QueriedRelays {
+  /** Aborts when no relay will answer any more: questions end then, with what they have. */
+  readonly closing?: AbortSignal;
   /** Relays that others were through before, and that never answered: nobody waits for them a second time. Kept here. */
   readonly silent?: Set<string>;
   /** Hears which relays a question still waits for, once it has taken a moment. */
@@ -100,6 +105,7 @@ export async function queryRelays(
       )
       .map(({ relay }) => relay);
   const dueMs = () => {
+    if (relays.closing?.aborted) return 0;
     if (through.size === 0) return untilMs;
     const left = waitedFor();
     if (left.length === 0) return 0;
@@ -108,6 +114,7 @@ export async function queryRelays(
     const graceMs = areSilent ? GRACE_SILENT_MS : usualMs;
     return Math.min(untilMs, newestMs + graceMs);
   };
+  const release = relays.closing && onAbort(relays.closing, () => changed.notify());
   const subscription = relays.subscribe(filters, handlers, { ...which, recheck: false });
   try {
     while (!isEnough && clock.now() < dueMs()) {
@@ -120,10 +127,11 @@ export async function queryRelays(
     }
   } finally {
     subscription.close();
+    release?.();
   }
   const unanswered = isEnough ? [] : waitedFor();
   if (through.size > 0) for (const relay of unanswered) relays.silent?.add(relay);
-  return { events, unanswered };
+  return { events, answered: [...through], unanswered };
 }
 
 const NEVER = new AbortController().signal;

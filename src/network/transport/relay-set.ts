@@ -96,7 +96,7 @@ export interface RelaySet {
     handlers: SubscriptionHandlers,
     options?: SubscribeOptions,
   ): Subscription;
-  /** What the relays have stored, verified, each event once; `unanswered` names those that never said they are through. */
+  /** What the relays have stored, verified, each event once; `unanswered` names those that never said they are through. Ends when they are closed. */
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;
   status(): readonly RelayStatus[];
   /**
@@ -147,6 +147,7 @@ class Relays implements RelaySet {
   readonly #outboxes = new Map<RelayConnection, Outbox>();
   readonly #subscriptions: Subscriptions;
   readonly #stop = new AbortController();
+  readonly closing = this.#stop.signal;
   readonly #runs: Promise<unknown>;
 
   constructor(urls: readonly string[], settings: Settings) {

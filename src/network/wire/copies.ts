@@ -190,6 +190,5 @@ export async function findCopiers(
   const answer = await relays
     .query(copiesFilters(run, members, round), asked)
     .catch(() => undefined);
-  const isAnswered = answer !== undefined && answer.unanswered.length < relays.relays.length;
-  return isAnswered ? found : undefined;
+  return answer === undefined || answer.answered.length === 0 ? undefined : found;
 }

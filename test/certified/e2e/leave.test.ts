@@ -70,7 +70,8 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     await again.event((event) => event.type === 'round' && event.accepted.includes(me));
     expect(roundsOf(again)[0]!.index).toBe(last.index + 1);
     const joined = roundsOf(again).flatMap(({ certified }) => certified!.joined);
-    expect(joined).toEqual([me]);
+    // on a busy machine it may be put out for its absence, and join once more
+    expect([...new Set(joined)]).toEqual([me]);
     for (const { child } of [stays, again]) child.kill('SIGINT');
     expect(await again.exit).toBe(130);
   });

@@ -54,7 +54,7 @@ describe('a query', () => {
     expect(tookMs()).toBeUndefined();
     told().onCaughtUp?.('b');
     await clock.advance(0);
-    expect(await result).toEqual({ events: [event], unanswered: [] });
+    expect(await result).toEqual({ events: [event], answered: ['a', 'b'], unanswered: [] });
     expect([tookMs(), isClosed()]).toEqual([1000, true]);
   });
 
@@ -88,7 +88,7 @@ describe('a query', () => {
     await clock.advance(1999);
     expect(tookMs()).toBeUndefined();
     await clock.advance(1);
-    expect(await result).toEqual({ events: [], unanswered: ['silent'] });
+    expect(await result).toEqual({ events: [], answered: ['a', 'b'], unanswered: ['silent'] });
   });
 
   it('attack: one relay that says EOSE at once does not speak for an honest one that is slow', async () => {
@@ -101,7 +101,11 @@ describe('a query', () => {
     expect(tookMs()).toBeUndefined();
     told().onCaughtUp?.('slow');
     await clock.advance(0);
-    expect(await result).toEqual({ events: [event], unanswered: [] });
+    expect(await result).toEqual({
+      events: [event],
+      answered: ['hasty', 'slow'],
+      unanswered: [],
+    });
   });
 
   it('while a relay brings what is new it is waited for, up to the limit and no longer', async () => {
@@ -124,7 +128,7 @@ describe('a query', () => {
     told().onLost?.('closed', 'restricted: members only');
     told().onCaughtUp?.('a');
     await clock.advance(0);
-    expect(await result).toEqual({ events: [], unanswered: [] });
+    expect(await result).toEqual({ events: [], answered: ['a'], unanswered: [] });
   });
 
   it('waits the whole time while no relay answers', async () => {
@@ -132,7 +136,21 @@ describe('a query', () => {
     await clock.advance(4999);
     expect(tookMs()).toBeUndefined();
     await clock.advance(1);
-    expect(await result).toEqual({ events: [], unanswered: ['a', 'b'] });
+    expect(await result).toEqual({ events: [], answered: [], unanswered: ['a', 'b'] });
+  });
+
+  it('ends with what it has when the relays are closed', async () => {
+    const clock = createManualClock();
+    const { relays, told } = fakeRelays('a', 'b');
+    const close = new AbortController();
+    const asked = { ...relays, closing: close.signal };
+    const result = queryRelays(filters, { waitMs: 60_000 }, asked, clock);
+    const event = eventOf('one');
+    told().onEvent(event, 'a');
+    close.abort();
+    expect(await result).toEqual({ events: [event], answered: [], unanswered: ['a', 'b'] });
+    const later = queryRelays(filters, { waitMs: 60_000 }, asked, clock);
+    expect((await later).events).toEqual([]);
   });
 
   it('ends early where enough came, and when it is aborted', async () => {
@@ -145,7 +163,7 @@ describe('a query', () => {
     told().onEvent(event, 'a');
     told().onEvent(eventOf('more'), 'a');
     // who hears of each keeps what it likes, and nobody else does
-    expect(await found).toEqual({ events: [], unanswered: [] });
+    expect(await found).toEqual({ events: [], answered: [], unanswered: [] });
     expect(heard).toEqual([event]);
     const stop = new AbortController();
     const aborted = queryRelays(filters, { waitMs: 1000, signal: stop.signal }, relays, clock);

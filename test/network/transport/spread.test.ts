@@ -113,7 +113,7 @@ describe('a set that reads some of its relays', () => {
     const asked = set.query([{ ids: ['00'] }], { waitMs: 5000, only: ['ws://c.test'] });
     await clock.advance(0);
     sockets.latest().hear('EOSE', sockets.latest().sent[0]![1]);
-    expect(await asked).toEqual({ events: [], unanswered: [] });
+    expect(await asked).toEqual({ events: [], answered: ['ws://c.test'], unanswered: [] });
     await clock.advance(1000);
     expect(states()).toEqual(['idle', 'open', 'idle']);
     await set.close();

@@ -3,13 +3,17 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { utf8 } from '../../../src/base/bytes.ts';
 import { sha256 } from '../../../src/base/hash.ts';
+import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import {
   buildCopies,
   copiesFilters,
+  findCopiers,
   openCopies,
   readCopies,
 } from '../../../src/network/wire/copies.ts';
 import { buildMember } from '../../../src/network/wire/votes.ts';
+import { createFakeSockets } from '../../support/fake-sockets.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
 import { forgedTwin, signerOf } from '../../support/signers.ts';
 
 const run = '5a'.repeat(32);
@@ -46,4 +50,23 @@ it('never make a reader throw', () => {
       expect(openCopies(bytes, run)).toEqual([]);
     }),
   );
+});
+
+it('are missing nowhere as long as no relay has said so', async () => {
+  const clock = createManualClock();
+  const { openSocket } = createFakeSockets((socket) => socket.refuse());
+  const relays = createRelaySet(['ws://a.test'], {
+    ...{ openSocket, clock },
+    retry: { maxAttempts: 2, initialMs: 100, maxMs: 100, multiplier: 1, jitter: 'none' },
+  });
+  const { signal } = new AbortController();
+  const find = () => findCopiers({ run, round: 3 }, [signerOf(1).publicKey], { relays, signal });
+  const inVain = find();
+  await clock.advance(10_000);
+  expect(await inVain).toBeUndefined();
+  const underWay = find();
+  await relays.close();
+  // the clock stands still: neither waits
+  expect(await underWay).toBeUndefined();
+  expect(await find()).toBeUndefined();
 });
