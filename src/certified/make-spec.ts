@@ -24,7 +24,7 @@ import {
   writeSettings,
 } from '../run/settings.ts';
 import { completeDocument, contradictions } from '../run/spec/complete-spec.ts';
-import { combineSettings, modelAsked, presets } from '../run/spec/presets.ts';
+import { combineSettings, modelAsked, packsForOneEvent, presets } from '../run/spec/presets.ts';
 import { readSpec, weightCapOf } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import { readKey } from '../run/spec/spec-fields.ts';
@@ -144,9 +144,9 @@ function aggregationOf(said: Untyped, named: number): Untyped {
 }
 
 /** What a rule that looks at every value of whole rows makes of settings that nobody asked for. */
-const forWholeRows = ({ packing }: PartialSettings): PartialSettings => ({
+const forWholeRows = (preset: PartialSettings): PartialSettings => ({
   ...{ owners: 0, residual: 'feedback' },
-  ...(packing === 'auto' && { packing: 'int4' }),
+  ...(packsForOneEvent(preset) && { packing: 'int4' }),
 });
 
 /** Everybody who is named as one who may take part. */

@@ -24,6 +24,7 @@ export const packingNames = [
   'topk-sign',
   'range',
   'scaled',
+  'rotated',
 ] as const;
 export type PackingName = (typeof packingNames)[number];
 
@@ -44,7 +45,7 @@ export const fields = {
   overlap: overlapField,
   packing: choice(
     '--packing <name>',
-    'how to pack deltas; auto takes the richest that fits --event-budget, range and scaled fill it',
+    'how to pack deltas; auto takes the richest that fits --event-budget; range, scaled and rotated fill it',
     packingNames,
   ),
   codec: choice(
@@ -54,7 +55,7 @@ export const fields = {
   ),
   eventBudget: whole(
     '--event-budget <bytes>',
-    'with --packing auto, range or scaled: bytes a worker may send in a round; up to 65536 it is one event',
+    'with --packing auto, range, scaled or rotated: bytes a worker may send in a round; up to 65536 it is one event',
     2048,
   ),
   owners: whole(

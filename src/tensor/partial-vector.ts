@@ -75,6 +75,18 @@ export function stretchOfPartial(partial: PartialVector, { from, to }: Stretch):
 /** How many chunks a vector of this size has. */
 export const chunkCount = (size: number): number => Math.ceil(size / CHUNK_LENGTH);
 
+/** How many values a chunk has of a vector of this size. */
+export const chunkLength = (size: number, chunk: number): number =>
+  Math.min(CHUNK_LENGTH, size - chunk * CHUNK_LENGTH);
+
+/** Of chunks all of whose values were sent. */
+export const weighAll =
+  (chunks: Uint32Array, size: number): PartialVector['weighChunk'] =>
+  (position, weight, target, at) => {
+    const end = at + chunkLength(size, chunks[position]!);
+    for (let i = at; i < end; i++) target[i] = target[i]! + weight;
+  };
+
 /** target += weight × partial, in f64, by ascending index; weights -1 and 1 take a sent delta out of a residual and put it back. */
 export function addPartial(target: Float64Array, partial: PartialVector, weight: number): void {
   if (target.length !== partial.size) {

@@ -115,8 +115,9 @@ const settingTable: readonly SettingRule[] = [
   },
   {
     flags: ['eventBudget'],
-    goesWith: '--packing auto of nostrain/1',
-    holds: (settings) => isNative(settings) && settings.packing === 'auto',
+    goesWith: '--packing auto, range, scaled and rotated of nostrain/1',
+    holds: (settings) =>
+      isNative(settings) && ['auto', 'range', 'scaled', 'rotated'].includes(settings.packing),
   },
   {
     flags: ['topk'],

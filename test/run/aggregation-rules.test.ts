@@ -73,7 +73,7 @@ describe('tiers', () => {
       ]) {
         const { spec } = await gpt(typed);
         expect(spec.aggregation).toMatchObject({ rule: 'clipped-mean', hostile: 0 });
-        expect(spec.training).toMatchObject({ owners: 2, packing: 'auto' });
+        expect(spec.training).toMatchObject({ owners: 4, packing: 'rotated' });
       }
     });
 

@@ -11,6 +11,7 @@ export function scopeOf(size: number, chunks?: readonly number[]): PayloadScope 
     round: 5,
     size,
     roster: new Uint8Array(32).fill(8),
+    sender: new Uint8Array(32).fill(9),
     chunks: Uint32Array.from(chunks ?? all),
   };
 }

@@ -14,6 +14,7 @@ interface PackedFor {
 export function packWhole(values: Float64Array, { run, round, roster }: PackedFor): Uint8Array {
   const chunks = Uint32Array.from({ length: Math.ceil(values.length / CHUNK_LENGTH) }, (_, i) => i);
   const owners = fromHex(roster ?? '0'.repeat(64))!;
-  const scope = { run: sha256(utf8(run)), round, size: values.length, roster: owners, chunks };
+  const place = { run: sha256(utf8(run)), round, sender: new Uint8Array(32) };
+  const scope = { ...place, size: values.length, roster: owners, chunks };
   return encodePayload(values, { codec: 'int8', kept: 0 }, scope).payload;
 }

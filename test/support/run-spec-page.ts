@@ -4,7 +4,7 @@ import { chunkedFields } from '../../src/run/chunked-files.ts';
 import { inputFields } from '../../src/run/input.ts';
 import { fields, joinNames, type SettingName, unspecifiedNames } from '../../src/run/settings.ts';
 import { type FeatureName, features, ownedSpecFields } from '../../src/run/spec/features.ts';
-import { longPhases, presets } from '../../src/run/spec/presets.ts';
+import { inHalves, presets } from '../../src/run/spec/presets.ts';
 import { specRules, trainingFields } from '../../src/run/spec/read-spec.ts';
 import type { Group } from '../../src/run/spec/spec-fields.ts';
 import {
@@ -87,12 +87,12 @@ const training = (): readonly (readonly string[])[] =>
   Object.entries<Group[string]>(trainingFields).map(([name, { accepted, help }]) => {
     const of = (preset: Nested) => (preset[name] === undefined ? 'char-gpt' : String(preset[name]));
     const [text, linear] = [of(presets.gpt), of(presets.linear)];
-    const long = longPhases.settings[name as keyof typeof longPhases.settings];
+    const large = inHalves[name as keyof typeof inHalves];
     const fallback = [
       text,
-      ...(long === undefined
+      ...(large === undefined || String(large) === text
         ? []
-        : [`${long} of a GPT with innerSteps from ${longPhases.steps} on`]),
+        : [`${large} for a GPT of more than a million parameters`]),
       ...(text === linear ? [] : [`${linear} for linear and mlp`]),
     ].join('; ');
     return [`\`training.${name}\``, fallback, accepted, help];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PartialSettings } from '../../src/run/settings.ts';
-import { combineSettings, longPhases, presets } from '../../src/run/spec/presets.ts';
+import { combineSettings, inHalves, presets } from '../../src/run/spec/presets.ts';
 import { assertAgreeable } from '../../src/terminal/flags.ts';
 
 const asked = { run: 'r', relay: ['ws://127.0.0.1:1'], model: 'char-gpt' } as const;
@@ -11,10 +11,10 @@ describe('settings of a run', () => {
     const char = presets['char-gpt'];
     expect(combineSettings(char, { ...asked, ...strict(3) })).toMatchObject({
       optimizer: 'muon',
-      packing: 'auto',
-      owners: 2,
-      fragments: 2,
-      residual: 'owned',
+      packing: 'rotated',
+      owners: 4,
+      fragments: 1,
+      residual: 'none',
     });
     expect(combineSettings(char, { ...asked, ...strict(1) })).toMatchObject({
       packing: 'int8',
@@ -29,20 +29,28 @@ describe('settings of a run', () => {
     });
   });
 
-  it('send the whole model from one owner each after long inner phases', () => {
-    const usual = { owners: 2, fragments: 2, packing: 'auto', outerLearningRate: 1, momentum: 0 };
+  it('send a small GPT turned, and all or nothing of how that is done', () => {
+    const turned = { owners: 4, fragments: 1, packing: 'rotated', residual: 'none', momentum: 0.5 };
+    const plain = { outerLearningRate: 1, momentum: 0 };
     const sent = (more: PartialSettings, model: 'gpt' | 'pretrained' = 'gpt') =>
       combineSettings(presets[model], { ...asked, ...strict(3), model, ...more });
-    expect(longPhases.settings).toMatchObject({ owners: 1, fragments: 1, packing: 'scaled' });
-    expect(sent({ innerSteps: 50 })).toMatchObject({ ...longPhases.settings, residual: 'owned' });
-    expect(sent({ innerSteps: 49 })).toMatchObject(usual);
+    expect(inHalves).toMatchObject({ owners: 2, fragments: 2, packing: 'auto', ...plain });
+    for (const innerSteps of [25, 100]) expect(sent({ innerSteps })).toMatchObject(turned);
+    expect(sent({ width: 64, layers: 2, ffn: 256 })).toMatchObject(turned);
+    expect(sent({ width: 384, layers: 6, ffn: 1536 })).toMatchObject(inHalves);
     for (const choice of [{ owners: 2 }, { packing: 'auto' }, { momentum: 0 }] as const)
-      expect(sent({ innerSteps: 100, ...choice })).toMatchObject(usual);
-    expect(sent({ innerSteps: 100, optimizer: 'adamw' })).toMatchObject(usual);
-    expect(sent({ innerSteps: 100, ...strict(1) })).toMatchObject({ packing: 'int8', momentum: 0 });
-    expect(sent({ innerSteps: 100, tiers: 2 })).toMatchObject({ owners: 0, momentum: 0 });
-    expect(sent({ innerSteps: 100, rule: 'krum' })).toMatchObject({ owners: 0, momentum: 0 });
-    expect(sent({ innerSteps: 100 }, 'pretrained')).toMatchObject({ packing: 'auto', momentum: 0 });
+      expect(sent(choice)).toMatchObject(inHalves);
+    for (const choice of [{ optimizer: 'adamw' }, { eventBudget: 16_384 }] as const)
+      expect(sent(choice)).toMatchObject(inHalves);
+    expect(sent({ ...strict(1) })).toMatchObject({ packing: 'int8', ...plain });
+    expect(sent({ tiers: 2 })).toMatchObject({ packing: 'int8', owners: 0, ...plain });
+    expect(sent({ rule: 'krum' })).toMatchObject({ packing: 'int4', owners: 0, ...plain });
+    expect(sent({ profile: 'nostrain/0' })).toMatchObject({
+      owners: 0,
+      residual: 'feedback',
+      ...plain,
+    });
+    expect(sent({}, 'pretrained')).toMatchObject({ packing: 'auto', momentum: 0 });
   });
 
   it('are those asked for, whatever would be chosen', () => {

@@ -24,6 +24,10 @@ export interface ChunkCodec {
 export interface StreamCodec {
   readonly code: number;
   readonly sends: 'stream';
+  /** What the values of a chunk are divided by: nothing, the root of their size, or their size, so that each chunk loses the same share. */
+  readonly scales: 'none' | 'root' | 'size';
+  /** Whether chunks are turned first, and levels as long as makes up for the values that round to 0. */
+  readonly isTurned: boolean;
 }
 
 /** By name; the numbers are part of the format. */
@@ -36,8 +40,9 @@ export const codecs = {
   'topk-int8': { code: 17, values: int8, sends: 'largest' },
   'topk-q2': { code: 19, values: q2, sends: 'largest' },
   'topk-sign': { code: 21, values: sign, sends: 'largest' },
-  range: { code: 33, sends: 'stream' },
-  scaled: { code: 34, sends: 'stream' },
+  range: { code: 33, sends: 'stream', scales: 'none', isTurned: false },
+  scaled: { code: 34, sends: 'stream', scales: 'root', isTurned: false },
+  rotated: { code: 35, sends: 'stream', scales: 'size', isTurned: true },
 } as const satisfies Record<string, ChunkCodec | StreamCodec>;
 
 export type CodecName = keyof typeof codecs;
@@ -50,9 +55,10 @@ export interface Packing {
   readonly maxBytes?: number;
 }
 
+/** Codecs that pack all chunks as one stream, and fill what they are given. */
+export type StreamCodecName = 'range' | 'scaled' | 'rotated';
 /** Codecs that pack chunk by chunk. */
-export type ChunkCodecName = Exclude<CodecName, 'range' | 'scaled'>;
-export type ChunkPacking = Packing & { readonly codec: ChunkCodecName };
+export type ChunkPacking = Packing & { readonly codec: Exclude<CodecName, StreamCodecName> };
 
 export const isChunkPacking = (packing: Packing): packing is ChunkPacking =>
   codecs[packing.codec].sends !== 'stream';

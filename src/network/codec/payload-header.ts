@@ -13,6 +13,8 @@ export interface PayloadScope {
   /** SHA-256 that names the run. */
   readonly run: Uint8Array;
   readonly round: number;
+  /** Public key of who sends it: with run and round it draws how chunks are turned. */
+  readonly sender: Uint8Array;
   /** Parameters of the model. */
   readonly size: number;
   /** Digest of the roster and the rule by which its workers own chunks. */

@@ -3,10 +3,15 @@
  * One update has one spelling; everything else is refused. Nothing is allocated for what a payload says of itself, only for
  * what the receiver expects.
  */
-import { TrainingError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Vector } from '../../tensor/params.ts';
-import { CHUNK_LENGTH, chunkCount, type PartialVector } from '../../tensor/partial-vector.ts';
+import {
+  CHUNK_LENGTH,
+  chunkCount,
+  chunkLength,
+  type PartialVector,
+  weighAll,
+} from '../../tensor/partial-vector.ts';
 import { selectInChunk, selectionRoom } from './chunk-select.ts';
 import {
   assertPacking,
@@ -25,16 +30,9 @@ import {
   readPayloadHeader,
   writePayloadHeader,
 } from './payload-header.ts';
-import { codedBytesAtMost } from './range-coded.ts';
 import { readRice, riceParameter, writeRice } from './rice.ts';
-import { readStream, type Stream, streamView, writeStream } from './stream.ts';
-import { addUp, type ChunkValues, chunkValues } from './values/value-code.ts';
-
-export interface EncodedPayload {
-  readonly payload: Uint8Array;
-  /** Exactly what a receiver decodes; the delta minus this is the residual. */
-  readonly sent: PartialVector;
-}
+import { decodeStream, type EncodedPayload, encodeStream } from './stream-payload.ts';
+import { addUp, chunkValues, loadChunk } from './values/value-code.ts';
 
 /** Packs the owned chunks of a delta. Throws when one of their values is not finite as f32. */
 export function encodePayload(
@@ -58,8 +56,8 @@ export function encodePayload(
   const indices = new Uint16Array(CHUNK_LENGTH);
   let at = PAYLOAD_HEADER_BYTES;
   for (let position = 0; position < chunks.length; position++) {
-    const n = lengthOf(chunks[position]!, size);
-    load(delta, chunks[position]! * CHUNK_LENGTH, n, all);
+    const n = chunkLength(size, chunks[position]!);
+    loadChunk(delta, chunks[position]! * CHUNK_LENGTH, n, all);
     if (places === undefined) {
       code.write(all, n, out, at);
       at += code.bytes(n);
@@ -113,60 +111,6 @@ export function decodePayload(
   return ok({ packing, delta: view(payload, packing, scope, places) });
 }
 
-function encodeStream(delta: Vector, packing: Packing, scope: PayloadScope): EncodedPayload {
-  const { size, chunks } = scope;
-  const values = new Float32Array(valuesIn(scope));
-  const one = chunkValues(CHUNK_LENGTH);
-  let at = 0;
-  for (const chunk of chunks) {
-    const n = lengthOf(chunk, size);
-    load(delta, chunk * CHUNK_LENGTH, n, one);
-    values.set(one.floats.subarray(0, n), at);
-    at += n;
-  }
-  const most = Math.min(
-    payloadBytesAtMost(packing, chunks.length),
-    PAYLOAD_HEADER_BYTES + chunks.length + codedBytesAtMost(values.length),
-  );
-  const out = new Uint8Array(most);
-  writePayloadHeader(out, { code: codecs[packing.codec].code, kept: 0 }, scope);
-  const place = { at: PAYLOAD_HEADER_BYTES, maxBytes: most - PAYLOAD_HEADER_BYTES };
-  const stream = writeStream(values, packing.codec === 'scaled', out, place);
-  return { payload: out.slice(0, stream.end), sent: asSent(stream, scope) };
-}
-
-function decodeStream(
-  payload: Uint8Array,
-  packing: Packing,
-  scope: PayloadScope,
-): Result<{ readonly packing: Packing; readonly delta: PartialVector }> {
-  const isScaled = packing.codec === 'scaled';
-  const read = readStream(payload, isScaled, PAYLOAD_HEADER_BYTES, valuesIn(scope));
-  if (!read.ok) return read;
-  if (read.value.end !== payload.length) {
-    const { length } = payload;
-    return refuse('trailing-bytes', 'payload', `${length} bytes, values end at ${read.value.end}`);
-  }
-  return ok({ packing, delta: asSent(read.value, scope) });
-}
-
-const asSent = (stream: Stream, scope: PayloadScope): PartialVector => ({
-  ...streamView(stream, scope),
-  weighChunk: weighAll(scope.chunks, scope.size),
-});
-
-/** How many values all chunks have together. */
-const valuesIn = ({ size, chunks }: PayloadScope): number =>
-  chunks.reduce((sum, chunk) => sum + lengthOf(chunk, size), 0);
-
-/** Of chunks all of whose values were sent. */
-const weighAll =
-  (chunks: Uint32Array, size: number): PartialVector['weighChunk'] =>
-  (position, weight, target, at) => {
-    const end = at + lengthOf(chunks[position]!, size);
-    for (let i = at; i < end; i++) target[i] = target[i]! + weight;
-  };
-
 /** Where the chunks of a payload with indices are, and the indices. */
 interface Places {
   /** First byte of each chunk. */
@@ -181,7 +125,7 @@ function roomForPlaces({ kept }: ChunkPacking, size: number, chunks: Uint32Array
   let total = 0;
   for (let i = 0; i < chunks.length; i++) {
     firsts[i] = total;
-    total += keptOf(kept, lengthOf(chunks[i]!, size));
+    total += keptOf(kept, chunkLength(size, chunks[i]!));
   }
   return { offsets: new Uint32Array(chunks.length), firsts, indices: new Uint16Array(total) };
 }
@@ -197,7 +141,7 @@ function checkChunks(
   let at = PAYLOAD_HEADER_BYTES;
   for (let position = 0; position < chunks.length; position++) {
     const chunk = chunks[position]!;
-    const n = lengthOf(chunk, size);
+    const n = chunkLength(size, chunk);
     const k = places === undefined ? n : keptOf(packing.kept, n);
     const wrong = (why: string) => refuse(why, `chunks.${chunk}`, `chunk ${chunk}: ${why}`);
     const end = at + code.bytes(k);
@@ -231,7 +175,7 @@ function view(
       size,
       chunks,
       addChunk(position, weight, target, at) {
-        const n = lengthOf(chunks[position]!, size);
+        const n = chunkLength(size, chunks[position]!);
         code.add(payload, PAYLOAD_HEADER_BYTES + position * stride, n, weight, target, at);
       },
       weighChunk: weighAll(chunks, size),
@@ -243,7 +187,7 @@ function view(
     size,
     chunks,
     addChunk(position, weight, target, at) {
-      const k = keptOf(packing.kept, lengthOf(chunks[position]!, size));
+      const k = keptOf(packing.kept, chunkLength(size, chunks[position]!));
       const first = firsts[position]!;
       few.fill(0);
       code.add(payload, offsets[position]!, k, weight, few, 0);
@@ -253,7 +197,7 @@ function view(
       }
     },
     weighChunk(position, weight, target, at) {
-      const k = keptOf(packing.kept, lengthOf(chunks[position]!, size));
+      const k = keptOf(packing.kept, chunkLength(size, chunks[position]!));
       const first = firsts[position]!;
       for (let i = first; i < first + k; i++) {
         const to = at + indices[i]!;
@@ -262,22 +206,6 @@ function view(
     },
   };
 }
-
-/** Values of a chunk as f32. Throws when one is not finite. */
-function load(delta: Vector, from: number, n: number, values: ChunkValues): void {
-  const { floats } = values;
-  floats.set(delta.subarray(from, from + n));
-  // f32 magnitudes of a chunk cannot add up to more than an f64 holds
-  addUp(values, n);
-  if (Number.isFinite(values.sum)) return;
-  const at = from + floats.subarray(0, n).findIndex((value) => !Number.isFinite(value));
-  throw new TrainingError('codec/not-finite', `value ${at} of the delta is ${delta[at]}`, {
-    hint: 'training diverged; lower the learning rate or clip gradients',
-  });
-}
-
-const lengthOf = (chunk: number, size: number): number =>
-  Math.min(CHUNK_LENGTH, size - chunk * CHUNK_LENGTH);
 
 /** Our own mistakes: digests of another length, chunks that are not ascending or not of this vector. */
 function assertScope({ run, roster, round, size, chunks }: PayloadScope): void {

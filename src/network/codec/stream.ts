@@ -1,10 +1,11 @@
 /**
- * The body of a payload that packs all chunks as one stream (docs/payload.md): integers under two levels, and for `scaled` before
- * them one byte per chunk, by how much its values were divided, so that chunks of small values are not rounded away.
+ * The body of a payload that packs all chunks as one stream (docs/payload.md): integers under two levels, and for `scaled` and `rotated`
+ * before them one byte per chunk, by how much its values were divided, so that chunks of small values are not rounded away.
  */
 import { ok, type Result, refuse } from '../../base/result.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 import { levelBits, levelOf, writeLevelBits } from './bfloat16.ts';
+import type { StreamCodec } from './codecs.ts';
 import { type Coded, levelsOf, readCoded, writeCoded } from './range-coded.ts';
 import { MOST_CODE } from './range-coder.ts';
 
@@ -38,32 +39,28 @@ const chunksOf = (count: number): number => Math.ceil(count / CHUNK_LENGTH);
 /** Packs finite values, all chunks whole but the last one, into at most `maxBytes` from `at` on. */
 export function writeStream(
   values: Float32Array,
-  isScaled: boolean,
+  { scales: rule, isTurned }: Pick<StreamCodec, 'scales' | 'isTurned'>,
   out: Uint8Array,
   { at, maxBytes }: { readonly at: number; readonly maxBytes: number },
 ): Stream {
   const count = chunksOf(values.length);
-  if (!isScaled || count === 0) {
-    const { end, ...coded } = writeCoded(values, out, at, maxBytes);
+  if (rule === 'none' || count === 0) {
+    const { end, ...coded } = writeCoded(values, out, { at, maxBytes });
     return { coded, scales: undefined, end };
   }
-  const scales = scalesFor(values);
-  const { end, ...coded } = writeCoded(
-    scaledDown(values, scales),
-    out,
-    at + count,
-    maxBytes - count,
-  );
+  const scales = scalesFor(values, rule);
+  const place = { at: at + count, maxBytes: maxBytes - count, isLengthened: isTurned };
+  const { end, ...coded } = writeCoded(scaledDown(values, scales), out, place);
   const stream = onlyOfValues({ coded, scales, end }, out, at + count);
   out.set(stream.scales!, at);
   return stream;
 }
 
 /**
- * The root of how a chunk's values compare with the largest of any chunk: half way between one step for all and one for each, which
- * loses least of what a model learns (docs/benchmarks.md).
+ * How a chunk's values compare with those of the chunk where they are largest, or the root of that: half way between one step for all and
+ * one for each, which loses least of what a model learns where chunks are not turned (docs/benchmarks.md).
  */
-function scalesFor(values: Float32Array): Uint8Array {
+function scalesFor(values: Float32Array, rule: 'root' | 'size'): Uint8Array {
   const means = Array.from({ length: chunksOf(values.length) }, (_, chunk) => {
     const part = values.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH);
     let sum = 0;
@@ -71,9 +68,10 @@ function scalesFor(values: Float32Array): Uint8Array {
     return sum / part.length;
   });
   const most = means.reduce((a, b) => Math.max(a, b), 0);
-  return Uint8Array.from(means, (mean) =>
-    most > 0 ? scaleByte(Math.sqrt(Math.sqrt(mean / most))) : 0,
-  );
+  return Uint8Array.from(means, (mean) => {
+    const size = most > 0 ? Math.sqrt(mean / most) : 0;
+    return scaleByte(rule === 'root' ? Math.sqrt(size) : size);
+  });
 }
 
 function scaledDown(values: Float32Array, scales: Uint8Array): Float32Array {
@@ -112,11 +110,11 @@ const sendsAny = (codes: Int8Array, chunk: number): boolean =>
 /** What a stranger packed of so many values, and where it ends, or what is wrong with it. */
 export function readStream(
   bytes: Uint8Array,
-  isScaled: boolean,
+  { scales: rule }: Pick<StreamCodec, 'scales'>,
   at: number,
   count: number,
 ): Result<Stream> {
-  const chunks = isScaled ? chunksOf(count) : 0;
+  const chunks = rule === 'none' ? 0 : chunksOf(count);
   const read = readCoded(bytes, at + chunks, count);
   if (!read.ok) return read;
   const { end, ...coded } = read.value;
@@ -128,18 +126,16 @@ export function readStream(
   return refuse('bad-level', 'values', 'scales of chunks without values, or none of about 1');
 }
 
-/** The chunks of a stream, one after the other, as values. */
+/** The chunks of a stream as values, given how many each has. */
 export function streamView(
   { coded, scales }: Stream,
-  { size, chunks }: { readonly size: number; readonly chunks: Uint32Array },
-): Omit<PartialVector, 'weighChunk'> {
+  lengths: readonly number[],
+): Pick<PartialVector, 'addChunk'> {
   const { codes } = coded;
   const levels = levelsOf(coded);
   return {
-    size,
-    chunks,
     addChunk(position, weight, target, at) {
-      const n = Math.min(CHUNK_LENGTH, size - chunks[position]! * CHUNK_LENGTH);
+      const n = lengths[position]!;
       const from = position * CHUNK_LENGTH;
       // exact: a level has few bits, and a scale four
       const scale = scales === undefined ? 1 : SCALES[scales[position]!]!;

@@ -20,7 +20,7 @@ import {
   type PartialVector,
   prefixOfPartial,
 } from '../../tensor/partial-vector.ts';
-import { codecs, type Packing, payloadBytesAtMost } from '../codec/codecs.ts';
+import { codecs, type Packing, payloadBytesAtMost, type StreamCodecName } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { PayloadScope } from '../codec/payload-header.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -74,6 +74,8 @@ const ENVELOPE_BYTES = 2048;
 const CHUNKED_SHARE = 0.735;
 /** The least payload that is filled with values. */
 const LEAST_FILLED = 256;
+/** Of a turned chunk: at two bits a value rounding loses next to nothing beside the noise of one worker's steps, so payloads shrink as more share the work. */
+const ENOUGH_TURNED = CHUNK_LENGTH / 4;
 const NO_ROSTER = '0'.repeat(64);
 
 /** Every worker may choose its packing; the chunks it sends follow from the roster. */
@@ -89,7 +91,7 @@ export function createPacker(options: PackerOptions): Packer {
     const isSent = (chunk: number) => !trained || trained.includes(ringOf(chunk));
     const chunks = assignment.chunksOf(worker);
     return {
-      ...{ run: runDigest, round, size },
+      ...{ run: runDigest, round, size, sender: fromHex(worker)! },
       roster: fromHex(assignment.digest ?? NO_ROSTER)!,
       chunks:
         end === size && !trained
@@ -152,17 +154,16 @@ export function packingFor(
   return { codec: packing, kept: isDense ? 0 : kept };
 }
 
-/** Packings that take as many bytes as there are. */
-type Filling = 'range' | 'scaled';
-
-const isFilling = (packing: PackingName): packing is Filling =>
-  packing === 'range' || packing === 'scaled';
+/** Whether a packing takes as many bytes as there are. */
+const isFilling = (packing: Exclude<PackingName, 'auto'>): packing is StreamCodecName =>
+  codecs[packing].sends === 'stream';
 
 /** Everything in as many bytes as there are. Throws where that is next to nothing. */
-function fillBudget(codec: Filling, eventBudget: number, chunks: number): Packing {
+function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number): Packing {
   const maxBytes = rawBudget(eventBudget);
-  const least = LEAST_FILLED + (codec === 'scaled' ? chunks : 0);
-  if (maxBytes >= least) return { codec, kept: 0, maxBytes };
+  const least = LEAST_FILLED + (codecs[codec].scales === 'none' ? 0 : chunks);
+  const enough = codecs[codec].isTurned ? least + chunks * ENOUGH_TURNED : maxBytes;
+  if (maxBytes >= least) return { codec, kept: 0, maxBytes: Math.min(maxBytes, enough) };
   throw new ConfigError('codec/budget', `${Math.max(0, maxBytes)} bytes are too few for values`, {
     hint: `allow at least ${least} bytes per payload: --event-budget ${4096 + chunks}`,
   });

@@ -66,6 +66,28 @@ const common: PartialSettings = {
   evaluate: true,
 };
 
+/**
+ * How workers share what a small GPT learned: four of them send each part of the whole model, turned, so that what rounding loses is noise, which their
+ * mean takes away; the shared model follows a shorter step with momentum (docs/decisions/0034-turned-chunks.md).
+ */
+const turned = {
+  ...{ owners: 4, fragments: 1, packing: 'rotated', residual: 'none' },
+  ...{ outerLearningRate: 0.6, momentum: 0.5 },
+} as const satisfies PartialSettings;
+
+const plainAveraging = { outerLearningRate: 1, momentum: 0 } as const;
+
+/** How they share a larger one, of which an event says too little in that way: two of them send each part of one half in turn. */
+export const inHalves = {
+  ...{ owners: 2, fragments: 2, packing: 'auto', residual: 'owned' },
+  ...plainAveraging,
+} as const satisfies PartialSettings;
+
+/** What was not measured together with turned chunks: who asks for one of these or for a setting of theirs gets halves. */
+const beyondTurned = ['eventBudget', 'optimizer'] as const;
+/** Parameters, but for embeddings, of the largest model whose chunks are turned. */
+export const MOST_TURNED = 1_000_000;
+
 const gpt: PartialSettings = {
   ...common,
   rounds: 20,
@@ -77,11 +99,8 @@ const gpt: PartialSettings = {
   finalShare: 0.1,
   weightDecay: 0.1,
   clipNorm: 1,
-  packing: 'auto',
-  owners: 2,
-  fragments: 2,
+  ...turned,
   topk: 0.3,
-  residual: 'owned',
   roundTimeout: 600,
 };
 
@@ -155,6 +174,7 @@ const referenceWire: PartialSettings = {
   owners: 0,
   fragments: 1,
   residual: 'feedback',
+  ...plainAveraging,
 };
 
 /**
@@ -166,22 +186,15 @@ const alone: PartialSettings = {
   owners: 0,
   fragments: 1,
   residual: 'feedback',
+  ...plainAveraging,
 };
-
-/**
- * A GPT's parts after inner phases of so many steps or more: one worker sends each of all of them, and the shared model follows a shorter step with
- * momentum. Two halves in turn lose there what the last phase taught the other half.
- */
-export const longPhases: { readonly steps: number; readonly settings: PartialSettings } = {
-  steps: 50,
-  settings: { owners: 1, fragments: 1, packing: 'scaled', outerLearningRate: 0.6, momentum: 0.5 },
-};
-
-/** What was not measured together with long phases: who asks for one of them or of their settings chooses the others too. */
-const beyondLongPhases = ['residual', 'eventBudget', 'optimizer'] as const;
 
 /** Rows that a rule can compare: everybody sends all values. */
 const comparable: PartialSettings = { ...alone, packing: 'int4' };
+
+/** Whether a payload of these settings is made for one event, in whatever code says most there. */
+export const packsForOneEvent = ({ packing }: PartialSettings): boolean =>
+  packing === 'auto' || packing === 'rotated';
 
 /** Settings to start from, by model; layers over them go to `completeSettings`. */
 export const presets = {
@@ -195,11 +208,11 @@ export const presets = {
 } satisfies Record<string, PartialSettings>;
 
 /**
- * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, tiers, or long inner phases. Only the
- * presets that pack for one event are so adapted.
+ * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, tiers, or a large
+ * model. Only the presets that pack for one event are so adapted.
  */
 function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
-  const isPacked = preset.packing === 'auto';
+  const isPacked = packsForOneEvent(preset);
   if (asked.profile === 'nostrain/0')
     return isPacked ? { optimizer: 'adamw', ...referenceWire } : referenceWire;
   const isAlone = asked.sync?.strategy === 'strict' && asked.sync.workers === 1;
@@ -207,15 +220,15 @@ function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettin
   if (ruleForms[rule] !== 'mean')
     return { ...(isPacked && comparable), hostile: hostileOf(asked, rule) };
   if (isPacked && (isAlone || tiers > 0)) return alone;
-  return hasLongPhases(preset, asked) ? longPhases.settings : {};
+  return preset === gpt && !isTurned(asked) ? inHalves : {};
 }
 
-function hasLongPhases(preset: PartialSettings, asked: PartialSettings): boolean {
-  const { innerSteps = 0 } = { ...preset, ...asked };
-  const chosen = [...Object.keys(longPhases.settings), ...beyondLongPhases];
-  return (
-    preset === gpt && innerSteps >= longPhases.steps && chosen.every((name) => !(name in asked))
-  );
+function isTurned(asked: PartialSettings): boolean {
+  const chosen = [...Object.keys(turned), ...beyondTurned];
+  const { width = 0, layers = 0, ffn = 0 } = { ...gpt, ...asked };
+  // all but the embeddings, which are few
+  const parameters = layers * width * (4 * width + 2 * ffn);
+  return parameters <= MOST_TURNED && chosen.every((name) => !(name in asked));
 }
 
 /** A quarter of the workers that are named or waited for, one at least; 0 where nobody knows how many there are. */

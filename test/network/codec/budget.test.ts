@@ -4,7 +4,12 @@ import { ConfigError } from '../../../src/base/errors.ts';
 import { seatsAtMost } from '../../../src/consensus/committee/hrw.ts';
 import { payloadBytesAtMost } from '../../../src/network/codec/codecs.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
-import { choosePacking, createPacker, payloadBudget } from '../../../src/network/wire/packer.ts';
+import {
+  choosePacking,
+  createPacker,
+  packingFor,
+  payloadBudget,
+} from '../../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../../src/node/native-sha256.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
@@ -57,12 +62,20 @@ test('a budget that holds nothing is said so', () => {
   expect(() => choosePacking(45_056, 20_000)).toThrow(/20000 chunks/);
 });
 
+test('turned chunks take two bits a value at most: the more workers own them, the less each sends', () => {
+  const bytes = (most: number) =>
+    packingFor({ packing: 'rotated', ratio: 1, eventBudget: 65_536 }, { most }).maxBytes;
+  expect(bytes(204)).toBe(45_056);
+  expect(bytes(51)).toBe(45_056);
+  expect(bytes(13)).toBeLessThan(14_000);
+});
+
 test('base64 costs a third', () => {
   expect(payloadBudget(65_536, 1_536)).toBe(48_000);
   expect(payloadBudget(100, 200)).toBe(0);
 });
 
-test.each(['range', 'scaled', 'q2'] as const)(
+test.each(['range', 'scaled', 'rotated', 'q2'] as const)(
   'who packs the same again as %s gets the same',
   (packing) => {
     const delta = drawnDelta(6 * CHUNK_LENGTH);

@@ -10,6 +10,7 @@ const vectors = readVectors<PayloadVectors>('payload-codecs.json');
 const scopeFor = (round: number, size: number, chunks: readonly number[]) => ({
   run: fromHex(vectors.run)!,
   roster: fromHex(vectors.roster)!,
+  sender: new Uint8Array(32),
   round,
   size,
   chunks: Uint32Array.from(chunks),

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { NostrainError } from '../../../src/base/errors.ts';
-import type { Packing } from '../../../src/network/codec/codecs.ts';
+import { codecs, type Packing } from '../../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import { PAYLOAD_HEADER_BYTES } from '../../../src/network/codec/payload-header.ts';
 import { levelsOf, readCoded } from '../../../src/network/codec/range-coded.ts';
 import { MOST_CODE } from '../../../src/network/codec/range-coder.ts';
 import { readStream, streamView } from '../../../src/network/codec/stream.ts';
 import { choosePacking, packingFor } from '../../../src/network/wire/packer.ts';
-import { addPartial, CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
+import { addPartial, CHUNK_LENGTH, chunkLength } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { readVectors } from '../../support/vectors.ts';
 
@@ -38,13 +38,14 @@ const scaled = readVectors<{ vectors: readonly Vector[] }>('scaled.json').vector
 
 test.each(scaled)('scales of chunks, by another program: $name', ({ body, decoded }) => {
   const bytes = fromHex(body)!;
-  const read = readStream(bytes, true, 0, decoded.length);
+  const read = readStream(bytes, codecs.scaled, 0, decoded.length);
   if (!read.ok) throw new Error(read.issue.message);
   const chunks = Uint32Array.from(
     { length: Math.ceil(decoded.length / CHUNK_LENGTH) },
     (_, i) => i,
   );
-  const view = streamView(read.value, { size: decoded.length, chunks });
+  const lengths = Array.from(chunks, (chunk) => chunkLength(decoded.length, chunk));
+  const view = streamView(read.value, lengths);
   const sum = new Float64Array(decoded.length);
   for (const chunk of chunks) view.addChunk(chunk, 1, sum, chunk * CHUNK_LENGTH);
   expect([...sum]).toEqual(decoded);
@@ -59,7 +60,7 @@ test.each([
   const { body, decoded } = scaled.find((vector) => vector.name === name)!;
   const bytes = fromHex(body)!;
   bytes[0] = byte;
-  expect(readStream(bytes, true, 0, decoded.length)).toMatchObject({
+  expect(readStream(bytes, codecs.scaled, 0, decoded.length)).toMatchObject({
     ok: false,
     issue: { code: 'bad-level' },
   });

@@ -60,12 +60,7 @@ interface Extent {
   readonly workers: number;
   readonly rounds: number;
   readonly innerSteps: number;
-  /** Who sends what, where the model's preset does not fit rounds of this length. */
-  readonly shares?: PartialSettings;
 }
-
-/** In short rounds each worker sends its part of the whole model, so that all of it moves from the first round on (docs/benchmarks.md). */
-const wholeModel: PartialSettings = { owners: 1, fragments: 1 };
 
 interface Demo {
   readonly settings: PartialSettings;
@@ -78,8 +73,8 @@ interface Demo {
 const demos: Record<DemoName, Demo> = {
   gpt: {
     settings: { model: 'char-gpt', heartbeatInterval: 10 },
-    usual: { workers: 4, rounds: 20, innerSteps: 25, shares: wholeModel },
-    quick: { workers: 4, rounds: 3, innerSteps: 20, shares: wholeModel },
+    usual: { workers: 4, rounds: 20, innerSteps: 25 },
+    quick: { workers: 4, rounds: 3, innerSteps: 20 },
     long: { workers: 8, rounds: 20, innerSteps: 25 },
   },
   linear: {
@@ -215,14 +210,13 @@ function extentOf(name: DemoName, flags: DemoFlags): Extent {
   const extent = flags.quick ? quick : flags.long ? long : usual;
   const { workers = extent.workers, rounds = extent.rounds } = flags;
   const { innerSteps = extent.innerSteps } = flags;
-  const isShort = innerSteps <= extent.innerSteps && flags.profile !== 'nostrain/0' && workers > 1;
-  return { workers, rounds, innerSteps, ...(isShort && { shares: extent.shares ?? {} }) };
+  return { workers, rounds, innerSteps };
 }
 
 async function demoSettings(
   name: DemoName,
   flags: DemoFlags,
-  { rounds, innerSteps, shares }: Extent,
+  { rounds, innerSteps }: Extent,
 ): Promise<DemoSettings> {
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const { profile } = flags;
@@ -231,8 +225,7 @@ async function demoSettings(
     ...(flags.rounds === undefined ? {} : { rounds }),
     ...(flags.innerSteps === undefined ? {} : { innerSteps }),
   };
-  const from = file.profile === 'nostrain/0' ? {} : shares;
-  return { rounds, innerSteps, ...from, ...demos[name].settings, ...file, ...typed };
+  return { rounds, innerSteps, ...demos[name].settings, ...file, ...typed };
 }
 
 /** The verdict in words (or JSON), and the exit code. */

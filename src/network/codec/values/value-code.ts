@@ -1,5 +1,8 @@
 /** How the values of one chunk become bytes: a level or two and a few bits per value. Variants are in the files beside this one. */
 
+import { TrainingError } from '../../../base/errors.ts';
+import type { Vector } from '../../../tensor/params.ts';
+
 /** Bits of an f32 without its sign; order of magnitudes is order of these integers. */
 export const MAGNITUDE = 0x7fff_ffff;
 
@@ -142,3 +145,16 @@ const ROUNDER = 1.5 * 2 ** 52;
 
 /** The nearest integer, ties to even, of a number within ±2^31: beside 1.5 × 2^52 an f64 has no room for fractions. */
 export const nearest = (value: number): number => (value + ROUNDER - ROUNDER) | 0;
+
+/** Values of a chunk as f32. Throws when one is not finite. */
+export function loadChunk(delta: Vector, from: number, n: number, values: ChunkValues): void {
+  const { floats } = values;
+  floats.set(delta.subarray(from, from + n));
+  // f32 magnitudes of a chunk cannot add up to more than an f64 holds
+  addUp(values, n);
+  if (Number.isFinite(values.sum)) return;
+  const at = from + floats.subarray(0, n).findIndex((value) => !Number.isFinite(value));
+  throw new TrainingError('codec/not-finite', `value ${at} of the delta is ${delta[at]}`, {
+    hint: 'training diverged; lower the learning rate or clip gradients',
+  });
+}

@@ -1,0 +1,86 @@
+/**
+ * Chunks turned by a random rotation before they are rounded, a Hadamard transform of values with random signs (EDEN, arXiv 2108.08842):
+ * what rounding loses is noise on all values alike then, and no small value is rounded away round after round. Additions and powers of
+ * two alone: the same bits in every engine.
+ */
+import { type Key, philox } from '../../base/rng.ts';
+import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
+import type { PayloadScope } from './payload-header.ts';
+
+/** How many numbers stand for n values, 1 to 4096: the power of two from there on. */
+export function turnedLength(n: number): number {
+  let length = 1;
+  while (length < n) length *= 2;
+  return length;
+}
+
+/** Turns the values of a chunk, in place: `room` holds them first, and zeros after them. */
+export function turn(room: Float64Array, chunk: number, scope: PayloadScope): void {
+  flip(room, chunk, scope);
+  transform(room, Math.ceil);
+}
+
+/** The values that were turned, in place; exactly those that `turn` took but for rounding. */
+export function turnBack(room: Float64Array, chunk: number, scope: PayloadScope): void {
+  transform(room, Math.floor);
+  flip(room, chunk, scope);
+}
+
+/** One chunk at a time is turned back. */
+const workRoom = new Float64Array(CHUNK_LENGTH);
+
+/** A delta whose chunks come turned, as the values they stand for. */
+export function turnedBack(
+  turned: Pick<PartialVector, 'addChunk'>,
+  scope: PayloadScope,
+): Pick<PartialVector, 'addChunk'> {
+  return {
+    addChunk(position, weight, target, at) {
+      const chunk = scope.chunks[position]!;
+      const n = chunkLength(scope.size, chunk);
+      const room = workRoom.subarray(0, turnedLength(n)).fill(0);
+      turned.addChunk(position, 1, room, 0);
+      turnBack(room, chunk, scope);
+      for (let i = 0; i < n; i++) target[at + i] = target[at + i]! + weight * room[i]!;
+    },
+  };
+}
+
+/** Walsh-Hadamard transform by butterflies, each pair once per level from neighbours on; divided by its half of the length, as a power of two. */
+function transform(room: Float64Array, half: (power: number) => number): void {
+  const { length } = room;
+  let powers = 0;
+  for (let apart = 1; apart < length; apart *= 2) {
+    powers++;
+    for (let from = 0; from < length; from += 2 * apart) {
+      for (let i = from; i < from + apart; i++) {
+        const a = room[i]!;
+        const b = room[i + apart]!;
+        room[i] = a + b;
+        room[i + apart] = a - b;
+      }
+    }
+  }
+  const scale = 2 ** -half(powers / 2);
+  for (let i = 0; i < length; i++) room[i] = room[i]! * scale;
+}
+
+/** The u32 at a position, little-endian. */
+const wordOf = (bytes: Uint8Array, at: number): number =>
+  new DataView(bytes.buffer, bytes.byteOffset).getUint32(at, true);
+
+/**
+ * Flips the signs that are drawn for a chunk of a sender's payload of a round, one bit for each value. Those of each sender are others, so that
+ * what they lose in rounding has nothing in common, and a mean takes it away.
+ */
+function flip(room: Float64Array, chunk: number, { run, round, sender }: PayloadScope): void {
+  const word = (at: number) => wordOf(run, at) ^ wordOf(sender, at);
+  const key: Key = [word(0), word(4)];
+  for (let at = 0; at < room.length; at += 128) {
+    const words = philox(key, round, chunk, at / 128, 0);
+    const end = Math.min(room.length, at + 128);
+    for (let i = at; i < end; i++) {
+      if (((words[(i - at) >>> 5]! >>> (i & 31)) & 1) === 1) room[i] = -room[i]!;
+    }
+  }
+}
