@@ -30,7 +30,7 @@ export interface RoundSummary {
   readonly payloadBytes: number;
   /** The largest event JSON carrying it. */
   readonly eventBytes: number;
-  /** ||residual||^2 / ||delta + residual before||^2: the share of energy not sent. */
+  /** ||residual||^2 / ||delta + residual before||^2: the share of energy not sent; of turned chunks their noise beside the delta, which may be above 1. */
   readonly residualShare: number;
   readonly secondsTraining: number;
   readonly secondsWaiting: number;

@@ -58,7 +58,7 @@ export function deltaOf(
 
 export interface Kept {
   readonly residual: Float64Array;
-  /** The share of the energy in the chunks sent that was not sent. */
+  /** Energy of the difference to what was sent beside that of the chunks sent. */
   readonly share: number;
 }
 

@@ -49,7 +49,7 @@ export interface Sent extends Sealed {
   readonly trainingLoss: number;
   readonly payloadBytes: number;
   readonly secondsTraining: number;
-  /** Share of the delta's energy that was not sent, in [0, 1]. */
+  /** Energy of what rounding lost beside the delta's; above 1 where turned chunks are mostly noise. */
   readonly residualShare: number;
 }
 

@@ -185,6 +185,7 @@ const UNITS: readonly (readonly [name: RegExp, unit: string])[] = [
   [/At$/, 'ISO 8601'],
   [/^(made|expires|created_at)$|_at$/, 'Unix s'],
   [/loss(Before|After)?$/i, 'loss'],
+  [/^residualShare$/, 'at least 0'],
   [/share$|^density$/i, '0 to 1'],
   [/^(index|round|fork)$/, 'from 0'],
 ];

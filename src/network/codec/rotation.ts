@@ -46,23 +46,48 @@ export function turnedBack(
   };
 }
 
-/** Walsh-Hadamard transform by butterflies, each pair once per level from neighbours on; divided by its half of the length, as a power of two. */
+/**
+ * Walsh-Hadamard transform, in place: sums and differences of neighbours, then of numbers two apart, and so on; divided by its half of the length, as a
+ * power of two. Two levels are taken at a time, which changes no bit and reads memory half as often.
+ */
 function transform(room: Float64Array, half: (power: number) => number): void {
   const { length } = room;
   let powers = 0;
-  for (let apart = 1; apart < length; apart *= 2) {
-    powers++;
-    for (let from = 0; from < length; from += 2 * apart) {
-      for (let i = from; i < from + apart; i++) {
-        const a = room[i]!;
-        const b = room[i + apart]!;
-        room[i] = a + b;
-        room[i + apart] = a - b;
-      }
+  while (1 << powers < length) powers++;
+  let apart = 1;
+  if (powers % 2 === 1) {
+    for (let i = 0; i < length; i += 2) {
+      const a = room[i]!;
+      const b = room[i + 1]!;
+      room[i] = a + b;
+      room[i + 1] = a - b;
+    }
+    apart = 2;
+  }
+  for (; apart < length; apart *= 4) {
+    for (let from = 0; from < length; from += 4 * apart) {
+      const end = from + apart;
+      for (let i = from; i < end; i++) twoLevels(room, i, apart);
     }
   }
   const scale = 2 ** -half(powers / 2);
   for (let i = 0; i < length; i++) room[i] = room[i]! * scale;
+}
+
+/** Four numbers that are so far apart, by two levels. */
+function twoLevels(room: Float64Array, i: number, apart: number): void {
+  const a = room[i]!;
+  const b = room[i + apart]!;
+  const c = room[i + 2 * apart]!;
+  const d = room[i + 3 * apart]!;
+  const near = a + b;
+  const nearOff = a - b;
+  const far = c + d;
+  const farOff = c - d;
+  room[i] = near + far;
+  room[i + apart] = nearOff + farOff;
+  room[i + 2 * apart] = near - far;
+  room[i + 3 * apart] = nearOff - farOff;
 }
 
 /** The u32 at a position, little-endian. */

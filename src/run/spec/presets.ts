@@ -86,7 +86,7 @@ export const inHalves = {
 /** What was not measured together with turned chunks: who asks for one of these or for a setting of theirs gets halves. */
 const beyondTurned = ['eventBudget', 'optimizer'] as const;
 /** Parameters, but for embeddings, of the largest model whose chunks are turned. */
-export const MOST_TURNED = 1_000_000;
+const MOST_TURNED = 1_000_000;
 
 const gpt: PartialSettings = {
   ...common,
