@@ -24,7 +24,13 @@ import {
   writeSettings,
 } from '../run/settings.ts';
 import { completeDocument, contradictions } from '../run/spec/complete-spec.ts';
-import { combineSettings, modelAsked, packsForOneEvent, presets } from '../run/spec/presets.ts';
+import {
+  combineSettings,
+  inHalves,
+  modelAsked,
+  packsForOneEvent,
+  presets,
+} from '../run/spec/presets.ts';
 import { readSpec, weightCapOf } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import { readKey } from '../run/spec/spec-fields.ts';
@@ -149,6 +155,10 @@ const forWholeRows = (preset: PartialSettings): PartialSettings => ({
   ...(packsForOneEvent(preset) && { packing: 'int4' }),
 });
 
+/** What members who measure contributions one by one make of them: a turned one is mostly noise, which only a mean takes away. */
+const forSingleRows = ({ packing }: PartialSettings): PartialSettings =>
+  packing === 'rotated' ? inHalves : {};
+
 /** Everybody who is named as one who may take part. */
 function namedIn(founders: unknown, { admission }: Untyped): number {
   const { keys } = membersOf(admission);
@@ -211,7 +221,9 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
   };
   const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
   const preset = presets[model];
-  const fitting = rule === undefined ? {} : forWholeRows(preset);
+  const looksAtEach = said.screening === true || said.scores === true;
+  const ofRows = looksAtEach ? forSingleRows(preset) : {};
+  const fitting = rule === undefined ? ofRows : forWholeRows(preset);
   return combineSettings(preset, { run: 'run', relay: [], ...fitting, ...asked, model });
 }
 

@@ -77,6 +77,16 @@ describe('tiers', () => {
       }
     });
 
+    it('what members measure one by one is sent in halves, since a turned contribution is mostly noise', async () => {
+      const packing = async (typed: Record<string, unknown>, training = {}) =>
+        (await gpt(typed, training)).spec.training.packing;
+      expect(await packing({})).toBe('rotated');
+      for (const typed of [{ screening: true }, { scores: true }]) {
+        expect(await packing(typed)).toBe('auto');
+        expect(await packing(typed, { packing: 'rotated' })).toBe('rotated');
+      }
+    });
+
     it('settings that were asked for and do not go with it are refused, not changed', async () => {
       await expect(gpt(list, { owners: 2 })).rejects.toMatchObject({
         code: 'spec/inconsistent',

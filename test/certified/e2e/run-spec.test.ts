@@ -125,12 +125,12 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     writeFileSync(right, text('the cat sat on the mat'));
     writeFileSync(wrong, text('the dog ran to the cat'));
     const address = await create(url, ...SMALL, '--corpus', right);
-    const flags = ['--rounds', '9', '--momentum', '0.5', '--corpus', right];
+    const flags = ['--rounds', '9', '--momentum', '0.9', '--corpus', right];
     const odd = joinRun(1, address, ...flags);
     expect(await odd.exit).toBe(2);
     expect(odd.output.stderr).toContain('--rounds is 9, the run says 2');
     expect(odd.output.stderr).toContain('make another with `nostrain run create --rounds N`');
-    expect(odd.output.stderr).toContain('--momentum is 0.5, the run says 0');
+    expect(odd.output.stderr).toContain('--momentum is 0.9, the run says 0.5');
 
     const other = joinRun(1, address, '--corpus', wrong);
     expect(await other.exit).toBe(1);

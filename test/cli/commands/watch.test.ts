@@ -38,6 +38,13 @@ describe('nostrain watch', () => {
     expect(picture.isCaughtUp).toBe(true);
   });
 
+  it('leaves nothing behind that would tell more, or keep a process alive', async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout');
+    const before = timers().length;
+    for (let i = 0; i < 3; i++) await runCommand('watch', made.run, '--relay', url, '--once');
+    expect(timers().length).toBeLessThanOrEqual(before);
+  });
+
   it('says what to do where no relay has the run', async () => {
     const { exitCode, stderr } = await runCommand('watch', 'a'.repeat(64), '--relay', url);
     expect(exitCode).toBe(1);
