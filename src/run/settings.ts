@@ -1,6 +1,6 @@
 /**
  * Every setting of a training run, once: its name in a settings file, its flag, its check. Types, flags, file parser
- * and the table in the README all come from here.
+ * and docs/reference/commands.md all come from here.
  */
 import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, aggregationFields } from './aggregation.ts';
@@ -10,6 +10,9 @@ import { overlapField, paceFields, phaseSettings } from './pace.ts';
 import { learningFields } from './spec/learning-fields.ts';
 import { arithmetics } from './spec/model-spec.ts';
 import { workerKeys } from './spec/spec-fields.ts';
+
+/** Packings that take as many bytes as `--event-budget` gives them. */
+export const fillingPackings = ['range', 'scaled', 'rotated'] as const;
 
 /** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
 export const packingNames = [
@@ -22,9 +25,7 @@ export const packingNames = [
   'topk-int8',
   'topk-q2',
   'topk-sign',
-  'range',
-  'scaled',
-  'rotated',
+  ...fillingPackings,
 ] as const;
 export type PackingName = (typeof packingNames)[number];
 

@@ -3,7 +3,13 @@ import type { Command } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { ruleForms } from '../run/aggregation.ts';
 import { formOf, runDataOf } from '../run/data-forms.ts';
-import { adapterNames, isOfText, type SettingName, type Settings } from '../run/settings.ts';
+import {
+  adapterNames,
+  fillingPackings,
+  isOfText,
+  type SettingName,
+  type Settings,
+} from '../run/settings.ts';
 
 export interface FlagRule {
   /** As commander names them: `relayRetries`. */
@@ -117,7 +123,7 @@ const settingTable: readonly SettingRule[] = [
     flags: ['eventBudget'],
     goesWith: '--packing auto, range, scaled and rotated of nostrain/1',
     holds: (settings) =>
-      isNative(settings) && ['auto', 'range', 'scaled', 'rotated'].includes(settings.packing),
+      isNative(settings) && ['auto', ...fillingPackings].includes(settings.packing),
   },
   {
     flags: ['topk'],

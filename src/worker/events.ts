@@ -1,4 +1,4 @@
-/** What a worker reports while it plays: plain data, one line of JSON each, in the order things happened. */
+/** The progress events a worker reports while it trains: plain data, one line of JSON each, in the order things happened. */
 import type { RejectReason } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { CompletionReason } from '../run/sync.ts';

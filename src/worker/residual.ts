@@ -1,5 +1,5 @@
 /**
- * What compression dropped, exactly: the delta minus what receivers decode. It is added to the next delta (error feedback,
+ * The residual of compression, what it dropped, exactly: the delta minus what receivers decode. It is added to the next delta (error feedback,
  * arXiv 2508.15706), or stays in the worker's local model, from which the next inner steps start.
  */
 import type { ResidualRule } from '../run/settings.ts';

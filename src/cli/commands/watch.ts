@@ -1,12 +1,10 @@
 /** `nostrain watch`: a certified run on a terminal as it goes on, for anybody: rounds, the votes of the one under way, who is missing. No key. */
 import { Command } from 'commander';
-import { anySignal } from '../../base/abort.ts';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { safeJson } from '../../base/safe-text.ts';
 import { followRun } from '../../dashboard/follow-run.ts';
 import type { OpenRoundPicture, RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { toNpub } from '../../node/keys.ts';
 import { nativeCrypto } from '../../node/native-crypto.ts';
 import { nativeSha256 } from '../../node/native-sha256.ts';
@@ -22,7 +20,7 @@ import { writeNote, writeOut } from '../../terminal/output.ts';
 import { formatBytes, formatLoss, formatShare } from '../../terminal/render/numbers.ts';
 import { beaconSource } from '../shared/beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from '../shared/endpoints.ts';
-import { hintOption, locateRun, type RunPlace } from '../shared/find-run.ts';
+import { hintOption, locateRun } from '../shared/find-run.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
 interface Flags extends ConnectionFlags, EndpointFlags {
@@ -58,38 +56,26 @@ export const watch = (): Command =>
       }
       const publicOnly = place.publicOnly ? { publicOnly: true } : {};
       const reach = { connection: { ...connectionOf(flags), ...publicOnly }, signal };
-      await withRelays(place.relays, reach, ({ relays }) => tell(place, relays, signal, flags));
+      await withRelays(
+        place.relays,
+        reach,
+        ({ relays, signal }) =>
+          new Promise<void>((resolve, reject) => {
+            const told = teller(flags);
+            signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+            followRun(place.run, {
+              ...{ relays, clock: systemClock, signal, spec: place.spec },
+              ...{ sha256: nativeSha256, crypto: nativeCrypto, onFailed: reject },
+              beacon: (spec) => beaconSource(spec, flags),
+              onPicture(picture) {
+                told(picture);
+                if (picture.isCaughtUp && (flags.once || picture.open === undefined)) resolve();
+              },
+            }).catch(reject);
+          }),
+      );
     }),
   );
-
-/** Tells of a run until it is over, or until all that there is was told; nothing of it goes on after that. */
-async function tell(
-  { run, spec }: Pick<RunPlace, 'run' | 'spec'>,
-  relays: RelaySet,
-  signal: AbortSignal,
-  flags: Flags,
-): Promise<void> {
-  const told = teller(flags);
-  const over = new AbortController();
-  const following = anySignal(signal, over.signal);
-  try {
-    await new Promise<void>((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-      followRun(run, {
-        ...{ relays, clock: systemClock, signal: following.signal, spec },
-        ...{ sha256: nativeSha256, crypto: nativeCrypto, onFailed: reject },
-        beacon: (of) => beaconSource(of, flags),
-        onPicture(picture) {
-          told(picture);
-          if (picture.isCaughtUp && (flags.once || picture.open === undefined)) resolve();
-        },
-      }).catch(reject);
-    });
-  } finally {
-    over.abort(new Error('told'));
-    following.release();
-  }
-}
 
 /** Says each thing once: what the run is, each round when it is decided, the one under way when it changes. */
 function teller({ ndjson, once }: Flags): (picture: RunPicture) => void {

@@ -1,5 +1,6 @@
 /** Relays for one piece of work of a command: connected before it, closed after it. */
 
+import { anySignal } from '../../base/abort.ts';
 import { systemClock } from '../../base/clock.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
@@ -24,7 +25,7 @@ export const passingSigner = (): Signer => createSigner(createSecretKey(), nativ
 const wordWait = (relays: readonly string[]): void =>
   writeNote(`waiting for an answer from ${relays.join(', ')}`);
 
-/** Does the work with these relays; it is handed what most readers of relays need. */
+/** Does the work with these relays; it is handed what most readers of relays need, and a signal that ends what it leaves under way. */
 export async function withRelays<T>(
   urls: readonly string[],
   { connection, signer = passingSigner(), signal }: Reach,
@@ -32,9 +33,14 @@ export async function withRelays<T>(
 ): Promise<T> {
   const told = { onWaiting: wordWait, ...connection };
   const relays = await connectRelays(parseRelayUrls(urls), told, signer, signal);
+  const over = new AbortController();
+  const working = anySignal(signal, over.signal);
+  const given = { clock: systemClock, sha256: nativeSha256, signal: working.signal };
   try {
-    return await work({ relays, clock: systemClock, sha256: nativeSha256, signal });
+    return await work({ relays, ...given });
   } finally {
+    over.abort(new Error('over'));
+    working.release();
     await relays.close();
   }
 }

@@ -3,7 +3,7 @@
  * distance, and what a rule finds are weights of the rows. So means of rows need no room of their own: their distances follow
  * from those of the rows.
  */
-import { CHUNK_LENGTH, chunkCount } from '../../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, chunkCount, chunkLength } from '../../tensor/partial-vector.ts';
 import type { Row } from './mean.ts';
 
 /** Values of one row in a `Room`; more than a chunk, so that the rows of a column do not share one line of a processor's cache. */
@@ -37,7 +37,7 @@ export function eachChunk(rows: readonly Row[], take: (room: Room) => void): voi
       const { delta, scale } = rows[i]!;
       delta.addChunk(positions[i]![chunk]!, scale, values, i * ROOM_STRIDE);
     }
-    take({ chunk, values, senders, length: Math.min(CHUNK_LENGTH, size - chunk * CHUNK_LENGTH) });
+    take({ chunk, values, senders, length: chunkLength(size, chunk) });
   }
 }
 

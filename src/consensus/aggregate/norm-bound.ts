@@ -3,7 +3,7 @@
  * the step. Of three rows or more the bound is c times their lower median. One or two rows have no majority: they are bounded by the
  * smaller one or by what rows of earlier rounds were like, at first by the size of the parameters. All of it is certified or shared, so every worker finds the same.
  */
-import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
 
 /** Rounds that the floor under the bound looks back on. */
 const ROUNDS_LOOKED_BACK = 8;
@@ -109,7 +109,7 @@ export function rmsOf(delta: PartialVector): number {
     room.fill(0);
     delta.addChunk(position, 1, room, 0);
     for (let i = 0; i < CHUNK_LENGTH; i++) sum += room[i]! * room[i]!;
-    count += Math.min(CHUNK_LENGTH, delta.size - delta.chunks[position]! * CHUNK_LENGTH);
+    count += chunkLength(delta.size, delta.chunks[position]!);
   }
   return count === 0 ? 0 : Math.sqrt(sum / count);
 }

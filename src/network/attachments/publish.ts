@@ -1,5 +1,5 @@
 /**
- * Publishes events with what is too large to be inside them: the chunks go first, the event that names them follows as soon as the
+ * Publishes events with their attachments, payloads too large to be inside them: the chunks go first, the event that names them follows as soon as the
  * relays together hold enough. Every relay gets the whole payload, or its shard of a striped one; slow ones are still served after that.
  */
 import { anySignal } from '../../base/abort.ts';

@@ -56,7 +56,9 @@ export interface Packing {
 }
 
 /** Codecs that pack all chunks as one stream, and fill what they are given. */
-export type StreamCodecName = 'range' | 'scaled' | 'rotated';
+export type StreamCodecName = {
+  [Name in CodecName]: (typeof codecs)[Name]['sends'] extends 'stream' ? Name : never;
+}[CodecName];
 /** Codecs that pack chunk by chunk. */
 export type ChunkPacking = Packing & { readonly codec: Exclude<CodecName, StreamCodecName> };
 

@@ -1,5 +1,6 @@
 /**
- * The compact payload (docs/payload.md): the chunks that a worker owns in a round, each packed by itself, under one header.
+ * The compact payload (docs/payload.md): the chunks that a worker owns in a round, each packed by itself or all as one
+ * stream, under one header.
  * One update has one spelling; everything else is refused. Nothing is allocated for what a payload says of itself, only for
  * what the receiver expects.
  */

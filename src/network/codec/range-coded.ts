@@ -1,5 +1,5 @@
 /**
- * Many values in a byte budget (docs/payload.md): one step size for all of them, integers with a dead zone around zero, and adaptive
+ * Range coding (entropy coding) of many values into a byte budget (docs/payload.md): one step size for all of them, integers with a dead zone around zero, and adaptive
  * range coding in which what came just before says what to expect (after DeepCABAC, arXiv 1905.08318).
  */
 import { ok, type Result, refuse } from '../../base/result.ts';

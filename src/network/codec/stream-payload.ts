@@ -1,4 +1,4 @@
-/** Payloads whose chunks are one stream: the values of all of them, turned or not, with or without scales of chunks. */
+/** Payloads of the codecs that pack all chunks as one range-coded stream: `range`, `scaled` with a scale for each chunk, and `rotated`, which rotates chunks first. */
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
@@ -25,7 +25,7 @@ const codecOf = ({ codec }: Packing) => codecs[codec as StreamCodecName];
 /** Packs the chunks of a scope. Throws when one of their values is not finite as f32. */
 export function encodeStream(delta: Vector, packing: Packing, scope: PayloadScope): EncodedPayload {
   const codec = codecOf(packing);
-  const values = codec.isTurned ? turnedValues(delta, scope) : plainValues(delta, scope);
+  const values = valuesOf(delta, packing, scope);
   const { length } = scope.chunks;
   const most = Math.min(
     payloadBytesAtMost(packing, length),
@@ -44,7 +44,7 @@ export function decodeStream(
   packing: Packing,
   scope: PayloadScope,
 ): Result<{ readonly packing: Packing; readonly delta: PartialVector }> {
-  const count = lengthsOf(packing, scope).reduce((sum, length) => sum + length, 0);
+  const count = sumOf(lengthsOf(packing, scope));
   const read = readStream(payload, codecOf(packing), PAYLOAD_HEADER_BYTES, count);
   if (!read.ok) return read;
   if (read.value.end !== payload.length) {
@@ -67,32 +67,21 @@ function lengthsOf(packing: Packing, { size, chunks }: PayloadScope): readonly n
   return codecOf(packing).isTurned ? lengths.map(turnedLength) : lengths;
 }
 
-function plainValues(delta: Vector, { size, chunks }: PayloadScope): Float32Array {
-  const lengths = Array.from(chunks, (chunk) => chunkLength(size, chunk));
-  const values = new Float32Array(lengths.reduce((sum, length) => sum + length, 0));
-  const one = chunkValues(CHUNK_LENGTH);
-  let at = 0;
-  chunks.forEach((chunk, position) => {
-    const n = lengths[position]!;
-    loadChunk(delta, chunk * CHUNK_LENGTH, n, one);
-    values.set(one.floats.subarray(0, n), at);
-    at += n;
-  });
-  return values;
-}
+const sumOf = (lengths: readonly number[]): number => lengths.reduce((sum, n) => sum + n, 0);
 
-function turnedValues(delta: Vector, scope: PayloadScope): Float32Array {
+/** The numbers of all chunks as f32, one after the other. */
+function valuesOf(delta: Vector, packing: Packing, scope: PayloadScope): Float32Array {
   const { size, chunks } = scope;
-  const lengths = Array.from(chunks, (chunk) => turnedLength(chunkLength(size, chunk)));
-  const values = new Float32Array(lengths.reduce((sum, length) => sum + length, 0));
+  const lengths = lengthsOf(packing, scope);
+  const values = new Float32Array(sumOf(lengths));
   const [one, whole] = [chunkValues(CHUNK_LENGTH), new Float64Array(CHUNK_LENGTH)];
   let at = 0;
   chunks.forEach((chunk, position) => {
-    const room = whole.subarray(0, lengths[position]!).fill(0);
     const n = chunkLength(size, chunk);
     loadChunk(delta, chunk * CHUNK_LENGTH, n, one);
+    const room = whole.subarray(0, lengths[position]!).fill(0);
     room.set(one.floats.subarray(0, n));
-    turn(room, chunk, scope);
+    if (codecOf(packing).isTurned) turn(room, chunk, scope);
     values.set(room, at);
     at += room.length;
   });

@@ -1,4 +1,4 @@
-/** Several relays used as one: publish to all, hear from all, believe none. What is heard is verified and handed over once. */
+/** Several relays used as one: publish to all, read from all or from some, believe none. What is heard is verified and handed over once. */
 import type { Clock } from '../../base/clock.ts';
 import { RelayError } from '../../base/errors.ts';
 import { defaultRetry, type RetryPolicy } from '../../base/retry.ts';

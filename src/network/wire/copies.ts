@@ -1,5 +1,5 @@
 /**
- * Copies of what decided a round, under another key: it stays readable when its authors delete it or let it expire. Published under this
+ * Copies of the events that decided a round (proposals, votes), under another key: they stay readable when their authors delete them or let them expire. Published under this
  * worker's key, and found where the originals are gone. Who copied is not believed: every event inside is verified as if a relay had sent it.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';

@@ -1,4 +1,4 @@
-/** The wire over real relays: signs, publishes, subscribes, and turns what comes in into heartbeats and contributions. */
+/** A worker's connection to the other workers of its run, over relays: signs, publishes, subscribes, and turns what comes in into heartbeats and contributions. */
 
 import { sha256 } from '../../base/hash.ts';
 import { createNotifier, type Notifier } from '../../base/notifier.ts';

@@ -181,13 +181,7 @@ const referenceWire: PartialSettings = {
  * One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. Workers of several tiers each send
  * all that they have, so that nobody has to know who has what.
  */
-const alone: PartialSettings = {
-  packing: 'int8',
-  owners: 0,
-  fragments: 1,
-  residual: 'feedback',
-  ...plainAveraging,
-};
+const alone: PartialSettings = { ...referenceWire, packing: 'int8' };
 
 /** Rows that a rule can compare: everybody sends all values. */
 const comparable: PartialSettings = { ...alone, packing: 'int4' };
