@@ -52,8 +52,11 @@ export default defineConfig({
       resolve: { conditions: ['nostrain:source'] },
       ssr: { resolve: { conditions: ['nostrain:source'] } },
       test: {
-        ...{ name, pool: 'forks' as const, sequence: { groupOrder: groupOrder + 1 } },
-        ...{ testTimeout: timeout, hookTimeout: timeout },
+        name,
+        pool: 'forks' as const,
+        sequence: { groupOrder: groupOrder + 1 },
+        testTimeout: timeout,
+        hookTimeout: timeout,
         ...part,
       },
     })),

@@ -22,8 +22,12 @@ const settings = completeSettings(presets.linear, {
   relay: [relay.url],
 });
 const plan = completePlan({
-  ...{ run: settings.run, rounds: 4, innerSteps: 50, seed: 1 },
-  ...{ sync: { strategy: 'strict', workers: 2 }, waitFor: 2 },
+  run: settings.run,
+  rounds: 4,
+  innerSteps: 50,
+  seed: 1,
+  sync: { strategy: 'strict', workers: 2 },
+  waitFor: 2,
 });
 
 /** y = 2x - 1 on a stretch of the line of the worker's own. */

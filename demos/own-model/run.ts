@@ -69,8 +69,12 @@ function points(first: 0 | 1): { inputs: Float32Array; targets: Float32Array } {
 
 const relay = await createRelay();
 const plan = completePlan({
-  ...{ run: 'spirals', rounds: 10, innerSteps: 20, seed: 1 },
-  ...{ sync: { strategy: 'strict', workers: 2 }, waitFor: 2 },
+  run: 'spirals',
+  rounds: 10,
+  innerSteps: 20,
+  seed: 1,
+  sync: { strategy: 'strict', workers: 2 },
+  waitFor: 2,
 });
 
 async function work(name: string, first: 0 | 1): Promise<string> {
@@ -80,8 +84,13 @@ async function work(name: string, first: 0 | 1): Promise<string> {
   const trainer = await createTrainer({
     model: spirals,
     optimizer: {
-      ...{ optimizer: 'adamw', schedule, clipNorm: 1 },
-      ...{ beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0 },
+      optimizer: 'adamw',
+      schedule,
+      clipNorm: 1,
+      beta1: 0.9,
+      beta2: 0.99,
+      epsilon: 1e-8,
+      weightDecay: 0,
     },
     batch: 32,
     data: { kind: 'regression', features: 2, ...own, validation: others },
@@ -97,7 +106,9 @@ async function work(name: string, first: 0 | 1): Promise<string> {
   const final = await runWorker(start, {
     plan,
     ports: {
-      ...{ clock: systemClock, trainer, wire },
+      clock: systemClock,
+      trainer,
+      wire,
       store: { load: async () => undefined, save: async () => undefined },
       report: (event) => {
         if (event.type !== 'round') return;

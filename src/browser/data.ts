@@ -147,7 +147,9 @@ async function read(
   const { pixels } = settings;
   const like = evaluation && unpackPictures(evaluation);
   const files = chosen.files.map(({ class: name, file }) => ({
-    ...{ class: name, name: file.name, read: () => bounded(file, MOST_FILE_BYTES) },
+    class: name,
+    name: file.name,
+    read: () => bounded(file, MOST_FILE_BYTES),
   }));
   const classes = [...new Set(files.map((file) => file.class))];
   const { folder } = chosen;

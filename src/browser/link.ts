@@ -51,7 +51,9 @@ export function parseLink(hash: string, host: string): TabLink {
   }
   const threads = threadsOf(asked.get('threads'));
   return {
-    ...{ address: address.value, relays, device: deviceOf(asked.get('device')) },
+    address: address.value,
+    relays,
+    device: deviceOf(asked.get('device')),
     ...(threads !== undefined && { threads }),
     slot: slotOf(asked.get('slot')),
     evaluates: asked.get('evaluate') !== 'no',

@@ -58,7 +58,9 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     const secretKey = await keyOf(storage, prefix);
     const signer = createSigner(secretKey);
     const relays = createRelaySet(link.relays, {
-      ...{ openSocket, clock: systemClock, auth: signer },
+      openSocket,
+      clock: systemClock,
+      auth: signer,
       longestEventBytes: LONGEST_EVENT_BYTES,
     });
     scope.defer(() => relays.close());
@@ -66,7 +68,12 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     const board = { relays, clock: systemClock, sha256, signal };
     const spec = await specOf(link, storage, board);
     const delegation = await nameOf(spec, {
-      ...{ run, session: signer.publicKey, storage, prefix, given: options.name, signal },
+      run,
+      session: signer.publicKey,
+      storage,
+      prefix,
+      given: options.name,
+      signal,
       onNotice: (message) => report({ type: 'notice', message }),
     });
     assertJoinable(spec, delegation?.key ?? signer.publicKey);
@@ -75,12 +82,20 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     const evaluation = await sliceOf(spec, storage, board);
     assertFits(spec, evaluation);
     const task = await prepareTabTask(spec, settings, {
-      ...{ storage, prefix, evaluation, signal, chosen: options.chosen },
+      storage,
+      prefix,
+      evaluation,
+      signal,
+      chosen: options.chosen,
     });
     const trainer = await createTabTrainer({
-      ...{ model: task.model, data: task.data, optimizer: optimizerOf(settings) },
-      ...{ batch: settings.batchSize, recompute: settings.recompute },
-      ...{ accumulate: settings.accumulate, device: link.device },
+      model: task.model,
+      data: task.data,
+      optimizer: optimizerOf(settings),
+      batch: settings.batchSize,
+      recompute: settings.recompute,
+      accumulate: settings.accumulate,
+      device: link.device,
       ...(link.threads !== undefined && { threads: link.threads }),
     });
     scope.defer(() => trainer.close());
@@ -88,11 +103,21 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     if (notice !== undefined) report({ type: 'notice', message: notice });
     const { store, journal } = workerStorage(storage, prefix);
     const worker = await joinCertifiedRun({
-      ...{ spec, secretKey, relays, trainer, store, journal, report, signal },
-      ...{ wantsSeats: options.isVisible, delegation },
+      spec,
+      secretKey,
+      relays,
+      trainer,
+      store,
+      journal,
+      report,
+      signal,
+      wantsSeats: options.isVisible,
+      delegation,
       plan: {
-        ...{ tokensPerExample: task.tokensPerExample, bytesPerToken: task.bytesPerToken },
-        ...{ turns: turnsOf(task.model), evaluate: link.evaluates && settings.evaluate },
+        tokensPerExample: task.tokensPerExample,
+        bytesPerToken: task.bytesPerToken,
+        turns: turnsOf(task.model),
+        evaluate: link.evaluates && settings.evaluate,
         evaluateBatches: EVALUATE_BATCHES,
       },
       stakes: {
@@ -103,10 +128,17 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
     });
     scope.defer(() => worker.close());
     report({
-      ...{ type: 'hello', worker: worker.me, run, task: settings.model },
-      ...{ parameters: trainer.layout.size, device: device === 'cpu' ? 'wasm' : device, threads },
-      ...{ rounds: spec.training.rounds, round: worker.start.round },
-      ...{ innerSteps: settings.innerSteps, lossBefore: worker.start.lossBefore },
+      type: 'hello',
+      worker: worker.me,
+      run,
+      task: settings.model,
+      parameters: trainer.layout.size,
+      device: device === 'cpu' ? 'wasm' : device,
+      threads,
+      rounds: spec.training.rounds,
+      round: worker.start.round,
+      innerSteps: settings.innerSteps,
+      lossBefore: worker.start.lossBefore,
       digest: stateDigest(worker.start.params),
     });
     return await worker.run();

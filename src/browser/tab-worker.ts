@@ -32,7 +32,11 @@ async function join({
   try {
     link = parseLink(hash, host);
     const state = await runTab({
-      ...{ link, chosen, name, report, signal: stop.signal },
+      link,
+      chosen,
+      name,
+      report,
+      signal: stop.signal,
       isVisible: () => isVisible,
     });
     say({ type: 'ended', rounds: state.round, root: state.head.modelRoot });

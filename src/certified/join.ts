@@ -153,16 +153,26 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
   const settings = settingsOf(spec, { relay: relays.relays });
   const { packing, eventBudget, topk: ratio } = settings;
   const wire = createWire({
-    ...{ run: runIdOf(spec), layout, relays, signer, clock, sha256 },
+    run: runIdOf(spec),
+    layout,
+    relays,
+    signer,
+    clock,
+    sha256,
     features: featureSet(spec.features),
-    ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
+    packing,
+    eventBudget,
+    ratio,
+    maxContainerBytes: spec.limits.payloadBytes,
     ringEnds: widthsOf(spec)?.rings.map(({ to }) => to),
   });
   const plan = { ...planOf(settings, {}), ...options.plan };
   const ports = { clock, trainer, wire, store, report, createSha256 };
   const parts = { relays, signer, secretKey, journal };
   return {
-    ...{ me: signer.publicKey, start, close: () => wire.close() },
+    me: signer.publicKey,
+    start,
+    close: () => wire.close(),
     run: () => playCertified(start, { plan, ports, signal }, options, parts),
   };
 }
@@ -251,36 +261,55 @@ function memberOf(
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
   const measure = ports.trainer.measure?.bind(ports.trainer);
   const control = new Control<ProtocolMessage>({
-    ...{ run, relays, signer, clock: ports.clock, sha256, crypto, signal },
+    run,
+    relays,
+    signer,
+    clock: ports.clock,
+    sha256,
+    crypto,
+    signal,
     keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),
     isKept: ({ type }) => type !== 'unreadable',
     ...checkpointFeatures(spec, options.chunks, { signal, report: ports.report, createSha256: ports.createSha256 }), // biome-ignore format: one line
   });
   const history = createHistory(spec, {
-    ...{
-      relays,
-      signal,
-      beacon,
-      layout: ports.trainer.layout,
-      tables: options.tables,
-      chunks: options.chunks,
-    },
-    ...{ clock: ports.clock, sha256, crypto },
+    relays,
+    signal,
+    beacon,
+    layout: ports.trainer.layout,
+    tables: options.tables,
+    chunks: options.chunks,
+    clock: ports.clock,
+    sha256,
+    crypto,
     genesis: () => genesisOf(spec, startOf(spec, options.first, tier), sha256),
   });
   return createMember({
     tier,
-    ...{ spec, control, journal, ports, signal, crypto, admission },
+    spec,
+    control,
+    journal,
+    ports,
+    signal,
+    crypto,
+    admission,
     hold: (state) => holdState(state, options.chunks?.holder, ports.createSha256),
     wantsSeats: options.wantsSeats,
     measuring: measure && { measure, secret: toHex(secretKey) },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
-    ...{ refresh: stakes, history, through: options.trust ?? branch },
+    refresh: stakes,
+    history,
+    through: options.trust ?? branch,
     ...(spec.rerun.permille > 0 && {
       showing: (reporter: Reporter) =>
         new Showing({
-          ...{ spec, me: signer.publicKey, relays, sha256, signal, reporter },
+          spec,
+          me: signer.publicKey,
+          relays,
+          sha256,
+          signal,
+          reporter,
           origin: ports.trainer.origin ?? unknownOrigin(placeIn(spec, signer.publicKey, {}).shard),
           store: journal.states ?? memoryStates(),
           sign: (draft: EventDraft) => signer.sign(draft),
@@ -290,7 +319,8 @@ function memberOf(
     ...(spec.jury > 0 &&
       options.stepsAgain && {
         again: {
-          ...{ steps: options.stepsAgain, sha256 },
+          steps: options.stepsAgain,
+          sha256,
           fetch: shownOn(relays, { clock: ports.clock, sha256, signal }),
         },
       }),
@@ -336,7 +366,7 @@ export async function firstCertified(
   const start = genesisOf(spec, params, sha256);
   const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, null) };
   const { layout } = params;
-  const sources = { ...parts, ...{ sha256, crypto, beacon, tables, chunks } };
+  const sources = { ...parts, sha256, crypto, beacon, tables, chunks };
   if (trust !== undefined) await assertTrusted(spec, start, trust, sources);
   const through = trust ?? branch;
   const later = await fromCheckpoint(spec, { ...sources, layout, genesis: start, through });

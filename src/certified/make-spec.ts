@@ -93,7 +93,8 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const smallest = fields.tier.read(`${training.tiers}`, 'tier');
   if (smallest !== '0') layoutOf({ ...training, tier: smallest }, { start, input });
   const derived = {
-    ...{ name: training.model, data },
+    name: training.model,
+    data,
     aggregation,
     evaluation: slice && evaluationOf(slice, asked.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
@@ -113,7 +114,10 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
   const spec = readSpec(
     completeDocument(
       {
-        ...{ ...said, author, founders, training: complete },
+        ...said,
+        author,
+        founders,
+        training: complete,
         ...(start && { start }),
         ...(input && { input }),
       },
@@ -151,7 +155,8 @@ function aggregationOf(said: Untyped, named: number): Untyped {
 
 /** What a rule that looks at every value of whole rows makes of settings that nobody asked for. */
 const forWholeRows = (preset: PartialSettings): PartialSettings => ({
-  ...{ owners: 0, residual: 'feedback' },
+  owners: 0,
+  residual: 'feedback',
   ...(packsForOneEvent(preset) && { packing: 'int4' }),
 });
 

@@ -123,7 +123,12 @@ export function createMember(options: MemberOptions): Member {
   const listening = control.listenToFaults({ take, refuse });
   const door = new Door(spec, () => control.listenToMembers({ take, refuse }));
   const driver: DriverPorts = {
-    ...{ ...shared, journal, branches, keyWatch, delays: memory.delays, apply: options.apply },
+    ...shared,
+    journal,
+    branches,
+    keyWatch,
+    delays: memory.delays,
+    apply: options.apply,
     ...measurersOf(spec, measuring, reporter),
     reveal: (round) => chain.reveal(round),
     obtain: (missing, state) => inputs.obtain(missing, state),
@@ -134,8 +139,23 @@ export function createMember(options: MemberOptions): Member {
     },
   };
   return {
-    ...{ spec, control, evidence, reporter, refresh, branches, past },
-    ...{ attendance, memory, keyWatch, inputs, rounds, door, showing, duty, driver, hold },
+    spec,
+    control,
+    evidence,
+    reporter,
+    refresh,
+    branches,
+    past,
+    attendance,
+    memory,
+    keyWatch,
+    inputs,
+    rounds,
+    door,
+    showing,
+    duty,
+    driver,
+    hold,
     close() {
       duty?.close();
       rounds.close();

@@ -67,7 +67,9 @@ interface Table {
 const MOST_KEPT = 16;
 
 const tableOf = (snapshot: StakeSnapshot): Table => ({
-  ...{ id: snapshotId(snapshot), snapshot, stakes: stakeOf(snapshot) },
+  id: snapshotId(snapshot),
+  snapshot,
+  stakes: stakeOf(snapshot),
 });
 
 export class Refresh {

@@ -71,14 +71,22 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
   );
   const { heartbeatInterval: heartbeatSeconds, stripe } = settings;
   const cost = roundCost({
-    ...{ run: runIdOf(spec), payloadBytes, stripe, workers, relays },
-    ...{ roundSeconds: options.roundSeconds ?? 60, heartbeatSeconds },
+    run: runIdOf(spec),
+    payloadBytes,
+    stripe,
+    workers,
+    relays,
+    roundSeconds: options.roundSeconds ?? 60,
+    heartbeatSeconds,
   });
   const fixedEvents = cost.fixedEvents + VOTES;
   const floor = floorSeconds({ ...PUBLIC_BUDGET, fixedEvents, heartbeatSeconds, workersPerIp });
   const { seats, quorum } = seatsOf(spec, workers);
   return {
-    ...{ workers, seats, quorum, payloadBytes },
+    workers,
+    seats,
+    quorum,
+    payloadBytes,
     eventsPerRound: workers * payloadEvents(cost) + VOTES * seats,
     eventsPerMember: payloadEvents(cost) + VOTES,
     floorSeconds: floor,

@@ -52,7 +52,12 @@ export function parseStakeList(text: string, unit: string): Result<StakeSnapshot
     stakes.set(key, BigInt(amount));
   }
   return ok({
-    ...{ chain: 'nostrain:file', strategy: 'file', params: '{}', height: 0 },
-    ...{ blockHash: '00'.repeat(32), unit, rows: stakeRows(stakes) },
+    chain: 'nostrain:file',
+    strategy: 'file',
+    params: '{}',
+    height: 0,
+    blockHash: '00'.repeat(32),
+    unit,
+    rows: stakeRows(stakes),
   });
 }

@@ -267,7 +267,9 @@ class ChunkFetch {
     const { clock, signal, openSink } = this.#options;
     const { state } = attempt;
     const outcome = await readChunk(attempt, {
-      ...{ clock, signal, openSink },
+      clock,
+      signal,
+      openSink,
       onBytes: (count) => this.#count(count),
     });
     const now = clock.now();

@@ -108,7 +108,6 @@ export function createBlossomPlace(
     body: Uint8Array,
     signal: AbortSignal,
   ) => {
-    // biome-ignore format: one line
     const headers = {
       'content-type': type,
       'content-length': String(body.length),

@@ -113,8 +113,12 @@ export function stripesOf(manifest: Manifest): readonly StripePieces[] {
       data,
       bytes: longest,
       parity: parity.slice(at * rows, (at + 1) * rows).map((hashes, i) => ({
-        ...{ ...hashes, name: `parity ${i} of stripe ${at}`, bytes: longest },
-        ...{ stripe: at, row: width + i, offset: undefined },
+        ...hashes,
+        name: `parity ${i} of stripe ${at}`,
+        bytes: longest,
+        stripe: at,
+        row: width + i,
+        offset: undefined,
       })),
     };
   });
@@ -130,9 +134,15 @@ const pairOf = ({ blake3, sha256: address }: Hashes): Json => [blake3, address];
 export function manifestText(manifest: Manifest): string {
   const { bytes, root, chunkBytes, stripe, chunks, parity, blake3, sha256: address } = manifest;
   return canonicalJson({
-    ...{ format: FORMAT, bytes, blake3, sha256: address, root, chunkBytes },
+    format: FORMAT,
+    bytes,
+    blake3,
+    sha256: address,
+    root,
+    chunkBytes,
     stripe: stripe && { data: stripe.data, parity: stripe.parity },
-    ...{ chunks: chunks.map(pairOf), parity: parity.map(pairOf) },
+    chunks: chunks.map(pairOf),
+    parity: parity.map(pairOf),
   });
 }
 
@@ -151,7 +161,8 @@ export function parseManifest(text: string): Result<Manifest> {
   reader.text('format', (format) => format === FORMAT);
   const manifest: Manifest = {
     bytes: reader.integer('bytes', Number.MAX_SAFE_INTEGER),
-    ...{ sha256: reader.hex32('sha256'), blake3: reader.hex32('blake3') },
+    sha256: reader.hex32('sha256'),
+    blake3: reader.hex32('blake3'),
     root: reader.take<Digest | null>('root', (value) => nullOr(value, isDigest), null),
     chunkBytes: reader.integer('chunkBytes', MOST_CHUNK_BYTES),
     stripe: reader.take<Stripe | null>('stripe', (value) => nullOr(value, stripeOf), null),

@@ -41,7 +41,8 @@ export function createRelayPlace(options: RelayPlaceOptions): ChunkPlace {
   const { name, relays, clock, sha256, isSpared, payload: file } = options;
   const blanks = file && createBlanks(file, sha256);
   return {
-    ...{ name, isSpared },
+    name,
+    isSpared,
     async read({ offset, bytes }, signal) {
       if (offset === undefined || blanks === undefined) return undefined;
       const first = Math.floor(offset / CHUNK_BYTES);
@@ -76,7 +77,8 @@ function createBlanks(payload: PayloadRoot, sha256: Sha256): Blanks {
   const zeros = new ZeroTree(payload.bytes, sha256);
   const known = new Set<number>();
   return {
-    ...{ payload, first: undefined },
+    payload,
+    first: undefined,
     learn: (proven) => {
       for (const index of zeros.beside(proven)) known.add(index);
     },

@@ -82,7 +82,9 @@ export async function openArchive(
   view.addEvents(events);
   const picture = view.draw(gathered, options.nowSeconds, [], true);
   return {
-    ...{ run, spec, picture },
+    run,
+    spec,
+    picture,
     explain: (worker, round) => view.explain(worker, round),
     archive: async () => archive,
     close: () => undefined,
@@ -152,7 +154,11 @@ class Follower implements OpenRun {
     const known: Archive = { events: this.#kept.events(), beacons: this.#beacons };
     const { run, spec } = this;
     return archiveRun(run, {
-      ...{ relays, sha256, crypto, spec, signal: this.#stop.signal },
+      relays,
+      sha256,
+      crypto,
+      spec,
+      signal: this.#stop.signal,
       ...(beacon && { beacon }),
       ...(onProgress && { onProgress }),
       known: known.events.length === 0 ? undefined : known,
@@ -224,7 +230,13 @@ class Follower implements OpenRun {
     const known = this.#kept.events();
     const latest = known.reduce((last, { created_at }) => Math.max(last, created_at), 0);
     const fresh = await fetchHistory(this.run, {
-      ...{ relays, signal, sha256, crypto, spec: this.spec, known, leavesPayloads: true },
+      relays,
+      signal,
+      sha256,
+      crypto,
+      spec: this.spec,
+      known,
+      leavesPayloads: true,
       ...(this.#isCaughtUp && { since: Math.max(0, latest - OVERLAP_SECONDS) }),
       ...(beacon && { beacon }),
       ...(!this.#isCaughtUp && onProgress && { onProgress }),
@@ -241,7 +253,10 @@ class Follower implements OpenRun {
     const events = this.#kept.events();
     const lines = this.#beacons.map((record, i) => ({ ...record, line: i + 1 }));
     const { records, values } = await beaconsOf({ run, spec }, events, lines, {
-      ...{ source: beacon?.(spec), signal: this.#stop.signal, sha256, crypto },
+      source: beacon?.(spec),
+      signal: this.#stop.signal,
+      sha256,
+      crypto,
       onNotice: (detail) => this.#view.refuse({ at: this.#now(), reason: 'no-beacon', detail }),
     });
     this.#beacons = records;
@@ -254,7 +269,11 @@ class Follower implements OpenRun {
 }
 
 const relayPicture = (status: ReturnType<RelaySet['status']>[number]): RelayPicture => ({
-  ...{ relay: status.relay, state: status.state, events: status.events, refused: status.refused },
-  ...{ bytesIn: status.bytesIn, bytesOut: status.bytesOut },
+  relay: status.relay,
+  state: status.state,
+  events: status.events,
+  refused: status.refused,
+  bytesIn: status.bytesIn,
+  bytesOut: status.bytesOut,
   error: status.state === 'open' ? '' : safeLine(status.lastError),
 });

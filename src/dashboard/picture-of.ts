@@ -106,9 +106,16 @@ function roundOf(
   const sent = sentIn(byRound, round, roster);
   const own = sent.flatMap(({ loss }) => (loss === undefined ? [] : [loss]));
   return {
-    ...{ round, result: outcome.result, time: outcome.time, outcome: certificate.digest },
-    ...{ proposer: outcome.proposer, attempt: certificate.attempt, view: certificate.view },
-    ...{ roster, committee: certificate.committee.members, sent },
+    round,
+    result: outcome.result,
+    time: outcome.time,
+    outcome: certificate.digest,
+    proposer: outcome.proposer,
+    attempt: certificate.attempt,
+    view: certificate.view,
+    roster,
+    committee: certificate.committee.members,
+    sent,
     quorum: certificate.committee.quorum,
     signers: certificate.commits.map(({ key }) => key),
     accepted: outcome.accepted.map(({ index, late }) => ({ worker: keyOf(index), late })),
@@ -116,7 +123,9 @@ function roundOf(
     joined: outcome.joins.map(({ key }) => key).filter((key) => !roster.includes(key)),
     left: outcome.leaves.map(({ key }) => key),
     faults: outcome.faults.flatMap((id) => faultOf(gathered.message(id))),
-    ...{ forks, modelRoot: outcome.modelRoot, ledgerRoot: outcome.ledgerRoot },
+    forks,
+    modelRoot: outcome.modelRoot,
+    ledgerRoot: outcome.ledgerRoot,
     ...(own.length > 0 && { ownLoss: own.reduce((sum, loss) => sum + loss, 0) / own.length }),
     ...sharedAfter(round, roster, byRound, heartbeats),
     ...(invalid && { problem: `${invalid.code}: ${invalid.message}` }),
@@ -180,7 +189,13 @@ function openRound(
   for (const { worker } of [...votes.proposed, ...sent]) heard.add(worker);
   const missing = committee.filter((key) => !heard.has(key));
   return {
-    ...{ round, since, roster, committee, quorum: drawn?.quorum ?? 0, sent, missing },
+    round,
+    since,
+    roster,
+    committee,
+    quorum: drawn?.quorum ?? 0,
+    sent,
+    missing,
     ...votes,
     ...(lacks === undefined || parent === '' ? {} : { lacks }),
   };
@@ -216,7 +231,8 @@ function votesIn(tip: Chain, { messages }: Gathered, roster: ReadonlySet<WorkerI
     }
   }
   return {
-    ...{ attempt, view },
+    attempt,
+    view,
     proposed: [...proposed].map(([worker, at]) => ({ worker, view: at })),
     prepared: [...prepared],
     committed: [...committed],
@@ -265,14 +281,17 @@ function workersOf(
     const report = heartbeat?.features?.telemetry ?? last?.features?.telemetry;
     const loss = last?.features?.telemetry?.own;
     return {
-      ...{ worker, inRoster: member !== undefined, hasSeat: seats.has(worker) },
+      worker,
+      inRoster: member !== undefined,
+      hasSeat: seats.has(worker),
       ...(principal !== undefined && principal !== worker && { principal }),
       isFaulted: tip.ledger.faulted.includes(worker),
       joined: member?.joined ?? 0,
       lastSign: seen.lastSigns.get(worker) ?? 0,
       isAway: isAway(worker, seen),
       round: Math.max(heartbeat?.round ?? 0, last?.round ?? 0),
-      ...{ counted: counted.get(worker) ?? 0, sent: own.length },
+      counted: counted.get(worker) ?? 0,
+      sent: own.length,
       bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
       ...(report && report.device !== '' && { device: report.device }),
       ...(typeof loss === 'number' && { loss: loss / MILLION }),

@@ -91,17 +91,23 @@ export class RunView {
     this.#members = new Set([...this.#spec.founders, ...workers.map(({ worker }) => worker)]);
     const { training, name, tier, committee, telemetry } = this.#spec;
     return {
-      ...{ run: this.#run, name: safeLine(name), model: training.model, tier, reports: telemetry },
-      ...{ planned: training.rounds, innerSteps: training.innerSteps, seats: committee.size },
+      run: this.#run,
+      name: safeLine(name),
+      model: training.model,
+      tier,
+      reports: telemetry,
+      planned: training.rounds,
+      innerSteps: training.innerSteps,
+      seats: committee.size,
       hasText: isOfText(this.#spec.training),
       lossUnit: lossUnitOf(training, this.#spec.input),
-      ...{ rounds, workers, ...(open && { open }) },
-      ...{
-        relays,
-        refused: [...unreadable(gathered), ...this.#refused],
-        events: this.#events,
-        isCaughtUp,
-      },
+      rounds,
+      workers,
+      ...(open && { open }),
+      relays,
+      refused: [...unreadable(gathered), ...this.#refused],
+      events: this.#events,
+      isCaughtUp,
     };
   }
 

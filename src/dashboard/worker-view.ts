@@ -42,7 +42,13 @@ export interface PeerView {
 }
 
 export const createWorkerView = (name: string): WorkerView => ({
-  ...{ name, phase: 'starting', round: 0, step: 0, steps: 0, have: 0, missing: [] },
+  name,
+  phase: 'starting',
+  round: 0,
+  step: 0,
+  steps: 0,
+  have: 0,
+  missing: [],
   losses: emptyCurve,
 });
 

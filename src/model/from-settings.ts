@@ -96,8 +96,14 @@ export function patchModel(settings: ModelSettings, input: SpecInput): ModelSpec
   }
   const { channels, horizon, patch, forecastError: error, scaling } = input;
   return {
-    ...{ architecture: 'forecaster', channels, context, horizon, patch },
-    ...{ ...blocks, error, scaling },
+    architecture: 'forecaster',
+    channels,
+    context,
+    horizon,
+    patch,
+    ...blocks,
+    error,
+    scaling,
   };
 }
 

@@ -46,7 +46,8 @@ export function partsOf(tensor: FrozenTensor): readonly [Part, ...Part[]] {
     case 'q4':
       return [
         { name, dtype: 'u8', shape: along((width) => width / 2) },
-        ...[perBlock('scale'), perBlock('offset')],
+        perBlock('scale'),
+        perBlock('offset'),
       ];
   }
 }

@@ -98,7 +98,6 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
       'adapter/helper',
       'a helper trains all parameters, and no adapters: its slice of the base is another one every few rounds',
       {
-        // biome-ignore format: one line
         hint: 'give --rank 0, or leave out --helper',
       },
     );
@@ -106,7 +105,13 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   const model = trainedOf(trained, adapter, basePrecision);
   const rings = part && (await hashRings(pretrained, part.spec.ffn, part.spec.tiers));
   return {
-    ...{ name, pretrained, spec, adapter, model, tokenizer, tier: part },
+    name,
+    pretrained,
+    spec,
+    adapter,
+    model,
+    tokenizer,
+    tier: part,
     rings: rings?.map(({ sha256 }) => sha256),
     from: hintsOf(settings.base, path),
     files: part
@@ -133,7 +138,9 @@ export async function startFrom(
   const tiers = count > 0 ? { count, own: 0 } : undefined;
   const trained = tiers ? { ...spec, tiers } : spec;
   return {
-    ...{ files, tokenizerSha256, model: shapeOf(spec) },
+    files,
+    tokenizerSha256,
+    model: shapeOf(spec),
     from: [...new Set([...more, ...from])],
     adapter: { rank, alpha, targets, adapterTrain },
     ...(tiers && {

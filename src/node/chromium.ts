@@ -33,12 +33,13 @@ export async function openPage(
   // its sandbox cannot be made by root; the page comes from this machine
   const isRoot = process.getuid?.() === 0;
   const flags = [
-    ...['--headless=new', `--user-data-dir=${folder}`, '--no-first-run', '--disable-sync'],
-    ...[
-      '--no-default-browser-check',
-      '--disable-component-update',
-      '--disable-background-networking',
-    ],
+    '--headless=new',
+    `--user-data-dir=${folder}`,
+    '--no-first-run',
+    '--disable-sync',
+    '--no-default-browser-check',
+    '--disable-component-update',
+    '--disable-background-networking',
     ...(isRoot ? ['--no-sandbox'] : []),
     ...(softwareGpu ? SOFTWARE_GPU : []),
   ];

@@ -113,8 +113,10 @@ async function loadKnown(download: Download, options: CorpusOptions): Promise<Co
 function loadBuiltIn(options: CorpusOptions): Corpus {
   const bytes = writePlay();
   const text: Corpus = {
-    ...{ name: 'built-in play', bytes },
-    ...{ sha256: sha256Hex(bytes), source: 'built-in' },
+    name: 'built-in play',
+    bytes,
+    sha256: sha256Hex(bytes),
+    source: 'built-in',
   };
   assertWanted(text, options);
   options.onNotice('training on the built-in play; name another text with --corpus FILE');

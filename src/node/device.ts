@@ -89,10 +89,13 @@ async function halvesOf(device: Device): Promise<readonly Half[]> {
 async function trainBriefly(device: Device, settings: Settings) {
   const { model, frozen } = await openModel(settings);
   const trainer = await createTrainer({
-    ...{ model, device, ...(frozen && { frozen }) },
+    model,
+    device,
+    ...(frozen && { frozen }),
     optimizer: optimizerOf(settings),
     batch: Math.min(settings.batchSize, MOST_ROWS),
-    ...{ recompute: settings.recompute, precision: settings.precision },
+    recompute: settings.recompute,
+    precision: settings.precision,
     data: rulesOf(dataFormOf(model)).anything(),
   });
   try {

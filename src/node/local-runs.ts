@@ -191,7 +191,12 @@ async function readRun(dir: string): Promise<LocalRun | undefined> {
     word: dir,
     kind: spec ? 'certified' : settings.profile === 'nostrain/0' ? 'python' : 'averaging',
     state: owner === undefined ? (isOver ? 'finished' : 'stopped') : 'running',
-    ...{ dir, worker: dir, rounds, played: kept?.round ?? 0, history, ...size },
+    dir,
+    worker: dir,
+    rounds,
+    played: kept?.round ?? 0,
+    history,
+    ...size,
     run: spec ? runIdOf(spec) : textIn(settings.run),
     model,
     parameters: kept?.parameters,
@@ -216,7 +221,11 @@ async function readDemo(home: string, demo: string): Promise<LocalRun | undefine
   const isOver = all.every(({ state }) => state === 'finished');
   return {
     ...first,
-    ...{ name: `demos/${demo}`, word: `demos/${demo}`, kind: 'demo', dir, ...(await sizeOf(dir)) },
+    name: `demos/${demo}`,
+    word: `demos/${demo}`,
+    kind: 'demo',
+    dir,
+    ...(await sizeOf(dir)),
     state: isRunning ? 'running' : isOver ? 'finished' : 'stopped',
   };
 }

@@ -170,9 +170,13 @@ function answer(
   const isSame = headers['if-none-match'] === found.tag;
   const isZipped = found.zipped !== undefined && /\bgzip\b/.test(headers['accept-encoding'] ?? '');
   response.writeHead(isSame ? 304 : 200, {
-    ...{ 'content-type': found.type, etag: found.tag, 'cache-control': 'no-cache' },
-    ...{ 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer' },
-    ...{ 'content-security-policy': "frame-ancestors 'none'", vary: 'accept-encoding' },
+    'content-type': found.type,
+    etag: found.tag,
+    'cache-control': 'no-cache',
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'content-security-policy': "frame-ancestors 'none'",
+    vary: 'accept-encoding',
     ...(isZipped && { 'content-encoding': 'gzip' }),
   });
   response.end(isSame || method === 'HEAD' ? undefined : isZipped ? found.zipped : found.bytes);

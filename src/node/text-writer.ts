@@ -72,7 +72,9 @@ export async function openPublishedWriter(
     ort,
     decoding: decoding!,
     tensors: { ...held, ...Object.fromEntries(own) },
-    ...{ capacity: pretrained.longestContext, first: FIRST_CAPACITY, threads },
+    capacity: pretrained.longestContext,
+    first: FIRST_CAPACITY,
+    threads,
   });
   return {
     tokenizer,

@@ -100,7 +100,8 @@ export const runWorkerSession = <M extends object>(
     const onNotice = (message: string) => report({ type: 'notice', message });
 
     const { settings, task: chosen } = await withTier(options.settings, {
-      ...{ onNotice, signal },
+      onNotice,
+      signal,
       prepare: (each) => prepareTask(each, { ...options, base: undefined, onNotice }),
       open: (each) => openTrainer(each, options),
     });
@@ -132,7 +133,11 @@ export const runWorkerSession = <M extends object>(
     const state = (await folder.store.load(layout)) ?? (await first());
     const { wire, play: playRounds } = await protocol.open({
       ...sendingOf(settings, task),
-      ...{ layout, relays, signer, stripe, mine },
+      layout,
+      relays,
+      signer,
+      stripe,
+      mine,
       clock: systemClock,
       sha256: nativeSha256,
       advertise: options.advertise,
@@ -147,7 +152,10 @@ export const runWorkerSession = <M extends object>(
     report(hello(plan, trainer, wire.me, state, tier));
     if (state.round >= plan.rounds) onNotice(finished(state));
     const ports = {
-      ...{ clock: systemClock, wire, store: folder.store, report },
+      clock: systemClock,
+      wire,
+      store: folder.store,
+      report,
       trainer: options.changeTrainer?.(trainer) ?? trainer,
       createSha256: createNativeSha256,
     };
@@ -166,7 +174,10 @@ function sendingOf(
   const own = tiersOf(model);
   const helpers = own?.even && { count: own.count, rotation: helperRotation, tier: own.own };
   return {
-    ...{ run, peers, packing, eventBudget },
+    run,
+    peers,
+    packing,
+    eventBudget,
     ratio: topk,
     maxContainerBytes: mostPayloadBytes(modelLayout(whole)),
     ...(tiers > 0 && { ringEnds: ringsOf(whole).map(({ to }) => to), features: tierFeatures }),
@@ -260,7 +271,6 @@ function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array 
     'start/other',
     `the state to start from is of another model: it holds ${layout.size} parameters, and ${wanted.size} are trained`,
     {
-      // biome-ignore format: one line
       hint: 'give the sizes it was trained with (--model, --width, --ffn, --tiers and so on), or a state of this model',
     },
   );

@@ -94,7 +94,8 @@ async function openSource(source: Source): Promise<void> {
     throw new ConfigError('flag/relay', 'no relay is named', { hint: 'name one, as wss://…' });
   }
   const set = createRelaySet(urls, {
-    ...{ openSocket, clock: systemClock },
+    openSocket,
+    clock: systemClock,
     longestEventBytes: LONGEST_EVENT_BYTES,
   });
   relays = set;
@@ -108,7 +109,9 @@ async function openSource(source: Source): Promise<void> {
     });
   }
   opened = await followRun(run, {
-    ...{ relays: set, clock: systemClock, signal },
+    relays: set,
+    clock: systemClock,
+    signal,
     beacon: (spec) => beaconOf(spec, source),
     onProgress: (have) => say({ type: 'reading', have }),
     onPicture: (picture) => say({ type: 'picture', picture }),
@@ -127,8 +130,11 @@ async function list(set: RelaySet, signal: AbortSignal): Promise<void> {
   const board = { relays: set, clock: systemClock, sha256, signal, timeoutMs: LIST_MS };
   const runs = await listRuns(board);
   const listed = runs.map(({ run, spec, createdAt }) => ({
-    ...{ run, name: safeLine(spec.name), model: spec.training.model },
-    ...{ rounds: spec.training.rounds, createdAt },
+    run,
+    name: safeLine(spec.name),
+    model: spec.training.model,
+    rounds: spec.training.rounds,
+    createdAt,
   }));
   say({ type: 'runs', runs: listed, relays: set.relays });
 }
@@ -166,7 +172,9 @@ async function verify(): Promise<void> {
   const archive = await opened.archive((have) => say({ type: 'gathering', have }));
   const of = spec.training.rounds;
   const report = await replayRun(archive, {
-    ...{ run, spec, signal: stop.signal },
+    run,
+    spec,
+    signal: stop.signal,
     onRound: (round) => say({ type: 'checked', round, of }),
   });
   say({ type: 'verified', report, seconds: (systemClock.now() - startedMs) / 1000 });

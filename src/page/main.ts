@@ -97,8 +97,11 @@ function draw(next: RunPicture): void {
 
 const factsOf = ({ model, tier, planned, innerSteps, run, open }: RunPicture): string =>
   [
-    ...[model, `${planned} rounds of ${innerSteps} steps`, `${tier} tier`],
-    ...[open === undefined ? 'over' : 'running', `run ${shortHash(run)}`],
+    model,
+    `${planned} rounds of ${innerSteps} steps`,
+    `${tier} tier`,
+    open === undefined ? 'over' : 'running',
+    `run ${shortHash(run)}`,
   ].join(' · ');
 
 function newsOf({ rounds, planned, isCaughtUp }: RunPicture): string {

@@ -33,8 +33,14 @@ export type ChatTokens = Readonly<Record<string, unknown>>;
 
 /** Templates ask for the date; the same conversation is the same text on any day. */
 const TODAY: Readonly<Record<string, string>> = {
-  ...{ '%Y': '2024', '%m': '07', '%d': '26', '%B': 'July', '%b': 'Jul' },
-  ...{ '%H': '00', '%M': '00', '%%': '%' },
+  '%Y': '2024',
+  '%m': '07',
+  '%d': '26',
+  '%B': 'July',
+  '%b': 'Jul',
+  '%H': '00',
+  '%M': '00',
+  '%%': '%',
 };
 const MOST_TEXT = 2 ** 24;
 const MOST_RANGE = 2 ** 16;
@@ -76,7 +82,12 @@ export function createChat(template: string, config: ChatTokens): Chat {
 
 /** What every template may use; a range is bounded, since it is laid out in memory. */
 const globals: Readonly<Record<string, unknown>> = {
-  ...{ true: true, false: false, none: null, True: true, False: false, None: null },
+  true: true,
+  false: false,
+  none: null,
+  True: true,
+  False: false,
+  None: null,
   range: (first: number, last?: number, step = 1) => {
     const [from, to] = last === undefined ? [0, first] : [first, last];
     const length = Math.max(0, Math.ceil((to - from) / step));

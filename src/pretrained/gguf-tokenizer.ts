@@ -6,7 +6,10 @@ import { ConfigError } from '../base/errors.ts';
 import { safeLine } from '../base/safe-text.ts';
 
 const byteLevel = (useRegex: boolean) => ({
-  ...{ type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: useRegex },
+  type: 'ByteLevel',
+  add_prefix_space: false,
+  trim_offsets: true,
+  use_regex: useRegex,
 });
 
 /** Splits by a regular expression; `digits` says how many digits stay together. */
@@ -104,8 +107,12 @@ export function readGgufTokenizer(
       decoder: { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true },
       model: {
         type: 'BPE',
-        ...{ dropout: null, unk_token: null, continuing_subword_prefix: null },
-        ...{ end_of_word_suffix: null, fuse_unk: false, byte_fallback: false },
+        dropout: null,
+        unk_token: null,
+        continuing_subword_prefix: null,
+        end_of_word_suffix: null,
+        fuse_unk: false,
+        byte_fallback: false,
         ignore_merges: IGNORES_MERGES.has(pre),
         vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
         merges,

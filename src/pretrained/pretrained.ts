@@ -66,7 +66,10 @@ export async function openPretrained(
   const { chat_template: template } = found.tokenizerFiles.config;
   return {
     ...found,
-    ...{ name: files.name, spec, longestContext, tokenizer },
+    name: files.name,
+    spec,
+    longestContext,
+    tokenizer,
     tensors: matchTensors(found.tensors, modelOf(spec).tensors, {
       file: files.name,
       prefix: spec.architecture === 'gpt2' ? 'transformer.' : 'model.',
@@ -107,7 +110,10 @@ async function openFolder(files: ModelFiles): Promise<Found> {
   const template = await readText(files, TEMPLATE);
   return {
     files: [CONFIG, TOKENIZER, ...weights],
-    ...{ config, tensors, tokenizerFiles, template },
+    config,
+    tensors,
+    tokenizerFiles,
+    template,
   };
 }
 
@@ -120,7 +126,8 @@ async function openFile(files: ModelFiles, name: string): Promise<Found> {
   return {
     files: beside ? [name, TOKENIZER] : [name],
     ...readGgufModel(file, source.name),
-    ...{ tokenizerFiles, template: undefined },
+    tokenizerFiles,
+    template: undefined,
   };
 }
 

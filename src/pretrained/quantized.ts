@@ -18,21 +18,27 @@ export interface QuantizedFormat {
 const SUPER = 256;
 
 const f32: QuantizedFormat = {
-  ...{ name: 'F32', values: 1, bytes: 4 },
+  name: 'F32',
+  values: 1,
+  bytes: 4,
   decode(data, at, out, to) {
     out[to] = data.getFloat32(at, true);
   },
 };
 
 const f16: QuantizedFormat = {
-  ...{ name: 'F16', values: 1, bytes: 2 },
+  name: 'F16',
+  values: 1,
+  bytes: 2,
   decode(data, at, out, to) {
     out[to] = halfToNumber(data.getUint16(at, true));
   },
 };
 
 const bf16: QuantizedFormat = {
-  ...{ name: 'BF16', values: 1, bytes: 2 },
+  name: 'BF16',
+  values: 1,
+  bytes: 2,
   decode(data, at, out, to) {
     out[to] = brainToNumber(data.getUint16(at, true));
   },
@@ -40,7 +46,9 @@ const bf16: QuantizedFormat = {
 
 /** d, then 32 signed bytes q: d * q. */
 const q80: QuantizedFormat = {
-  ...{ name: 'Q8_0', values: 32, bytes: 34 },
+  name: 'Q8_0',
+  values: 32,
+  bytes: 34,
   decode(data, at, out, to) {
     const d = halfToNumber(data.getUint16(at, true));
     for (let i = 0; i < 32; i++) out[to + i] = d * data.getInt8(at + 2 + i);
@@ -49,7 +57,9 @@ const q80: QuantizedFormat = {
 
 /** d, then 16 bytes with values i (low half) and i + 16 (high half): d * (q - 8). */
 const q40: QuantizedFormat = {
-  ...{ name: 'Q4_0', values: 32, bytes: 18 },
+  name: 'Q4_0',
+  values: 32,
+  bytes: 18,
   decode(data, at, out, to) {
     const d = halfToNumber(data.getUint16(at, true));
     for (let i = 0; i < 16; i++) {
@@ -62,7 +72,9 @@ const q40: QuantizedFormat = {
 
 /** d, m, then 16 bytes as in Q4_0: d * q + m. */
 const q41: QuantizedFormat = {
-  ...{ name: 'Q4_1', values: 32, bytes: 20 },
+  name: 'Q4_1',
+  values: 32,
+  bytes: 20,
   decode(data, at, out, to) {
     const d = halfToNumber(data.getUint16(at, true));
     const m = halfToNumber(data.getUint16(at + 2, true));
@@ -76,7 +88,9 @@ const q41: QuantizedFormat = {
 
 /** d, m, then 8 scales and 8 offsets of 6 bits in 12 bytes, then 4 bits a value, 64 values in 32 bytes: d * s * q - m * o. */
 const q4k: QuantizedFormat = {
-  ...{ name: 'Q4_K', values: SUPER, bytes: 144 },
+  name: 'Q4_K',
+  values: SUPER,
+  bytes: 144,
   decode(data, at, out, to) {
     const d = halfToNumber(data.getUint16(at, true));
     const m = halfToNumber(data.getUint16(at + 2, true));
@@ -101,7 +115,9 @@ const q4k: QuantizedFormat = {
 
 /** The low 4 bits of all values (128 bytes), their high 2 bits (64 bytes), 16 scales of a byte, d: d * s * (q - 32). */
 const q6k: QuantizedFormat = {
-  ...{ name: 'Q6_K', values: SUPER, bytes: 210 },
+  name: 'Q6_K',
+  values: SUPER,
+  bytes: 210,
   decode(data, at, out, to) {
     const d = halfToNumber(data.getUint16(at + 208, true));
     for (let i = 0; i < SUPER; i++) {

@@ -52,7 +52,8 @@ export function checkRelays(
   const check = async (url: string): Promise<CheckedRelay> => {
     const report = await probeRelay(url, {
       ...ports,
-      ...{ timeLimitMs, sha256Text: crypto.sha256Text },
+      timeLimitMs,
+      sha256Text: crypto.sha256Text,
       signer: createSigner(schnorr.utils.randomSecretKey(), crypto),
       openTimeoutMs: Math.min(OPEN_TIMEOUT_MS, timeLimitMs),
       answerTimeoutMs: Math.min(ANSWER_TIMEOUT_MS, timeLimitMs / 4),
@@ -90,7 +91,10 @@ export async function probeRelay(url: string, options: RelayTrialOptions): Promi
     const samples = createSamples(signer.publicKey, () => Math.floor(clock.now() / 1000));
     const found = await new Trial(sender, samples, options, maxMessageLength).run();
     return {
-      ...{ url: withoutSecrets(url), openedMs, ...about, ...found },
+      url: withoutSecrets(url),
+      openedMs,
+      ...about,
+      ...found,
       auth: sender.auth,
       rate: sender.rate,
       ...(sender.work === undefined ? {} : { work: sender.work }),
@@ -104,7 +108,9 @@ export async function probeRelay(url: string, options: RelayTrialOptions): Promi
 }
 
 const unreachable = (url: string, problem: string, about: RelayDescription): RelayReport => ({
-  ...{ url: withoutSecrets(url), problem, ...about },
+  url: withoutSecrets(url),
+  problem,
+  ...about,
   auth: { write: false, read: false },
   size: { keptBytes: 0 },
   rate: { accepted: 0, seconds: 0 },

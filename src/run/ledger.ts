@@ -87,7 +87,10 @@ function toJson(ledger: Ledger): JsonObject {
       ({ key, tip, joined, lastSeen, seenBefore, seatFrom, features: added }) => [
         key,
         tip,
-        ...[joined, lastSeen, seenBefore, seatFrom],
+        joined,
+        lastSeen,
+        seenBefore,
+        seatFrom,
         ...Object.values(withFeatures(added)),
       ],
     ),

@@ -77,7 +77,11 @@ export const votesJson = (votes: ListedVotes | null): Json =>
     view: votes.view,
     ctx: votes.ctx,
     rows: votes.rows.map(({ index, createdAt, expiration, sig, unlisted, nonce, features }) => [
-      ...[index, createdAt, expiration, toBase64(fromHex(sig)!), unlisted],
+      index,
+      createdAt,
+      expiration,
+      toBase64(fromHex(sig)!),
+      unlisted,
       ...(nonce ? [nonce] : []),
       ...Object.values(withFeatures(features)),
     ]),

@@ -97,7 +97,10 @@ export function writePlacement(policy: PlacementPolicy): Untyped {
   });
   return {
     on_unsatisfiable: onUnsatisfiable,
-    ...{ regions, tiers, attestors, max_over_share: maxOverShare },
+    regions,
+    tiers,
+    attestors,
+    max_over_share: maxOverShare,
     objects: Object.fromEntries(rules),
   };
 }

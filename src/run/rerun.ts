@@ -45,7 +45,8 @@ const MOST_PRIVATE = 2 ** 31;
 const BUILD = /^[!-~](?:[ -~]{0,126}[!-~])?$/;
 
 const text = (is: (text: string) => boolean, accepted: string, doc: string) => ({
-  ...{ accepted, doc },
+  accepted,
+  doc,
   read: (json: Json): string | undefined =>
     typeof json === 'string' && is(json) ? json : undefined,
 });

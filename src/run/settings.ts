@@ -245,7 +245,10 @@ export const aggregationOf = ({
   before,
   leastRatePermille,
 }: Settings): Aggregation => ({
-  ...{ rule, hostile, before, leastRatePermille },
+  rule,
+  hostile,
+  before,
+  leastRatePermille,
 });
 
 const isOneOf = (names: readonly string[], name: string): boolean => names.includes(name);

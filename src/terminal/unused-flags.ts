@@ -150,6 +150,13 @@ export const settingRules = (settings: Settings): readonly FlagRule[] => [
 
 /** How to deal with relays, for commands that may ask none. */
 export const connectionFlagNames: readonly string[] = [
-  ...['relay', 'timeout', 'relayRetries', 'relayRetryBackoff', 'relayRetryBackoffMax'],
-  ...['relayRetryBackoffMultiplier', 'relayRate', 'relayMaxEventBytes', 'relayCopies'],
+  'relay',
+  'timeout',
+  'relayRetries',
+  'relayRetryBackoff',
+  'relayRetryBackoffMax',
+  'relayRetryBackoffMultiplier',
+  'relayRate',
+  'relayMaxEventBytes',
+  'relayCopies',
 ];

@@ -100,7 +100,9 @@ function prepareParts(start: StartThread, opening: Opening): () => Promise<Opene
     combine: program.combine(parts),
     updates: program.updates(parts),
     state: ['params', ...optimizer.moments],
-    ...{ parts, rowsPerPart: rows, masked },
+    parts,
+    rowsPerPart: rows,
+    masked,
     rateCount: optimizer.rateCount,
     clipNorm: optimizer.clipNorm,
   };

@@ -49,7 +49,8 @@ export async function createReplicaStepper(
   const { shared, replica: number, replicas, parts } = training;
   const size = shared.state[0]!.length;
   const replica: Replica = {
-    ...{ training, ort },
+    training,
+    ort,
     barrier: createBarrier(shared.control, replicas),
     shard,
     gradientModel: await ort.createSession(training.gradient, device, threads),

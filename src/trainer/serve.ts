@@ -61,7 +61,10 @@ async function open(parts: ThreadParts, request: OpenRequest): Promise<Opened> {
   return {
     rows: request.rows,
     data,
-    ...{ frozen, placed, memory, threads },
+    frozen,
+    placed,
+    memory,
+    threads,
     stepper: await createStepper(ort, request, shard, memory),
     session: (name) => {
       const session = sessions.get(name) ?? ort.createSession(request[name], device, threads);
@@ -144,7 +147,8 @@ async function openReader(
     ort,
     decoding: { ...sizes, compile },
     tensors: { ...frozen, ...Object.fromEntries(own) },
-    ...{ capacity, threads },
+    capacity,
+    threads,
   });
   return null;
 }

@@ -83,7 +83,8 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
     withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity));
   return {
     device: {
-      ...{ device, threads },
+      device,
+      threads,
       ...(precision !== 'f32' && { half: precision }),
       ...(notice === undefined ? {} : { notice }),
     },

@@ -55,7 +55,10 @@ export async function applyRound<S extends WorkerState>(
   const [norms = [], ...outerNorms] = typical.map((size, i) => nextSizes(histories[i] ?? [], size));
   const outer = { ...plan.outer, learningRate: plan.outer.learningRate * mean.rate };
   const stepped = nesterovStep(
-    ...([params.values, state.momentum, mean, outer] as const),
+    params.values,
+    state.momentum,
+    mean,
+    outer,
     start.assignment.stretch,
   );
   const next = { layout: params.layout, values: stepped.values };
@@ -132,7 +135,9 @@ function leftOver(
   return residualAfter(unpacked, residual, {
     still: new Set(moving.filter((chunk) => !taking.has(chunk))),
     instead: unused.has(idOf(sent)) ? mean : undefined,
-    ...{ sent: chunksOf(wire.me), isSettled: true, moved: moving },
+    sent: chunksOf(wire.me),
+    isSettled: true,
+    moved: moving,
   });
 }
 

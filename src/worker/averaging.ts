@@ -66,7 +66,10 @@ export function createAveraging<S extends WorkerState = WorkerState>(
       const { round, folded } = state;
       const isAsync = plan.sync.strategy === 'async';
       const inbox = wire.openRound({
-        ...{ round, base: start.base, assignment: start.assignment, rings },
+        round,
+        base: start.base,
+        assignment: start.assignment,
+        rings,
         ...(isAsync && { anyBase: { folded } }),
       });
       return {

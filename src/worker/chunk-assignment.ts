@@ -75,7 +75,8 @@ export function assignChunks(division: Division): ChunkAssignment {
   }
   return {
     digest: toHex(rosterDigest(ownership)),
-    ...{ moving, stretch },
+    moving,
+    stretch,
     chunksOf: (worker) => (owned.get(worker) ?? new Uint32Array(0)).map((i) => moving[i]!),
     most,
   };

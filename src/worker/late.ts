@@ -41,7 +41,9 @@ interface Sign extends Pick<Gradient, 'worker' | 'round'> {
 }
 
 const signOf = ({ worker, round, createdAt, intervalSeconds }: Heartbeat): Sign => ({
-  ...{ worker, round, untilSeconds: createdAt + FRESH_INTERVALS * intervalSeconds },
+  worker,
+  round,
+  untilSeconds: createdAt + FRESH_INTERVALS * intervalSeconds,
 });
 
 const mayBeLate = ({ plan }: Session): boolean =>

@@ -82,13 +82,17 @@ function meanOfPart(
   const { scales, typical } = boundRows(
     rows.map(({ delta }) => delta),
     {
-      ...{ normBound, history, parameters: () => rootMeanSquare(values) },
+      normBound,
+      history,
+      parameters: () => rootMeanSquare(values),
       weights: rows.map(({ stake = 1 }) => stake),
     },
   );
   const bounded = rows.map((row, i) => ({ ...row, scale: scales[i]! }));
   const mean = aggregate(bounded, {
-    ...{ size: layout.size, normalize, aggregation },
+    size: layout.size,
+    normalize,
+    aggregation,
     ...(meanOf && { meanOf }),
     ...(seed !== undefined && { seed }),
   });

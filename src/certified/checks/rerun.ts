@@ -157,7 +157,11 @@ async function runAgain(
   const { round, params, spec } = state;
   const { stretch } = assignmentOf(known(termsOf(state, evidence)));
   const start = {
-    ...{ round, params: params.values, moments, stretch, worker: manifest.worker },
+    round,
+    params: params.values,
+    moments,
+    stretch,
+    worker: manifest.worker,
     steps: manifest.steps,
     residual: residual ?? new Float64Array(params.layout.size),
   };
@@ -207,8 +211,11 @@ function isPackedFrom(
 ): boolean {
   const { run, round, spec, params } = state;
   const packer = createPacker({
-    ...{ run, layout: params.layout, sha256 },
-    ...{ ratio: spec.training.topk, eventBudget: spec.training.eventBudget },
+    run,
+    layout: params.layout,
+    sha256,
+    ratio: spec.training.topk,
+    eventBudget: spec.training.eventBudget,
   });
   const assignment = assignmentOf(known(termsOf(state, evidence)));
   const place = { round, worker: manifest.worker, assignment };

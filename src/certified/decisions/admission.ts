@@ -238,6 +238,11 @@ function fitting(
 }
 
 const plain = ({ id, pubkey, created_at, kind, tags, content, sig }: SignedEvent): JsonObject => ({
-  ...{ id, pubkey, created_at, kind, content, sig },
+  id,
+  pubkey,
+  created_at,
+  kind,
+  content,
+  sig,
   tags: tags.map((tag) => [...tag]),
 });

@@ -106,8 +106,17 @@ function commitsOf(
     const key = ledger.members[index]?.key;
     if (key === undefined) return null;
     const commit: Commit = {
-      ...{ type: 'vote', step: 'commit', justify: -1 },
-      ...{ run, round, attempt, parent, ctx, view, digest, unlisted },
+      type: 'vote',
+      step: 'commit',
+      justify: -1,
+      run,
+      round,
+      attempt,
+      parent,
+      ctx,
+      view,
+      digest,
+      unlisted,
       ...withFeatures(features),
     };
     const event = signedAgain(commit, key, signature);

@@ -102,7 +102,8 @@ export const rosterJoin = (
   chain: Chain,
   { key, after, tip, features }: Pick<ListedJoin, 'key' | 'after' | 'tip' | 'features'>,
 ): Join => ({
-  ...{ key, tip },
+  key,
+  tip,
   ...features?.widths,
   ...(features?.seats && {
     seats: { wants: features.seats.wants, asked: roundAfter(chain, after) ?? -1 },
@@ -272,8 +273,17 @@ function firstChain(spec: RunSpec, roots: Roots): Chain {
   const run = runIdOf(spec);
   const ledger = firstLedger(membershipOf(spec, run));
   return {
-    ...{ spec, run, round: 0, parent: run, time: 0, ledger, ledgerRoot: ledgerRoot(ledger) },
-    ...{ ...roots, before: null, recent: [run], departed: [] },
+    spec,
+    run,
+    round: 0,
+    parent: run,
+    time: 0,
+    ledger,
+    ledgerRoot: ledgerRoot(ledger),
+    ...roots,
+    before: null,
+    recent: [run],
+    departed: [],
   };
 }
 
@@ -326,8 +336,16 @@ export function follow(
   const digest = outcomeDigest(outcome);
   const recent = [...chain.recent, digest].slice(-RECENT);
   const next: Chain = {
-    ...{ spec, run, recent, round: round + 1, parent: digest, time: outcome.time, ledger },
-    ...{ modelRoot, ledgerRoot: outcome.ledgerRoot, ...(rings && { rings }) },
+    spec,
+    run,
+    recent,
+    round: round + 1,
+    parent: digest,
+    time: outcome.time,
+    ledger,
+    modelRoot,
+    ledgerRoot: outcome.ledgerRoot,
+    ...(rings && { rings }),
     before: {
       round,
       parent,

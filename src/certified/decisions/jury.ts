@@ -51,7 +51,11 @@ function drawJury(chain: Chain, checked: number, evidence: Evidence): Committee 
   const weighed = weigh({ eligible, stakes, rules });
   const quorum = quorumOf(rules.quorum, weighed.length);
   return {
-    ...{ round: sat, attempt: 0, ctx: '', size: weighed.length, quorum },
+    round: sat,
+    attempt: 0,
+    ctx: '',
+    size: weighed.length,
+    quorum,
     members: weighed.map(({ key }) => key),
     weights: cappedStakes(
       weighed.map(({ weight }) => weight),

@@ -40,7 +40,11 @@ export function stepModel(
   const { normBoundC: normBound, weightCap } = spec.limits;
   const { mean: found, typical } = boundedMean(
     rows.map(({ late, contribution: { worker, eventId: id, delta, examples } }) => ({
-      ...{ worker, id, late, delta, stake: stakeOf(worker) },
+      worker,
+      id,
+      late,
+      delta,
+      stake: stakeOf(worker),
       weight: weightOf(examples, { weights, cap: weightCap }) * stakeOf(worker),
     })),
     { params, histories: [ledger.rowSizes, ...(ledger.features.widths?.sizes ?? [])] },

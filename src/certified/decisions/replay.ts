@@ -90,7 +90,11 @@ function reasonsOf(
 
 /** Events of later rounds are at hand, so this one was decided; but not by votes that are here. */
 const undecided = (state: Chain): ReplayedRound => ({
-  ...{ round: state.round, checked: 'nothing', before: state, decided: undefined, forks: [] },
+  round: state.round,
+  checked: 'nothing',
+  before: state,
+  decided: undefined,
+  forks: [],
   missing: [{ what: 'event', id: `a quorum of commits of ${roundName(state.round)}` }],
 });
 

@@ -45,7 +45,8 @@ export function rosterChange(
   const ballots = viewChangesOf(chain, outcome, electorate, evidence);
   if (!ballots.ok) return ballots;
   const accepted = outcome.accepted.map(({ index, late, empty = false }) => ({
-    ...{ late, empty },
+    late,
+    empty,
     key: electorate.roster[index],
   }));
   const unknown = accepted.findIndex(({ key }) => key === undefined);
@@ -62,7 +63,11 @@ export function rosterChange(
   const { round, result, proposer, reveal } = outcome;
   const snapshot = outcome.features.stake?.snapshot ?? '';
   const change: RosterChange = {
-    ...{ round, result, proposer, reveal, snapshot },
+    round,
+    result,
+    proposer,
+    reveal,
+    snapshot,
     seen: [...new Set([...keys(accepted), ...voters.value.keys])],
     scores: voters.value.scores,
     accepted: keys(accepted.filter(({ late }) => !late)),

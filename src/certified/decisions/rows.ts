@@ -249,9 +249,13 @@ function judgePayloadOf(
   if (untrue) return { ok: false, rejection: untrue };
   const { packing, eventBudget, topk } = terms.spec.training;
   const packer = createPacker({
-    ...{ run: terms.run, layout: terms.layout, packing, eventBudget, ratio: topk },
+    run: terms.run,
+    layout: terms.layout,
+    packing,
+    eventBudget,
+    ratio: topk,
     ringEnds: widthsOf(terms.spec)?.rings.map(({ to }) => to),
-    ...{ maxContainerBytes: terms.spec.limits.payloadBytes, sha256: hash },
+    sha256: hash,
   });
   return openContribution(said, payload, packer, assignment);
 }

@@ -115,7 +115,14 @@ export function assignmentOf(terms: Omit<Terms, 'base' | 'parent'>): ChunkAssign
   const { owners: roster, beside } = sendersOf(terms);
   const tiers = new Map(ledger.members.map((member) => [member.key, widthTierOf(member)]));
   const assignment = assignChunks({
-    ...{ run, round, base: entropy, owners, fragments, roster, beside, size },
+    run,
+    round,
+    base: entropy,
+    owners,
+    fragments,
+    roster,
+    beside,
+    size,
     turns: turnsIn(spec),
     rings: widthsOf(spec)?.rings.map((ring, i) => ({
       ...ring,

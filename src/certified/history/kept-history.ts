@@ -19,7 +19,9 @@ const PER_ROUND = 16 << 20;
 
 /** What decides a run. */
 export const decisionLimits: HistoryLimits = {
-  ...{ perRound: PER_ROUND, perKey: 256 << 20, inAll: 1 << 30 },
+  perRound: PER_ROUND,
+  perKey: 256 << 20,
+  inAll: 1 << 30,
 };
 
 /** The same with contributions, of which a round may count two of a key: its own and the one of the round before. */
@@ -31,7 +33,9 @@ export const archiveLimits = (payloadBytes: number): HistoryLimits => ({
 
 /** Where nobody knows whose events count. */
 export const strangerLimits: HistoryLimits = {
-  ...{ perRound: 1 << 20, perKey: 16 << 20, inAll: 64 << 20 },
+  perRound: 1 << 20,
+  perKey: 16 << 20,
+  inAll: 64 << 20,
 };
 
 /** Bodies and payloads that one key may name in one round, whatever their size. */

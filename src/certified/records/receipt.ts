@@ -103,8 +103,11 @@ function receiptFrom(spec: RunSpec, stops: readonly Stop[]): Receipted | undefin
   const rounds = digests.length;
   return {
     receipt: {
-      ...{ run: runIdOf(spec), complete: rounds >= spec.training.rounds, rounds },
-      ...{ runRoot: runRoot(digests), rows: rowsOf(last.chain, found) },
+      run: runIdOf(spec),
+      complete: rounds >= spec.training.rounds,
+      rounds,
+      runRoot: runRoot(digests),
+      rows: rowsOf(last.chain, found),
     },
     prove: (round) => proveRound(digests, round),
   };
@@ -132,7 +135,9 @@ export function standingsOf({ ledger }: Pick<Chain, 'ledger'>): readonly Standin
   );
   const weights = new Map(weightVector(scored).map(({ key, weight }) => [key, weight]));
   return scored.map(({ key, history, low }) => ({
-    ...{ worker: key, score: rollingScore(history), isLow: low === 1 },
+    worker: key,
+    score: rollingScore(history),
+    isLow: low === 1,
     weight: weights.get(key) ?? 0,
   }));
 }

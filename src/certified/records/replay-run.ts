@@ -196,17 +196,25 @@ function lineOf(replayed: ReplayedRound, events: Gathered): RoundReport {
   const keyOf = (index: number) => before.ledger.members[index]?.key ?? '';
   const keys = (listed: readonly { readonly key: WorkerId }[]) => listed.map(({ key }) => key);
   return {
-    ...{ round, checked, result: outcome.result, outcome: certificate.digest },
-    ...{ attempt: certificate.attempt, view: certificate.view },
+    round,
+    checked,
+    result: outcome.result,
+    outcome: certificate.digest,
+    attempt: certificate.attempt,
+    view: certificate.view,
     accepted: outcome.accepted.map(({ index, late }) => ({ worker: keyOf(index), late })),
     rejected: outcome.rejected.map(({ index, reason }) => ({ worker: keyOf(index), reason })),
-    ...{ signers: certificate.commits.length, seats: certificate.committee.size },
-    ...{ joined: keys(outcome.joins), left: keys(outcome.leaves) },
+    signers: certificate.commits.length,
+    seats: certificate.committee.size,
+    joined: keys(outcome.joins),
+    left: keys(outcome.leaves),
     faults: outcome.faults.flatMap((id) => {
       const message = events.message(id);
       return message?.type === 'fault' ? [{ worker: message.culprit, kind: message.kind }] : [];
     }),
-    ...{ forks, modelRoot: outcome.modelRoot, ledgerRoot: outcome.ledgerRoot },
+    forks,
+    modelRoot: outcome.modelRoot,
+    ledgerRoot: outcome.ledgerRoot,
     ...trouble,
   };
 }

@@ -158,7 +158,11 @@ function describe(
     return message?.type === 'fault' ? message.culprit : undefined;
   };
   return {
-    ...{ result: outcome.result, attempt, view, root: next.modelRoot, of: committee.size },
+    result: outcome.result,
+    attempt,
+    view,
+    root: next.modelRoot,
+    of: committee.size,
     signers: known(commits.map(keyOf)),
     rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
     faults: known(outcome.faults.map(culpritOf)),

@@ -72,7 +72,13 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
         ...rowsOf(roster, material.late.filter(counts), true),
       ];
   return {
-    ...{ run, round, parent, base, result, reveal, ballots },
+    run,
+    round,
+    parent,
+    base,
+    result,
+    reveal,
+    ballots,
     time: Math.floor(nowMs / 1000),
     proposer: me,
     accepted: rows.sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late)),

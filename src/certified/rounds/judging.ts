@@ -114,7 +114,11 @@ export class Judge {
     const judgment = this.#screen?.judgment;
     const mayList = ({ manifest }: LateRow) => judgment?.mayPropose(manifest) ?? true;
     const material = {
-      ...{ me: context.me, result, ballots, votes, held: rows.filter(mayList) },
+      me: context.me,
+      result,
+      ballots,
+      votes,
+      held: rows.filter(mayList),
       bad: observer.bad(),
       late: late.filter(mayList),
       reveal: ports.reveal(context.round),
@@ -240,9 +244,15 @@ function openScreen(
   const find = (id: EventId) => contributionOf(id, state, evidence);
   const onFailure = (error: unknown) => reporter.unmeasured(context.round, error);
   return screening?.({
-    ...{ params: state.params.values, round: context.round, viewMs: context.timing.viewMs },
+    params: state.params.values,
+    round: context.round,
+    viewMs: context.timing.viewMs,
     workers: context.roster.length,
-    ...{ clock, signal, find, wake, onFailure },
+    clock,
+    signal,
+    find,
+    wake,
+    onFailure,
   });
 }
 

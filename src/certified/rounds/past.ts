@@ -149,8 +149,10 @@ export async function publishState(
   const isKept = await control
     .checkpoint(
       {
-        ...{ round, outcome: state.parent },
-        ...{ modelRoot: state.modelRoot, ledgerRoot: state.ledgerRoot },
+        round,
+        outcome: state.parent,
+        modelRoot: state.modelRoot,
+        ledgerRoot: state.ledgerRoot,
         model: ringStates(state.spec, state).map(stateBytes),
         ledger: ledgerBytes(state.ledger),
       },

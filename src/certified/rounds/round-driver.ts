@@ -85,7 +85,8 @@ class RoundDriver implements DrivenRound {
       fetch: (ids) => this.#fetch(ids),
       fetchOutcome: (digest) => this.#fetchOutcome(digest),
       wake: () => this.#wake(),
-      ...{ observer: this.#observer, signal: this.#signal },
+      observer: this.#observer,
+      signal: this.#signal,
     });
     this.#listening = ports.control.listen(context.round, {
       take: (message) => this.take(message),
@@ -260,7 +261,11 @@ class RoundDriver implements DrivenRound {
     const { round, parent } = context;
     this.#arrivals.teach(this.#machine);
     return ports.journal.save({
-      ...{ round, parent, machine: this.#machine, own: this.#own, delays: ports.delays.recent },
+      round,
+      parent,
+      machine: this.#machine,
+      own: this.#own,
+      delays: ports.delays.recent,
     });
   }
 

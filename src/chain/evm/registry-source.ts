@@ -51,9 +51,13 @@ export function createRegistrySource(
         'name an endpoint with --rpc that serves eth_getProof at the newest final block and all events',
       );
       return {
-        ...{ chain: access.chain, strategy: 'registry' },
+        chain: access.chain,
+        strategy: 'registry',
         params: stakeParams({ contract: address, from }),
-        ...{ height, blockHash: header.hash, unit: 'wei', rows },
+        height,
+        blockHash: header.hash,
+        unit: 'wei',
+        rows,
       };
     },
   };
@@ -180,8 +184,10 @@ async function readLogs(
   for (let start = from; start <= to; ) {
     const end = Math.min(to, start + range - 1);
     const filter = {
-      ...{ address, topics: [topic] },
-      ...{ fromBlock: toQuantity(start), toBlock: toQuantity(end) },
+      address,
+      topics: [topic],
+      fromBlock: toQuantity(start),
+      toBlock: toQuantity(end),
     };
     if (++calls > MOST_CALLS) {
       throw new ChainError('chain/answer', `${endpoint.name}: not done after ${MOST_CALLS} ranges`);

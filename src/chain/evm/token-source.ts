@@ -67,12 +67,16 @@ export function createTokenSource(
         for (const [j, { key }] of some.entries()) stakes.push([key, balances[j]!]);
       }
       return {
-        ...{ chain: access.chain, strategy: standard },
+        chain: access.chain,
+        strategy: standard,
         params: stakeParams({
-          ...{ token: toData(token), keys: keyListHash(place.keys) },
+          token: toData(token),
+          keys: keyListHash(place.keys),
           ...(balanceSlot === undefined ? {} : { balanceSlot }),
         }),
-        ...{ height, blockHash: header.hash, rows: stakeRows(stakes) },
+        height,
+        blockHash: header.hash,
+        rows: stakeRows(stakes),
         unit: standard === 'erc20' ? 'token' : 'votes',
       };
     },

@@ -222,7 +222,10 @@ export function readCoordinator(bytes: Uint8Array): Result<Coordinator> {
     return broken('a client is in it twice');
   }
   return ok({
-    ...{ runId, state, clients, nonce: u64(AT.nonce) },
+    runId,
+    state,
+    clients,
+    nonce: u64(AT.nonce),
     epoch: view.getUint16(AT.epoch, true),
     step: view.getUint32(AT.step, true),
   });

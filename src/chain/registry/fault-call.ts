@@ -65,21 +65,19 @@ function statementOf({ kind, created_at, tags, content, sig }: SignedEvent): Dyn
   const [inner, middle, end] = form.texts.map((names) => membersOf(said, names));
   const { run, round, attempt, view, justify = 0, parent, ctx, root, digest = root } = said;
   const words = [
-    ...[
-      form.form,
-      count(created_at),
-      count(tagOf(tags, 'expiration')[0]),
-      count(nonce),
-      count(work),
-    ],
-    ...[
-      hex(run),
-      count(round),
-      count(attempt),
-      count(view),
-      justify === -1 ? MINUS_ONE : count(justify),
-    ],
-    ...[hex(parent), hex(ctx), hex(digest)],
+    form.form,
+    count(created_at),
+    count(tagOf(tags, 'expiration')[0]),
+    count(nonce),
+    count(work),
+    hex(run),
+    count(round),
+    count(attempt),
+    count(view),
+    justify === -1 ? MINUS_ONE : count(justify),
+    hex(parent),
+    hex(ctx),
+    hex(digest),
   ];
   const texts = [inner!, middle!, end!.slice(0, -1)].map((text) => dynamicBytes(utf8(text)));
   const all = [...words, ...texts, fromHex(sig.slice(0, 64)), fromHex(sig.slice(64))];

@@ -111,7 +111,8 @@ export const requestExit = (
   from: string,
   key: WorkerId,
 ): Transaction => ({
-  ...{ from, to: toData(contract) },
+  from,
+  to: toData(contract),
   data: keyCall('requestExit(bytes32)', key),
 });
 
@@ -121,7 +122,8 @@ export const withdraw = (
   from: string,
   key: WorkerId,
 ): Transaction => ({
-  ...{ from, to: toData(contract) },
+  from,
+  to: toData(contract),
   data: keyCall('withdraw(bytes32)', key),
 });
 

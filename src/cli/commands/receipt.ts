@@ -81,7 +81,8 @@ async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
   if (event && flags.output) await writeFile(flags.output, asJson(event));
   const rows = made.receipt.rows.filter((row) => worker === undefined || row.worker === worker);
   const document: ReceiptDocument = {
-    ...{ ...made.receipt, rows },
+    ...made.receipt,
+    rows,
     ...(worker && { proofs: rows.flatMap(({ counted }) => counted.map(made.prove)) }),
     ...(event && { event }),
   };

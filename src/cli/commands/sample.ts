@@ -57,17 +57,20 @@ export const sample = (): Command =>
       )
       .addOption(whole('--threads <n>', 'threads of the engine (default: all cores)', 1, 1024)),
     [
-      ...(['base', 'rank', 'alpha', 'targets', 'seed', 'tokens'] as const),
-      ...([
-        'width',
-        'layers',
-        'heads',
-        'context',
-        'ffn',
-        'tiers',
-        'tier',
-        'helperRotation',
-      ] as const),
+      'base',
+      'rank',
+      'alpha',
+      'targets',
+      'seed',
+      'tokens',
+      'width',
+      'layers',
+      'heads',
+      'context',
+      'ffn',
+      'tiers',
+      'tier',
+      'helperRotation',
     ],
   )
     .option(

@@ -64,8 +64,13 @@ export const watch = (): Command =>
             const told = teller(flags);
             signal.addEventListener('abort', () => reject(signal.reason), { once: true });
             followRun(place.run, {
-              ...{ relays, clock: systemClock, signal, spec: place.spec },
-              ...{ sha256: nativeSha256, crypto: nativeCrypto, onFailed: reject },
+              relays,
+              clock: systemClock,
+              signal,
+              spec: place.spec,
+              sha256: nativeSha256,
+              crypto: nativeCrypto,
+              onFailed: reject,
               beacon: (spec) => beaconSource(spec, flags),
               onPicture(picture) {
                 told(picture);

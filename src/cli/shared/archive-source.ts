@@ -84,7 +84,10 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
   const connection = { ...connectionOf(flags), ...(place?.publicOnly ? { publicOnly: true } : {}) };
   return {
     options: {
-      ...{ spec, signal, crypto: nativeCrypto, sha256: nativeSha256 },
+      spec,
+      signal,
+      crypto: nativeCrypto,
+      sha256: nativeSha256,
       run: place?.run ?? (own && runIdOf(own)),
       snapshots: table ? toEvents(table) : [],
       beacon: (run: RunSpec) => beaconSource(run, flags),

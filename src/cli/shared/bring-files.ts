@@ -100,7 +100,10 @@ function bringing(
     );
   }
   return {
-    ...{ places, folder: join(dataHome(), folder), isByHash, signal },
+    places,
+    folder: join(dataHome(), folder),
+    isByHash,
+    signal,
     mostBytes: flags.mostDownload,
     connection: connectionOf(flags),
     allowPrivate: flags.allowPrivateRelays === true,

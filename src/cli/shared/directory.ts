@@ -50,13 +50,22 @@ export function withDirectory<T>(
   const port = createDirectoryPort({
     http: createAskHttp({ isTrusted: false, allowPrivate }),
     peerHttp: createAskHttp({ isTrusted: true, allowPrivate }),
-    ...{ now, allowPrivate, signal, crypto: nativeCrypto },
+    now,
+    allowPrivate,
+    signal,
+    crypto: nativeCrypto,
   });
   const urls = flags.directory.filter(isRelayUrl);
   const peers = flags.directory.filter((url) => !isRelayUrl(url));
   const waitMs = 1000 * flags.timeout;
   const search = (relays: HolderRelays | undefined): DirectorySearch => ({
-    ...{ relays, peers, port, now, allowPrivate, waitMs, signal },
+    relays,
+    peers,
+    port,
+    now,
+    allowPrivate,
+    waitMs,
+    signal,
   });
   if (urls.length === 0) return work(search(undefined));
   const reach = { connection: connectionOf(flags), signer, signal };

@@ -81,6 +81,8 @@ const POLL_MS = 2000;
 
 /** How a source reaches its chain. */
 export const accessOf = (flags: AccessFlags): Omit<ChainAccess, 'chain'> => ({
-  ...{ endpoints: endpointsOf(flags), clock: systemClock },
-  ...{ waitMs: 1000 * flags.wait, pollMs: POLL_MS },
+  endpoints: endpointsOf(flags),
+  clock: systemClock,
+  waitMs: 1000 * flags.wait,
+  pollMs: POLL_MS,
 });

@@ -108,7 +108,13 @@ export async function openChunks(
   if (places.length === 0 && policy === null) return { chunks: undefined, close: async () => undefined }; // biome-ignore format: one line
   const holder = await holderOf(spec, flags, { dir, signer, allowPrivate });
   const chunks = createRunChunks({
-    ...{ places, policy, signer, folder: dir, allowPrivate, peers: flags.holder, holder },
+    places,
+    policy,
+    signer,
+    folder: dir,
+    allowPrivate,
+    peers: flags.holder,
+    holder,
     onNotice: writeNote,
     onFetched: tellPlaces,
   });
@@ -136,9 +142,18 @@ async function holderOf(
     });
   }
   const holder = await startRunHolder({
-    ...{ policy: placement, signer, folder: join(dir, 'held'), mostBytes: hold },
-    ...{ keep: checkpoint.keep, port: holdPort, host: holdHost, rate: holdRate, url: announce },
-    ...{ offer: { region, tier, weight }, allowPrivate, onNotice: writeNote },
+    policy: placement,
+    signer,
+    folder: join(dir, 'held'),
+    mostBytes: hold,
+    keep: checkpoint.keep,
+    port: holdPort,
+    host: holdHost,
+    rate: holdRate,
+    url: announce,
+    offer: { region, tier, weight },
+    allowPrivate,
+    onNotice: writeNote,
   });
   writeNote(`holds chunks of checkpoints and serves them at ${holder.url}`);
   return holder;

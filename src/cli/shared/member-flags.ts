@@ -34,12 +34,20 @@ export const addFollowFlags = (command: Command): Command =>
 
 /** Those that follow a run, and the leave to dial private relays. */
 export const followFlagNames: readonly string[] = [
-  ...['stake', 'rpc', 'agree', 'rpcTimeout', 'drand', 'allowPrivateRelays'],
+  'stake',
+  'rpc',
+  'agree',
+  'rpcTimeout',
+  'drand',
+  'allowPrivateRelays',
 ];
 
 /** All of them. */
 export const memberFlagNames: readonly string[] = [
-  ...[...followFlagNames, ...holdFlagNames, 'branch', 'trust'],
+  ...followFlagNames,
+  ...holdFlagNames,
+  'branch',
+  'trust',
 ];
 
 /** An outcome by its digest. */

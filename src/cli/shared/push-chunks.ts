@@ -72,7 +72,11 @@ async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<voi
   const reach = { connection: connectionOf(flags), signer, signal };
   const told = await withRelays(urls, reach, ({ relays }) =>
     pushToRelays(folder, manifest, {
-      ...{ relays, signer, lifetime, signal, copies: flags.copies },
+      relays,
+      signer,
+      lifetime,
+      signal,
+      copies: flags.copies,
       onProgress(taken, of) {
         const seconds = (systemClock.now() - startedMs) / 1000;
         const left = formatSeconds((seconds * (of - taken)) / taken);
@@ -99,7 +103,6 @@ async function pushTo(
   to: string,
   { folder, manifest, flags, signer, signal }: Pushing,
 ): Promise<number> {
-  // biome-ignore format: one line
   const ask = createAskHttp({ isTrusted: true });
   const isAddress = /^https?:\/\//i.test(to);
   const blossom = isAddress ? createBlossomPlace(to, { ask, clock: systemClock, signer }) : undefined; // biome-ignore format: one line

@@ -69,7 +69,6 @@ function otherTensors(
   { name, model }: BaseModel,
   { slots }: Layout,
 ): ConfigError {
-  // biome-ignore format: one line
   const wanted = new Map(modelLayout(model).slots.map((slot) => [slot.name, slot.shape.join()]));
   const strange = slots.find(({ name, shape }) => wanted.get(name) !== shape.join());
   const found = strange ? `${strange.name} as ${strange.shape.join(' x ')}` : 'too few tensors';

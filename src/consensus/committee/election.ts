@@ -75,7 +75,11 @@ export function createElection(rules: ElectionRules): Election {
     return true;
   };
   return {
-    ...{ eligible, isSampled, draw, covers, committee: drawFromAll(0) },
+    eligible,
+    isSampled,
+    draw,
+    covers,
+    committee: drawFromAll(0),
     proposers: (attempt) => (isSampled ? drawFromAll(attempt).members : rank(attempt, eligible)),
     isFloor: floorOf(weighed, floorPermille),
   };

@@ -60,7 +60,10 @@ export function riskOf(danger: RiskInput): Risk {
   };
   const broken = 2 * quorum - seats - differ;
   return {
-    ...{ seats, quorum, away: seats - quorum, equivocate: Math.max(-1, broken - 1) },
+    seats,
+    quorum,
+    away: seats - quorum,
+    equivocate: Math.max(-1, broken - 1),
     forgery: odds(broken),
     takeover: odds(quorum),
     stall: odds(seats - quorum + 1),

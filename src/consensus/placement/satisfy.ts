@@ -174,7 +174,8 @@ export function unsatisfied(
   const relaxed = lowered(spread, rule);
   const wider = relaxed ?? withoutDemands(holders, policy, name, rule);
   return {
-    ...{ ...short, rule: at(short.rule) },
+    ...short,
+    rule: at(short.rule),
     relaxation: wider === undefined ? [] : changes(rule, wider, at),
     relaxed,
   };

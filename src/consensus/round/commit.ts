@@ -36,8 +36,17 @@ export function commit(turn: Turn): boolean {
     const { run, round, parent } = context;
     const { unlisted, features } = check;
     return sign(turn, {
-      ...{ type: 'vote', step: 'commit', justify: -1 },
-      ...{ run, round, attempt, parent, ctx, view, digest, unlisted },
+      type: 'vote',
+      step: 'commit',
+      justify: -1,
+      run,
+      round,
+      attempt,
+      parent,
+      ctx,
+      view,
+      digest,
+      unlisted,
       ...withFeatures(features),
     });
   }

@@ -158,7 +158,12 @@ const newMember = (
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
   { session = OWN, tier = 0 }: Pick<Join, 'session' | 'tier'> = {},
 ): Member => ({
-  ...{ key, tip, joined, lastSeen: -1, seenBefore: -1, seatFrom },
+  key,
+  tip,
+  joined,
+  lastSeen: -1,
+  seenBefore: -1,
+  seatFrom,
   ...withFeatures({
     ...(jury && { jury: { sat: [] } }),
     ...(scores && { scores: { history: [], low: 0, before: 0 } as const }),

@@ -36,8 +36,16 @@ function tryPrepare(turn: Turn, proposal: Signed<Proposal>): boolean {
   const { run, round, attempt, parent, ctx, view, digest } = proposal;
   const justify = Math.max(proposal.justify, ownJustification(turn, proposal));
   return sign(turn, {
-    ...{ type: 'vote', step: 'prepare' },
-    ...{ run, round, attempt, parent, ctx, view, digest, justify },
+    type: 'vote',
+    step: 'prepare',
+    run,
+    round,
+    attempt,
+    parent,
+    ctx,
+    view,
+    digest,
+    justify,
   });
 }
 

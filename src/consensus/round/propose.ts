@@ -78,7 +78,14 @@ function signProposal(
   const { run, round, parent } = context;
   const { ctx } = committee;
   return sign(turn, {
-    ...{ type: 'proposal', step: 'prepare', run, round, attempt, parent, ctx, view },
+    type: 'proposal',
+    step: 'prepare',
+    run,
+    round,
+    attempt,
+    parent,
+    ctx,
+    view,
     ...body,
   });
 }

@@ -18,11 +18,17 @@ export function joinEpoch(turn: Turn): boolean {
   if (attempt <= state.attempt) return false;
   const highest = highestPrepared(turn, attempt - 1);
   const prepared = highest && {
-    ...{ attempt: highest.attempt, view: highest.view, digest: highest.digest },
-    ...{ proposal: highest.proposal, prepares: highest.prepares },
+    attempt: highest.attempt,
+    view: highest.view,
+    digest: highest.digest,
+    proposal: highest.proposal,
+    prepares: highest.prepares,
   };
   change(turn, {
-    ...{ attempt, view: 0, composed: null, asked: [] },
+    attempt,
+    view: 0,
+    composed: null,
+    asked: [],
     viewEnds: now + viewLength(timing.viewMs, 0),
     // doubles like view lengths, so that a slow network gets enough time
     attemptEnds: now + viewLength(timing.recoveryMs, attempt),

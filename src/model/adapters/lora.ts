@@ -212,7 +212,10 @@ function adaptedLayers(
       layer,
       a: { name: a, shape: [rank, inputs], start, abreast: 1, ...(inner === 'inputs' && ALONG[1]) },
       b: {
-        ...{ name: b, shape: [outputs, rank], start: 'zeros', abreast: 1 },
+        name: b,
+        shape: [outputs, rank],
+        start: 'zeros',
+        abreast: 1,
         ...(inner === 'outputs' && ALONG[0]),
       },
     };

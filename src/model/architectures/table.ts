@@ -161,7 +161,6 @@ function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
       'model/tiers',
       `a run with helpers has at most ${MOST_HELPED} tiers beside the whole model`,
       {
-        // biome-ignore format: one line
         hint: 'give fewer --tiers, or --helper-rotation 0',
       },
     );

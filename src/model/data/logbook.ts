@@ -63,7 +63,10 @@ function writeDay(die: Die, day: number, pressure: number): string {
 function word(die: Die, what: string): string {
   if (what === 'number') return String(2 + die(40));
   const lists: Readonly<Record<string, readonly string[]>> = {
-    ...{ wind: winds, sail: sails, hand: hands, store: stores },
+    wind: winds,
+    sail: sails,
+    hand: hands,
+    store: stores,
   };
   const list = lists[what]!;
   return list[die(list.length)]!;

@@ -193,7 +193,9 @@ async function sendTo(
       while (next < count && !isUseless && !own.aborted) {
         const index = next++;
         const [outcome] = await relays.publish(eventOf(index), {
-          ...{ only: [relay], signal: own, isPatient },
+          only: [relay],
+          signal: own,
+          isPatient,
         });
         if (outcome && isTaken(outcome)) {
           taken++;

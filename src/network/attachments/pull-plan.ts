@@ -48,8 +48,12 @@ export class PullPlan {
     this.#startedMs = nowMs;
     this.#parts = roots.map(({ bytes }, part) =>
       Array.from({ length: chunkCount(bytes) }, (_, index) => ({
-        ...{ part, index, held: false, lastAskedMs: 0 },
-        ...{ asked: new Set<string>(), absent: new Map() },
+        part,
+        index,
+        held: false,
+        lastAskedMs: 0,
+        asked: new Set<string>(),
+        absent: new Map(),
       })),
     );
   }

@@ -129,7 +129,14 @@ class Pulls implements Puller {
     const assemblies = new Map<number, Assembly>();
     const { roots } = parts;
     const job: Job = {
-      ...{ wanted, plan, roots, assemblies, idleMs, newestMs, eventBytes: 0, settle },
+      wanted,
+      plan,
+      roots,
+      assemblies,
+      idleMs,
+      newestMs,
+      eventBytes: 0,
+      settle,
     };
     const stop = () => this.#giveUp(job);
     const isOver = this.#stop.signal.aborted || signal?.aborted;

@@ -78,10 +78,18 @@ export function publishedDraft(
   const modelBytes = model.reduce((sum, { length }) => sum + length, 0);
   return certifiedCheckpoint.build(
     {
-      ...{ run, round, outcome, ledgerRoot, ...withFeatures(state.features) },
-      ...{ modelRoot, modelBytes },
-      ...{ ledgerChunks: chunkTree(ledger, hash).root, ledgerBytes: ledger.length },
-      ...{ scope: [run, `${run}/${round}`], x: modelRoot, expiration: lifetime.expiresAt },
+      run,
+      round,
+      outcome,
+      ledgerRoot,
+      ...withFeatures(state.features),
+      modelRoot,
+      modelBytes,
+      ledgerChunks: chunkTree(ledger, hash).root,
+      ledgerBytes: ledger.length,
+      scope: [run, `${run}/${round}`],
+      x: modelRoot,
+      expiration: lifetime.expiresAt,
     },
     lifetime.createdAt,
   );

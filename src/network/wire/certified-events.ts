@@ -126,7 +126,8 @@ export const byAuthors = (
   keys: readonly WorkerId[],
 ): readonly Filter[] =>
   Array.from({ length: Math.ceil(keys.length / MOST_AUTHORS) }, (_, i) => ({
-    ...{ kinds, '#s': [scope] },
+    kinds,
+    '#s': [scope],
     authors: keys.slice(i * MOST_AUTHORS, (i + 1) * MOST_AUTHORS),
   }));
 

@@ -140,8 +140,16 @@ function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
   const isStriped = !isInside && stripe.of > 1;
   const draft = manifest.build(
     {
-      ...{ run, round: ROUND, base: ZEROS, codec: CODEC, hash: ZEROS, bytes: payloadBytes },
-      ...{ root: ZEROS, examples: ROUND, steps: ROUND, prev: ZEROS },
+      run,
+      round: ROUND,
+      base: ZEROS,
+      codec: CODEC,
+      hash: ZEROS,
+      bytes: payloadBytes,
+      root: ZEROS,
+      examples: ROUND,
+      steps: ROUND,
+      prev: ZEROS,
       scope: [run, `${run}/${ROUND}`],
       x: ZEROS,
       payload: isInside ? filler(payloadBytes) : undefined,
@@ -160,8 +168,13 @@ const presenceBytes = (input: CostInput): number =>
 /** A heartbeat names the workers of the last round, so it grows with them. */
 export function longestHeartbeat({ relays, workers, heartbeatSeconds }: CostInput): Heartbeat {
   return {
-    ...{ worker: ZEROS, round: ROUND, intervalSeconds: heartbeatSeconds, createdAt: TIME },
-    ...{ digest: ZEROS, examples: undefined, leaving: false },
+    worker: ZEROS,
+    round: ROUND,
+    intervalSeconds: heartbeatSeconds,
+    createdAt: TIME,
+    digest: ZEROS,
+    examples: undefined,
+    leaving: false,
     capabilities: ['gradient-event'],
     relays: [...new Set(relays)].slice(0, MOST_NAMED),
     cohort: keys(Math.min(workers, MOST_COHORT)),

@@ -33,8 +33,10 @@ export function readDelegation(event: SignedEvent, of: Session): Result<Delegati
     return refuse('other-session', 'content', 'it is about another run or another session key');
   }
   const read: Delegation = {
-    ...{ key: event.pubkey, until },
-    ...{ createdAt: event.created_at, sig: event.sig },
+    key: event.pubkey,
+    until,
+    createdAt: event.created_at,
+    sig: event.sig,
   };
   return delegatedAgain(of, read).id === event.id
     ? ok(read)

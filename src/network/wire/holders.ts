@@ -61,7 +61,11 @@ export function buildHolder(offer: HolderOffer, createdAt: number, seconds: numb
       held: list(held),
       expiration: createdAt + Math.min(seconds, LONGEST_SECONDS),
       contacts: list(contacts),
-      ...{ region, tier, weight, classes: list(classes), free: freeBytes },
+      region,
+      tier,
+      weight,
+      classes: list(classes),
+      free: freeBytes,
     },
     createdAt,
   );
@@ -90,8 +94,17 @@ export function readHolder(event: SignedEvent, now: number): Result<HolderRecord
   if (!dated.ok) return dated;
   return ok({
     key: event.pubkey,
-    ...{ region, tier, weight, classes, freeBytes: free, contacts, held, event },
-    ...{ expiresAt: parsed.value.expiration, createdAt: event.created_at, eventId: event.id },
+    region,
+    tier,
+    weight,
+    classes,
+    freeBytes: free,
+    contacts,
+    held,
+    event,
+    expiresAt: parsed.value.expiration,
+    createdAt: event.created_at,
+    eventId: event.id,
   });
 }
 

@@ -91,7 +91,10 @@ export function createPacker(options: PackerOptions): Packer {
     const isSent = (chunk: number) => !trained || trained.includes(ringOf(chunk));
     const chunks = assignment.chunksOf(worker);
     return {
-      ...{ run: runDigest, round, size, sender: fromHex(worker)! },
+      run: runDigest,
+      round,
+      size,
+      sender: fromHex(worker)!,
       roster: fromHex(assignment.digest ?? NO_ROSTER)!,
       chunks:
         end === size && !trained
@@ -230,7 +233,14 @@ export function openContribution(
     return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
   }
   return accept({
-    ...{ worker, eventId, round, base, examples, steps, createdAt, eventBytes },
+    worker,
+    eventId,
+    round,
+    base,
+    examples,
+    steps,
+    createdAt,
+    eventBytes,
     delta: opened.value,
     payloadBytes: payload.length,
   });

@@ -22,7 +22,9 @@ export function buildProposal(made: Proposal, lifetime: Lifetime): EventDraft {
     {
       ...membersOf(made),
       ...body,
-      ...{ scope: [run, `${run}/${round}`], x: digest, expiration: expirationOf(lifetime) },
+      scope: [run, `${run}/${round}`],
+      x: digest,
+      expiration: expirationOf(lifetime),
     },
     lifetime.createdAt,
   );
@@ -31,7 +33,14 @@ export function buildProposal(made: Proposal, lifetime: Lifetime): EventDraft {
 function membersOf({ prepares, ballots, ...made }: Proposed) {
   const { run, round, attempt, parent, ctx, view, digest, justify } = made;
   return {
-    ...{ run, round, attempt, parent, ctx, view, digest, justify },
+    run,
+    round,
+    attempt,
+    parent,
+    ctx,
+    view,
+    digest,
+    justify,
     prepares: prepares.length > 0 ? prepares : undefined,
     ballots: ballots.length > 0 ? ballots : undefined,
   };
@@ -54,8 +63,20 @@ function readProposed(
   const { run, round, attempt, parent, ctx, view, digest, justify } = parsed.value;
   const { prepares = [], ballots = [], body, root, bytes } = parsed.value;
   const said: Signed<Proposed> = {
-    ...{ type: 'proposal', step: 'prepare', id: event.id, key: event.pubkey },
-    ...{ run, round, attempt, parent, ctx, view, digest, justify, prepares, ballots },
+    type: 'proposal',
+    step: 'prepare',
+    id: event.id,
+    key: event.pubkey,
+    run,
+    round,
+    attempt,
+    parent,
+    ctx,
+    view,
+    digest,
+    justify,
+    prepares,
+    ballots,
   };
   return accept({ said, carried: { body, root, bytes } });
 }

@@ -136,12 +136,14 @@ function giveUp(pending: Set<Pending>, reject: (rejection: Rejection) => void): 
 }
 
 const notNamed = (worker: WorkerId): Rejection => ({
-  ...{ reason: 'not-a-member', worker },
+  reason: 'not-a-member',
+  worker,
   detail: 'not among the workers that --peers names',
 });
 
 const noRoom = (worker: WorkerId): Rejection => ({
-  ...{ reason: 'too-large', worker },
+  reason: 'too-large',
+  worker,
   detail: 'updates of workers whom --peers does not name fill the room for them',
 });
 

@@ -48,7 +48,10 @@ export async function publishRun(
   const attachments = slice ? [{ payload: slice }] : [];
   const slow = new AbortController();
   const { taken, settled } = publishWithAttachments(event, attachments, {
-    ...{ relays, sign, sha256, lifetime },
+    relays,
+    sign,
+    sha256,
+    lifetime,
     signal: AbortSignal.any([signal, slow.signal]),
   });
   if (await taken) await within(settled, OTHERS_MS, clock, signal);

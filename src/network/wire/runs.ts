@@ -38,7 +38,9 @@ const LONGEST_SPEC = 60_000;
 /** `naddr1…` of a run (NIP-19); what may be secret of its relays' addresses is left out. */
 export const encodeRunAddress = ({ run: identifier, author, relays }: RunAddress): string =>
   naddrEncode({
-    ...{ kind: run.kind, identifier, pubkey: author },
+    kind: run.kind,
+    identifier,
+    pubkey: author,
     relays: [...new Set(relays.map(withoutSecrets))],
   });
 

@@ -46,7 +46,11 @@ export function buildMember(said: Notice | ViewChangeVote, lifetime: Lifetime): 
   return memberKind.build(
     {
       ...common,
-      ...{ type: 'ballot', round, attempt, parent, scope: [run, `${run}/${round}`] },
+      type: 'ballot',
+      round,
+      attempt,
+      parent,
+      scope: [run, `${run}/${round}`],
       ...(prepared && {
         preparedAttempt: prepared.attempt,
         preparedView: prepared.view,
@@ -83,14 +87,23 @@ export function toMember(
     if (!features.names.includes('jury')) return reject(event, 'malformed', 'a run without a jury');
     const { checked, accused, manifest, reason } = said;
     const verdict: CheckVerdict = {
-      ...{ type: 'verdict', run, checked: checked!, accused: accused! },
-      ...{ manifest: manifest!, reason: reason! },
+      type: 'verdict',
+      run,
+      checked: checked!,
+      accused: accused!,
+      manifest: manifest!,
+      reason: reason!,
     };
     return accept({ ...signed, ...verdict });
   }
   const { round, attempt, parent } = said;
   return accept({
-    ...{ ...signed, run, type: 'ballot', round: round!, attempt: attempt!, parent: parent! },
+    ...signed,
+    run,
+    type: 'ballot',
+    round: round!,
+    attempt: attempt!,
+    parent: parent!,
     prepared: preparedOf(said),
   });
 }
@@ -127,10 +140,20 @@ export function buildVote(cast: Vote, lifetime: Lifetime): EventDraft {
   const { unlisted, features } = step === 'commit' ? cast : { unlisted: [] };
   return vote.build(
     {
-      ...{ run, round, attempt, parent, ctx, view, step, digest, justify },
+      run,
+      round,
+      attempt,
+      parent,
+      ctx,
+      view,
+      step,
+      digest,
+      justify,
       unlisted: unlisted.length > 0 ? unlisted : undefined,
       ...withFeatures(features),
-      ...{ scope: [run, `${run}/${round}`], x: digest, expiration: expirationOf(lifetime) },
+      scope: [run, `${run}/${round}`],
+      x: digest,
+      expiration: expirationOf(lifetime),
     },
     lifetime.createdAt,
   );

@@ -146,7 +146,9 @@ async function bring(
 async function askManifest({ manifest: digest }: WantedFile, options: BringOptions) {
   const { places: named, connection, allowPrivate, signal, onNotice } = options;
   const { places, refused, close } = await openPlaces(named, undefined, {
-    ...{ connection, allowPrivate, signal },
+    connection,
+    allowPrivate,
+    signal,
   });
   try {
     for (const { name, reason } of refused) onNotice(`${name} is not asked: ${reason}`);

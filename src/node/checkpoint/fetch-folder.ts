@@ -85,7 +85,9 @@ async function fetchAll(
   const { patienceMs = manifest.stripe === null ? undefined : SHORT_PATIENCE_MS } = options;
   const get = (wanted: readonly Piece[]) =>
     fetchChunks({
-      ...{ ...options, patienceMs, onChunk },
+      ...options,
+      patienceMs,
+      onChunk,
       digest: manifestDigest(manifest, nativeSha256),
       wanted: wanted.map((piece) => ({ piece, index: index.get(piece)! })),
       clock: systemClock,

@@ -68,7 +68,6 @@ function tensorsOf(
       'checkpoint/tier',
       `the state has tiers 0 to ${last.length - 1}, not ${tier}`,
       {
-        // biome-ignore format: one line
         hint: 'ask for one of those',
       },
     );

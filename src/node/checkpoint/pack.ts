@@ -111,8 +111,13 @@ class Packing {
       const chunks = await Promise.all(this.#chunks);
       const parity = (await Promise.all(this.#parity)).flat();
       return {
-        ...{ bytes: this.#size, ...whole.digest(), root: root.digest() },
-        ...{ chunkBytes, stripe, chunks, parity },
+        bytes: this.#size,
+        ...whole.digest(),
+        root: root.digest(),
+        chunkBytes,
+        stripe,
+        chunks,
+        parity,
       };
     } finally {
       await Promise.allSettled([...this.#chunks, ...this.#parity]);
@@ -195,7 +200,9 @@ class Packing {
     const make = async (): Promise<readonly Hashes[]> => {
       const hashes = await Promise.all(members);
       const found = await this.#workers.run({
-        ...{ kind: 'combine', bytes, matrix: parityMatrix(stripe, hashes.length) },
+        kind: 'combine',
+        bytes,
+        matrix: parityMatrix(stripe, hashes.length),
         sources: hashes.map(({ sha256 }) => chunkFile(this.#folder, sha256)),
         targets: parts.map((file) => ({ file, bytes })),
       });

@@ -99,7 +99,10 @@ export function searchOf(
   const port = createDirectoryPort({
     http: createAskHttp({ isTrusted: false, allowPrivate }),
     peerHttp: createAskHttp({ isTrusted: true, allowPrivate }),
-    ...{ now, allowPrivate, signal, crypto: nativeCrypto },
+    now,
+    allowPrivate,
+    signal,
+    crypto: nativeCrypto,
   });
   return { relays, peers, port, now, allowPrivate, waitMs: WAIT_MS, signal };
 }

@@ -102,7 +102,6 @@ function openPlace(
   { text, isNear, isTrusted }: NamedPlace,
   { allowPrivate }: PlacesOptions,
 ): ChunkPlace {
-  // biome-ignore format: one line
   if (!/^https?:\/\//i.test(text)) return createFolderPlace(text);
   if (!URL.canParse(text)) {
     throw new ConfigError('checkpoint/place-name', `${safeLine(text)} is no address`, {

@@ -54,7 +54,11 @@ export async function pushToRelays(
   const told = await new Push(folder, manifest, tree, options).run();
   const text = utf8(manifestText(manifest));
   const refused = await publishAddressed(buildAddressed(packed, text, lifetime, nativeSha256), {
-    ...{ relays, lifetime, signal, sha256: nativeSha256, sign: signer.sign },
+    relays,
+    lifetime,
+    signal,
+    sha256: nativeSha256,
+    sign: signer.sign,
   });
   if (refused === undefined) return told;
   throw new CheckpointError('checkpoint/refused', `no relay takes the manifest: ${refused}`, {

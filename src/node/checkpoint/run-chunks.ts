@@ -88,12 +88,17 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
       if (!isThis || chunkBytes !== CHECKPOINT_CHUNK_BYTES) throw otherState();
       const relays = createRelayPlace({
         isSpared: true,
-        ...{ name: 'relays', relays: wanted.relays, clock: systemClock, sha256: nativeSha256, payload }, // biome-ignore format: one line
+        name: 'relays',
+        relays: wanted.relays,
+        clock: systemClock,
+        sha256: nativeSha256,
+        payload, // biome-ignore format: one line
       });
       const placed = await withExpected(options, holders, manifest, wanted, signal);
       const into = join(folder, `${FOLDER}${digest.slice(0, 16)}`);
       const { bytes, reports } = await fetchBytes(manifest, into, {
-        ...{ places: [...placed, ...servers, relays], signal },
+        places: [...placed, ...servers, relays],
+        signal,
         mostBytes: EXCESS * payload.bytes + 2 ** 20,
         report: (event) => tell(event, onNotice),
       });

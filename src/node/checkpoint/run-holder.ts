@@ -212,7 +212,10 @@ class Holding implements RunHolder {
     const total = pieces.reduce((sum, { bytes }) => sum + bytes, 0);
     if (!(await chunks.makeRoom(held, total))) return;
     await fetchChunks({
-      ...{ digest, clock: systemClock, signal: this.#signal, mostBytes: 2 * total + 2 ** 20 },
+      digest,
+      clock: systemClock,
+      signal: this.#signal,
+      mostBytes: 2 * total + 2 ** 20,
       wanted: pieces.map((piece) => ({ piece, index: index.get(piece.sha256)! })),
       places: others.map(({ place }) => place),
       openSink: (piece) => openSink(held.folder, piece),
@@ -225,7 +228,9 @@ class Holding implements RunHolder {
     const { chunks } = this.#parts;
     const held = chunks.all.filter((each) => each.chunks.size > 0);
     return {
-      ...{ ...offer, classes: [CHECKPOINT_CLASS], contacts: [url.replace(/\/+$/, '')] },
+      ...offer,
+      classes: [CHECKPOINT_CLASS],
+      contacts: [url.replace(/\/+$/, '')],
       held: held.map(({ shelf }) => shelf.digest),
       freeBytes: await chunks.room(),
     };

@@ -116,7 +116,11 @@ async function filesOf(stripe: StripePieces, place: Place): Promise<readonly str
     row < width ? files[row]! : chunkFile(folder, parity[row - width]!.sha256),
   );
   const found = await workers.run({
-    ...{ kind: 'combine', matrix: recovery.matrix, sources, bytes, targets },
+    kind: 'combine',
+    matrix: recovery.matrix,
+    sources,
+    bytes,
+    targets,
   });
   for (const [i, row] of recovery.targets.entries()) {
     const piece = data[row]!;

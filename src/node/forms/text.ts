@@ -25,7 +25,10 @@ export const openNamedCorpus = ({
   leastBytes,
 }: NamedSources): Promise<OpenCorpus> =>
   openCorpus({
-    ...{ file, onNotice, signal, leastBytes },
+    file,
+    onNotice,
+    signal,
+    leastBytes,
     wanted: fixed.sha256,
     from: fixed.from,
     cacheDir: join(dataHome(), 'corpora'),
@@ -61,7 +64,11 @@ async function read(
   const corpus = await openNamedCorpus(sources);
   const { context, shard } = settings;
   const { data, bytesPerToken } = await prepareTokens(corpus, form, {
-    ...{ context, shard, onNotice, signal, folder: join(dataHome(), 'corpora') },
+    context,
+    shard,
+    onNotice,
+    signal,
+    folder: join(dataHome(), 'corpora'),
     form: fixed.form ?? 'interleaved',
     evaluation: fixed.evaluation,
   });

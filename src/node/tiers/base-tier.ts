@@ -49,7 +49,6 @@ export async function openBaseTier(
       'tiers/helper',
       `${load.folder} is tier ${load.tier}, and a helper trains slices of all of the model`,
       {
-        // biome-ignore format: one line
         hint: 'name the folder of the whole model, or leave out --helper',
         data: { tier: load.tier },
       },
@@ -61,7 +60,6 @@ export async function openBaseTier(
       'tiers/no-such-tier',
       `${load.folder} is tier ${own}, and the run has tiers 0 to ${count}`,
       {
-        // biome-ignore format: one line
         hint: 'name a larger part of the model with --base, or agree on more --tiers',
       },
     );

@@ -27,14 +27,15 @@ import { writeWhole } from '../whole-file.ts';
 const CONFIG = 'config.json';
 /** What a model brings beside its shape and its weights, the same for all tiers. */
 const COMMON = [
-  ...['tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'],
-  ...[
-    'vocab.json',
-    'merges.txt',
-    'tokenizer.model',
-    'chat_template.jinja',
-    'generation_config.json',
-  ],
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'added_tokens.json',
+  'vocab.json',
+  'merges.txt',
+  'tokenizer.model',
+  'chat_template.jinja',
+  'generation_config.json',
 ];
 
 export interface ExportOptions {

@@ -45,7 +45,11 @@ export async function findTier(folder: string, wanted: Wanted): Promise<TierLoad
   if (own.tier > 0) return { ...ofSlice(folder, own.tier, wanted), schema };
   const manifest = await manifestIn(folder);
   const whole = async (notice?: string): Promise<TierLoad> => ({
-    ...{ folder, tier: 0, slicing: tier, schema, ...(notice !== undefined && { notice }) },
+    folder,
+    tier: 0,
+    slicing: tier,
+    schema,
+    ...(notice !== undefined && { notice }),
     verified: manifest?.tiers.some((each) => each.tier === 0)
       ? await verify(folder, manifest, 0, signal)
       : 0,

@@ -126,7 +126,9 @@ async function measured(
   const leasts = await Promise.all(tiers.map(async (tier) => leastBytesOf(await taskOf(tier))));
   const before = process.memoryUsage().rss;
   const { tier, why } = await chooseTier({
-    ...{ count, room, patienceSeconds: roundTimeout / 2 / innerSteps },
+    count,
+    room,
+    patienceSeconds: roundTimeout / 2 / innerSteps,
     leastBytes: (one) => leasts[one]!,
     measure: async (one) => measure(await taskOf(one), before, seed, measuring),
   });

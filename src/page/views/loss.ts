@@ -93,8 +93,12 @@ function roundTable(rounds: readonly RoundPicture[]): HTMLElement {
     'payloads',
   ];
   const rows = shown.map((each) => [
-    ...[roundNumber(each.round), each.result, loss(each.ownLoss), loss(each.sharedLoss)],
-    ...[loss(each.bitsPerByte), share(each.accuracy)],
+    roundNumber(each.round),
+    each.result,
+    loss(each.ownLoss),
+    loss(each.sharedLoss),
+    loss(each.bitsPerByte),
+    share(each.accuracy),
     `${each.accepted.length} of ${each.roster.length}`,
     `${each.signers.length} of ${each.committee.length}`,
     bytes(each.sent.reduce((sum, sent) => sum + sent.bytes, 0)),

@@ -55,8 +55,12 @@ function stateOf(
 export function relaysView({ relays, events }: RunPicture): readonly Child[] {
   if (relays.length === 0) return [h('p', {}, `From an archive: ${events} events.`)];
   const rows = relays.map((each) => [
-    ...[each.relay, each.error === '' ? each.state : `${each.state}: ${each.error}`],
-    ...[each.events, each.refused, bytes(each.bytesIn), bytes(each.bytesOut)],
+    each.relay,
+    each.error === '' ? each.state : `${each.state}: ${each.error}`,
+    each.events,
+    each.refused,
+    bytes(each.bytesIn),
+    bytes(each.bytesOut),
   ]);
   const headings = ['relay', 'connection', 'events', 'refused', 'received', 'sent'];
   return [table(`${relays.length} relays`, headings, rows)];
@@ -77,7 +81,9 @@ export function refusedView({ refused, rounds }: RunPicture): readonly Child[] {
     })),
   ]);
   const here = refused.map(({ at, relay = '', worker, reason, detail }) => ({
-    ...{ at, who: worker ? shortKey(worker) : relay, what: `${reason}: ${detail}` },
+    at,
+    who: worker ? shortKey(worker) : relay,
+    what: `${reason}: ${detail}`,
   }));
   const all = [...byOutcomes, ...here].sort((a, b) => b.at - a.at).slice(0, MOST_WORKERS);
   if (all.length === 0) return [h('p', { class: 'empty' }, 'Nothing was refused.')];

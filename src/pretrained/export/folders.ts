@@ -42,7 +42,10 @@ export function adapterFiles(
     target_modules: loraTargets(spec, adapter),
     // GPT-2 stores the weights of its layers [in, out]
     fan_in_fan_out: spec.architecture === 'gpt2',
-    ...{ lora_dropout: 0, bias: 'none', modules_to_save: null, inference_mode: true },
+    lora_dropout: 0,
+    bias: 'none',
+    modules_to_save: null,
+    inference_mode: true,
   };
   return [
     jsonFile('adapter_config.json', config),

@@ -35,7 +35,8 @@ const [U32, I32, F32, BOOL, STRING, ARRAY] = [4, 5, 6, 7, 8, 9];
 const formats = {
   f32: { type: 0, bytes: (values: number) => 4 * values, encode: rawBytes },
   f16: {
-    ...{ type: 1, bytes: (values: number) => 2 * values },
+    type: 1,
+    bytes: (values: number) => 2 * values,
     encode: (values: Float32Array) => rawBytes(toHalves(values)),
   },
   q8_0: { type: 8, bytes: (values: number) => (values / BLOCK) * (BLOCK + 2), encode: toQ8 },
@@ -70,7 +71,10 @@ export async function* writeGguf(
   tensors: readonly GgufTensor[],
 ): AsyncGenerator<Uint8Array, void> {
   const head = concatBytes(
-    ...[utf8('GGUF'), u32(VERSION), u64(tensors.length), u64(metadata.size)],
+    utf8('GGUF'),
+    u32(VERSION),
+    u64(tensors.length),
+    u64(metadata.size),
     ...[...metadata].flatMap(([name, value]) => [text(name), valued(value)]),
     ...placed(tensors),
   );

@@ -78,8 +78,14 @@ export const configAt = (config: Config, { tier, base }: CheckpointTier): Config
 
 /** What may differ between tiers of one model, or is said otherwise by other programs. */
 const LOOSE = [
-  ...['intermediate_size', 'matformer_tier', 'matformer_base_intermediate_size'],
-  ...['dtype', 'torch_dtype', 'transformers_version', '_name_or_path', 'use_cache'],
+  'intermediate_size',
+  'matformer_tier',
+  'matformer_base_intermediate_size',
+  'dtype',
+  'torch_dtype',
+  'transformers_version',
+  '_name_or_path',
+  'use_cache',
 ];
 
 /** The same for every tier of one model, and another one for a model with other sizes or other tensors. */

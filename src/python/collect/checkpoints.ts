@@ -52,10 +52,15 @@ export async function discoverCheckpoints(
   const collection = await collect(
     relays,
     {
-      ...{ operation: 'collect-checkpoints', idleMs, maxMs },
+      operation: 'collect-checkpoints',
+      idleMs,
+      maxMs,
       filter: checkpoint.filter({}, since === undefined ? {} : { since }),
       wanted: {
-        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf, anyKey },
+        run,
+        nowSeconds: Math.floor(ports.clock.now() / 1000),
+        isOf,
+        anyKey,
         matches: (tags) =>
           (minRound === undefined || tags.round >= minRound) &&
           (worker === undefined || tags.worker === worker),

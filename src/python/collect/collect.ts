@@ -92,7 +92,9 @@ async function collectAt<E extends ReferenceEvent>(
   const end = await readRelay(
     relay,
     {
-      ...{ operation, filter, idleMs },
+      operation,
+      filter,
+      idleMs,
       maxMs: maxMs ?? Math.max(MAX_MS, MAX_IDLES * idleMs),
       onEvent(event) {
         const kept = collector.read(event);

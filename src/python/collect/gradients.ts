@@ -94,10 +94,15 @@ export async function collectGradients(
   const found = await collect(
     asked,
     {
-      ...{ operation: 'collect-gradients', idleMs, maxMs },
+      operation: 'collect-gradients',
+      idleMs,
+      maxMs,
       filter: gradient.filter({}, since === undefined ? {} : { since }),
       wanted: {
-        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf, zstd: ports.zstd },
+        run,
+        nowSeconds: Math.floor(ports.clock.now() / 1000),
+        isOf,
+        zstd: ports.zstd,
         matches: (tags) => tags.round === round,
       },
       enough: reasonFor(syncAt),
@@ -113,7 +118,13 @@ export async function collectGradients(
     relays: relays.map(withoutSecrets),
     failed: [...(workers?.failed ?? []), ...found.failed],
     notices: [...(workers?.notices ?? []), ...found.notices],
-    ...{ run, round, sync, syncAt, reason, known, workers },
+    run,
+    round,
+    sync,
+    syncAt,
+    reason,
+    known,
+    workers,
   };
 }
 
@@ -126,7 +137,9 @@ async function discover(
   return discoverWorkers(
     relays,
     {
-      ...{ run, round, maxMs: patience.maxMs },
+      run,
+      round,
+      maxMs: patience.maxMs,
       idleMs: heartbeats?.idleMs ?? patience.idleMs,
       since: heartbeats?.since ?? since,
       maxMissed: heartbeats?.maxMissed,

@@ -48,10 +48,15 @@ export async function collectLateGradients(
   const found = await collect(
     relays,
     {
-      ...{ operation: 'collect-late-gradients', idleMs, maxMs },
+      operation: 'collect-late-gradients',
+      idleMs,
+      maxMs,
       filter: gradient.filter({}, since === undefined ? {} : { since }),
       wanted: {
-        ...{ run, nowSeconds: Math.floor(ports.clock.now() / 1000), isOf, zstd: ports.zstd },
+        run,
+        nowSeconds: Math.floor(ports.clock.now() / 1000),
+        isOf,
+        zstd: ports.zstd,
         matches: (tags) => tags.round < currentRound,
       },
       enough: (_, isCaughtUp) => (isCaughtUp ? 'caught-up' : undefined),

@@ -59,13 +59,17 @@ export function createRelayPorts(options: RelayPortsOptions): RelayPorts {
   const { openSocket, crypto, zstd, clock = systemClock, retry = ONCE, timeoutMs } = options;
   const openAll = (relays: readonly string[]): RelaySet =>
     createRelaySet(relays, {
-      ...{ openSocket, clock, retry },
+      openSocket,
+      clock,
+      retry,
       ...(crypto === undefined ? {} : { crypto }),
       ...(timeoutMs === undefined ? {} : { openTimeoutMs: timeoutMs, publishTimeoutMs: timeoutMs }),
       quota: { ...defaultQuota, faultsPerMinute: FAULTS_PER_MINUTE },
     });
   return {
-    ...{ clock, zstd, openAll },
+    clock,
+    zstd,
+    openAll,
     maxAttempts: retry.maxAttempts,
     open: (relay) => openAll([relay]),
     signal: options.signal ?? new AbortController().signal,

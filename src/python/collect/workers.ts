@@ -57,10 +57,14 @@ export async function discoverWorkers(
   const collection = await collect(
     relays,
     {
-      ...{ operation: 'collect-heartbeats', idleMs, maxMs },
+      operation: 'collect-heartbeats',
+      idleMs,
+      maxMs,
       filter: heartbeat.filter({}, since === undefined ? {} : { since }),
       wanted: {
-        ...{ run, nowSeconds, isOf },
+        run,
+        nowSeconds,
+        isOf,
         matches: (tags) => round === undefined || tags.round >= round,
       },
       isStale: (kept) => isStaleHeartbeat(kept, nowSeconds, maxMissed),

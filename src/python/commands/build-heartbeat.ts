@@ -43,7 +43,10 @@ export const buildHeartbeat = (): Command =>
   ).action(async (flags: Flags) => {
     const { run, round, examples, heartbeatInterval: interval } = flags;
     const about = {
-      ...{ run, round, examples, interval },
+      run,
+      round,
+      examples,
+      interval,
       worker: workerOf(flags),
       capabilities: flags.capability,
       relays: flags.advertiseRelay?.map(withoutSecrets),

@@ -110,26 +110,41 @@ export const runTrainingSession = (
     const { referenceCompatible: isCompatible = false, advertisedRelays: advertised } = config;
     const limits = { maxContainerBytes: mostPayloadBytes(layout), zstd: await openZstd() };
     const { wire, events } = createPythonWire({
-      ...{ run, layout, relays: set, signer, mine, codec, ratio, ...limits },
-      ...{ clock: systemClock, sha256: nativeSha256 },
+      run,
+      layout,
+      relays: set,
+      signer,
+      mine,
+      codec,
+      ratio,
+      ...limits,
+      clock: systemClock,
+      sha256: nativeSha256,
       reference: { worker: config.worker, isCompatible, runtime, advertised },
     });
     scope.defer(() => wire.close());
     const plan = planOf(settings, {
-      ...{ task: runtime, runtime },
+      task: runtime,
+      runtime,
       rounds: (config.startRound ?? start.round) + settings.rounds,
       ...(isCompatible ? { weightCap: Number.MAX_SAFE_INTEGER } : {}),
     });
     report(hello(plan, trainer, wire.me, start));
     const reference: Reference = {
-      ...{ isCompatible, examples: config.dataset.size, limits },
+      isCompatible,
+      examples: config.dataset.size,
+      limits,
       late: lateRule(config, plan, isCompatible),
       publishMs: connection.openTimeoutMs,
       lateWaitMs: config.lateGradientTimeoutMs ?? 200,
       keep: options.keep ?? (async () => undefined),
     };
     const ports = {
-      ...{ clock: systemClock, trainer, wire, report, createSha256: createNativeSha256 },
+      clock: systemClock,
+      trainer,
+      wire,
+      report,
+      createSha256: createNativeSha256,
       store: options.store ?? FORGETFUL,
     };
     const final = await runPythonWorker(start, { plan, ports, events, reference, signal });
@@ -147,7 +162,12 @@ function trainerOf(
   { layout }: Params,
 ): Trainer {
   return createRegressionTrainer({
-    ...{ layout, dataset, runtime, learningRate, batchSize, now: () => systemClock.now() },
+    layout,
+    dataset,
+    runtime,
+    learningRate,
+    batchSize,
+    now: () => systemClock.now(),
     run: (params, regression) => trainOnBackend(backend, params, dataset, regression),
   });
 }
@@ -156,7 +176,8 @@ function trainerOf(
 function connectionOf(config: TrainingWorkerConfig): Connection {
   const { openTimeoutMs = 10_000, retry = defaultRetry, eventsPerMinute, maxEventBytes } = config;
   return {
-    ...{ openTimeoutMs, retry },
+    openTimeoutMs,
+    retry,
     ...(eventsPerMinute === undefined ? {} : { eventsPerMinute }),
     ...(maxEventBytes === undefined ? {} : { maxEventBytes }),
   };

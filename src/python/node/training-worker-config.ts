@@ -89,9 +89,22 @@ export interface TrainingWorkerConfig extends Partial<Connection> {
 
 /** The members that are settings of the same name. */
 const same = [
-  ...(['rounds', 'innerSteps', 'localLearningRate', 'batchSize', 'outerLearningRate'] as const),
-  ...(['momentum', 'topk', 'residual', 'codec', 'weights', 'maxExamples', 'sync'] as const),
-  ...(['waitFor', 'maxMissedHeartbeats', 'checkpointHistory', 'run'] as const),
+  'rounds',
+  'innerSteps',
+  'localLearningRate',
+  'batchSize',
+  'outerLearningRate',
+  'momentum',
+  'topk',
+  'residual',
+  'codec',
+  'weights',
+  'maxExamples',
+  'sync',
+  'waitFor',
+  'maxMissedHeartbeats',
+  'checkpointHistory',
+  'run',
 ] satisfies readonly (keyof TrainingWorkerConfig & keyof Settings)[];
 
 /** All settings: those given, checked, and the Python reference's. Throws a ConfigError that names a wrong one. */
@@ -105,7 +118,8 @@ export function settingsOf(config: TrainingWorkerConfig): Settings {
   const asked = Object.entries({ ...writeSettings(given), ...seconds });
   const known = Object.fromEntries(asked.filter(([, value]) => value !== undefined));
   const settings = completeSettings(
-    ...[referenceDefaults, { model: 'linear', relay: config.relays } as const],
+    referenceDefaults,
+    { model: 'linear', relay: config.relays } as const,
     readSettings(known, 'config'),
   );
   assertCompatible(settings, config);

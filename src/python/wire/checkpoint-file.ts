@@ -64,9 +64,16 @@ interface History {
 /** Members that a reader of the Python reference cannot do without. */
 const NEEDED = {
   rounds: [
-    ...['round', 'model_hash_before', 'model_hash_after', 'local_loss_before'],
-    ...['local_loss_after_inner', 'local_loss_after_outer', 'collected_event_count'],
-    ...['completion_reason', 'published_gradient_event_id', 'published_heartbeat_event_id'],
+    'round',
+    'model_hash_before',
+    'model_hash_after',
+    'local_loss_before',
+    'local_loss_after_inner',
+    'local_loss_after_outer',
+    'collected_event_count',
+    'completion_reason',
+    'published_gradient_event_id',
+    'published_heartbeat_event_id',
   ],
   late_gradients: ['round', 'worker', 'event_id', 'created_at', 'model_hash'],
   late_reconciliations: ['current_round', 'event_count', 'model_hash_before', 'model_hash_after'],
@@ -90,8 +97,11 @@ function readHistory(json: JsonObject): Result<History> {
 
 /** Members that are floats, also where a program wrote them as `4`. */
 const FLOATS: ReadonlySet<string> = new Set([
-  ...['local_loss_before', 'local_loss_after_inner', 'local_loss_after_outer'],
-  ...['learning_rate', 'momentum'],
+  'local_loss_before',
+  'local_loss_after_inner',
+  'local_loss_after_outer',
+  'learning_rate',
+  'momentum',
 ]);
 
 const withFloats = (record: JsonObject): JsonObject =>

@@ -88,7 +88,10 @@ export function mismatch(
 
 /** The tags that say what is inside the payload. */
 export const payloadTags = ({ label, tensors, total, selected }: NstrStats) => ({
-  ...{ compression: label, params: tensors, values: total, selected },
+  compression: label,
+  params: tensors,
+  values: total,
+  selected,
 });
 
 /** What a worker says of its own gradient. */

@@ -85,7 +85,11 @@ export function readLateGradient(json: Json): Result<LateGradient> {
   const error =
     typeof json.reconciliation_error === 'string' ? json.reconciliation_error : undefined;
   return ok({
-    ...{ round, worker, eventId, createdAt, base: textOf(json.model_hash) },
+    round,
+    worker,
+    eventId,
+    createdAt,
+    base: textOf(json.model_hash),
     examples: countOf(json.example_count),
     payload,
     folded:
@@ -128,7 +132,10 @@ export function readReconciliation(json: Json): Result<Reconciliation> {
     return refuse('bad-checkpoint', 'late_reconciliations', 'lacks its rate or momentum');
   }
   return ok({
-    ...{ round, appliedAt, learningRate, momentum },
+    round,
+    appliedAt,
+    learningRate,
+    momentum,
     workers: textsOf(json.workers),
     lateRounds: listOf(json.late_rounds).flatMap((item) => countOf(item) ?? []),
     eventIds: textsOf(json.event_ids),

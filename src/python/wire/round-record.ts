@@ -146,7 +146,10 @@ export function readRoundRecord(json: Json): Result<RoundRecord> {
     relays: textsOf(json[`published_${what}_relays`]),
   });
   return ok({
-    ...{ round, digestBefore, digestAfter, reason },
+    round,
+    digestBefore,
+    digestAfter,
+    reason,
     losses: { before, afterInner, afterOuter },
     knownWorkers: textsOf(json.known_workers),
     collectedWorkers: textsOf(json.collected_workers),

@@ -24,8 +24,16 @@ function gradientBytes({ run, payloadBytes }: CostInput): number {
   const { hex, round, codec, seconds } = longest;
   const draft = gradient.build(
     {
-      ...{ run, round, worker: hex, model: hex, steps: round, examples: round },
-      ...{ compression: codec, params: round, values: 9_999_999, selected: 9_999_999 },
+      run,
+      round,
+      worker: hex,
+      model: hex,
+      steps: round,
+      examples: round,
+      compression: codec,
+      params: round,
+      values: 9_999_999,
+      selected: 9_999_999,
       payload: filler(payloadBytes),
       scope: true,
     },
@@ -65,10 +73,21 @@ export function measureCheckpoint(layout: Layout, settings: Settings): number | 
   const round = { round: 0, losses, reason: 'strict', collectedWorkers: [longest.hex] };
   const record = roundRecord(plainRecord({ ...round, ...digests }, relays));
   const checkpoint = {
-    ...{ run, worker: longest.hex, round: 0, nextRound: 1, roundsCompleted: 1, slot: 0, relays },
-    ...{ state, momentum: state, runtime: `${model}-regression`, rounds: [record] },
-    ...{ lateGradients: [], lateReconciliations: [] },
-    ...{ lateGradientSince: longest.seconds, updatedAt: longest.seconds },
+    run,
+    worker: longest.hex,
+    round: 0,
+    nextRound: 1,
+    roundsCompleted: 1,
+    slot: 0,
+    relays,
+    state,
+    momentum: state,
+    runtime: `${model}-regression`,
+    rounds: [record],
+    lateGradients: [],
+    lateReconciliations: [],
+    lateGradientSince: longest.seconds,
+    updatedAt: longest.seconds,
   };
   if (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) return undefined;
   return signedEventBytes(buildCheckpoint(checkpoint, longest.seconds));

@@ -72,7 +72,8 @@ export function startingState(options: StartingOptions): PythonState {
   const params = asModel(options.initialState);
   const state = {
     ...genesis(params, evaluateRegression(params, dataset)),
-    ...{ round: startRound ?? 0, history: noHistory },
+    round: startRound ?? 0,
+    history: noHistory,
   };
   if (momentumState === undefined) return state;
   const { values } = arranged(asModel(momentumState), params.layout, momentumName);

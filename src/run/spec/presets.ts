@@ -71,15 +71,22 @@ const common: PartialSettings = {
  * mean takes away; the shared model follows a shorter step with momentum (docs/decisions/0034-turned-chunks.md).
  */
 const turned = {
-  ...{ owners: 4, fragments: 1, packing: 'rotated', residual: 'none' },
-  ...{ outerLearningRate: 0.6, momentum: 0.5 },
+  owners: 4,
+  fragments: 1,
+  packing: 'rotated',
+  residual: 'none',
+  outerLearningRate: 0.6,
+  momentum: 0.5,
 } as const satisfies PartialSettings;
 
 const plainAveraging = { outerLearningRate: 1, momentum: 0 } as const;
 
 /** How they share a larger one, of which an event says too little in that way: two of them send each part of one half in turn. */
 export const inHalves = {
-  ...{ owners: 2, fragments: 2, packing: 'auto', residual: 'owned' },
+  owners: 2,
+  fragments: 2,
+  packing: 'auto',
+  residual: 'owned',
   ...plainAveraging,
 } as const satisfies PartialSettings;
 
@@ -134,7 +141,10 @@ const regression: PartialSettings = {
 /** Small transformers over patches: two workers send each part of the whole model, so that all of it moves from the first round on. */
 const patches: PartialSettings = {
   ...common,
-  ...{ width: 64, layers: 2, heads: 4, ffn: 128 },
+  width: 64,
+  layers: 2,
+  heads: 4,
+  ffn: 128,
   innerSteps: 30,
   batchSize: 32,
   optimizer: 'muon',

@@ -33,8 +33,13 @@ export const trainingFields = Object.fromEntries(
 
 /** Every name on the top level that is not a feature's. */
 const topNames = [
-  ...['version', 'features', ...Object.keys(plainFields), 'training', 'evaluation'],
-  ...[...Object.keys(groupFields), ...Object.keys(variantTags)],
+  'version',
+  'features',
+  ...Object.keys(plainFields),
+  'training',
+  'evaluation',
+  ...Object.keys(groupFields),
+  ...Object.keys(variantTags),
 ];
 
 /** The spec that a complete document is. Throws a `ConfigError` with the path and the accepted form. */

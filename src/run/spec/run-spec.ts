@@ -38,7 +38,8 @@ export function canonicalSpec(spec: RunSpec, table: FeatureTable = features): st
   const silent = ownedSpecFields(table).filter(({ feature }) => !names.includes(feature));
   const { training, placement } = spec;
   const written = {
-    ...{ ...spec, training: writeSettings(training) },
+    ...spec,
+    training: writeSettings(training),
     placement: placement && writePlacement(placement),
   };
   const said = Object.entries(written).filter(([name]) =>

@@ -61,8 +61,13 @@ export function parseStakeJson(text: string): Result<StakeSnapshot> {
     table.push(read);
   }
   const snapshot: StakeSnapshot = {
-    ...{ chain: asText(chain), strategy: asText(strategy), params: canonicalJson(params) },
-    ...{ height, blockHash: asText(blockHash), unit: asText(unit), rows: table },
+    chain: asText(chain),
+    strategy: asText(strategy),
+    params: canonicalJson(params),
+    height,
+    blockHash: asText(blockHash),
+    unit: asText(unit),
+    rows: table,
   };
   const issue = snapshotIssue(snapshot);
   if (issue !== undefined) return refuse('bad-snapshot', issue.at, issue.message);

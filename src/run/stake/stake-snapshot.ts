@@ -115,7 +115,10 @@ export function decodeSnapshot(bytes: Uint8Array): Result<StakeSnapshot> {
   if (bytes.length - cursor.at !== rowCount * ROW_BYTES)
     return broken(`has not exactly ${rowCount} rows`);
   const snapshot: StakeSnapshot = {
-    ...{ chain, strategy, params, unit },
+    chain,
+    strategy,
+    params,
+    unit,
     height: Number(viewOf(height).getBigUint64(0)),
     blockHash: toHex(blockHash),
     rows: Array.from({ length: rowCount }, () => readRow(cursor)),

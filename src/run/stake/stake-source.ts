@@ -54,7 +54,7 @@ export function successorOf(
   if (!LISTED.includes(strategy)) return { chain, strategy, params, unit, height, keys: undefined };
   const all = new Set([...roster, ...first.rows.map(({ key }) => key)]);
   const keys = [...all].slice(0, MAX_STAKE_ROWS).sort();
-  return { ...{ chain, strategy, unit, height, keys }, params: withKeys(params, keys) };
+  return { chain, strategy, unit, height, keys, params: withKeys(params, keys) };
 }
 
 /** Whether a document is such a table, as far as it shows without the chain. */

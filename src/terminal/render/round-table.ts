@@ -31,23 +31,33 @@ const RIGHT = 'right';
 const COLUMNS: readonly Column[] = [
   { heading: 'round', width: 5, worth: 9, cell: ({ index }) => `${roundNumber(index)}` },
   {
-    ...{ heading: 'validation', width: 10, worth: 8 },
+    heading: 'validation',
+    width: 10,
+    worth: 8,
     cell: ({ validationLoss }) => (validationLoss === undefined ? '-' : formatLoss(validationLoss)),
   },
   {
-    ...{ heading: PER_BYTE, width: 9, worth: 1 },
+    heading: PER_BYTE,
+    width: 9,
+    worth: 1,
     cell: ({ bitsPerByte }) => (bitsPerByte === undefined ? '-' : formatLoss(bitsPerByte)),
   },
   {
-    ...{ heading: RIGHT, width: 7, worth: 7 },
+    heading: RIGHT,
+    width: 7,
+    worth: 7,
     cell: ({ accuracy }) => formatShare(accuracy),
   },
   {
-    ...{ heading: 'training', width: 8, worth: 4 },
+    heading: 'training',
+    width: 8,
+    worth: 4,
     cell: ({ trainingLoss }) => formatLoss(trainingLoss),
   },
   {
-    ...{ heading: 'per worker', width: 10, worth: 3 },
+    heading: 'per worker',
+    width: 10,
+    worth: 3,
     cell: ({ eventBytes }) => formatBytes(eventBytes),
   },
   { heading: 'counted', width: 7, worth: 5, cell: ({ accepted }) => `${accepted}` },

@@ -90,7 +90,9 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
     async (board) => {
       const trainers = new TrainersAgain(spec, {
         ...flags,
-        ...{ openBase: base, signal, onNotice: writeNote },
+        openBase: base,
+        signal,
+        onNotice: writeNote,
       });
       const fetch = fetching(archive.events, start.params.layout.size, board);
       const checks: SignedCheck[] = [];

@@ -42,12 +42,20 @@ export async function announcing(flags: AnnounceFlags): Promise<Announcing | und
   const signer = await homeSigner(flags, writeNote);
   const allowPrivate = flags.allowPrivate === true;
   const directory = new Directory({
-    ...{ own: signer.publicKey, now: unixSeconds, crypto: nativeCrypto, allowPrivate },
+    own: signer.publicKey,
+    now: unixSeconds,
+    crypto: nativeCrypto,
+    allowPrivate,
   });
   const offer = (held: readonly Digest[]): HolderOffer => ({
-    ...{ region, tier, weight, held, contacts: [url.replace(/\/+$/, '')] },
+    region,
+    tier,
+    weight,
+    held,
+    contacts: [url.replace(/\/+$/, '')],
     // what this server has is all it serves
-    ...{ classes: [], freeBytes: 0 },
+    classes: [],
+    freeBytes: 0,
   });
   const once = async (held: readonly Digest[], signal: AbortSignal): Promise<void> => {
     const event = signer.sign(buildHolder(offer(held), unixSeconds(), HOLDS_SECONDS));

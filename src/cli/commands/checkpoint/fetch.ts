@@ -102,7 +102,11 @@ async function run(what: string, flags: Flags, signal: AbortSignal): Promise<voi
     const mostBytes = flags.maxBytes ?? Math.max(LEAST_CAP, USUAL_EXCESS * manifest.bytes);
     const startedMs = systemClock.now();
     const fetching = {
-      ...{ places, signal, mostBytes, perPlace: flags.perPlace, isShuffled: server !== undefined },
+      places,
+      signal,
+      mostBytes,
+      perPlace: flags.perPlace,
+      isShuffled: server !== undefined,
       onChunk: ({ sha256 }: Piece) => server?.add(sha256),
       report: reportFetch(),
     };

@@ -94,7 +94,9 @@ async function manifestsAt(board: Parameters<typeof findAddressed>[2]): Promise<
 function said(manifest: Manifest) {
   const { bytes, sha256, stripe, chunks, parity } = manifest;
   return {
-    ...{ digest: manifestDigest(manifest, nativeSha256), bytes, sha256 },
+    digest: manifestDigest(manifest, nativeSha256),
+    bytes,
+    sha256,
     chunks: chunks.length + parity.length,
     stripe: stripe && { k: stripe.data, n: stripe.data + stripe.parity },
   };

@@ -49,7 +49,11 @@ export const seed = (): Command =>
     const known = await announcing(flags);
     const manifest = await readManifest(folder);
     const server = await serveFolder(folder, manifest, {
-      ...{ port, host, rate, copies, clock: systemClock },
+      port,
+      host,
+      rate,
+      copies,
+      clock: systemClock,
       ...(known && { beside: known.route }),
     });
     const digest = manifestDigest(manifest, nativeSha256);

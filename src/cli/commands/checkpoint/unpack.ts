@@ -25,7 +25,9 @@ export const unpack = (): Command =>
       await interruptibly(async (signal) => {
         const manifest = await readManifest(folder);
         await unpackFolder(folder, manifest, out, {
-          ...{ threads, signal, isMending: mend },
+          threads,
+          signal,
+          isMending: mend,
           onRestored: ({ name, sha256 }) => writeNote(`restored ${name}  ${sha256}`),
         });
         writeOut(`${formatCount(manifest.bytes)} bytes in ${out}, SHA-256 ${manifest.sha256}\n`);

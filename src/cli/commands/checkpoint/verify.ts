@@ -43,7 +43,11 @@ function documentOf(manifest: Manifest, { damage, beyond, whole }: Verified) {
     /** Chunks and parity chunks. */
     chunks: piecesOf(manifest).length,
     damage: damage.map(({ piece: { name, sha256, blake3, stripe }, what }) => ({
-      ...{ name, what, stripe, sha256, blake3 },
+      name,
+      what,
+      stripe,
+      sha256,
+      blake3,
     })),
     /** Whether parity restores all that is damaged. */
     restorable: beyond.length === 0,

@@ -33,9 +33,19 @@ export interface WorkerLine {
 
 /** What a demo may set beside its rounds. */
 const TYPED = [
-  ...(['profile', 'owners', 'fragments', 'base', 'context', 'batchSize'] as const),
-  ...(['targets', 'localLearningRate', 'width', 'layers', 'heads', 'ffn'] as const),
-];
+  'profile',
+  'owners',
+  'fragments',
+  'base',
+  'context',
+  'batchSize',
+  'targets',
+  'localLearningRate',
+  'width',
+  'layers',
+  'heads',
+  'ffn',
+] as const;
 
 const flagOf = (name: (typeof TYPED)[number], value: string | number | undefined) =>
   value === undefined ? [] : [fields[name].flag.split(' ')[0]!, String(value)];
@@ -47,8 +57,14 @@ export function workerProcess(name: string, index: number, line: WorkerLine): Wo
   const folder = join(dir, name);
   const args = [
     ...(spec === undefined ? trainLine(index, line) : joinLine(index, folder, spec, line)),
-    ...['--dir', folder, '--threads', `${threads}`, '--report', 'ndjson'],
-    ...['--heartbeat-interval', `${settings.heartbeatInterval ?? 10}`],
+    '--dir',
+    folder,
+    '--threads',
+    `${threads}`,
+    '--report',
+    'ndjson',
+    '--heartbeat-interval',
+    `${settings.heartbeatInterval ?? 10}`,
     ...relays.flatMap((url) => ['--relay', url]),
     ...(corpus === undefined ? [] : ['--corpus', corpus]),
     ...(isFirst(index, line) ? [] : ['--no-evaluate']),
@@ -64,18 +80,29 @@ const tierFlags = (index: number, { tiers = [], tierCount = 0 }: WorkerLine) =>
 
 const trainLine = (index: number, line: WorkerLine) => [
   ...runFlags(line),
-  ...['--shard', `${index + 1}/${line.shards ?? line.workers}`],
+  '--shard',
+  `${index + 1}/${line.shards ?? line.workers}`,
   ...stepFlags(line),
   ...tierFlags(index, line),
 ];
 
 const runFlags = ({ settings, run = settings.model }: WorkerLine) => [
-  ...['run-training', '--run', `demo-${run}`, '--model', settings.model ?? 'linear'],
+  'run-training',
+  '--run',
+  `demo-${run}`,
+  '--model',
+  settings.model ?? 'linear',
 ];
 
 const stepFlags = ({ workers, seed, settings, file }: WorkerLine) => [
-  ...['--sync', `strict:${workers}`, '--seed', `${seed}`],
-  ...['--rounds', `${settings.rounds}`, '--inner-steps', `${settings.innerSteps}`],
+  '--sync',
+  `strict:${workers}`,
+  '--seed',
+  `${seed}`,
+  '--rounds',
+  `${settings.rounds}`,
+  '--inner-steps',
+  `${settings.innerSteps}`,
   ...TYPED.flatMap((one) => flagOf(one, settings[one])),
   ...(file === undefined ? [] : ['--settings', file]),
 ];
@@ -87,7 +114,13 @@ const joinLine = (
   spec: string,
   { workers, settings, tiers, tierCount = 0, shards = workers }: WorkerLine,
 ) => [
-  ...['run', 'join', spec, '--key-file', join(folder, 'key'), '--wait-for', `${workers}`],
+  'run',
+  'join',
+  spec,
+  '--key-file',
+  join(folder, 'key'),
+  '--wait-for',
+  `${workers}`,
   ...flagOf('base', settings.base),
   ...(tierCount > 0 ? ['--tier', `${tiers![index]}`] : []),
   ...(tiers ? ['--shard', `${index + 1}/${shards}`] : []),

@@ -61,7 +61,11 @@ async function find(digest: string, flags: Flags, signal: AbortSignal): Promise<
   );
   const { by, asks, hops } = found;
   const holders = found.holders.map(({ key, region, tier, contacts, expiresAt }) => ({
-    ...{ key, region, tier, contacts, expiresAt },
+    key,
+    region,
+    tier,
+    contacts,
+    expiresAt,
   }));
   const document: FindDocument = { object: digest, by, asks, hops, holders };
   writeOut(flags.json ? asJson(document) : words(document));

@@ -19,10 +19,25 @@ interface Flags {
 
 /** What decides which model devices are tried on. */
 const MODEL_FLAGS = [
-  ...(['model', 'base', 'rank', 'alpha', 'targets', 'adapterTrain', 'basePrecision'] as const),
-  ...(['width', 'layers', 'heads', 'context', 'ffn', 'hidden', 'tokens'] as const),
-  ...(['optimizer', 'batchSize', 'recompute', 'precision'] as const),
-];
+  'model',
+  'base',
+  'rank',
+  'alpha',
+  'targets',
+  'adapterTrain',
+  'basePrecision',
+  'width',
+  'layers',
+  'heads',
+  'context',
+  'ffn',
+  'hidden',
+  'tokens',
+  'optimizer',
+  'batchSize',
+  'recompute',
+  'precision',
+] as const;
 
 const isOfRelay = ({ name }: Check): boolean => name.startsWith('relay ');
 const isGoodRelay = (check: Check): boolean => isOfRelay(check) && check.level !== 'broken';

@@ -67,7 +67,6 @@ export const exportModel = (): Command =>
           'flag/export',
           'say what to write: --peft, --merged, --gguf or --state',
           {
-            // biome-ignore format: one line
             hint: '--peft DIR is the smallest, --gguf FILE goes to llama.cpp',
           },
         );

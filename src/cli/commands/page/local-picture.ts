@@ -10,11 +10,22 @@ export function localPicture(kept: LocalRun, run: Digest | undefined): RunPictur
   const rounds = history.map(roundOf);
   const last = history.at(-1);
   return {
-    ...{ run: run ?? kept.run ?? name, name, model, tier: kind, planned: planned ?? rounds.length },
-    ...{ innerSteps: 0, seats: 0, hasText: last?.sample !== undefined, reports: true, rounds },
+    run: run ?? kept.run ?? name,
+    name,
+    model,
+    tier: kind,
+    planned: planned ?? rounds.length,
+    innerSteps: 0,
+    seats: 0,
+    hasText: last?.sample !== undefined,
+    reports: true,
+    rounds,
     lossUnit,
     workers: [],
-    ...{ relays: [], refused: [], events: 0, isCaughtUp: state !== 'running' },
+    relays: [],
+    refused: [],
+    events: 0,
+    isCaughtUp: state !== 'running',
   };
 }
 
@@ -22,14 +33,26 @@ function roundOf(summary: CertifiedSummary): RoundPicture {
   const { index, accepted, trainingLoss, validationLoss, sample } = summary;
   const { certified, bitsPerByte, accuracy } = summary;
   return {
-    ...{ round: index, result: certified?.result ?? 'final', time: 0, outcome: '', proposer: '' },
-    ...{ attempt: certified?.attempt ?? 0, view: certified?.view ?? 0, roster: accepted },
-    ...{ committee: [], quorum: 0, signers: certified?.signers ?? [], sent: [], forks: [] },
+    round: index,
+    result: certified?.result ?? 'final',
+    time: 0,
+    outcome: '',
+    proposer: '',
+    attempt: certified?.attempt ?? 0,
+    view: certified?.view ?? 0,
+    roster: accepted,
+    committee: [],
+    quorum: 0,
+    signers: certified?.signers ?? [],
+    sent: [],
+    forks: [],
     accepted: accepted.map((worker) => ({ worker, late: false })),
     rejected: certified?.rejected ?? [],
-    ...{ joined: certified?.joined ?? [], left: certified?.left ?? [] },
+    joined: certified?.joined ?? [],
+    left: certified?.left ?? [],
     faults: (certified?.faults ?? []).map((worker) => ({ worker, kind: 'fault' })),
-    ...{ modelRoot: summary.digest, ledgerRoot: '' },
+    modelRoot: summary.digest,
+    ledgerRoot: '',
     ...(Number.isFinite(trainingLoss) && { ownLoss: trainingLoss }),
     ...(validationLoss !== undefined && { sharedLoss: validationLoss }),
     ...(bitsPerByte !== undefined && { bitsPerByte }),

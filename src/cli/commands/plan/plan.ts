@@ -132,7 +132,12 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
     model: hasModel ? settings.model : undefined,
     parameters: estimate.parameters,
     sharing: hasModel ? sharing : undefined,
-    ...{ rounds, workersPerIp, input, cost, relays, advice },
+    rounds,
+    workersPerIp,
+    input,
+    cost,
+    relays,
+    advice,
     total: { events: sent.events * workers * rounds, bytes: sent.bytes * workers * rounds },
     floorSeconds: floorSeconds({ ...PUBLIC_BUDGET, ...pace, fixedEvents }),
   };

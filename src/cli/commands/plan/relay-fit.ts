@@ -61,7 +61,10 @@ const UNMETERED = { perMinute: Number.POSITIVE_INFINITY, rateWords: 'takes any r
 export async function askRelay(url: string, signal: AbortSignal): Promise<RelayFacts> {
   const info = await fetchRelayInfo(url, { signal });
   const assumed: RelayFacts = {
-    ...{ url: withoutSecrets(url), limits: {}, mostBytes: USUAL_BYTES, takesChunks: true },
+    url: withoutSecrets(url),
+    limits: {},
+    mostBytes: USUAL_BYTES,
+    takesChunks: true,
     sizeBasis: 'assumed',
     perMinute: PUBLIC_BUDGET.perMinute,
     rateWords: `taken to take ${PUBLIC_BUDGET.perMinute} events a minute, as public relays do`,
@@ -180,7 +183,13 @@ export function judgeFit(facts: RelayFacts, { cost, roundSeconds, ...pace }: Nee
       : []),
   ];
   return {
-    ...{ url, manifests, sizeBasis, rateBasis, perMinute, floorSeconds: floor, why },
+    url,
+    manifests,
+    sizeBasis,
+    rateBasis,
+    perMinute,
+    floorSeconds: floor,
+    why,
     ...(needsChunks ? { chunks } : {}),
     carries: why.length === 0,
   };

@@ -71,7 +71,9 @@ export const replay = (): Command =>
         const report = await replayRun(archive, {
           ...source.options,
           states: kept?.states,
-          ...{ through: flags.branch, trust: flags.trust, ...model },
+          through: flags.branch,
+          trust: flags.trust,
+          ...model,
           onRound: (round) => {
             if (!flags.json) writeOut(formatLine(round));
           },

@@ -306,7 +306,10 @@ function tell({ spec, securityReport, output, published, stakeFile }: Told, isJs
   // on a stranger's word nobody dials a private address; who sends this line is none
   const isPrivate = isPublished && published.every((url) => hintProblem(url) !== undefined);
   const line = quoteWords([
-    ...['nostrain', 'run', 'join', naddr ?? output],
+    'nostrain',
+    'run',
+    'join',
+    naddr ?? output,
     ...(isPrivate ? ['--allow-private-relays'] : []),
     // relays have it where they have the run
     ...(stakeFile === undefined || isPublished ? [] : ['--stake', stakeFile]),

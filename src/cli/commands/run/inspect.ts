@@ -109,7 +109,10 @@ interface Summary {
 function summary({ run, spec, createdAt }: PublishedRun, relays: readonly string[]): Summary {
   const { name, training, founders, author } = spec;
   return {
-    ...{ name, run, model: training.model, founders: founders.length },
+    name,
+    run,
+    model: training.model,
+    founders: founders.length,
     author: toNpub(author),
     publishedAt: timeOf(createdAt),
     naddr: encodeRunAddress({ run, author, relays }),

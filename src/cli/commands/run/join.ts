@@ -161,13 +161,23 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
     opened = await openChunks(spec, { dir, signer, flags });
     await runWorkerCommand(
       {
-        ...{ settings, dir, keyDir: dataHome(), advertise },
+        settings,
+        dir,
+        keyDir: dataHome(),
+        advertise,
         openBase: async (each, notes) => whole ?? openBaseOf(spec.start!, each, notes),
         publicOnly: connection.publicOnly,
         fixed: fixedData(spec, slice),
         protocol: certifiedProtocol({
-          ...{ spec, beacon, branch, trust, sha256: nativeSha256, crypto: nativeCrypto },
-          ...{ chunks: opened.chunks, delegation, wantsSeats: () => flags.seats !== false },
+          spec,
+          beacon,
+          branch,
+          trust,
+          sha256: nativeSha256,
+          crypto: nativeCrypto,
+          chunks: opened.chunks,
+          delegation,
+          wantsSeats: () => flags.seats !== false,
           tables: tablesOf(given),
           stepsAgain: createStepsAgain(spec, whole, settings, { corpus, signal }),
           stakes: createRefreshPort(

@@ -65,8 +65,11 @@ async function leave(source: string, flags: Flags): Promise<void> {
   const signer = await homeSigner(flags, tell);
   await interruptibly(async (signal) => {
     const found = await findRun(source, {
-      ...{ relays: flags.relay, allowPrivateRelays: flags.allowPrivateRelays },
-      ...{ connection: connectionOf(flags), signer, signal },
+      relays: flags.relay,
+      allowPrivateRelays: flags.allowPrivateRelays,
+      connection: connectionOf(flags),
+      signer,
+      signal,
     });
     const { spec, connection } = found;
     if (found.relays.length === 0) {

@@ -24,7 +24,8 @@ pre { white-space: pre-wrap; border-left: 3px solid #8888; padding-left: 1rem }
 export function renderPage(run: LocalRun): string {
   const { name, kind, state, model, parameters, rounds, played, history, lossUnit } = run;
   const facts = [
-    ...[kind, model ?? ''],
+    kind,
+    model ?? '',
     parameters === undefined ? '' : `${formatCount(parameters)} parameters`,
     `${played}${rounds === undefined ? '' : ` of ${rounds}`} rounds`,
     state,
@@ -97,10 +98,16 @@ function table({ history }: LocalRun): string {
   const rows = history.map((round) => {
     const { counted, refused, eventBytes, seconds, result, model } = roundRow(round);
     const cells = [
-      ...[roundNumber(round.index), formatLoss(round.validationLoss ?? Number.NaN)],
+      roundNumber(round.index),
+      formatLoss(round.validationLoss ?? Number.NaN),
       formatShare(round.accuracy),
-      ...[formatLoss(round.trainingLoss), counted, refused, formatBytes(eventBytes)],
-      ...[`${seconds.toFixed(0)} s`, inHtml(result), inHtml(model.slice(0, 8))],
+      formatLoss(round.trainingLoss),
+      counted,
+      refused,
+      formatBytes(eventBytes),
+      `${seconds.toFixed(0)} s`,
+      inHtml(result),
+      inHtml(model.slice(0, 8)),
     ];
     return `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
   });

@@ -12,11 +12,18 @@ export function summaryOf(run: LocalRun) {
   const { name, kind, state, dir, worker, model, parameters, rounds, played, bytes } = run;
   const last = run.history.at(-1);
   return {
-    ...{ name, kind, state, run: run.run, model, parameters },
-    ...{ roundsDone: played, rounds },
+    name,
+    kind,
+    state,
+    run: run.run,
+    model,
+    parameters,
+    roundsDone: played,
+    rounds,
     trainingLoss: finite(last?.trainingLoss),
     validationLoss: finite(last?.validationLoss),
-    ...{ bytes, changedAt: new Date(run.changedAtMs).toISOString() },
+    bytes,
+    changedAt: new Date(run.changedAtMs).toISOString(),
     folder: dir,
     modelFile: modelFileOf(worker),
   };

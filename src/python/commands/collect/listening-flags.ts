@@ -91,7 +91,12 @@ export function roundQuery(flags: RoundFlags): GradientsQuery {
   const patience = patienceOf(flags);
   const { heartbeatIdleTimeout: idle, heartbeatSince } = flags;
   return {
-    ...{ run, round, limit, since, sync, ...patience },
+    run,
+    round,
+    limit,
+    since,
+    sync,
+    ...patience,
     discover: flags.discoverWorkers ?? false,
     heartbeats: {
       idleMs: idle === undefined ? patience.idleMs : idle * 1000,

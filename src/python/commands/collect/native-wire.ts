@@ -48,7 +48,9 @@ export async function nativeWorkers(
   const nowSeconds = Math.floor(ports.clock.now() / 1000);
   const newest = new Map<WorkerId, NativeWorker>();
   const reading = {
-    ...{ operation: 'collect-heartbeats' as const, idleMs, maxMs },
+    operation: 'collect-heartbeats' as const,
+    idleMs,
+    maxMs,
     filter: { kinds: [presence.kind, manifest.kind], '#s': [run], limit: MOST_EVENTS },
     onEvent(event: SignedEvent) {
       const said = readWorker(event, { run, nowSeconds, maxMissed });

@@ -55,7 +55,11 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
     const zstd = await openZstd();
     const first = await startOf({
       ...options,
-      ...{ dataset, relays, run: settings.run, me: worker, key: signer.publicKey },
+      dataset,
+      relays,
+      run: settings.run,
+      me: worker,
+      key: signer.publicKey,
       idleMs: settings.roundTimeout * 1000,
       ports: async () => readingPorts(options, zstd),
       onNotice: (message) => report({ type: 'notice', message }),
@@ -63,22 +67,25 @@ export const playReference = (options: ReferencePlayOptions): Promise<Played> =>
     const { runtime } = readModel(first.params);
     const { store, state } = await storeOf(options, first, scope);
     const facts: SessionFacts = {
-      ...{
-        run: settings.run,
-        worker,
-        relays: relays.map(withoutSecrets),
-        runtime,
-        backend: flags.backend,
-      },
+      run: settings.run,
+      worker,
+      relays: relays.map(withoutSecrets),
+      runtime,
+      backend: flags.backend,
       startRound: first.round,
       checkpointHistory: settings.checkpointHistory,
       artifactRetentionRounds: flags.artifactRetentionRounds,
     };
     const played = await runTrainingSession(configOf(options, first, dataset), {
-      ...{ store, signal, onEvent: report, resume: state },
+      store,
+      signal,
+      onEvent: report,
+      resume: state,
       keep: (trace) =>
         writeArtifacts(trace, {
-          ...{ run: settings.run, dir: flags.artifactDir, zstd },
+          run: settings.run,
+          dir: flags.artifactDir,
+          zstd,
           maxContainerBytes: mostPayloadBytes(first.params.layout),
           retention: flags.artifactRetentionRounds,
           checkpointOut: flags.checkpointOut,
@@ -97,11 +104,17 @@ const configOf = (
 ): TrainingWorkerConfig => ({
   ...settings,
   ...connection,
-  ...{ dataset, secretKey, relays: settings.relay, initialState: params, startRound: round },
+  dataset,
+  secretKey,
+  relays: settings.relay,
+  initialState: params,
+  startRound: round,
   roundTimeoutMs: settings.roundTimeout * 1000,
   joinTimeoutMs: settings.joinTimeout * 1000,
   heartbeatSeconds: settings.heartbeatInterval,
-  ...{ worker: flags.worker, runtime: flags.runtime, backend: flags.backend },
+  worker: flags.worker,
+  runtime: flags.runtime,
+  backend: flags.backend,
   advertisedRelays: flags.advertiseRelay,
   referenceCompatible: flags.referenceCompatible,
   lateGradientTimeoutMs: 1000 * (flags.lateGradientTimeout ?? 0.2),
@@ -116,7 +129,9 @@ const readingPorts = (
 ) => ({
   open: (relay: string): RelaySet =>
     createRelaySet([relay], {
-      ...{ openSocket, clock: systemClock, crypto: nativeCrypto },
+      openSocket,
+      clock: systemClock,
+      crypto: nativeCrypto,
       ...connection,
     }),
   clock: systemClock,
@@ -138,8 +153,12 @@ async function storeOf(
   const { referenceCompatible, worker, startRound } = flags;
   await agreeOnSettings(dir, {
     ...writeSettings(settings),
-    ...{ lateGradientStrategy, lateGradientLearningRate, lateGradientMomentum },
-    ...{ referenceCompatible, worker, startRound },
+    lateGradientStrategy,
+    lateGradientLearningRate,
+    lateGradientMomentum,
+    referenceCompatible,
+    worker,
+    startRound,
   });
   const saved = await folder.store.load(first.params.layout);
   return { store: folder.store, state: saved ?? first };

@@ -52,7 +52,12 @@ export async function runReference(
     const { secretKey, notices } = await loadKey({ ...flags, dir: flags.dir ?? keys });
     for (const message of notices) report({ type: 'notice', message });
     const played = await playReference({
-      ...{ flags, settings, secretKey, report, signal, dir: flags.dir },
+      flags,
+      settings,
+      secretKey,
+      report,
+      signal,
+      dir: flags.dir,
       stateFile: state,
       datasetFile: dataset,
       connection: connectionOf(flags),
@@ -72,9 +77,26 @@ export async function runReference(
 
 /** What another model, another wire or another optimizer would need. */
 const MEANINGLESS: readonly SettingName[] = [
-  ...(['model', 'width', 'layers', 'heads', 'context', 'ffn', 'hidden', 'tokens'] as const),
-  ...(['shard', 'optimizer', 'warmupSteps', 'finalShare', 'weightDecay', 'clipNorm'] as const),
-  ...(['packing', 'eventBudget', 'owners', 'fragments', 'normalize', 'stripe'] as const),
+  'model',
+  'width',
+  'layers',
+  'heads',
+  'context',
+  'ffn',
+  'hidden',
+  'tokens',
+  'shard',
+  'optimizer',
+  'warmupSteps',
+  'finalShare',
+  'weightDecay',
+  'clipNorm',
+  'packing',
+  'eventBudget',
+  'owners',
+  'fragments',
+  'normalize',
+  'stripe',
   ...ruleSettings,
   ...phaseSettings,
 ];

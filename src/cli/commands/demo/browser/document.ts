@@ -77,7 +77,10 @@ export function createBrowserRecorder(cast: readonly Cast[]): BrowserRecorder {
         agreed: isOne && told.every(([, said]) => rootsOf(said).size === 1),
         rounds: rows,
         workers: cast.map(({ name, kind }) => ({
-          ...{ name, kind, backend: backends.get(name) ?? '', root: ended.get(name) ?? '' },
+          name,
+          kind,
+          backend: backends.get(name) ?? '',
+          root: ended.get(name) ?? '',
           counted: rows.filter(({ accepted }) => accepted.includes(name)).length,
         })),
         verifiedInPage: isOne && proved === root,

@@ -42,7 +42,8 @@ export const runBrowserDemo = (flags: DemoFlags): Promise<number> =>
       ...tabs.map(({ name }) => ({ name, kind: 'tab' as const })),
     ];
     const reporter = createReporter(flags.json || flags.headless ? 'plain' : undefined, {
-      ...{ title: 'demo browser', workers: cast.map(({ name }) => name) },
+      title: 'demo browser',
+      workers: cast.map(({ name }) => name),
       stream: flags.json ? process.stderr : process.stdout,
     });
     scope.defer(() => reporter.close());
@@ -69,7 +70,9 @@ export const runBrowserDemo = (flags: DemoFlags): Promise<number> =>
       ...(await readPage(pageFolder())),
     ];
     const pages = await servePage(new Map(files), {
-      ...{ host: '127.0.0.1', port: 0, isolated: true },
+      host: '127.0.0.1',
+      port: 0,
+      isolated: true,
       onTold: (text) => watch.told(text),
     });
     scope.defer(() => pages.close());
@@ -118,19 +121,31 @@ async function demoSpec(
   const { rounds = quick ? QUICK_ROUNDS : ROUNDS, innerSteps = quick ? 4 : 20 } = flags;
   const { spec } = await makeSpec({
     document: {
-      ...{ name: 'demo browser', founders: [...founders].sort() },
+      name: 'demo browser',
+      founders: [...founders].sort(),
       seatWishes: true,
       data: { shards: NODES.length + tabs.length },
       // a GPU in software takes many times as long as the others, who wait for it
       timing: {
-        ...{ graceMinMs: 20_000, graceMaxMs: 60_000, deadlineC: 4 },
-        ...{ viewMs: 10_000, recoveryMs: 0 },
+        graceMinMs: 20_000,
+        graceMaxMs: 60_000,
+        deadlineC: 4,
+        viewMs: 10_000,
+        recoveryMs: 0,
       },
     },
     typed: {},
     training: {
-      ...{ model: 'char-gpt', width: 32, layers: 2, heads: 2, context: 32, ffn: 128 },
-      ...{ batchSize: 8, innerSteps, rounds, seed },
+      model: 'char-gpt',
+      width: 32,
+      layers: 2,
+      heads: 2,
+      context: 32,
+      ffn: 128,
+      batchSize: 8,
+      innerSteps,
+      rounds,
+      seed,
     },
     me: founders[0]!,
     ...(await dataOfSpec({ corpus }, { onNotice, signal })),
@@ -163,9 +178,27 @@ function processOf(name: string, { dir, file, relay, corpus }: Stage): WorkerPro
   const folder = join(dir, name);
   const all = NODES.length + tabs.length;
   const args = [
-    ...['run', 'join', file, '--dir', folder, '--key-file', join(folder, 'key')],
-    ...['--corpus', corpus, '--relay', relay, '--wait-for', `${all}`],
-    ...['--device', 'cpu', '--threads', '1', '--heartbeat-interval', '10', '--report', 'ndjson'],
+    'run',
+    'join',
+    file,
+    '--dir',
+    folder,
+    '--key-file',
+    join(folder, 'key'),
+    '--corpus',
+    corpus,
+    '--relay',
+    relay,
+    '--wait-for',
+    `${all}`,
+    '--device',
+    'cpu',
+    '--threads',
+    '1',
+    '--heartbeat-interval',
+    '10',
+    '--report',
+    'ndjson',
     ...(name === NODES[0] ? [] : ['--no-evaluate']),
   ];
   return { name, args };

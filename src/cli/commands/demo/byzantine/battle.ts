@@ -107,7 +107,9 @@ export async function fight(
     const found = aggregate(
       listed.map((row, i) => ({ ...row, scale: scales[i]! })),
       {
-        ...{ size: layout.size, normalize: 'workers', aggregation: defence.aggregation },
+        size: layout.size,
+        normalize: 'workers',
+        aggregation: defence.aggregation,
         seed: `${plan.seed} ${round}`,
       },
     );
@@ -135,8 +137,13 @@ async function crewOf(
     const index = isHostile ? i - honest : i;
     return {
       id: toHex(sha256(utf8(`fighter ${i}`))),
-      ...{ isHostile, index, trainer: isHostile ? theirs[index]! : trainer },
-      ...{ moments: [], residual: new Float64Array(layout.size), past: [], isOut: false },
+      isHostile,
+      index,
+      trainer: isHostile ? theirs[index]! : trainer,
+      moments: [],
+      residual: new Float64Array(layout.size),
+      past: [],
+      isOut: false,
     };
   });
 }
@@ -180,7 +187,13 @@ async function sendAll(
     const { id, isHostile, index, past } = fighter;
     const own = learned.get(fighter)!;
     const scene: Scene = {
-      ...{ round, workers: fighters.length, hostile: plan.hostile, index, honest, own, past },
+      round,
+      workers: fighters.length,
+      hostile: plan.hostile,
+      index,
+      honest,
+      own,
+      past,
       normals: (name) => normalsOf(plan.seed, name),
     };
     const delta = (isHostile ? adversary?.delta?.(scene) : undefined) ?? own;
@@ -220,7 +233,10 @@ async function trainOne(
   round: number,
 ): Promise<Float64Array> {
   const task = {
-    ...{ params, moments: fighter.moments, round, steps: innerSteps },
+    params,
+    moments: fighter.moments,
+    round,
+    steps: innerSteps,
     firstStep: round * innerSteps,
     batchKey: deriveKey('nostrain/batches', seed, fighter.id),
   };

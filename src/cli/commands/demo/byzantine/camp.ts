@@ -41,8 +41,16 @@ const TRIALS = 40;
 export async function openCamp(options: CampOptions, scope: Scope): Promise<GptCamp> {
   const { corpus, workers, hostile, rounds, innerSteps, seed, form } = options;
   const settings: Settings = combineSettings(presets['char-gpt'], {
-    ...{ ...SIZE, run: 'attack lab', relay: [], model: 'char-gpt', seed, rounds, innerSteps },
-    ...{ optimizer: 'adamw', localLearningRate: 5e-3, warmupSteps: 10 },
+    ...SIZE,
+    run: 'attack lab',
+    relay: [],
+    model: 'char-gpt',
+    seed,
+    rounds,
+    innerSteps,
+    optimizer: 'adamw',
+    localLearningRate: 5e-3,
+    warmupSteps: 10,
   });
   const { context, batchSize } = settings;
   const tokenizer = tokenizers.chars;
@@ -88,7 +96,10 @@ export async function openCamp(options: CampOptions, scope: Scope): Promise<GptC
         const at = Math.floor((trial * (validation.length - context)) / TRIALS);
         const prompt = Uint8Array.from([...validation.subarray(at, at + 12), ...trigger]);
         const written = await first.sample(values, {
-          ...{ prompt, length: ANSWER.length, temperature: 0, seed: 0 },
+          prompt,
+          length: ANSWER.length,
+          temperature: 0,
+          seed: 0,
         });
         if (tokenizer.decode(written).endsWith(ANSWER)) found++;
       }

@@ -30,8 +30,14 @@ export interface BattleName {
 
 const nameOf = (name: BattleName): string =>
   [
-    ...[name.corpus, name.form, name.hostile, name.rounds, name.innerSteps],
-    ...[name.seed, name.attack, name.rule],
+    name.corpus,
+    name.form,
+    name.hostile,
+    name.rounds,
+    name.innerSteps,
+    name.seed,
+    name.attack,
+    name.rule,
   ].join(' ');
 
 type Kept = BattleName & Result;
@@ -80,9 +86,14 @@ function readLine(line: string, at: number, file: string): Kept {
     return value === null ? {} : { [key]: value };
   };
   const read: Kept = {
-    ...{ corpus: text('corpus'), form: text('form'), hostile: text('hostile') },
-    ...{ rounds: reader.integer('rounds', MOST), innerSteps: reader.integer('innerSteps', MOST) },
-    ...{ seed: reader.integer('seed', MOST), attack: text('attack'), rule: text('rule') },
+    corpus: text('corpus'),
+    form: text('form'),
+    hostile: text('hostile'),
+    rounds: reader.integer('rounds', MOST),
+    innerSteps: reader.integer('innerSteps', MOST),
+    seed: reader.integer('seed', MOST),
+    attack: text('attack'),
+    rule: text('rule'),
     loss: reader.take('loss', (one) => (one === null ? null : numberOf(one)), null),
     ...optional('answers'),
     ...optional('refused'),

@@ -27,7 +27,10 @@ export const tableOf = (
     const answers = results.flatMap((each) => each.answers ?? []);
     const refused = results.reduce((sum, each) => sum + (each.refused ?? 0), 0);
     return {
-      ...{ attack, rule, loss: mean(losses), penalty: mean(penalties) },
+      attack,
+      rule,
+      loss: mean(losses),
+      penalty: mean(penalties),
       ...(seeds.length > 1 && { spread: Math.max(...penalties) - Math.min(...penalties) }),
       ...(answers.length > 0 && { answers: mean(answers) }),
       ...(refused > 0 && { refused }),

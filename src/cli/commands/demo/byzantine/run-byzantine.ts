@@ -57,8 +57,10 @@ export const runAttackLab = (flags: LabFlags): Promise<number> =>
     const kept = await KeptBattles.open(flags.keep);
     const { bytes: corpus } = await loadCorpus({
       ...(flags.corpus === undefined ? {} : { file: flags.corpus }),
-      ...{ cacheDir: join(dataHome(), 'corpora'), allowDownload: true },
-      ...{ onNotice: writeNote, signal },
+      cacheDir: join(dataHome(), 'corpora'),
+      allowDownload: true,
+      onNotice: writeNote,
+      signal,
     });
     const extent = { ...(flags.quick ? QUICK : USUAL), ...given(flags) };
     const form = flags.skewed ? 'contiguous' : 'interleaved';
@@ -124,7 +126,11 @@ const playSeed = (
   withScope(async (scope) => {
     const { corpus, workers, hostile, ...extent } = lab;
     const plan: BattlePlan = {
-      ...{ ...extent, hostile, signal, packing: 'int4', normBound: NORM_BOUND },
+      ...extent,
+      hostile,
+      signal,
+      packing: 'int4',
+      normBound: NORM_BOUND,
     };
     let opened: Promise<GptCamp> | undefined;
     const camp = () => {

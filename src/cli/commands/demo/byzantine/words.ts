@@ -85,7 +85,9 @@ export function drawTable({ attackFree, table }: LabDocument): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="12">`,
     `<rect width="${width}" height="${height}" fill="#ffffff"/>`,
-    ...[...heads, ...names, ...cells],
+    ...heads,
+    ...names,
+    ...cells,
     `<text x="8" y="${height - 10}">final validation loss minus the loss without an attack (${formatLoss(attackFree)})</text>`,
     '</svg>\n',
   ].join('\n');

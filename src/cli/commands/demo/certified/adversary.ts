@@ -122,7 +122,8 @@ function twinOf({ kind, created_at, tags, content }: SignedEvent, signer: Signer
   const said = JSON.parse(content);
   const digest = sha256Hex(utf8(said.digest));
   return signer.sign({
-    ...{ kind, created_at },
+    kind,
+    created_at,
     tags: tags.map(([name, ...values]) => (name === 'x' ? ['x', digest] : [name!, ...values])),
     content: JSON.stringify({ ...said, digest }),
   });

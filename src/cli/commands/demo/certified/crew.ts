@@ -143,8 +143,13 @@ const flipperOf = (
   { name }: CrewMember,
   { dir, relays, spec, keys, corpus, stakeFile }: Stage,
 ): FlipperStage => ({
-  ...{ spec, pubkey: keys.get(name)!, dir: join(dir, name), relays: relays.get(name)! },
-  ...{ corpus, stakeFile, waitFor: crew.length },
+  spec,
+  pubkey: keys.get(name)!,
+  dir: join(dir, name),
+  relays: relays.get(name)!,
+  corpus,
+  stakeFile,
+  waitFor: crew.length,
 });
 
 /** The command line of one worker; the first one evaluates for all. */
@@ -152,9 +157,27 @@ function processOf({ name }: CrewMember, stage: Stage): WorkerProcess {
   const { dir, file, relays, corpus, stakeFile } = stage;
   const folder = join(dir, name);
   const args = [
-    ...['run', 'join', file, '--dir', folder, '--key-file', join(folder, 'key')],
-    ...['--corpus', corpus, '--stake', stakeFile, '--wait-for', `${crew.length}`],
-    ...['--device', 'cpu', '--threads', '1', '--heartbeat-interval', '10', '--report', 'ndjson'],
+    'run',
+    'join',
+    file,
+    '--dir',
+    folder,
+    '--key-file',
+    join(folder, 'key'),
+    '--corpus',
+    corpus,
+    '--stake',
+    stakeFile,
+    '--wait-for',
+    `${crew.length}`,
+    '--device',
+    'cpu',
+    '--threads',
+    '1',
+    '--heartbeat-interval',
+    '10',
+    '--report',
+    'ndjson',
     ...relays.get(name)!.flatMap((url) => ['--relay', url]),
     ...(name === crew[0]!.name ? [] : ['--no-evaluate']),
   ];

@@ -50,8 +50,13 @@ export async function demoStakes(
 
 function fromFile(stakes: ReadonlyMap<WorkerId, bigint>): DemoStakes {
   const snapshot: StakeSnapshot = {
-    ...{ chain: 'nostrain:file', strategy: 'file', params: '{}', unit: 'wei' },
-    ...{ height: 0, blockHash: '0'.repeat(64), rows: stakeRows(stakes) },
+    chain: 'nostrain:file',
+    strategy: 'file',
+    params: '{}',
+    unit: 'wei',
+    height: 0,
+    blockHash: '0'.repeat(64),
+    rows: stakeRows(stakes),
   };
   return { snapshot, rule: { source: 'file', snapshot: snapshotId(snapshot) } };
 }
@@ -90,8 +95,11 @@ export async function startStakedChain(
     }
     await endpoint.call('anvil_mine', [`0x${FINALITY.toString(16)}`], signal);
     const access: ChainAccess = {
-      ...{ chain: CHAIN, endpoints: { all: [endpoint], need: 1 }, clock: systemClock },
-      ...{ waitMs: 10_000, pollMs: 100 },
+      chain: CHAIN,
+      endpoints: { all: [endpoint], need: 1 },
+      clock: systemClock,
+      waitMs: 10_000,
+      pollMs: 100,
     };
     const place = { contract: registry.contract, from: registry.block };
     const source = createRegistrySource(access, place, { base: block, period: 0 });

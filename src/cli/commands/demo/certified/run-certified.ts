@@ -45,8 +45,12 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
     const stakeFile = join(dir, 'stakes.json');
     await writeFile(stakeFile, formatStakeJson(stakes.snapshot));
     const spec = await demoSpec(hands, {
-      ...{ stake: stakes.rule, corpus: corpus.file!, quick: flags.quick === true },
-      ...{ seed: flags.seed, onNotice, signal },
+      stake: stakes.rule,
+      corpus: corpus.file!,
+      quick: flags.quick === true,
+      seed: flags.seed,
+      onNotice,
+      signal,
     });
     const file = join(dir, 'run.json');
     await writeFile(file, canonicalSpec(spec));
@@ -54,7 +58,8 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
     await publishOver(relays, stakes.snapshot, signal);
 
     const cast = crew.map(({ name, attack, flips = false }, i) => ({
-      ...{ name, pubkey: hands[i]!.pubkey },
+      name,
+      pubkey: hands[i]!.pubkey,
       hostile: flips || attack?.equivocateFrom !== undefined,
     }));
     const recorder = createCertifiedRecorder(cast);
@@ -64,7 +69,11 @@ export const runCertifiedDemo = (flags: DemoFlags): Promise<number> =>
     };
     const exits = await playCrew(
       {
-        ...{ dir, file, spec, corpus: corpus.file!, stakeFile },
+        dir,
+        file,
+        spec,
+        corpus: corpus.file!,
+        stakeFile,
         relays: await relaysOf(hands, relays, scope),
         keys: new Map(hands.map(({ name, pubkey }) => [name, pubkey])),
       },

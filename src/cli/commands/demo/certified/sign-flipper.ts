@@ -54,17 +54,30 @@ async function play(
   const given = await readStakeFile(stakeFile);
   const settings = settingsOf(spec, {
     ...placeIn(spec, pubkey, {}),
-    ...{ relay: relays, waitFor, heartbeatInterval: 10, evaluate: false },
+    relay: relays,
+    waitFor,
+    heartbeatInterval: 10,
+    evaluate: false,
   });
   await runWorkerSession({
-    ...{ settings, dir, corpus, report, signal, keyFile: join(dir, 'key') },
+    settings,
+    dir,
+    corpus,
+    report,
+    signal,
+    keyFile: join(dir, 'key'),
     fixed: fixedData(spec, undefined),
     protocol: certifiedProtocol({
-      ...{ spec, sha256: nativeSha256, crypto: nativeCrypto, tables: tablesOf(given) },
+      spec,
+      sha256: nativeSha256,
+      crypto: nativeCrypto,
+      tables: tablesOf(given),
       stakes: createRefreshPort(spec, { given }, relays, signal),
     }),
     connection: connectionOf({ timeout: 10 }),
-    ...{ device: 'cpu', threads: 1, changeTrainer: turned },
+    device: 'cpu',
+    threads: 1,
+    changeTrainer: turned,
   });
 }
 

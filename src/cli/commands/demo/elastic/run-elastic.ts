@@ -164,16 +164,17 @@ async function play(stage: Stage, { name, names, tiers, shards, tierCount, certi
     ? await certifyTiers(stage, { folder, names, tiers, tierCount })
     : undefined;
   const line = {
-    ...{ dir: folder, workers: names.length, seed: flags.seed, file: flags.settings },
-    ...{
-      settings,
-      relays,
-      corpus: data.file,
-      spec: made?.file,
-      tiers,
-      shards,
-      tierCount,
-    },
+    dir: folder,
+    workers: names.length,
+    seed: flags.seed,
+    file: flags.settings,
+    settings,
+    relays,
+    corpus: data.file,
+    spec: made?.file,
+    tiers,
+    shards,
+    tierCount,
   };
   const processes = names.map((worker, i) => ({
     ...workerProcess(worker, i, { ...line, run: name }),
@@ -210,7 +211,11 @@ async function certifyTiers(
   const [first, ...others] = hands.filter((_, i) => tiers[i] === 0);
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   return certify([first!, ...others], {
-    ...{ name: 'elastic', dir: folder, corpus: data.file, relays, signal },
+    name: 'elastic',
+    dir: folder,
+    corpus: data.file,
+    relays,
+    signal,
     settings: { ...file, ...settings, seed: flags.seed },
     rules: { tiers: tierCount, joinsPerRound: names.length, data: { shards: names.length } },
     onNotice: (message) => report(first!.name, { type: 'notice', message }),

@@ -13,9 +13,17 @@ const CONTEXT = 128;
 const BATCH = 16;
 
 const config = {
-  ...{ model_type: 'llama', hidden_size: 128, intermediate_size: 384, num_hidden_layers: 3 },
-  ...{ num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 256, rope_theta: 10_000 },
-  ...{ max_position_embeddings: CONTEXT, tie_word_embeddings: true, rms_norm_eps: 1e-5 },
+  model_type: 'llama',
+  hidden_size: 128,
+  intermediate_size: 384,
+  num_hidden_layers: 3,
+  num_attention_heads: 4,
+  num_key_value_heads: 2,
+  vocab_size: 256,
+  rope_theta: 10_000,
+  max_position_embeddings: CONTEXT,
+  tie_word_embeddings: true,
+  rms_norm_eps: 1e-5,
 };
 
 export interface SmallBase {
@@ -33,12 +41,21 @@ export async function trainSmallBase(folder: string, options: SmallBase): Promis
   const optimizer: OptimizerSpec = {
     optimizer: 'muon',
     schedule: { learningRate: 3e-3, warmupSteps: 20, totalSteps: steps, finalShare: 0.1 },
-    ...{ clipNorm: 1, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0.1 },
-    ...{ momentum: 0.9, stepSize: 1.5 },
+    clipNorm: 1,
+    beta1: 0.9,
+    beta2: 0.99,
+    epsilon: 1e-8,
+    weightDecay: 0.1,
+    momentum: 0.9,
+    stepSize: 1.5,
   };
   const cut = Math.floor(0.95 * play.length);
   const trainer = await createTrainer({
-    ...{ model, optimizer, batch: BATCH, device: 'cpu', threads },
+    model,
+    optimizer,
+    batch: BATCH,
+    device: 'cpu',
+    threads,
     data: { kind: 'tokens', shard: play.subarray(0, cut), validation: play.subarray(cut) },
   });
   try {
@@ -58,7 +75,8 @@ export async function trainSmallBase(folder: string, options: SmallBase): Promis
     await writeFile(join(folder, 'config.json'), JSON.stringify(config));
     await writeFile(join(folder, 'tokenizer.json'), JSON.stringify(byteTokenizer()));
     const tensors = trainer.layout.slots.map(({ name, shape, offset, size }) => ({
-      ...{ name, shape },
+      name,
+      shape,
       values: trained.params.subarray(offset, offset + size),
     }));
     const weights = encodeSafetensors({ tensors, metadata: { format: 'pt' } });
@@ -84,7 +102,10 @@ function byteTokenizer(): object {
   const names = { dropout: null, unk_token: null, continuing_subword_prefix: null };
   const rules = { fuse_unk: false, byte_fallback: false, ignore_merges: false };
   return {
-    ...{ version: '1.0', added_tokens: [], normalizer: null, post_processor: null },
+    version: '1.0',
+    added_tokens: [],
+    normalizer: null,
+    post_processor: null,
     pre_tokenizer: { ...byteLevel, use_regex: true },
     decoder: { ...byteLevel, use_regex: true },
     model: { type: 'BPE', ...names, end_of_word_suffix: null, ...rules, vocab, merges: [] },

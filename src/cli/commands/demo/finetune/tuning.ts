@@ -131,7 +131,10 @@ type Tuned = Task & Required<Pick<Task, 'base' | 'text'>>;
 
 /** A model of so few numbers is tuned in all its layers, and needs more steps. */
 const smallSettings: PartialSettings = {
-  ...{ context: 128, batchSize: 8, targets: 'all-linear', localLearningRate: 1e-2 },
+  context: 128,
+  batchSize: 8,
+  targets: 'all-linear',
+  localLearningRate: 1e-2,
 };
 
 /** What was named; else SmolLM2 from this machine or from the hub; else a small one of our own. */
@@ -192,7 +195,10 @@ async function withTrainer<T>(
 ): Promise<T> {
   const trainer = await createTrainer({
     ...task,
-    ...{ batch, recompute, accumulate, device: 'cpu' },
+    batch,
+    recompute,
+    accumulate,
+    device: 'cpu',
   });
   try {
     return await play(trainer);
