@@ -5,6 +5,7 @@ const rows = [
   ['run'],
   ['model', 'consensus', 'network'],
   ['worker', 'pretrained', 'checkpoint'],
+  ['formats'],
   ['certified', 'python', 'probe', 'trainer'],
   ['node', 'chain', 'dashboard'],
   ['terminal', 'page', 'browser'],
@@ -12,7 +13,7 @@ const rows = [
 ];
 const dir = (names) => `^src/(${names.join('|')})/`;
 /** Rooms that run in a browser; the Python product keeps its own edges in two folders. */
-const pure = [...rows.slice(0, 6).flat(), 'browser'];
+const pure = [...rows.slice(0, 7).flat(), 'browser'];
 const pythonEdges = '^src/python/(node|commands)/';
 const layers = rows.flatMap((row, i) =>
   row.map((name) => ({
@@ -59,7 +60,19 @@ export default {
     never('only-cli-starts-a-relay', { path: '^src/(?!cli/)' }, { path: '^relay/' }),
     never(
       'events-stop-at-network',
-      { path: dir(['base', 'tensor', 'run', 'model', 'consensus', 'worker', 'certified']) },
+      {
+        path: dir([
+          'base',
+          'tensor',
+          'run',
+          'model',
+          'consensus',
+          'worker',
+          'certified',
+          'formats',
+        ]),
+        pathNot: '^src/certified/wire/',
+      },
       { path: '^kinds/' },
     ),
     never(

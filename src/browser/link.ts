@@ -1,8 +1,8 @@
 /** What follows the # in the address of a tab: the run, and how this tab takes part in it. */
 import { ConfigError } from '../base/errors.ts';
+import { decodeRunAddress, type RunAddress } from '../certified/wire/runs.ts';
 import { hintProblem } from '../network/transport/public-hosts.ts';
 import { parseRelayUrls } from '../network/transport/relay-urls.ts';
-import { decodeRunAddress, type RunAddress } from '../network/wire/runs.ts';
 import type { Device } from '../trainer/messages.ts';
 
 export interface TabLink {

@@ -5,11 +5,11 @@
 import { parseJson } from '../base/canonical-json.ts';
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
+import { draftDelegation, readDelegation, type Session } from '../certified/wire/delegations.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
 import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
 import { askBunker, parseBunker } from '../network/wire/bunker.ts';
-import { draftDelegation, readDelegation, type Session } from '../network/wire/delegations.ts';
 import { type Delegation, delegationField } from '../run/delegation.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { TabStorage } from './storage.ts';

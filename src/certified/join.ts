@@ -8,7 +8,6 @@ import { createRevealChain, revealOf, tipOf } from '../consensus/committee/rando
 import { createPuller } from '../network/attachments/pull.ts';
 import { createSigner, type EventDraft, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { Control } from '../network/wire/control.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import type { Delegation } from '../run/delegation.ts';
@@ -46,6 +45,7 @@ import type { CertifiedPorts, CertifiedSession, Reporter } from './rounds/events
 import type { Entry, Journal } from './rounds/journal.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
+import { Control } from './wire/control.ts';
 
 /** What a worker of a certified run needs to know beside its machine. */
 export interface CertifiedOptions extends Hashing {

@@ -4,7 +4,6 @@ import type { Clock } from '../base/clock.ts';
 import type { Certificate, Effect, RoundContext } from '../consensus/round/round-state.ts';
 import type { Beginning } from '../consensus/round/timing.ts';
 import type { EventCrypto } from '../network/event-crypto.ts';
-import type { Control } from '../network/wire/control.ts';
 import type { Sealed } from '../network/wire/wire.ts';
 import type { Rejection } from '../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
@@ -37,6 +36,7 @@ import { Attendance } from './rounds/attendance.ts';
 import { type CertifiedPorts, createReporter, type Reporter } from './rounds/events.ts';
 import { type Delays, type Entry, type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';
 import { Past } from './rounds/past.ts';
+import type { Control } from './wire/control.ts';
 
 /** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends Pick<InputPorts, 'beacon'> {

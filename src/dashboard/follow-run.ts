@@ -19,9 +19,9 @@ import {
   openHistory,
 } from '../certified/records/archive.ts';
 import type { Explanation } from '../certified/records/explain.ts';
+import { onlookerFilters } from '../certified/wire/certified-events.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { onlookerFilters } from '../network/wire/certified-events.ts';
 import { toPresence } from '../network/wire/presences.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';

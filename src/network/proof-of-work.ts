@@ -11,7 +11,7 @@ export interface WorkDraft extends EventDraft {
 }
 
 /**
- * Finds a `nonce` with which the id has that many bits, and returns the draft to sign; `src/node/proof-of-work.ts`
+ * Finds a `nonce` with which the id has that many bits, and returns the draft to sign; `src/node/net/proof-of-work.ts`
  * does it in a thread. Rejects with `signal.reason`, or with a `RangeError` beyond the two limits below.
  */
 export type Mine = (draft: WorkDraft, bits: number, signal: AbortSignal) => Promise<EventDraft>;

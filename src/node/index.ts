@@ -5,12 +5,12 @@
  */
 
 export type { TrainerSetup } from '../trainer/setup.ts';
-export { type Corpus, loadCorpus } from './corpus.ts';
-export { createSecretKey, loadKey, parseSecretKey, publicKeyOf } from './keys.ts';
-export { nativeCrypto } from './native-crypto.ts';
-export { nativeSha256 } from './native-sha256.ts';
-export { mine } from './proof-of-work.ts';
-export { fetchRelayInfo } from './relay-info.ts';
-export { openRunFolder, type RunFolder } from './run-folder.ts';
-export { openSocket } from './sockets.ts';
-export { createTrainer } from './trainer/trainer.ts';
+export { type Corpus, loadCorpus } from './data/corpus.ts';
+export { createTrainer } from './engine/trainer.ts';
+export { createSecretKey, loadKey, parseSecretKey, publicKeyOf } from './files/keys.ts';
+export { openRunFolder, type RunFolder } from './files/run-folder.ts';
+export { nativeCrypto } from './native/event-crypto.ts';
+export { nativeSha256 } from './native/sha256.ts';
+export { mine } from './net/proof-of-work.ts';
+export { fetchRelayInfo } from './net/relay-info.ts';
+export { openSocket } from './net/sockets.ts';

@@ -12,7 +12,7 @@ import { runWorker } from '../worker/loop.ts';
 import type { Ports, Session } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
 import { type AddedMembers, noMembers } from '../worker/worker-record.ts';
-import type { BaseModel } from './base-model.ts';
+import type { BaseModel } from './pretrained/base-model.ts';
 
 /** What of a machine a protocol may use beside the ports of the loop. */
 export interface Surroundings {

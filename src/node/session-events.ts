@@ -5,7 +5,7 @@ import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
 import type { Plan } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
-import { createNativeSha256 } from './native-sha256.ts';
+import { createNativeSha256 } from './native/sha256.ts';
 
 /** Who trains what, and from where. */
 export const hello = (

@@ -5,14 +5,14 @@ import { sha256 } from '../base/hash.ts';
 import { safeLine } from '../base/safe-text.ts';
 import { readArchive } from '../certified/records/archive.ts';
 import { replayRun } from '../certified/records/replay-run.ts';
+import { listRuns } from '../certified/wire/run-registry.ts';
+import { decodeRunAddress } from '../certified/wire/runs.ts';
 import { createDrandSource } from '../chain/drand-source.ts';
 import { createGet } from '../chain/http.ts';
 import { followRun, type OpenRun, openArchive } from '../dashboard/follow-run.ts';
 import { openSocket } from '../network/transport/browser-sockets.ts';
 import { hintProblem } from '../network/transport/public-hosts.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
-import { listRuns } from '../network/wire/run-board.ts';
-import { decodeRunAddress } from '../network/wire/runs.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { FromJob, Source, ToJob } from './messages.ts';
 

@@ -7,6 +7,32 @@
  */
 export type { RetryPolicy, RetryPolicy as RelayRetryPolicy } from '../base/retry.ts';
 export {
+  difference as computeDelta,
+  moved as addStates,
+  moved as applyDelta,
+  scaleState,
+  subtractStates,
+  zerosLike,
+} from '../formats/arithmetic.ts';
+export {
+  stateOfTensors as modelStateFromTorchStateDictPayload,
+  tensorsOfState as modelStateToTorchTensors,
+} from '../formats/named-state.ts';
+export { formatStateJson, parseStateJson } from '../formats/state-json.ts';
+export {
+  decodeStoredState,
+  encodeStoredState,
+  inferStateFormat as inferStateFormatFromPath,
+  resolveStateFormat,
+  resolveTorchPayload as resolveTorchCheckpointPayloadKind,
+  type StateFormat,
+  type StorageOptions,
+  type StoredState,
+  type StoredState as ModelStateDocument,
+  stateFormats,
+} from '../formats/stored-state.ts';
+export { decodeTorchState, encodeTorchState } from '../formats/torch-state.ts';
+export {
   parseRegressionDataset,
   type RegressionDataset,
   type RegressionTask,
@@ -73,32 +99,6 @@ export {
   type WorkersFound as HeartbeatCollectionResult,
   type WorkersQuery,
 } from './collect/workers.ts';
-export {
-  difference as computeDelta,
-  moved as addStates,
-  moved as applyDelta,
-  scaleState,
-  subtractStates,
-  zerosLike,
-} from './formats/arithmetic.ts';
-export {
-  stateOfTensors as modelStateFromTorchStateDictPayload,
-  tensorsOfState as modelStateToTorchTensors,
-} from './formats/named-state.ts';
-export { formatStateJson, parseStateJson } from './formats/state-json.ts';
-export {
-  decodeStoredState,
-  encodeStoredState,
-  inferStateFormat as inferStateFormatFromPath,
-  resolveStateFormat,
-  resolveTorchPayload as resolveTorchCheckpointPayloadKind,
-  type StateFormat,
-  type StorageOptions,
-  type StoredState,
-  type StoredState as ModelStateDocument,
-  stateFormats,
-} from './formats/stored-state.ts';
-export { decodeTorchState, encodeTorchState } from './formats/torch-state.ts';
 export {
   nesterovOuterStep,
   type OuterStepOptions,

@@ -21,8 +21,8 @@ import { tokenizers } from '../../src/model/data/tokenizer.ts';
 import type { Tokens } from '../../src/model/data/tokens.ts';
 import { initialParameters, modelLayout, turnsOf } from '../../src/model/parameters.ts';
 import { createPacker, type Packed, type Packer } from '../../src/network/wire/packer.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
-import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import type { ChunkAssignment } from '../../src/run/chunk-assignment.ts';
 import type { PackingName, ResidualRule } from '../../src/run/settings.ts';
 import {

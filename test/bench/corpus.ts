@@ -13,11 +13,11 @@ import { parseArgs } from 'node:util';
 import { deriveKey } from '../../src/base/rng.ts';
 import { tokenizers } from '../../src/model/data/tokenizer.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
-import { openCorpus } from '../../src/node/corpus.ts';
-import { builtInForm, prepareTokens } from '../../src/node/tokens/prepare.ts';
-import { usualLimits } from '../../src/node/tokens/tokenize.ts';
-import { physicalCores } from '../../src/node/trainer/physical-cores.ts';
-import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { openCorpus } from '../../src/node/data/corpus.ts';
+import { builtInForm, prepareTokens } from '../../src/node/data/tokens/prepare.ts';
+import { usualLimits } from '../../src/node/data/tokens/tokenize.ts';
+import { physicalCores } from '../../src/node/engine/physical-cores.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
 import type { AdamWSpec, GptSpec } from '../../src/run/spec/model-spec.ts';
 
 const { values: options } = parseArgs({

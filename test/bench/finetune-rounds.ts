@@ -28,7 +28,7 @@ import { type ShardForm, shardText, splitText } from '../../src/model/data/text.
 import type { Tokens } from '../../src/model/data/tokens.ts';
 import { learningRateAt } from '../../src/model/optimizers/schedule.ts';
 import { createPacker, type Packer } from '../../src/network/wire/packer.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import type { Contribution } from '../../src/run/contribution.ts';
 import type { PackingName, ResidualRule } from '../../src/run/settings.ts';
 import type { AdamWSpec } from '../../src/run/spec/model-spec.ts';

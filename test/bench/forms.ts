@@ -16,9 +16,9 @@ import { dataFormOf } from '../../src/model/data-form.ts';
 import { holdData, type TrainerData } from '../../src/model/forms/table.ts';
 import { optimizerOf } from '../../src/model/from-settings.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
-import { prepareTask } from '../../src/node/prepare-task.ts';
-import { openStored } from '../../src/node/trainer/stored-tokens.ts';
-import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { prepareTask } from '../../src/node/data/prepare-task.ts';
+import { openStored } from '../../src/node/engine/stored-tokens.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 

@@ -12,9 +12,9 @@ import { createRelay } from '../../relay/server.ts';
 import { specsOf } from '../../src/certified/history/gather.ts';
 import { readArchive } from '../../src/certified/records/archive.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
-import { readPage, servePage } from '../../src/node/page-server.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
+import { readPage, servePage } from '../../src/node/net/page-server.ts';
 import { publishRaw } from '../support/publish-raw.ts';
 
 const [file, flag, picture] = process.argv.slice(2);

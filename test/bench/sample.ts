@@ -10,8 +10,8 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { openBase } from '../../src/node/base-model.ts';
-import { openPublishedWriter } from '../../src/node/text-writer.ts';
+import { openPublishedWriter } from '../../src/node/files/text-writer.ts';
+import { openBase } from '../../src/node/pretrained/base-model.ts';
 import { needSmolLM2 } from '../support/smollm2.ts';
 
 const TEXT = 'Once upon a time, in a village by the sea, there lived an old clockmaker who ';

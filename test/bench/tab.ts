@@ -13,8 +13,8 @@ import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
 import { bundleScripts } from '../../bundle.ts';
 import { utf8 } from '../../src/base/bytes.ts';
-import { readPage, readTab, servePage } from '../../src/node/page-server.ts';
-import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
+import { readPage, readTab, servePage } from '../../src/node/net/page-server.ts';
 import { batchTimed, modelTimed, type Timed, timeSteps } from './tab/steps.ts';
 
 const { values } = parseArgs({

@@ -14,7 +14,7 @@ import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../src/network/event-crypto.ts';
 import { parseFrame } from '../../src/network/transport/frames.ts';
 import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { movePayload, type Progress } from './transport/move.ts';
 
 interface Options {

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { chunk } from '../../kinds/chunk.ts';
 import { collectEvents } from '../../src/certified/history/from-relays.ts';
+import { toCheckpointClaim } from '../../src/certified/wire/certified-checkpoints.ts';
 import { queryRelays } from '../../src/network/transport/query.ts';
-import { toCheckpointClaim } from '../../src/network/wire/certified-checkpoints.ts';
 import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import { certifiedRounds, certifiedSpec, rootsOf } from '../support/certified-swarm.ts';
 import { createManualClock } from '../support/manual-clock.ts';

@@ -2,12 +2,12 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { evidenceFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
-import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
 import {
   delegatedAgain,
   draftDelegation,
   readDelegation,
-} from '../../src/network/wire/delegations.ts';
+} from '../../src/certified/wire/delegations.ts';
+import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
 import { type Delegation, delegationField } from '../../src/run/delegation.ts';
 import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../support/run-spec.ts';

@@ -4,7 +4,7 @@ import { electorateOf, stakesOf } from '../../src/certified/decisions/chain.ts';
 import { known } from '../../src/certified/decisions/terms.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
-import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
+import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { certifiedSpec, generateRun, type Round, signerOf } from '../support/certified-run.ts';
 

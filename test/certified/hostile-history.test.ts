@@ -10,8 +10,8 @@ import {
   withoutModel,
 } from '../../src/certified/decisions/replay.ts';
 import { gather } from '../../src/certified/history/gather.ts';
+import { buildMessage } from '../../src/certified/wire/certified-events.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
-import { buildMessage } from '../../src/network/wire/certified-events.ts';
 import type { Message } from '../../src/run/vote.ts';
 import {
   certifiedSpec,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { toProtocolMessage } from '../../src/certified/history/gather.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { JURY_ROUNDS } from '../../src/run/spec/feature-fields.ts';
 import { featureSet } from '../../src/run/spec/features.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';

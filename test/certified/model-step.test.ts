@@ -6,7 +6,7 @@ import type { Row } from '../../src/certified/decisions/rows.ts';
 import { ofRings, widthsOf } from '../../src/certified/decisions/widths.ts';
 import { modelRoot } from '../../src/consensus/state-root.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { chunkCount, prefixOfPartial } from '../../src/tensor/partial-vector.ts';
 import { partialOf } from '../../src/tensor/sparse.ts';
 import { tieredSpec, tierOfModel } from '../support/tiers.ts';

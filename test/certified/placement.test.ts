@@ -15,8 +15,8 @@ import { buildHolder, type HolderOffer } from '../../src/network/wire/holders.ts
 import { readManifest } from '../../src/node/checkpoint/folder.ts';
 import { createRunChunks } from '../../src/node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../src/node/checkpoint/run-holder.ts';
-import { createNativeSha256 } from '../../src/node/native-sha256.ts';
-import { openSocket } from '../../src/node/sockets.ts';
+import { createNativeSha256 } from '../../src/node/native/sha256.ts';
+import { openSocket } from '../../src/node/net/sockets.ts';
 import { type PlacementPolicy, readPlacementField } from '../../src/run/placement-policy.ts';
 import { canonicalSpec, type RunSpec } from '../../src/run/spec/run-spec.ts';
 import { createLayout } from '../../src/tensor/params.ts';

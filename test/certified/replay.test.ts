@@ -9,10 +9,10 @@ import { applyToChain } from '../../src/certified/decisions/outcomes.ts';
 import { type ReplayedRound, replay, withoutModel } from '../../src/certified/decisions/replay.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { explain } from '../../src/certified/records/explain.ts';
+import { buildMessage } from '../../src/certified/wire/certified-events.ts';
+import { toProposal } from '../../src/certified/wire/proposals.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
-import { buildMessage } from '../../src/network/wire/certified-events.ts';
-import { toProposal } from '../../src/network/wire/proposals.ts';
 import type { Outcome } from '../../src/run/outcome.ts';
 import {
   certifiedSpec,

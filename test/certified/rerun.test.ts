@@ -8,7 +8,7 @@ import {
   readPrivate,
 } from '../../src/certified/checks/private-state.ts';
 import { type CheckResult, checkRow, type Finding } from '../../src/certified/checks/rerun.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { isDrawn } from '../../src/run/rerun.ts';
 import { specRules } from '../../src/run/spec/read-spec.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';

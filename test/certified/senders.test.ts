@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { electorateOf } from '../../src/certified/decisions/chain.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/decisions/terms.ts';
-import { buildSnapshot } from '../../src/network/wire/snapshots.ts';
+import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';

@@ -15,7 +15,7 @@ import { gather, toProtocolMessage } from '../../src/certified/history/gather.ts
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { Filter } from '../../src/network/transport/filter.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { createMemoryRelay } from '../support/memory-relays.ts';

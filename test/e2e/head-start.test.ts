@@ -3,7 +3,7 @@ import { afterAll, afterEach, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { deferred } from '../../src/base/deferred.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
 import type { Trainer as OrtTrainer } from '../../src/trainer/trainer.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { genesis } from '../../src/worker/state.ts';

@@ -11,7 +11,7 @@ import { readManifest } from '../../src/node/checkpoint/folder.ts';
 import { createFolderPlace } from '../../src/node/checkpoint/folder-place.ts';
 import { serveFolder } from '../../src/node/checkpoint/holder-server.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
-import { createSecretKey } from '../../src/node/keys.ts';
+import { createSecretKey } from '../../src/node/files/keys.ts';
 import { type Filling, testPlace } from '../contract/chunk-place.ts';
 import type { StartedRelay } from '../contract/relay-under-test.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -12,7 +12,7 @@ import {
   verifyEvent,
   verifySignature,
 } from '../../src/network/event.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { eventOf, forgedTwin, signerOf } from '../support/signers.ts';
 import crypto from '../vectors/crypto.json' with { type: 'json' };
 import events from '../vectors/events.json' with { type: 'json' };

@@ -10,8 +10,8 @@ import {
 } from '../../src/network/proof-of-work.ts';
 import type { FetchInfo } from '../../src/network/transport/relay-info.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { fetchRelayInfo } from '../../src/node/relay-info.ts';
-import { openSocket } from '../../src/node/sockets.ts';
+import { fetchRelayInfo } from '../../src/node/net/relay-info.ts';
+import { openSocket } from '../../src/node/net/sockets.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { signerOf } from '../support/signers.ts';
 

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../src/base/bytes.ts';
 import { pureSchnorr } from '../../src/network/event-crypto.ts';
-import { nativeSchnorr } from '../../src/node/native-crypto.ts';
+import { nativeSchnorr } from '../../src/node/native/event-crypto.ts';
 import bip340 from '../vectors/bip340.json' with { type: 'json' };
 
 const implementations = [

@@ -3,8 +3,8 @@ import type { LookupAddress } from 'node:dns';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { fetchRelayInfo } from '../../src/node/relay-info.ts';
-import { openPublicSocket, openSocket, publicLookup } from '../../src/node/sockets.ts';
+import { fetchRelayInfo } from '../../src/node/net/relay-info.ts';
+import { openPublicSocket, openSocket, publicLookup } from '../../src/node/net/sockets.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(() => closing.splice(0).forEach((close) => void close()));

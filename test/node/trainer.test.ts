@@ -17,8 +17,8 @@ import {
 } from '../../src/model/graph/verbs.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import { probeDevices } from '../../src/node/device.ts';
-import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { probeDevices } from '../../src/node/engine/device.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { completeSettings } from '../../src/run/settings.ts';
 import type { GptSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { presets } from '../../src/run/spec/presets.ts';

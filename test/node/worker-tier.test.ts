@@ -1,14 +1,14 @@
 /** Which tier of width a worker trains on its machine, and what it is told. */
 import { describe, expect, it } from 'vitest';
 import { gptSpec } from '../../src/model/from-settings.ts';
-import type { Task } from '../../src/node/task.ts';
+import type { Task } from '../../src/node/data/task.ts';
 import {
   type Choosing,
   chooseTier,
   tierBanner,
   tierShown,
   withTier,
-} from '../../src/node/tiers/worker-tier.ts';
+} from '../../src/node/pretrained/tiers/worker-tier.ts';
 import { completeSettings, type Settings } from '../../src/run/settings.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 

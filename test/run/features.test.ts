@@ -4,12 +4,15 @@ import { utf8 } from '../../src/base/bytes.ts';
 import { canonicalJson, type Json } from '../../src/base/canonical-json.ts';
 import { ConfigError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
+import {
+  publishedDraft,
+  toCheckpointClaim,
+} from '../../src/certified/wire/certified-checkpoints.ts';
+import { buildMember, buildVote, toMember, toVote } from '../../src/certified/wire/votes.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
 import type { EventDraft } from '../../src/network/event.ts';
-import { publishedDraft, toCheckpointClaim } from '../../src/network/wire/certified-checkpoints.ts';
 import { buildManifest, readManifest } from '../../src/network/wire/manifests.ts';
 import { buildPresence, toPresence } from '../../src/network/wire/presences.ts';
-import { buildMember, buildVote, toMember, toVote } from '../../src/network/wire/votes.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
 import { type Outcome, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
 import {

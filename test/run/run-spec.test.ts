@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { utf8 } from '../../src/base/bytes.ts';
 import { ConfigError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { toNpub } from '../../src/node/keys.ts';
+import { toNpub } from '../../src/node/files/keys.ts';
 import type { Field } from '../../src/run/field.ts';
 import { paceSettings } from '../../src/run/pace.ts';
 import { ruleSettings, settingNames, sharedNames } from '../../src/run/settings.ts';

@@ -16,7 +16,7 @@ import {
   type Transaction,
   unlockedAccounts,
 } from '../../src/chain/registry/registry-calls.ts';
-import { findAnvil, startLocalChain } from '../../src/node/local-chain.ts';
+import { findAnvil, startLocalChain } from '../../src/node/net/local-chain.ts';
 import type { Missing } from './needs.ts';
 
 const program = findAnvil();

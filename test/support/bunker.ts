@@ -3,8 +3,8 @@ import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
 import { systemClock } from '../../src/base/clock.ts';
 import { createSigner, type EventDraft } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
-import { openSocket } from '../../src/node/sockets.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { openSocket } from '../../src/node/net/sockets.ts';
 
 const KIND = 24_133;
 

@@ -2,9 +2,9 @@
 import { proposal as proposalKind } from '../../kinds/proposal.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
+import { buildMember, buildVote } from '../../src/certified/wire/votes.ts';
 import type { EventDraft } from '../../src/network/event.ts';
 import { buildManifest, type OwnManifest } from '../../src/network/wire/manifests.ts';
-import { buildMember, buildVote } from '../../src/network/wire/votes.ts';
 import type { Commit, PreparedClaim, Vote } from '../../src/run/vote.ts';
 
 export const hash = (word: string): string => sha256Hex(utf8(word));

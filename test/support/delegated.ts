@@ -1,10 +1,11 @@
 /** Delegations that tests need, as an owner's signer would have signed them. */
-import type { Signer } from '../../src/network/event.ts';
+
 import {
   draftDelegation,
   readDelegation,
   type Session,
-} from '../../src/network/wire/delegations.ts';
+} from '../../src/certified/wire/delegations.ts';
+import type { Signer } from '../../src/network/event.ts';
 import type { Delegation } from '../../src/run/delegation.ts';
 import type { Digest } from '../../src/run/ids.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';

@@ -18,16 +18,16 @@ import {
   type ProtocolMessage,
 } from '../../src/certified/decisions/evidence.ts';
 import { toProtocolMessage } from '../../src/certified/history/gather.ts';
+import { buildMessage } from '../../src/certified/wire/certified-events.ts';
+import { Control } from '../../src/certified/wire/control.ts';
 import { createSigner, type EventDraft, type SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { buildMessage } from '../../src/network/wire/certified-events.ts';
-import { Control } from '../../src/network/wire/control.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
+import { openSocket } from '../../src/node/net/sockets.ts';
 import { LONGEST_EVENT_BYTES } from '../../src/node/protocol.ts';
-import { openSocket } from '../../src/node/sockets.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { smallLayout } from './swarm.ts';
 

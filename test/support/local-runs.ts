@@ -1,7 +1,7 @@
 /** Runs as workers leave them in the data folder, without having trained them. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { openRunFolder } from '../../src/node/run-folder.ts';
+import { openRunFolder } from '../../src/node/files/run-folder.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import type { RoundSummary } from '../../src/worker/events.ts';
 import { genesis, withRound } from '../../src/worker/state.ts';

@@ -2,7 +2,7 @@
 import { philox, unit } from '../../src/base/rng.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import type { Normalization, PackingName, ResidualRule } from '../../src/run/settings.ts';
 import { createLayout, type Vector } from '../../src/tensor/params.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';

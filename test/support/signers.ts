@@ -5,7 +5,7 @@ import {
   type SignedEvent,
   type Signer,
 } from '../../src/network/event.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 
 const signers = new Map<number, Signer>();
 

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { tokenizers } from '../../src/model/data/tokenizer.ts';
 import { gptSpec } from '../../src/model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { type BaseModel, openBase } from '../../src/node/base-model.ts';
-import { agreeOnBase } from '../../src/node/kept-settings.ts';
-import { openRunFolder } from '../../src/node/run-folder.ts';
+import { openRunFolder } from '../../src/node/files/run-folder.ts';
+import { agreeOnBase } from '../../src/node/files/stored-settings.ts';
+import { type BaseModel, openBase } from '../../src/node/pretrained/base-model.ts';
 import {
   completeSettings,
   type PartialSettings,

@@ -11,6 +11,20 @@ import { reconcile } from '../../relay/negentropy/reconcile.ts';
 import { finish } from '../../relay/turns.ts';
 import { concatBytes, fromHex, toHex, utf8 } from '../../src/base/bytes.ts';
 import { NostrainError } from '../../src/base/errors.ts';
+import { toCheckpointClaim } from '../../src/certified/wire/certified-checkpoints.ts';
+import { toCertifiedEvent } from '../../src/certified/wire/certified-events.ts';
+import {
+  decodeRunAddress,
+  encodeRunAddress,
+  readCanonical,
+  toRun,
+} from '../../src/certified/wire/runs.ts';
+import { readSnapshot } from '../../src/certified/wire/snapshots.ts';
+import { decodeNpy, decodeNpz, encodeNpy, encodeNpz } from '../../src/formats/numpy.ts';
+import { canonicalize, parseJson } from '../../src/formats/python-json.ts';
+import { parseStateJson } from '../../src/formats/state-json.ts';
+import { decodeTorchState, encodeTorchState } from '../../src/formats/torch-state.ts';
+import { decodeZip } from '../../src/formats/zip.ts';
 import { heapChunks } from '../../src/network/attachments/assemble.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { planChunks, toChunk } from '../../src/network/attachments/chunk-events.ts';
@@ -26,27 +40,13 @@ import { hintProblem } from '../../src/network/transport/public-hosts.ts';
 import { parseRelayList, relayHints } from '../../src/network/transport/relay-list.ts';
 import { parseRelayUrls, withoutSecrets } from '../../src/network/transport/relay-urls.ts';
 import { readAddressed } from '../../src/network/wire/addressed.ts';
-import { toCheckpointClaim } from '../../src/network/wire/certified-checkpoints.ts';
-import { toCertifiedEvent } from '../../src/network/wire/certified-events.ts';
 import { readManifest } from '../../src/network/wire/manifests.ts';
 import { toPresence } from '../../src/network/wire/presences.ts';
-import {
-  decodeRunAddress,
-  encodeRunAddress,
-  readCanonical,
-  toRun,
-} from '../../src/network/wire/runs.ts';
-import { readSnapshot } from '../../src/network/wire/snapshots.ts';
-import { nativeCrypto } from '../../src/node/native-crypto.ts';
-import { nativeSha256 } from '../../src/node/native-sha256.ts';
-import { parseRelayInfo } from '../../src/node/relay-info.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
+import { parseRelayInfo } from '../../src/node/net/relay-info.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
 import { readNstr } from '../../src/python/codec/nstr-foreign.ts';
-import { decodeNpy, decodeNpz, encodeNpy, encodeNpz } from '../../src/python/formats/numpy.ts';
-import { parseStateJson } from '../../src/python/formats/state-json.ts';
-import { decodeTorchState, encodeTorchState } from '../../src/python/formats/torch-state.ts';
-import { decodeZip } from '../../src/python/formats/zip.ts';
-import { canonicalize, parseJson } from '../../src/python/json.ts';
 import { openReferenceEvent } from '../../src/python/wire/reference-event.ts';
 import { ledgerBytes, parseLedger } from '../../src/run/ledger.ts';
 import { outcomeBody, parseOutcome } from '../../src/run/outcome.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { createNativeSha256 } from '../../src/node/native-sha256.ts';
-import { parseStateJson } from '../../src/python/formats/state-json.ts';
+import { parseStateJson } from '../../src/formats/state-json.ts';
+import { createNativeSha256 } from '../../src/node/native/sha256.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { stateText } from '../support/state-text.ts';

@@ -50,7 +50,7 @@ describe('ways out of the program', () => {
   it('write only what `safe` made', () => {
     const writes = [
       ...STREAMS.flatMap((file) => lines(file, /\b(stream|stdout|stderr)\.write\(/)),
-      ...lines('src/node/run-folder.ts', /appendFileSync\(file/),
+      ...lines('src/node/files/run-folder.ts', /appendFileSync\(file/),
     ];
     expect(writes.length).toBeGreaterThanOrEqual(7);
     expect(writes.filter((line) => !MADE_SAFE.test(line))).toEqual([]);
@@ -74,10 +74,7 @@ describe('ways out of the program', () => {
         file !== 'src/base/errors.ts' && lines(file, /class \w+ extends Error\b/).length > 0,
     );
     // the one says one word, the other is caught in its file
-    expect(others.sort()).toEqual([
-      'src/python/formats/torch-file.ts',
-      'src/terminal/interrupt.ts',
-    ]);
+    expect(others.sort()).toEqual(['src/formats/torch-file.ts', 'src/terminal/interrupt.ts']);
     expect(new NostrainError('a/b', '\u001b[2J').message).toBe('·[2J');
   });
 });

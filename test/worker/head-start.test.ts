@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import { deriveKey } from '../../src/base/rng.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
 import type { Vector } from '../../src/tensor/params.ts';
 import type { Trainer as OrtTrainer } from '../../src/trainer/trainer.ts';
 import { createAveraging } from '../../src/worker/averaging.ts';

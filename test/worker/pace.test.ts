@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';

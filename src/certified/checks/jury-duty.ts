@@ -6,7 +6,6 @@
  */
 import { anySignal } from '../../base/abort.ts';
 import { createNotifier } from '../../base/notifier.ts';
-import type { Control } from '../../network/wire/control.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -18,6 +17,7 @@ import type { Certified, Electorate } from '../decisions/chain.ts';
 import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
 import { convicts, isUpheld, jurorsOf, juryOf } from '../decisions/jury.ts';
 import type { Reporter } from '../rounds/events.ts';
+import type { Control } from '../wire/control.ts';
 import { checkedRow, type Kept } from './checks.ts';
 import {
   type CheckedRow,

@@ -11,12 +11,12 @@ import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
 import type { Stakes } from '../../consensus/committee/committee.ts';
 import { eventId, parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
-import { delegatedAgain } from '../../network/wire/delegations.ts';
 import { joinProof, MOST_PROOF } from '../../run/admission.ts';
 import type { Delegation } from '../../run/delegation.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { FeatureValues } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { delegatedAgain } from '../wire/delegations.ts';
 
 /** A join, as far as its admission goes. */
 export interface Asking {

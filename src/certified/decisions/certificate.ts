@@ -5,7 +5,6 @@
 
 import { hasQuorum } from '../../consensus/committee/quorum.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { signedAgain } from '../../network/wire/votes.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
@@ -14,6 +13,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Commit, Signed, ViewChangeVote } from '../../run/vote.ts';
+import { signedAgain } from '../wire/votes.ts';
 import {
   type Chain,
   type Electorate,

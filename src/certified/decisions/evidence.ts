@@ -10,12 +10,12 @@ import { bytes32 } from '../../base/tagged-hash.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { type SignedEvent, verifySignature } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-crypto.ts';
-import type { Submission, Unreadable } from '../../network/wire/certified-events.ts';
-import type { ShownVerdict } from '../../network/wire/faults.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
 import type { Commit, Notice, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
+import type { Submission, Unreadable } from '../wire/certified-events.ts';
+import type { ShownVerdict } from '../wire/faults.ts';
 
 interface Proof {
   readonly type: 'fault';

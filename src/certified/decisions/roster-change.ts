@@ -4,12 +4,12 @@ import type { Stakes } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/sample.ts';
 import type { RosterChange } from '../../consensus/round/membership.ts';
 import { joinsBeforeLeaving, refuseChange } from '../../consensus/round/roster-change.ts';
-import { signedAgain } from '../../network/wire/votes.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Join } from '../../run/vote.ts';
 import { votersOf } from '../checks/scoring.ts';
+import { signedAgain } from '../wire/votes.ts';
 import { refuseAdmission } from './admission.ts';
 import { judgeViewChanges } from './certificate.ts';
 import {

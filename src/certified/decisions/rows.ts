@@ -3,7 +3,6 @@
 import { sha256 } from '../../base/hash.ts';
 import { drawnOf } from '../../consensus/committee/sample.ts';
 import { widthTierOf } from '../../consensus/round/seats.ts';
-import type { Submission } from '../../network/wire/certified-events.ts';
 import { accept, type Judged, refusal } from '../../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../../network/wire/manifests.ts';
 import { createPacker, openContribution } from '../../network/wire/packer.ts';
@@ -15,6 +14,7 @@ import type { AcceptedRow, RejectedRow } from '../../run/outcome.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
 import type { Signed } from '../../run/vote.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
+import type { Submission } from '../wire/certified-events.ts';
 import type { Certified, Draft } from './chain.ts';
 import {
   type Evidence,

@@ -11,11 +11,6 @@ import { heapChunks } from '../../network/attachments/assemble.ts';
 import { isPayload, type PayloadRoot } from '../../network/attachments/merkle.ts';
 import { pullOnce } from '../../network/attachments/pull.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import {
-  type CheckpointClaim,
-  checkpointsFilter,
-  toCheckpointClaim,
-} from '../../network/wire/certified-checkpoints.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { ListedVotes } from '../../run/listed.ts';
@@ -34,6 +29,11 @@ import {
 import type { Verdict } from '../decisions/evidence.ts';
 import { type Path, pathOf, replay } from '../decisions/replay.ts';
 import { payloadsOf, readRings } from '../decisions/widths.ts';
+import {
+  type CheckpointClaim,
+  checkpointsFilter,
+  toCheckpointClaim,
+} from '../wire/certified-checkpoints.ts';
 import { type CheckpointChunks, manifestsOf } from './checkpoint-chunks.ts';
 import { type Asked, collectChunks, collectEvents } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';

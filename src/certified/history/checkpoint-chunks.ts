@@ -10,12 +10,12 @@ import { chunkCount, type Manifest, manifestDigest } from '../../checkpoint/mani
 import { stateBytes } from '../../consensus/state-root.ts';
 import type { PayloadRoot } from '../../network/attachments/merkle.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
-import type { CheckpointClaim } from '../../network/wire/certified-checkpoints.ts';
-import type { ControlOptions } from '../../network/wire/control.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { CertifiedPorts } from '../rounds/events.ts';
+import type { CheckpointClaim } from '../wire/certified-checkpoints.ts';
+import type { ControlOptions } from '../wire/control.ts';
 
 /** A checkpoint as chunks. */
 export interface PackedBytes {

@@ -2,7 +2,6 @@
 import { heapChunks } from '../../network/attachments/assemble.ts';
 import { MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { toProposal } from '../../network/wire/proposals.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { featureSet } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -10,6 +9,7 @@ import { certifiedAfter } from '../decisions/certificate.ts';
 import type { Chain } from '../decisions/chain.ts';
 import type { Gathered, Verdict } from '../decisions/evidence.ts';
 import { applyToChain } from '../decisions/outcomes.ts';
+import { toProposal } from '../wire/proposals.ts';
 
 /** How far a run can be followed. */
 export interface Followed {

@@ -9,15 +9,15 @@ import type { Filter } from '../../network/transport/filter.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { MOST_CLAIMS } from '../../network/wire/addressed.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
-import { toServedRun } from '../../network/wire/runs.ts';
-import { readSnapshot, snapshotFilter } from '../../network/wire/snapshots.ts';
-import { chunksFilter, specFilter } from '../../network/wire/stored-run.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import { anyFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Chain } from '../decisions/chain.ts';
 import type { Hashing } from '../decisions/evidence.ts';
+import { toServedRun } from '../wire/runs.ts';
+import { readSnapshot, snapshotFilter } from '../wire/snapshots.ts';
+import { chunksFilter, specFilter } from '../wire/stored-run.ts';
 
 /** Which relays are asked, and with what their answers are checked. */
 export interface Asked extends Hashing {

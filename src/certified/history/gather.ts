@@ -12,9 +12,6 @@ import { heapChunks } from '../../network/attachments/assemble.ts';
 import { type BodyOf, MOST_BODY_BYTES, noBodies } from '../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
-import { toCertifiedEvent } from '../../network/wire/certified-events.ts';
-import { toServedRun } from '../../network/wire/runs.ts';
-import { readSnapshots } from '../../network/wire/snapshots.ts';
 import type { BeaconProof, BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { type FeatureSet, featureSet, noFeatures } from '../../run/spec/features.ts';
@@ -30,6 +27,9 @@ import {
   signatureJudge,
 } from '../decisions/evidence.ts';
 import { beaconLack, type ReplayedRound, replay, withoutModel } from '../decisions/replay.ts';
+import { toCertifiedEvent } from '../wire/certified-events.ts';
+import { toServedRun } from '../wire/runs.ts';
+import { readSnapshots } from '../wire/snapshots.ts';
 
 /** Specs by run id, whoever served them. */
 export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunSpec> {

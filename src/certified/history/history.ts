@@ -7,10 +7,7 @@ import { heapChunks } from '../../network/attachments/assemble.ts';
 import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
 import { partsOf } from '../../network/attachments/parts.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { decisionsBy, historyBy, historyFilter } from '../../network/wire/certified-events.ts';
-import { copiesFilters, openCopies, readCopies } from '../../network/wire/copies.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
-import { toProposal } from '../../network/wire/proposals.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { anyFeatures } from '../../run/spec/features.ts';
@@ -18,6 +15,9 @@ import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { type Chain, openingOf } from '../decisions/chain.ts';
 import type { Gathered } from '../decisions/evidence.ts';
 import { withoutModel } from '../decisions/replay.ts';
+import { decisionsBy, historyBy, historyFilter } from '../wire/certified-events.ts';
+import { copiesFilters, openCopies, readCopies } from '../wire/copies.ts';
+import { toProposal } from '../wire/proposals.ts';
 import { type Followed, followAll, namedBy } from './follow-members.ts';
 import {
   type Asked,

@@ -7,8 +7,6 @@ import { layoutOfRun } from '../../model/from-settings.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import type { EventCrypto } from '../../network/event-crypto.ts';
-import { readSnapshots } from '../../network/wire/snapshots.ts';
-import { archiveOrder } from '../../network/wire/stored-run.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
@@ -27,6 +25,8 @@ import {
   specsOf,
 } from '../history/gather.ts';
 import { fetchHistory } from '../history/history.ts';
+import { readSnapshots } from '../wire/snapshots.ts';
+import { archiveOrder } from '../wire/stored-run.ts';
 
 /** A line that is not a genuine event. */
 export interface BadLine {

@@ -2,13 +2,13 @@
 import { runRoot } from '../../consensus/run-root.ts';
 import { apartIn } from '../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { toProposed } from '../../network/wire/proposals.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import { type Certified, openingOf } from '../decisions/chain.ts';
 import type { Gathered } from '../decisions/evidence.ts';
 import { type Checked, hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
+import { toProposed } from '../wire/proposals.ts';
 import { type BadLine, type HistoryOptions, type Opened, openHistory } from './archive.ts';
 
 /** One round. */

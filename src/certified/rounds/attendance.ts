@@ -1,7 +1,6 @@
 /** Whether a worker takes part in rounds: who asks to be in the roster and says what it wants, who is behind, rests, or has left. */
 import { ConfigError } from '../../base/errors.ts';
 import { widthTierOf } from '../../consensus/round/seats.ts';
-import type { Control } from '../../network/wire/control.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Member } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -10,6 +9,7 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Shown } from '../decisions/admission.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { ProtocolMessage } from '../decisions/evidence.ts';
+import type { Control } from '../wire/control.ts';
 import type { Reporter } from './events.ts';
 
 /** One round. */

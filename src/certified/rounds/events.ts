@@ -2,7 +2,6 @@
 
 import { Recent } from '../../base/recent.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
-import type { Unreadable } from '../../network/wire/certified-events.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -12,6 +11,7 @@ import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import type { Ports, Session } from '../../worker/ports.ts';
 import type { Screened } from '../checks/screening.ts';
 import type { FaultProof, Invalid, Missing, ProtocolMessage } from '../decisions/evidence.ts';
+import type { Unreadable } from '../wire/certified-events.ts';
 
 /** What a certificate says of a round, for people. */
 export interface CertifiedRound {

@@ -8,13 +8,13 @@ import { RelayError } from '../../base/errors.ts';
 import { Recent } from '../../base/recent.ts';
 import type { RoundState } from '../../consensus/round/round-state.ts';
 import { parseEvent, type SignedEvent } from '../../network/event.ts';
-import type { Control } from '../../network/wire/control.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { idOf } from '../../worker/state.ts';
 import type { PrivateStore } from '../checks/showing.ts';
 import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
 import type { CertifiedState } from '../state.ts';
+import type { Control } from '../wire/control.ts';
 import type { PastStore } from './past.ts';
 
 /** What a worker signed in the round in progress. */

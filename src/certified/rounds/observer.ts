@@ -4,7 +4,6 @@
  */
 
 import type { Arrival } from '../../consensus/round/round-state.ts';
-import type { Submission } from '../../network/wire/certified-events.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
@@ -14,6 +13,7 @@ import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
 import { judgeManifest, judgeSubmission } from '../decisions/rows.ts';
 import { assignmentOf, known, lateTermsOf, type Terms, termsOf } from '../decisions/terms.ts';
 import type { DriverOptions } from '../member.ts';
+import type { Submission } from '../wire/certified-events.ts';
 import type { Bad, LateRow } from './compose.ts';
 
 export interface Watch {

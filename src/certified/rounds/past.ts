@@ -5,8 +5,6 @@
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 import { stateBytes } from '../../consensus/state-root.ts';
 import { parseEvent } from '../../network/event.ts';
-import type { Control } from '../../network/wire/control.ts';
-import type { Bundle } from '../../network/wire/copies.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { ledgerBytes } from '../../run/ledger.ts';
 import { parseStakeJson } from '../../run/stake/stake-json.ts';
@@ -14,6 +12,8 @@ import type { Certified } from '../decisions/chain.ts';
 import type { ProtocolMessage } from '../decisions/evidence.ts';
 import { isPart, ringStates } from '../decisions/widths.ts';
 import type { Refresh } from '../refresh.ts';
+import type { Control } from '../wire/control.ts';
+import type { Bundle } from '../wire/copies.ts';
 import type { Reporter } from './events.ts';
 
 /** A round that is over: what decided it, and who was in its roster. */

@@ -1,5 +1,5 @@
 /**
- * Fault proofs as the slashing registry (contracts/SlashingRegistry.sol) takes them: of each of the two signed events the parts that are not
+ * Fault proofs as the slashing registry (src/chain/contracts/SlashingRegistry.sol) takes them: of each of the two signed events the parts that are not
  * the same for all of its kind. The contract puts the event together again, so that its id is the hash of exactly what was signed.
  */
 import { fromHex, isHex32, utf8 } from '../../base/bytes.ts';

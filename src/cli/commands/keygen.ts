@@ -1,7 +1,13 @@
 /** `nostrain keygen`: a new secret key, to a file only its owner can read, or to stdout. */
 
 import { Command } from 'commander';
-import { createSecretKey, publicKeyOf, toNpub, toNsec, writeKeyFile } from '../../node/keys.ts';
+import {
+  createSecretKey,
+  publicKeyOf,
+  toNpub,
+  toNsec,
+  writeKeyFile,
+} from '../../node/files/keys.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 
 export const keygen = (): Command =>

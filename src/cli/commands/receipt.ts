@@ -12,7 +12,7 @@ import {
 } from '../../certified/records/receipt.ts';
 import type { RoundProof } from '../../consensus/run-root.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
-import { toNpub } from '../../node/keys.ts';
+import { toNpub } from '../../node/files/keys.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { readKey } from '../../run/spec/spec-fields.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';

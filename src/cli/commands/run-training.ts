@@ -2,10 +2,11 @@
 import { join } from 'node:path';
 import { Argument, Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { lastingBase } from '../../node/base-model.ts';
-import { dataHome } from '../../node/data-home.ts';
-import { keptSettings } from '../../node/kept-settings.ts';
-import { runFolderOf } from '../../node/local-runs.ts';
+import { dataHome } from '../../node/files/data-home.ts';
+import { runFolderOf } from '../../node/files/local-runs.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
+import { keptSettings } from '../../node/files/stored-settings.ts';
+import { lastingBase } from '../../node/pretrained/base-model.ts';
 import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
 import {
   addReferenceFlags,
@@ -19,7 +20,6 @@ import {
   assertWritable,
 } from '../../python/commands/state-formats.ts';
 import { pythonProtocol } from '../../python/node/protocol.ts';
-import { readStateFile } from '../../python/node/state-io.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../run/spec/presets.ts';

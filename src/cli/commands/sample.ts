@@ -2,9 +2,13 @@
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { createTextStream } from '../../model/sample.ts';
-import { type BaseModel, openBase } from '../../node/base-model.ts';
-import { openGptWriter, openPublishedWriter, type TextWriter } from '../../node/text-writer.ts';
-import { createChatRenderer } from '../../node/tokens/chat-renderer.ts';
+import { createChatRenderer } from '../../node/data/tokens/chat-renderer.ts';
+import {
+  openGptWriter,
+  openPublishedWriter,
+  type TextWriter,
+} from '../../node/files/text-writer.ts';
+import { type BaseModel, openBase } from '../../node/pretrained/base-model.ts';
 import { type PartialSettings, settingNames } from '../../run/settings.ts';
 import { addSettingFlags, numeric, settingsFromFlags, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';

@@ -7,7 +7,7 @@ import { pathOf } from '../../certified/decisions/replay.ts';
 import { openHistory } from '../../certified/records/archive.ts';
 import { type Standing, standingsOf } from '../../certified/records/receipt.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { toNpub } from '../../node/keys.ts';
+import { toNpub } from '../../node/files/keys.ts';
 import type { Digest } from '../../run/ids.ts';
 import { runIdOf } from '../../run/spec/run-spec.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';

@@ -5,9 +5,9 @@ import { ConfigError } from '../../base/errors.ts';
 import { safeJson } from '../../base/safe-text.ts';
 import { followRun } from '../../dashboard/follow-run.ts';
 import type { OpenRoundPicture, RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
-import { toNpub } from '../../node/keys.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
+import { toNpub } from '../../node/files/keys.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
+import { nativeSha256 } from '../../node/native/sha256.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
 import {
   addConnectionFlags,

@@ -12,8 +12,8 @@ import {
   type Opened,
   readArchive,
 } from '../../certified/records/archive.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
+import { nativeSha256 } from '../../node/native/sha256.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-json.ts';

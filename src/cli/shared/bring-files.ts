@@ -6,7 +6,7 @@ import { ConfigError } from '../../base/errors.ts';
 import type { FetchEvent } from '../../checkpoint/fetch.ts';
 import { type BringOptions, bringFile, type WantedFile } from '../../node/checkpoint/bring-file.ts';
 import type { NamedPlace } from '../../node/checkpoint/places.ts';
-import { dataHome } from '../../node/data-home.ts';
+import { dataHome } from '../../node/files/data-home.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { hashBase } from '../../run/spec/start.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';

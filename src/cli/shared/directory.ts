@@ -6,7 +6,7 @@ import { isRelayUrl } from '../../network/transport/relay-urls.ts';
 import { createAskHttp } from '../../node/checkpoint/ask-http.ts';
 import { createDirectoryPort } from '../../node/checkpoint/directory-route.ts';
 import type { DirectorySearch, HolderRelays } from '../../node/checkpoint/find-holders.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

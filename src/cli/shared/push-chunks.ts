@@ -12,8 +12,8 @@ import { createAskHttp } from '../../node/checkpoint/ask-http.ts';
 import { chunkFile, lostChunk, MANIFEST_FILE, readManifest } from '../../node/checkpoint/folder.ts';
 import { createFolderPlace } from '../../node/checkpoint/folder-place.ts';
 import { pushToRelays } from '../../node/checkpoint/push-relays.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
-import { writeWhole } from '../../node/whole-file.ts';
+import { writeWhole } from '../../node/files/whole-file.ts';
+import { nativeSha256 } from '../../node/native/sha256.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts'; // biome-ignore format: one import
 import { whole } from '../../terminal/flags.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';

@@ -22,8 +22,8 @@ import { manifestDigest } from '../../checkpoint/manifest.ts';
 import { bytesRoot } from '../../consensus/state-root.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { packFile } from '../../node/checkpoint/pack.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
-import { writeWhole } from '../../node/whole-file.ts';
+import { writeWhole } from '../../node/files/whole-file.ts';
+import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { Digest } from '../../run/ids.ts';
 import { orRefuse } from './files.ts';
 

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { parse, TomlError } from 'smol-toml';
 import { ConfigError } from '../../base/errors.ts';
-import { readJsonFile } from '../../node/json-file.ts';
+import { readJsonFile } from '../../node/files/json-file.ts';
 import { isObject, type Untyped } from '../../run/spec/spec-readers.ts';
 
 const HINT =

@@ -5,13 +5,13 @@
 import { systemClock } from '../../base/clock.ts';
 import { RelayError } from '../../base/errors.ts';
 import { deriveNext, type RefreshPort } from '../../certified/refresh.ts';
+import { buildSnapshot, findSnapshot, publishSnapshot } from '../../certified/wire/snapshots.ts';
 import { createEventSource, type FindSnapshot } from '../../chain/event-source.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { sourceOf } from '../../chain/rederive.ts';
 import { type Lifetime, planChunks } from '../../network/attachments/chunk-events.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
-import { buildSnapshot, findSnapshot, publishSnapshot } from '../../network/wire/snapshots.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
+import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-json.ts';

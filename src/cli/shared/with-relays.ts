@@ -2,14 +2,14 @@
 
 import { anySignal } from '../../base/abort.ts';
 import { systemClock } from '../../base/clock.ts';
+import type { BoardOptions } from '../../certified/wire/run-registry.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
-import type { BoardOptions } from '../../network/wire/run-board.ts';
-import { type Connection, connectRelays } from '../../node/connect-relays.ts';
-import { createSecretKey } from '../../node/keys.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
-import { nativeSha256 } from '../../node/native-sha256.ts';
+import { createSecretKey } from '../../node/files/keys.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
+import { nativeSha256 } from '../../node/native/sha256.ts';
+import { type Connection, connectRelays } from '../../node/net/connect-relays.ts';
 import { writeNote } from '../../terminal/output.ts';
 
 export interface Reach {

@@ -9,7 +9,7 @@ import type { AskHttp, HttpAnswer, HttpRequest } from '../../checkpoint/http-pla
 import { PlaceError } from '../../checkpoint/place.ts';
 import { isPublicIp } from '../../network/transport/public-hosts.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
-import { publicLookup } from '../sockets.ts';
+import { publicLookup } from '../net/sockets.ts';
 
 export interface AskOptions {
   /** The address came from a person at this machine, not from an event, a spec or a directory. */

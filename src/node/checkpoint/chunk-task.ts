@@ -5,8 +5,8 @@ import { createCombine, type Matrix } from '../../checkpoint/combine.ts';
 import { createDigester, type Digester, RootHasher } from '../../checkpoint/digester.ts';
 import type { Hashes } from '../../checkpoint/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
-import { createNativeBlake3 } from '../native-blake3.ts';
-import { createNativeSha256 } from '../native-sha256.ts';
+import { createNativeBlake3 } from '../native/blake3.ts';
+import { createNativeSha256 } from '../native/sha256.ts';
 
 /** What is to be hashed: both names, or BLAKE3 alone. */
 export interface HashTask {

@@ -17,8 +17,8 @@ import {
 import type { PlaceReport } from '../../checkpoint/place-state.ts';
 import type { ChunkSink } from '../../checkpoint/read-chunk.ts';
 import type { Digest } from '../../run/ids.ts';
-import { createNativeSha256, nativeSha256 } from '../native-sha256.ts';
-import { cannotWrite, writeWhole } from '../whole-file.ts';
+import { cannotWrite, writeWhole } from '../files/whole-file.ts';
+import { createNativeSha256, nativeSha256 } from '../native/sha256.ts';
 import { startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile, MANIFEST_FILE, readManifest } from './folder.ts';
 import { followWhole, type WholeFollower } from './follow-whole.ts';

@@ -13,7 +13,7 @@ import {
   type SafetensorsEntry,
 } from '../../tensor/safetensors.ts';
 import { OWN } from '../../worker/state-bytes.ts';
-import { cannotWrite } from '../whole-file.ts';
+import { cannotWrite } from '../files/whole-file.ts';
 import { type FetchedFolder, type FetchFolderOptions, fetchFolder } from './fetch-folder.ts';
 import { chunkFile, lostChunk } from './folder.ts';
 

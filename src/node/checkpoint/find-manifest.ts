@@ -9,7 +9,7 @@ import { safeLine } from '../../base/safe-text.ts';
 import { type Manifest, MOST_MANIFEST_BYTES } from '../../checkpoint/manifest.ts';
 import type { ChunkPlace } from '../../checkpoint/place.ts';
 import type { Digest } from '../../run/ids.ts';
-import { nativeSha256 } from '../native-sha256.ts';
+import { nativeSha256 } from '../native/sha256.ts';
 import { createAskHttp } from './ask-http.ts';
 import { orBadManifest, readManifest, readManifestFile } from './folder.ts';
 

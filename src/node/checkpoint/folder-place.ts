@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { toHex } from '../../base/bytes.ts';
 import { MOST_MANIFEST_BYTES } from '../../checkpoint/manifest.ts';
 import { type Blob, type ChunkPlace, PlaceError } from '../../checkpoint/place.ts';
-import { nativeSha256 } from '../native-sha256.ts';
+import { nativeSha256 } from '../native/sha256.ts';
 import { chunkFile, lookFor, MANIFEST_FILE } from './folder.ts';
 
 /** Reads and stores chunks by their hash; the manifest by its own. */

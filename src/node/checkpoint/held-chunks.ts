@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { type Manifest, manifestDigest, manifestText, type Piece, piecesOf } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
 import type { Digest } from '../../run/ids.ts';
-import { nativeSha256 } from '../native-sha256.ts';
-import { writeWhole } from '../whole-file.ts';
+import { writeWhole } from '../files/whole-file.ts';
+import { nativeSha256 } from '../native/sha256.ts';
 import { startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile, findPacked, MANIFEST_FILE, readManifest } from './folder.ts';
 import { createFolderPlace } from './folder-place.ts';

@@ -17,7 +17,7 @@ import {
   piecesOf,
 } from '../../checkpoint/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
-import { nativeSha256 } from '../native-sha256.ts';
+import { nativeSha256 } from '../native/sha256.ts';
 import { chunkFile, lookFor } from './folder.ts';
 
 export interface HolderOptions {

@@ -8,9 +8,9 @@ import { parityMatrix } from '../../checkpoint/combine.ts';
 import { createDigester, type Digester, RootHasher } from '../../checkpoint/digester.ts';
 import { chunkCount, type Hashes, layoutProblem, type Manifest, manifestText } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
 import type { Stripe } from '../../network/attachments/erasure.ts';
-import { createNativeBlake3 } from '../native-blake3.ts';
-import { createNativeSha256 } from '../native-sha256.ts';
-import { cannotWrite, writeWhole } from '../whole-file.ts';
+import { cannotWrite, writeWhole } from '../files/whole-file.ts';
+import { createNativeBlake3 } from '../native/blake3.ts';
+import { createNativeSha256 } from '../native/sha256.ts';
 import type { Found } from './chunk-task.ts';
 import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile, MANIFEST_FILE } from './folder.ts';

@@ -16,8 +16,8 @@ import {
 } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-policy.ts';
-import { nativeCrypto } from '../native-crypto.ts';
-import { nativeSha256 } from '../native-sha256.ts';
+import { nativeCrypto } from '../native/event-crypto.ts';
+import { nativeSha256 } from '../native/sha256.ts';
 import { createAskHttp } from './ask-http.ts';
 import { createDirectoryPort } from './directory-route.ts';
 import { type DirectorySearch, findHolders } from './find-holders.ts';

@@ -9,10 +9,10 @@ import { createRelayPlace } from '../../checkpoint/relay-place.ts';
 import { createSigner } from '../../network/event.ts';
 import { hintProblem } from '../../network/transport/public-hosts.ts';
 import { isRelayUrl, withoutSecrets } from '../../network/transport/relay-urls.ts';
-import { type Connection, connectRelays } from '../connect-relays.ts';
-import { createSecretKey } from '../keys.ts';
-import { nativeCrypto } from '../native-crypto.ts';
-import { nativeSha256 } from '../native-sha256.ts';
+import { createSecretKey } from '../files/keys.ts';
+import { nativeCrypto } from '../native/event-crypto.ts';
+import { nativeSha256 } from '../native/sha256.ts';
+import { type Connection, connectRelays } from '../net/connect-relays.ts';
 import { createAskHttp } from './ask-http.ts';
 import { createFolderPlace } from './folder-place.ts';
 

@@ -16,7 +16,7 @@ import type { SignedEvent, Signer } from '../../network/event.ts';
 import { isTaken, wordsOf } from '../../network/transport/delivery.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { buildAddressed, publishAddressed } from '../../network/wire/addressed.ts';
-import { createNativeSha256, nativeSha256 } from '../native-sha256.ts';
+import { createNativeSha256, nativeSha256 } from '../native/sha256.ts';
 import { chunkFile, lostChunk } from './folder.ts';
 
 export interface PushRelays {

@@ -22,7 +22,7 @@ import { createRelayPlace } from '../../checkpoint/relay-place.ts';
 import type { Signer } from '../../network/event.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PlacementPolicy } from '../../run/placement-policy.ts';
-import { nativeSha256 } from '../native-sha256.ts';
+import { nativeSha256 } from '../native/sha256.ts';
 import { createAskHttp } from './ask-http.ts';
 import { fetchBytes } from './fetch-folder.ts';
 import { findManifest } from './find-manifest.ts';

@@ -13,7 +13,7 @@ import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { buildHolder, type HolderOffer } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-policy.ts';
-import { nativeCrypto } from '../native-crypto.ts';
+import { nativeCrypto } from '../native/event-crypto.ts';
 import { directoryRoute } from './directory-route.ts';
 import { openSink } from './fetch-folder.ts';
 import { announce } from './find-holders.ts';

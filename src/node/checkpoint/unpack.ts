@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
 import { recoveryOf } from '../../checkpoint/combine.ts';
 import { type Manifest, type Piece, type StripePieces, stripesOf } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
-import { cannotWrite } from '../whole-file.ts';
+import { cannotWrite } from '../files/whole-file.ts';
 import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile } from './folder.ts';
 import { createWholeCheck, inOrder, judge } from './verify.ts';

@@ -3,8 +3,8 @@ import { open } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
 import { RootHasher } from '../../checkpoint/digester.ts';
 import { type Manifest, type Piece, stripesOf } from '../../checkpoint/manifest.ts';
-import { createNativeBlake3 } from '../native-blake3.ts';
-import { createNativeSha256 } from '../native-sha256.ts';
+import { createNativeBlake3 } from '../native/blake3.ts';
+import { createNativeSha256 } from '../native/sha256.ts';
 import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile, lookFor } from './folder.ts';
 

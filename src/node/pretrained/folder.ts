@@ -11,7 +11,7 @@ import {
   type Pretrained,
 } from '../../pretrained/pretrained.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
-import { dataHome } from '../data-home.ts';
+import { dataHome } from '../files/data-home.ts';
 
 /** Where `npm run fetch:smollm2` puts SmolLM2-135M-Instruct, and the demo looks for it. */
 export const smolLM2File = (env: NodeJS.ProcessEnv = process.env): string =>

@@ -15,7 +15,7 @@ import { safeLine } from '../../base/safe-text.ts';
 import type { ModelFiles } from '../../pretrained/byte-source.ts';
 import { weightFiles } from '../../pretrained/weights.ts';
 import { type BaseFile, partOf } from '../../run/spec/start.ts';
-import { dataHome } from '../data-home.ts';
+import { dataHome } from '../files/data-home.ts';
 import { resumeDownload } from './download.ts';
 import { folderOf } from './folder.ts';
 

@@ -1,8 +1,8 @@
 /** The fixed and the variable part of an NSTR block's header, and what people are told about a payload. */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { pythonFixed } from '../../formats/python-json.ts';
 import type { Layout } from '../../tensor/params.ts';
-import { pythonFixed } from '../json.ts';
 import type { BlockCodec } from './container.ts';
 
 /** N S T R, version 1. */

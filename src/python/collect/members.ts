@@ -1,7 +1,7 @@
 /** Collections in the JSON members of the Python reference, in its order; what it does not have comes after them. */
 
+import type { JsonObject } from '../../formats/python-json.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import type { JsonObject } from '../json.ts';
 import { collectedEvent, collectedWhole } from '../wire/describe-event.ts';
 import type { ReferenceEvent } from '../wire/reference-event.ts';
 import {

@@ -1,7 +1,7 @@
 /** `nostrain aggregate-payloads INPUT…`: the weighted mean of deltas, summed in the order they are named. */
 import { Command } from 'commander';
+import { formatStateJson } from '../../formats/state-json.ts';
 import { writeResult } from '../../terminal/output.ts';
-import { formatStateJson } from '../formats/state-json.ts';
 import { aggregateWeightedDeltas, type WeightedDelta } from '../outer/weighted-deltas.ts';
 import { readDelta } from './payloads.ts';
 

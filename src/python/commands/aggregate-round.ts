@@ -2,13 +2,13 @@
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { safeLine } from '../../base/safe-text.ts';
+import { indentedJson } from '../../formats/python-json.ts';
+import { formatStateJson } from '../../formats/state-json.ts';
 import type { Params } from '../../tensor/params.ts';
 import { writeNote, writeResult } from '../../terminal/output.ts';
 import { wholeDelta } from '../codec/delta-payload.ts';
 import { collectGradients, type GradientsFound, weightOf } from '../collect/gradients.ts';
 import { gradientsMembers } from '../collect/members.ts';
-import { formatStateJson } from '../formats/state-json.ts';
-import { indentedJson } from '../json.ts';
 import { aggregateWeightedDeltas } from '../outer/weighted-deltas.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from './collect/listening-flags.ts';
 import { assertNotNative } from './collect/native-wire.ts';

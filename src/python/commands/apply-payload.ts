@@ -1,7 +1,7 @@
 /** `nostrain apply-payload BASE PAYLOAD`: where a state gets to by the delta inside a payload. */
 import { Command } from 'commander';
-import { moved } from '../formats/arithmetic.ts';
-import { readStateFile } from '../node/state-io.ts';
+import { moved } from '../../formats/arithmetic.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
 import { readPayload } from './payloads.ts';
 import {
   addStateInput,

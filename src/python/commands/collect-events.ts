@@ -1,9 +1,9 @@
 /** `nostrain collect-events`: the gradients of one round, as relays have them. */
 import { Command } from 'commander';
+import { indentedJson } from '../../formats/python-json.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { collectGradients } from '../collect/gradients.ts';
 import { gradientsMembers } from '../collect/members.ts';
-import { indentedJson } from '../json.ts';
 import { addRoundFlags, type RoundFlags, roundQuery } from './collect/listening-flags.ts';
 import { assertNotNative } from './collect/native-wire.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';

@@ -1,6 +1,6 @@
 /** `nostrain convert-state STATE`: the same state in another form; its digest stays. */
 import { Command } from 'commander';
-import { readStateFile } from '../node/state-io.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
 import { addStateInput, addStateOutput, type StateOutput, writeState } from './state-formats.ts';
 
 interface Flags extends StateOutput {

@@ -1,7 +1,7 @@
 /** `nostrain decode-payload PAYLOAD`: the delta inside a payload, as a JSON state. */
 import { Command } from 'commander';
+import { formatStateJson } from '../../formats/state-json.ts';
 import { writeResult } from '../../terminal/output.ts';
-import { formatStateJson } from '../formats/state-json.ts';
 import { readPayload } from './payloads.ts';
 
 export const decodePayloadCommand = (): Command =>

@@ -1,6 +1,6 @@
 /** `nostrain derive-pubkey SEC_KEY`: the x-only public key, hex. */
 import { Command } from 'commander';
-import { parseSecretKey, publicKeyOf } from '../../node/keys.ts';
+import { parseSecretKey, publicKeyOf } from '../../node/files/keys.ts';
 import { writeResult } from '../../terminal/output.ts';
 
 export const derivePubkey = (): Command =>

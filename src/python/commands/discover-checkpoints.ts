@@ -1,10 +1,10 @@
 /** `nostrain discover-checkpoints`: what could be resumed from, who wrote it, and who else says the same. */
 import { Command } from 'commander';
+import { indentedJson } from '../../formats/python-json.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { agreements } from '../collect/agreement.ts';
 import { discoverCheckpoints as discover } from '../collect/checkpoints.ts';
 import { checkpointsMembers } from '../collect/members.ts';
-import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
 import { assertNotNative } from './collect/native-wire.ts';
 import { machinePorts, readRelays } from './collect/relay-flags.ts';

@@ -1,9 +1,9 @@
 /** `nostrain discover-workers`: who is in a run, and whose heartbeats have stopped. */
 import { Command } from 'commander';
+import { indentedJson } from '../../formats/python-json.ts';
 import { asJson, writeResult } from '../../terminal/output.ts';
 import { workersMembers } from '../collect/members.ts';
 import { discoverWorkers as discover, type WorkersFound } from '../collect/workers.ts';
-import { indentedJson } from '../json.ts';
 import { addListeningFlags, type ListeningFlags, patienceOf } from './collect/listening-flags.ts';
 import { type NativeWorker, nativeWorkers, relaysHeard } from './collect/native-wire.ts';
 import { machinePorts, readRelays, relayPorts } from './collect/relay-flags.ts';

@@ -1,11 +1,11 @@
 /** `nostrain encode-delta INITIAL CURRENT`: what was learned between two states, as a payload of the Python reference. */
 import { Command, Option } from 'commander';
+import { difference } from '../../formats/arithmetic.ts';
+import { indentedJson } from '../../formats/python-json.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
 import { writeResult } from '../../terminal/output.ts';
 import type { BlockCodec } from '../codec/container.ts';
 import { encodeNstr } from '../codec/nstr.ts';
-import { difference } from '../formats/arithmetic.ts';
-import { indentedJson } from '../json.ts';
-import { readStateFile } from '../node/state-io.ts';
 import { openZstd } from '../node/zstd.ts';
 import { decimal, share } from './number-flags.ts';
 import { payloadJson } from './payloads.ts';

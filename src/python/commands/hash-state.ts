@@ -1,9 +1,9 @@
 /** `nostrain hash-state STATE`: the digest by which workers know that they hold the same parameters. */
 import { Command } from 'commander';
-import { createNativeSha256 } from '../../node/native-sha256.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
+import { createNativeSha256 } from '../../node/native/sha256.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { writeResult } from '../../terminal/output.ts';
-import { readStateFile } from '../node/state-io.ts';
 import { addStateInput } from './state-formats.ts';
 
 interface Flags {

@@ -1,7 +1,12 @@
 /** `nostrain inspect-event EVENT`: checks one event of the Python reference and says what it says. */
 import { Command } from 'commander';
+import {
+  indentedJson,
+  type Json,
+  type JsonObject,
+  pythonFixed,
+} from '../../formats/python-json.ts';
 import { writeResult } from '../../terminal/output.ts';
-import { indentedJson, type Json, type JsonObject, pythonFixed } from '../json.ts';
 import { inspectedEvent } from '../wire/describe-event.ts';
 import { readEventFile } from './payloads.ts';
 

@@ -1,9 +1,9 @@
 /** `nostrain outer-step BASE DELTA`: the step a round ends with, Nesterov momentum over the mean delta. */
 import { Command } from 'commander';
+import { indentedJson } from '../../formats/python-json.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
 import type { Params } from '../../tensor/params.ts';
 import { writeResult } from '../../terminal/output.ts';
-import { indentedJson } from '../json.ts';
-import { readStateFile } from '../node/state-io.ts';
 import { nesterovOuterStep } from '../outer/nesterov-outer-step.ts';
 import { above0, decimal, momentum } from './number-flags.ts';
 import { readDelta } from './payloads.ts';

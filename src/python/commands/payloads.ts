@@ -6,13 +6,13 @@
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
 import type { Issue } from '../../base/result.ts';
-import { nativeCrypto } from '../../node/native-crypto.ts';
+import { isJsonObject, type JsonObject, parseJson } from '../../formats/python-json.ts';
+import { parseStateJson } from '../../formats/state-json.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import type { Params } from '../../tensor/params.ts';
 import { defaultPayloadLimits, wholeDelta } from '../codec/delta-payload.ts';
 import type { EncodedNstr } from '../codec/nstr.ts';
 import { type ForeignNstr, type ForeignNstrLimits, readNstr } from '../codec/nstr-foreign.ts';
-import { parseStateJson } from '../formats/state-json.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../json.ts';
 import { openZstd } from '../node/zstd.ts';
 import type { WeightedDelta } from '../outer/weighted-deltas.ts';
 import { type ReferenceEvent, readReferenceEvent } from '../wire/reference-event.ts';

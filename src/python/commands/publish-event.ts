@@ -2,9 +2,9 @@
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { safeLine } from '../../base/safe-text.ts';
+import { indentedJson, type JsonObject } from '../../formats/python-json.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { writeNote, writeResult } from '../../terminal/output.ts';
-import { indentedJson, type JsonObject } from '../json.ts';
 import { publishNostrainEvent } from '../wire/publish-event.ts';
 import {
   acceptedMembers,

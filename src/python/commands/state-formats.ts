@@ -1,16 +1,16 @@
 /** The forms a state can have on the command line: flags as in the Python reference, and safetensors beside its forms. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import { writeResult } from '../../terminal/output.ts';
-import { formatStateJson } from '../formats/state-json.ts';
+import { formatStateJson } from '../../formats/state-json.ts';
 import {
   inferStateFormat,
   type StorageOptions,
   type StoredState,
   stateFormats,
   torchPayloads,
-} from '../formats/stored-state.ts';
-import { writeStateFile } from '../node/state-io.ts';
+} from '../../formats/stored-state.ts';
+import { writeStateFile } from '../../node/files/state-file.ts';
+import { writeResult } from '../../terminal/output.ts';
 
 /** `auto` goes by the file's name. */
 type StateFormat = NonNullable<StorageOptions['format']>;

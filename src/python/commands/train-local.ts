@@ -1,10 +1,10 @@
 /** `nostrain train-local STATE DATASET`: regression without relays, by default to the bit what the Python reference computes. */
 import { Command, Option } from 'commander';
+import { indentedJson } from '../../formats/python-json.ts';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
-import { readDataset } from '../../node/dataset-file.ts';
+import { readDataset } from '../../node/data/dataset-file.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
 import { writeResult } from '../../terminal/output.ts';
-import { indentedJson } from '../json.ts';
-import { readStateFile } from '../node/state-io.ts';
 import { type RegressionBackend, trainOnBackend } from '../node/train-on-backend.ts';
 import type { RegressionTraining } from '../regression/train.ts';
 import { above0, backendOption, decimal, integer } from './number-flags.ts';

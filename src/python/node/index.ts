@@ -4,11 +4,7 @@
  *
  * @module nostrain/python/node
  */
-export {
-  runTrainingSession,
-  type TrainingSessionOptions,
-  type TrainingSessionResult,
-} from './run-training-session.ts';
+
 export {
   readStateFile as loadModelState,
   readStateFile as loadModelStateDocument,
@@ -16,7 +12,12 @@ export {
   writeStateFile as writeModelState,
   writeStateFile as writeModelStateDocument,
   writeStateFile as writeTorchCheckpoint,
-} from './state-io.ts';
+} from '../../node/files/state-file.ts';
+export {
+  runTrainingSession,
+  type TrainingSessionOptions,
+  type TrainingSessionResult,
+} from './run-training-session.ts';
 export {
   type RegressionBackend,
   regressionBackends,

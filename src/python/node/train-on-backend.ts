@@ -6,7 +6,7 @@ import type { InferenceSession } from 'onnxruntime-node';
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import { compileTraining } from '../../model/training-program.ts';
-import { requireEngine } from '../../node/training-engine.ts';
+import { requireEngine } from '../../node/engine/training-engine.ts';
 import type { ModelSpec, SgdSpec } from '../../run/spec/model-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import { type RegressionModel, writeModel } from '../regression/layout.ts';
@@ -81,7 +81,7 @@ export async function trainOnBackend(
   const program = compileTraining(specOf(model), sgd(learningRate), batchSize, { dtype: 'f64' });
   requireEngine();
   // loaded by who trains with it: the plain loop needs no engine
-  const { nodeRuntime } = await import('../../node/trainer/sessions.ts');
+  const { nodeRuntime } = await import('../../node/engine/sessions.ts');
   const session = await nodeRuntime.createSession(program.loop(), 'cpu', 1);
   try {
     const start = writeModel(model);

@@ -4,8 +4,8 @@
  */
 
 import type { OuterSettings } from '../../consensus/outer/nesterov.ts';
+import { arranged } from '../../formats/arithmetic.ts';
 import type { Params } from '../../tensor/params.ts';
-import { arranged } from '../formats/arithmetic.ts';
 
 /** What `nesterovOuterStep` takes beside state and delta. */
 export interface OuterStepOptions extends Partial<OuterSettings> {

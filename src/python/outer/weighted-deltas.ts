@@ -3,8 +3,8 @@
  * reciprocal of the total weight. Unlike `mean.ts` it knows neither workers nor chunks.
  */
 
+import { arranged } from '../../formats/arithmetic.ts';
 import type { Params } from '../../tensor/params.ts';
-import { arranged } from '../formats/arithmetic.ts';
 
 /** A delta with its weight, for `aggregateWeightedDeltas`. */
 export interface WeightedDelta {

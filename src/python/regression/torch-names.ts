@@ -3,11 +3,11 @@
  * `output`. On reading, names that all share a first part (`module.`, `model.net.`) lose it.
  */
 import { ConfigError } from '../../base/errors.ts';
+import { stateOfTensors, tensorsOfState } from '../../formats/named-state.ts';
+import type { Pickled } from '../../formats/torch-pickle.ts';
 import type { RegressionTask } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
 import type { NamedTensor } from '../../tensor/safetensors.ts';
-import { stateOfTensors, tensorsOfState } from '../formats/named-state.ts';
-import type { Pickled } from '../formats/torch-pickle.ts';
 import { readModel } from './layout.ts';
 
 /** Our name of each tensor by PyTorch's. */

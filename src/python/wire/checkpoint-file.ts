@@ -1,10 +1,15 @@
 /** Training checkpoints in files of the Python reference, made ready to be published as events (kind 33335). */
 
 import { ok, type Result, refuse } from '../../base/result.ts';
+import {
+  canonicalJson,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+} from '../../formats/python-json.ts';
+import { readState, stateToJson } from '../../formats/state-json.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { sameLayout } from '../../tensor/params.ts';
-import { readState, stateToJson } from '../formats/state-json.ts';
-import { canonicalJson, isJsonObject, type Json, type JsonObject } from '../json.ts';
 
 /** What a checkpoint's event says of it. */
 export interface CheckpointFile {

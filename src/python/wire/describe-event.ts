@@ -1,7 +1,7 @@
 /** What a person is told about one event of the Python reference: the JSON members of inspect-event and of collections. */
 
+import { type JsonObject, parseJson } from '../../formats/python-json.ts';
 import type { EventCrypto } from '../../network/event-crypto.ts';
-import { type JsonObject, parseJson } from '../json.ts';
 import { fingerprint, type LooseEvent, signingState } from './loose-event.ts';
 import type { ReferenceEvent } from './reference-event.ts';
 

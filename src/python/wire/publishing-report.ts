@@ -1,8 +1,8 @@
 /** What became of one event at all relays, in the JSON members of the Python reference. */
 
+import type { JsonObject } from '../../formats/python-json.ts';
 import { isTaken } from '../../network/transport/delivery.ts';
 import type { PublishOutcome } from '../../network/transport/publishing.ts';
-import type { JsonObject } from '../json.ts';
 import {
   failureMembers,
   type RelayAttempts,

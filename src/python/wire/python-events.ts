@@ -1,11 +1,12 @@
 /** What a worker of profile `nostrain/0` sends beyond any worker's events, and how it takes part. */
+
+import type { JsonObject } from '../../formats/python-json.ts';
 import type { Sending } from '../../network/transport/delivery.ts';
 import type { ProfileOptions } from '../../network/wire/profile.ts';
 import type { WireOptions } from '../../network/wire/wire.ts';
 import type { Params } from '../../tensor/params.ts';
 import type { BlockCodec } from '../codec/container.ts';
 import type { Zstd } from '../codec/zstd.ts';
-import type { JsonObject } from '../json.ts';
 import type { LateGradient, Reconciliation } from './late-record.ts';
 import type { RoundRecord } from './round-record.ts';
 

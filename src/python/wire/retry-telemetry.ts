@@ -1,5 +1,5 @@
 /** How often relays had to be tried: what happened at each, what it comes to, and the Python reference's JSON members for both. */
-import type { JsonObject } from '../json.ts';
+import type { JsonObject } from '../../formats/python-json.ts';
 
 /** What one operation at one relay took. */
 export interface RelayAttempts {

@@ -1,8 +1,8 @@
 /** One round as the Python reference's checkpoints and summaries tell it: written with every member, read back from strangers. */
 
 import { ok, type Result, refuse } from '../../base/result.ts';
+import { isJsonObject, type Json, type JsonObject } from '../../formats/python-json.ts';
 import type { Digest } from '../../run/ids.ts';
-import { isJsonObject, type Json, type JsonObject } from '../json.ts';
 import { type RetryTotals, retryTotals } from './retry-telemetry.ts';
 
 /** One round as the summary of a session tells it. */

@@ -2,8 +2,8 @@
 import { utf8 } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { createSigner, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { createNativeSha256 } from '../../../src/node/native-sha256.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { createNativeSha256 } from '../../../src/node/native/sha256.ts';
 import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
 import { nesterovOuterStep } from '../../../src/python/outer/nesterov-outer-step.ts';
 import { aggregateWeightedDeltas } from '../../../src/python/outer/weighted-deltas.ts';

@@ -14,7 +14,7 @@ import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { EventCrypto } from '../../../src/network/event-crypto.ts';
 import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import type { Outcome } from '../../../src/run/outcome.ts';
 
 export interface Checks {

@@ -13,9 +13,9 @@ import { createPuller } from '../../../src/network/attachments/pull.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { nativeSha256 } from '../../../src/node/native/sha256.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 
 export interface Progress {
   readonly payloadBytes: number;

@@ -8,7 +8,7 @@ import { createRelay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
 import { madeSeries } from '../../../src/model/data/made-series.ts';
 import { madeShapes } from '../../../src/model/data/made-shapes.ts';
-import { readTab, servePage } from '../../../src/node/page-server.ts';
+import { readTab, servePage } from '../../../src/node/net/page-server.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
 

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,

@@ -4,7 +4,7 @@ import { startOf } from '../../../src/certified/decisions/chain.ts';
 import { archiveRun } from '../../../src/certified/records/archive.ts';
 import { replayRun } from '../../../src/certified/records/replay-run.ts';
 import { formatPast, parsePast } from '../../../src/certified/rounds/past.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,

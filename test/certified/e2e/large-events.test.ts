@@ -6,15 +6,15 @@ import { philox, unit } from '../../../src/base/rng.ts';
 import { electorateOf, genesisOf } from '../../../src/certified/decisions/chain.ts';
 import { replay } from '../../../src/certified/decisions/replay.ts';
 import { decisionsOf } from '../../../src/certified/history/history.ts';
+import { buildMessage } from '../../../src/certified/wire/certified-events.ts';
 import { createRevealChain, tipOf } from '../../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { PublishOutcome } from '../../../src/network/transport/publishing.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { buildMessage } from '../../../src/network/wire/certified-events.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { createLayout, type Layout } from '../../../src/tensor/params.ts';
 import {

@@ -8,14 +8,14 @@ import { readArchive } from '../../../src/certified/records/archive.ts';
 import { explainRound } from '../../../src/certified/records/explain.ts';
 import { replayRun } from '../../../src/certified/records/replay-run.ts';
 import { securityReportOf } from '../../../src/certified/security-report.ts';
+import { buildRun } from '../../../src/certified/wire/runs.ts';
 import { measuring } from '../../../src/cli/shared/estimate.ts';
 import { followRun, type OpenRun, openArchive } from '../../../src/dashboard/follow-run.ts';
 import type { RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { agreementOf, createView, fold } from '../../../src/dashboard/view.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { buildRun } from '../../../src/network/wire/runs.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
+import { buildFault, proofBody, toAccusation } from '../../../src/certified/wire/faults.ts';
 import { callData } from '../../../src/chain/evm/abi.ts';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
 import { slashCall } from '../../../src/chain/registry/fault-call.ts';
@@ -12,7 +13,6 @@ import {
 import { slashingRegistry } from '../../../src/chain/registry/slashing-registry.ts';
 import { judgeFault } from '../../../src/consensus/round/faults.ts';
 import type { EventDraft, SignedEvent, Signer } from '../../../src/network/event.ts';
-import { buildFault, proofBody, toAccusation } from '../../../src/network/wire/faults.ts';
 import { anyFeatures } from '../../../src/run/spec/features.ts';
 import { accessTo, anvilMissing, never, startAnvil, type TestChain } from '../../support/anvil.ts';
 import {

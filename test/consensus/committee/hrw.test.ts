@@ -10,7 +10,7 @@ import {
   rosterDigest,
   seatsAtMost,
 } from '../../../src/consensus/committee/hrw.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 
 const roster = (count: number) =>
   Array.from({ length: count }, (_, i) => toHex(sha256(Uint8Array.of(i, i >> 8))));

@@ -6,7 +6,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { readStateFile } from '../../../src/python/node/state-io.ts';
+import { readStateFile } from '../../../src/node/files/state-file.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { python, pythonMissing } from '../../python/support/python.ts';
 import { lines } from '../../python/support/reference-commands.ts';

@@ -2,7 +2,7 @@
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
 import { initialParameters, modelLayout, turnsOf } from '../../../src/model/parameters.ts';
-import { createTrainer } from '../../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../../src/node/engine/trainer.ts';
 import type { AdapterTrain, LlamaSpec, OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
 import type { Trainer } from '../../../src/trainer/trainer.ts';
 import { adamwSpec, chainCorpus, muonSpec } from '../../support/ort-models.ts';

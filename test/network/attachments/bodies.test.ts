@@ -6,6 +6,9 @@ import { fault } from '../../../kinds/fault.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
 import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
+import { buildMessage, toCertifiedEvent } from '../../../src/certified/wire/certified-events.ts';
+import { buildFault, proofBody } from '../../../src/certified/wire/faults.ts';
+import { buildProposal, toProposal } from '../../../src/certified/wire/proposals.ts';
 import { heapChunks } from '../../../src/network/attachments/assemble.ts';
 import {
   apartIn,
@@ -17,10 +20,7 @@ import {
 import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
 import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import { buildMessage, toCertifiedEvent } from '../../../src/network/wire/certified-events.ts';
-import { buildFault, proofBody } from '../../../src/network/wire/faults.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
-import { buildProposal, toProposal } from '../../../src/network/wire/proposals.ts';
 import { type Outcome, outcomeBody, outcomeDigest } from '../../../src/run/outcome.ts';
 import type { Prepare, Proposal } from '../../../src/run/vote.ts';
 import { signerOf } from '../../support/certified-run.ts';

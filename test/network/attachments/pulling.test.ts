@@ -12,9 +12,9 @@ import type { SubscriptionHandlers } from '../../../src/network/transport/feed.t
 import type { Filter } from '../../../src/network/transport/filter.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { nativeSha256 } from '../../../src/node/native/sha256.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 

@@ -10,9 +10,9 @@ import { pullOnce } from '../../../src/network/attachments/pull.ts';
 import { errandsOf, sendShare } from '../../../src/network/attachments/share.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { nativeSha256 } from '../../../src/node/native/sha256.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 

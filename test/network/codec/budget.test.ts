@@ -10,7 +10,7 @@ import {
   packingFor,
   payloadBudget,
 } from '../../../src/network/wire/packer.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import { CHUNK_LENGTH, chunkCount } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';

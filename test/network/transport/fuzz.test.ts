@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import { defaultQuota } from '../../../src/network/transport/quota.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { forgedTwin } from '../../support/signers.ts';

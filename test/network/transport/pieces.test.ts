@@ -10,7 +10,7 @@ import { type Filter, matchesFilter } from '../../../src/network/transport/filte
 import { isTooComplex, parseFrame } from '../../../src/network/transport/frames.ts';
 import { Handed, Inbox } from '../../../src/network/transport/inbox.ts';
 import { parseRelayUrls } from '../../../src/network/transport/relay-urls.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 
 describe('addresses', () => {

@@ -11,7 +11,7 @@ import {
 } from '../../../src/network/transport/inbox.ts';
 import { AuthorQuota, defaultQuota } from '../../../src/network/transport/quota.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf, forgedTwin, signerOf } from '../../support/signers.ts';

@@ -3,10 +3,10 @@ import { afterEach, expect, test } from 'vitest';
 import { createRelay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { mine } from '../../../src/node/proof-of-work.ts';
-import { fetchRelayInfo } from '../../../src/node/relay-info.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { mine } from '../../../src/node/net/proof-of-work.ts';
+import { fetchRelayInfo } from '../../../src/node/net/relay-info.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';
 

@@ -8,8 +8,8 @@ import {
   type RelaySet,
   type RelaySetOptions,
 } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';
 
 const opened: { close(): Promise<unknown> }[] = [];

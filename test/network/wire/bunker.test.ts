@@ -6,11 +6,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { type Clock, systemClock } from '../../../src/base/clock.ts';
+import { draftDelegation, readDelegation } from '../../../src/certified/wire/delegations.ts';
 import { createSigner, verifyEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { askBunker, parseBunker } from '../../../src/network/wire/bunker.ts';
-import { draftDelegation, readDelegation } from '../../../src/network/wire/delegations.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 import { type BunkerHabits, startBunker } from '../../support/bunker.ts';
 
 const owner = new Uint8Array(32).fill(40);

@@ -4,13 +4,13 @@ import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
+import { findSnapshot, publishSnapshot } from '../../../src/certified/wire/snapshots.ts';
 import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import { sendChunks } from '../../../src/network/attachments/publish.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { findSnapshot, publishSnapshot } from '../../../src/network/wire/snapshots.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
-import { openSocket } from '../../../src/node/sockets.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { nativeSha256 } from '../../../src/node/native/sha256.ts';
+import { openSocket } from '../../../src/node/net/sockets.ts';
 import {
   type StakeSnapshot,
   snapshotBytes,

@@ -20,7 +20,7 @@ import {
 } from '../../../src/node/checkpoint/find-holders.ts';
 import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { idOf } from '../../support/directory.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 

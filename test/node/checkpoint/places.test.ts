@@ -15,9 +15,9 @@ import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
 import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts';
 import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
 import { openPlaces } from '../../../src/node/checkpoint/places.ts';
-import { connectRelays } from '../../../src/node/connect-relays.ts';
-import { createSecretKey } from '../../../src/node/keys.ts';
-import { nativeSha256 } from '../../../src/node/native-sha256.ts';
+import { createSecretKey } from '../../../src/node/files/keys.ts';
+import { nativeSha256 } from '../../../src/node/native/sha256.ts';
+import { connectRelays } from '../../../src/node/net/connect-relays.ts';
 import { testPlace } from '../../contract/chunk-place.ts';
 
 const never = new AbortController().signal;

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { defaultQuota } from '../../../src/network/transport/quota.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { EventCollector } from '../../../src/python/collect/event-collector.ts';
 import { collectGradients, type GradientsQuery } from '../../../src/python/collect/gradients.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { KEY_3, writeReferenceFiles } from '../support/reference-files.ts';

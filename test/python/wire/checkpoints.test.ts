@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../../src/base/hash.ts';
+import { canonicalJson, isJsonObject, parseJson } from '../../../src/formats/python-json.ts';
 import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
-import { canonicalJson, isJsonObject, parseJson } from '../../../src/python/json.ts';
 import {
   buildCheckpoint,
   checkpointFits,

@@ -1,6 +1,6 @@
 /** Single events of the reference: described with the same members, refused where it refuses them, save for what is listed. */
 import { describe, expect, test } from 'vitest';
-import { indentedJson } from '../../../src/python/json.ts';
+import { indentedJson } from '../../../src/formats/python-json.ts';
 import { collectedWhole, inspectedEvent } from '../../../src/python/wire/describe-event.ts';
 import { signingState } from '../../../src/python/wire/loose-event.ts';
 import { readReferenceEvent } from '../../../src/python/wire/reference-event.ts';

@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { checkpoint, gradient, heartbeat } from '../../../kinds/index.ts';
 import { fromHex } from '../../../src/base/bytes.ts';
+import { parseStateJson } from '../../../src/formats/state-json.ts';
 import { createSigner, parseEvent, verifyEvent } from '../../../src/network/event.ts';
-import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { toContribution } from '../../../src/python/wire/gradients.ts';
 import { toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
 import { stateText } from '../../support/state-text.ts';

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { gradient } from '../../../kinds/gradient.ts';
+import { parseStateJson } from '../../../src/formats/state-json.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import { parseStateJson } from '../../../src/python/formats/state-json.ts';
 import { openReferenceEvent } from '../../../src/python/wire/reference-event.ts';
 import { resumeFrom } from '../../../src/python/worker/resume.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isJsonObject, parseJson } from '../../../src/python/json.ts';
+import { isJsonObject, parseJson } from '../../../src/formats/python-json.ts';
 import {
   isPending,
   type LateGradient,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkpoint } from '../../../kinds/checkpoint.ts';
-import { type JsonObject, parseJson } from '../../../src/python/json.ts';
+import { type JsonObject, parseJson } from '../../../src/formats/python-json.ts';
 import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { openReferenceEvent } from '../../../src/python/wire/reference-event.ts';
 import { resumeFrom } from '../../../src/python/worker/resume.ts';

@@ -8,7 +8,7 @@ import type { Entry } from '../../../src/certified/rounds/journal.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';
 import {

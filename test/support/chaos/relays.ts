@@ -1,7 +1,7 @@
 /** Relays of a chaos run: real ones, each of which can turn liar, forget everything, or die, and come back. */
 import { createRelay } from '../../../relay/server.ts';
 import { createSigner } from '../../../src/network/event.ts';
-import { nativeCrypto } from '../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { publishRaw } from '../publish-raw.ts';
 import { secretOf } from '../swarm.ts';
 

@@ -7,7 +7,7 @@ import { dataFormOf } from '../../../src/model/data-form.ts';
 import { rulesOf, type TrainerData } from '../../../src/model/forms/table.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
-import { createTrainer } from '../../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../../src/node/engine/trainer.ts';
 import type { ModelSpec, OptimizerSpec, Precision } from '../../../src/run/spec/model-spec.ts';
 import { adamwSpec, chainCorpus, muonSpec, smallGpt } from '../ort-models.ts';
 

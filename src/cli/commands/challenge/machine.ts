@@ -2,14 +2,14 @@
 import { ConfigError } from '../../../base/errors.ts';
 import { mostPrivateBytes } from '../../../certified/checks/private-state.ts';
 import type { CheckTools } from '../../../certified/checks/rerun.ts';
+import type { BoardOptions } from '../../../certified/wire/run-registry.ts';
 import { heapChunks } from '../../../network/attachments/assemble.ts';
 import { createPuller } from '../../../network/attachments/pull.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
-import type { BoardOptions } from '../../../network/wire/run-board.ts';
-import type { BaseModel } from '../../../node/base-model.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
+import type { BaseModel } from '../../../node/pretrained/base-model.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import type { SourceFlags } from '../../shared/archive-source.ts';

@@ -1,7 +1,7 @@
 /** What `nostrain challenge` prints: a line for each check, and what they come to. */
 import type { ListedRow } from '../../../certified/checks/checks.ts';
 import type { CheckReason, CheckResult, Finding } from '../../../certified/checks/rerun.ts';
-import { toNpub } from '../../../node/keys.ts';
+import { toNpub } from '../../../node/files/keys.ts';
 import { roundNumber } from '../../../run/round-name.ts';
 
 /** One check. */

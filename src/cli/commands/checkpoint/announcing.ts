@@ -6,7 +6,7 @@ import { Directory } from '../../../network/directory/directory.ts';
 import { buildHolder, type HolderOffer } from '../../../network/wire/holders.ts';
 import { directoryRoute } from '../../../node/checkpoint/directory-route.ts';
 import { announce } from '../../../node/checkpoint/find-holders.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import { addDirectoryFlags, type DirectoryFlags, unixSeconds, withDirectory } from '../../shared/directory.ts'; // biome-ignore format: one import

@@ -13,7 +13,7 @@ import { findManifest } from '../../../node/checkpoint/find-manifest.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
 import { type NamedPlace, openPlaces } from '../../../node/checkpoint/places.ts';
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { MOST_TIERS } from '../../../run/spec/model-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';

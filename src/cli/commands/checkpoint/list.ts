@@ -5,7 +5,7 @@ import { toHex } from '../../../base/bytes.ts';
 import { type Manifest, manifestDigest, parseManifest, piecesOf } from '../../../checkpoint/manifest.ts'; // biome-ignore format: one import
 import { findAddressed, readAddressed } from '../../../network/wire/addressed.ts';
 import { findPacked, lookFor, readManifest } from '../../../node/checkpoint/folder.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
 import { repeatable } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';

@@ -9,7 +9,7 @@ import {
 } from '../../../checkpoint/manifest.ts';
 import type { Stripe } from '../../../network/attachments/erasure.ts';
 import { packFile } from '../../../node/checkpoint/pack.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { byteCount, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeOut } from '../../../terminal/output.ts';

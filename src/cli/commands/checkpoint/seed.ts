@@ -4,7 +4,7 @@ import { systemClock } from '../../../base/clock.ts';
 import { manifestDigest } from '../../../checkpoint/manifest.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { type Manifest, manifestDigest, piecesOf } from '../../../checkpoint/manifest.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { type Verified, verifyFolder } from '../../../node/checkpoint/verify.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';

@@ -7,12 +7,12 @@ import { createSha256 } from '../../../base/hash.ts';
 import type { Scope } from '../../../base/scope.ts';
 import { hashPictures } from '../../../model/data/pictures.ts';
 import { linearExamples } from '../../../model/data/regression.ts';
-import { openCorpus } from '../../../node/corpus.ts';
-import { dataHome } from '../../../node/data-home.ts';
-import { openPictures } from '../../../node/forms/images.ts';
-import { openSeries } from '../../../node/forms/series.ts';
-import { takeLock } from '../../../node/run-lock.ts';
-import { isDocuments } from '../../../node/tokens/tokenize.ts';
+import { openCorpus } from '../../../node/data/corpus.ts';
+import { openPictures } from '../../../node/data/forms/images.ts';
+import { openSeries } from '../../../node/data/forms/series.ts';
+import { isDocuments } from '../../../node/data/tokens/tokenize.ts';
+import { dataHome } from '../../../node/files/data-home.ts';
+import { takeLock } from '../../../node/files/run-lock.ts';
 import { presets } from '../../../run/spec/presets.ts';
 
 export interface DemoData {

@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { ConfigError } from '../../../base/errors.ts';
-import { PROVIDER, providerFolder } from '../../../node/trainer/cuda-libraries.ts';
-import { decodeZip } from '../../../python/formats/zip.ts';
+import { decodeZip } from '../../../formats/zip.ts';
+import { PROVIDER, providerFolder } from '../../../node/engine/cuda-libraries.ts';
 import type { Check } from './check.ts';
 
 /** Of version 1.30.0, for Linux on x64 and CUDA 13, in the wheels of Python 3.11 to 3.14. */

@@ -4,10 +4,10 @@ import { access, constants, rm, statfs, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
-import { dataHome } from '../../../node/data-home.ts';
-import { type DeviceReport, probeDevices } from '../../../node/device.ts';
-import { physicalCores } from '../../../node/trainer/physical-cores.ts';
-import { ENGINE_HINT } from '../../../node/training-engine.ts';
+import { type DeviceReport, probeDevices } from '../../../node/engine/device.ts';
+import { physicalCores } from '../../../node/engine/physical-cores.ts';
+import { ENGINE_HINT } from '../../../node/engine/training-engine.ts';
+import { dataHome } from '../../../node/files/data-home.ts';
 import type { Settings } from '../../../run/settings.ts';
 import type { Check } from './check.ts';
 

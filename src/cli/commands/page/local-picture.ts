@@ -1,7 +1,7 @@
 /** What a run's own folder knows of it, as the page shows runs: losses, texts and who counted, without votes. */
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
 import type { RoundPicture, RunPicture } from '../../../dashboard/run-picture.ts';
-import type { LocalRun } from '../../../node/local-runs.ts';
+import type { LocalRun } from '../../../node/files/local-runs.ts';
 import type { Digest } from '../../../run/ids.ts';
 
 /** The picture; `run` is the id of a certified run. */

@@ -9,8 +9,8 @@ import {
   type LocalRun,
   readKeptSpec,
   withHistory,
-} from '../../../node/local-runs.ts';
-import { type PageFiles, readPage, servePage } from '../../../node/page-server.ts';
+} from '../../../node/files/local-runs.ts';
+import { type PageFiles, readPage, servePage } from '../../../node/net/page-server.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';

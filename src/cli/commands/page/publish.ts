@@ -6,9 +6,9 @@ import { ConfigError } from '../../../base/errors.ts';
 import { createBlossomPlace } from '../../../checkpoint/http-place.ts';
 import type { Signer } from '../../../network/event.ts';
 import { createAskHttp } from '../../../node/checkpoint/ask-http.ts';
-import type { Connection } from '../../../node/connect-relays.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
-import { contentTypeOf, type PageFiles } from '../../../node/page-server.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
+import type { Connection } from '../../../node/net/connect-relays.ts';
+import { contentTypeOf, type PageFiles } from '../../../node/net/page-server.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 
 /** A site of its own under a key: others of the key, and its root site, stay as they are. */

@@ -2,11 +2,11 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
+import type { BoardOptions } from '../../../certified/wire/run-registry.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { attestationFilter, holderFilter } from '../../../network/wire/holders.ts';
-import type { BoardOptions } from '../../../network/wire/run-board.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import type { PlacementPolicy } from '../../../run/placement-policy.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';

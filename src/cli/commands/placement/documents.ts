@@ -4,7 +4,7 @@ import { ConfigError } from '../../../base/errors.ts';
 import { CHECKPOINT_CHUNK_BYTES } from '../../../certified/history/checkpoint-chunks.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../../network/event.ts';
 import { newestHolders, withAttestations } from '../../../network/wire/holders.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Holder } from '../../../run/holder.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import {

@@ -11,8 +11,8 @@ import {
   wholeSeconds,
 } from '../../../network/wire/cost.ts';
 import { brokenLimit, type StatedLimits } from '../../../network/wire/event-size.ts';
-import { fetchRelayInfo } from '../../../node/relay-info.ts';
-import { openSocket } from '../../../node/sockets.ts';
+import { fetchRelayInfo } from '../../../node/net/relay-info.ts';
+import { openSocket } from '../../../node/net/sockets.ts';
 import type { CheckedRelay } from '../../../probe/index.ts';
 import { workerAbilities, workLimit } from '../../../probe/verdict.ts';
 

@@ -1,9 +1,9 @@
 /** What a recomputed model is worth: for `replay --base`, the validation loss before the first round and after the last one. */
 import { ConfigError } from '../../../base/errors.ts';
 import { startOf } from '../../../certified/decisions/chain.ts';
-import { type BaseModel, openWholeBaseOf } from '../../../node/base-model.ts';
-import { prepareTask } from '../../../node/prepare-task.ts';
-import { createTrainer } from '../../../node/trainer/trainer.ts';
+import { prepareTask } from '../../../node/data/prepare-task.ts';
+import { createTrainer } from '../../../node/engine/trainer.ts';
+import { type BaseModel, openWholeBaseOf } from '../../../node/pretrained/base-model.ts';
 import { settingsOf } from '../../../run/spec/complete-spec.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import type { Params } from '../../../tensor/params.ts';

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { isHex32 } from '../../../base/bytes.ts';
 import { recordDifference } from '../../../certified/records/record.ts';
 import { type ReplayReport, replayRun } from '../../../certified/records/replay-run.ts';
-import type { BaseModel } from '../../../node/base-model.ts';
+import type { BaseModel } from '../../../node/pretrained/base-model.ts';
 import type { Digest } from '../../../run/ids.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import type { Params } from '../../../tensor/params.ts';

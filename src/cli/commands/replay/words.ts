@@ -2,7 +2,7 @@
 
 import type { BadLine } from '../../../certified/records/archive.ts';
 import type { ReplayReport, RoundReport } from '../../../certified/records/replay-run.ts';
-import { toNpub } from '../../../node/keys.ts';
+import { toNpub } from '../../../node/files/keys.ts';
 import { roundName, roundNumber } from '../../../run/round-name.ts';
 import type { Evaluation } from './evaluate.ts';
 

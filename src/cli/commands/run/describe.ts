@@ -3,7 +3,7 @@
 import { safeLine } from '../../../base/safe-text.ts';
 import type { SecurityReport } from '../../../certified/security-report.ts';
 import { wholeSeconds } from '../../../network/wire/cost.ts';
-import { toNpub } from '../../../node/keys.ts';
+import { toNpub } from '../../../node/files/keys.ts';
 import { writeSettings } from '../../../run/settings.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import type { Group } from '../../../run/spec/spec-fields.ts';

@@ -4,9 +4,9 @@ import { Argument, Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { securityReportOf } from '../../../certified/security-report.ts';
-import { listRuns } from '../../../network/wire/run-board.ts';
-import { encodeRunAddress, type PublishedRun } from '../../../network/wire/runs.ts';
-import { toNpub } from '../../../node/keys.ts';
+import { listRuns } from '../../../certified/wire/run-registry.ts';
+import { encodeRunAddress, type PublishedRun } from '../../../certified/wire/runs.ts';
+import { toNpub } from '../../../node/files/keys.ts';
 import { canonicalSpec } from '../../../run/spec/run-spec.ts';
 import {
   addConnectionFlags,

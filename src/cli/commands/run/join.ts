@@ -15,13 +15,13 @@ import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
 import { relaysOfWorkers } from '../../../network/wire/worker-relays.ts';
-import { lastingBase, openBaseOf, referenceOf } from '../../../node/base-model.ts';
-import { dataHome } from '../../../node/data-home.ts';
-import { keptSettings } from '../../../node/kept-settings.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { createStepsAgain, fixedData } from '../../../node/engine/steps-again.ts';
+import { dataHome } from '../../../node/files/data-home.ts';
+import { keptSettings } from '../../../node/files/stored-settings.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
+import { lastingBase, openBaseOf, referenceOf } from '../../../node/pretrained/base-model.ts';
 import { LONGEST_EVENT_BYTES, type Protocol } from '../../../node/protocol.ts';
-import { createStepsAgain, fixedData } from '../../../node/steps-again.ts';
 import {
   addStateOutput,
   assertWritable,

@@ -1,5 +1,5 @@
 /** One self-contained HTML page of a run: curve, rounds and text, no script, nothing loaded from elsewhere. */
-import type { LocalRun } from '../../../node/local-runs.ts';
+import type { LocalRun } from '../../../node/files/local-runs.ts';
 import { roundName, roundNumber } from '../../../run/round-name.ts';
 import {
   formatBytes,

@@ -1,8 +1,8 @@
 /** `nostrain runs`: the runs kept on this machine, how far each is, and what it takes on the disk. */
 import { Command } from 'commander';
 import { safeLine } from '../../../base/safe-text.ts';
-import { dataHome } from '../../../node/data-home.ts';
-import { type LocalRun, listLocalRuns } from '../../../node/local-runs.ts';
+import { dataHome } from '../../../node/files/data-home.ts';
+import { type LocalRun, listLocalRuns } from '../../../node/files/local-runs.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { formatBytes } from '../../../terminal/render/numbers.ts';

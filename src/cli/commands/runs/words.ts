@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
 import { addPoint, type Curve, emptyCurve, pointsOf } from '../../../dashboard/curve.ts';
-import type { LocalRun } from '../../../node/local-runs.ts';
+import type { LocalRun } from '../../../node/files/local-runs.ts';
 import { formOf } from '../../../run/data-forms.ts';
 import { commandLine } from '../../../terminal/command-line.ts';
 import { formatLoss } from '../../../terminal/render/numbers.ts';

@@ -1,8 +1,12 @@
 /** What `nostrain sample` shows of models that write no text: a forecast as a chart, and what pictures are taken for. */
 import { ConfigError } from '../../../base/errors.ts';
-import { readPicture } from '../../../node/forms/images.ts';
-import { forecastSeries, guessPictures, type SeriesForecast } from '../../../node/patch-model.ts';
-import type { TrainedRun } from '../../../node/text-writer.ts';
+import { readPicture } from '../../../node/data/forms/images.ts';
+import {
+  forecastSeries,
+  guessPictures,
+  type SeriesForecast,
+} from '../../../node/data/patch-model.ts';
+import type { TrainedRun } from '../../../node/files/text-writer.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/bars.ts';
 import { forecastChart, pictureLines } from '../../../terminal/render/forecast.ts';

@@ -16,9 +16,9 @@ import {
   readAccountSig,
   signAsAccount,
 } from '../../../chain/psyche/sign-link.ts';
-import { dataHome } from '../../../node/data-home.ts';
-import { loadKey, publicKeyOf } from '../../../node/keys.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { dataHome } from '../../../node/files/data-home.ts';
+import { loadKey, publicKeyOf } from '../../../node/files/keys.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { orRefuse, readText } from '../../shared/files.ts';

@@ -9,6 +9,8 @@ import { npubEncode } from 'nostr-tools/nip19';
 import { ChainError, ConfigError } from '../../../base/errors.ts';
 import { collectChunks, collectEvents } from '../../../certified/history/from-relays.ts';
 import { parsePast } from '../../../certified/rounds/past.ts';
+import { faultsFilter, membersFilter } from '../../../certified/wire/certified-events.ts';
+import { openFault, toAccusation } from '../../../certified/wire/faults.ts';
 import { callData } from '../../../chain/evm/abi.ts';
 import { slashCall } from '../../../chain/registry/fault-call.ts';
 import {
@@ -20,9 +22,7 @@ import { judgeFault } from '../../../consensus/round/faults.ts';
 import { heapChunks } from '../../../network/attachments/assemble.ts';
 import { apartIn, type BodyOf, MOST_BODY_BYTES } from '../../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../network/event.ts';
-import { faultsFilter, membersFilter } from '../../../network/wire/certified-events.ts';
-import { openFault, toAccusation } from '../../../network/wire/faults.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import { anyFeatures } from '../../../run/spec/features.ts';
 import {

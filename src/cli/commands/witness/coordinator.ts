@@ -6,9 +6,9 @@ import { createRelay } from '../../../../relay/server.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { createSigner, type SignedEvent } from '../../../network/event.ts';
 import type { Socket } from '../../../network/transport/socket.ts';
-import { createSecretKey } from '../../../node/keys.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
-import { openSocket } from '../../../node/sockets.ts';
+import { createSecretKey } from '../../../node/files/keys.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
+import { openSocket } from '../../../node/net/sockets.ts';
 import { processorMs } from './draw-bench.ts';
 
 /** Measured up to here. */

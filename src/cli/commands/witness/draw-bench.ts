@@ -8,7 +8,7 @@ import {
   drawLots,
   type Weighted,
 } from '../../../consensus/committee/weighted.ts';
-import { nativeSha256 } from '../../../node/native-sha256.ts';
+import { nativeSha256 } from '../../../node/native/sha256.ts';
 
 /** Milliseconds of processor time; other programs on the machine do not count. */
 export interface DrawCosts {

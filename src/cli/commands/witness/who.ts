@@ -7,7 +7,7 @@ import { committeeInRun } from '../../../certified/history/catch-up.ts';
 import { drawCommittee } from '../../../consensus/committee/committee.ts';
 import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import { firstRandomness } from '../../../consensus/committee/randomness.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Committee } from '../../../run/committee.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import {

@@ -1,11 +1,11 @@
 /** Who a built event is by: a key that signs here, a public key whose signature comes from elsewhere, or nobody yet. */
 import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
+import { indentedJson } from '../../../formats/python-json.ts';
 import { createSigner, type EventDraft } from '../../../network/event.ts';
-import { parseSecretKey, publicKeyOf } from '../../../node/keys.ts';
-import { nativeCrypto } from '../../../node/native-crypto.ts';
+import { parseSecretKey, publicKeyOf } from '../../../node/files/keys.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { writeResult } from '../../../terminal/output.ts';
-import { indentedJson } from '../../json.ts';
 import { eventJson } from '../../wire/describe-event.ts';
 import { type LooseEvent, withAuthor } from '../../wire/loose-event.ts';
 import { integer } from '../number-flags.ts';

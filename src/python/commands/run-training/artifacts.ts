@@ -6,14 +6,14 @@
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
+import { difference } from '../../../formats/arithmetic.ts';
+import { indentedJson, type Json, type JsonObject } from '../../../formats/python-json.ts';
+import { stateToJson } from '../../../formats/state-json.ts';
 import type { Tracked } from '../../../network/transport/delivery.ts';
 import { stateDigest } from '../../../tensor/digest.ts';
 import type { Vector } from '../../../tensor/params.ts';
 import { readNstr } from '../../codec/nstr-foreign.ts';
 import type { Zstd } from '../../codec/zstd.ts';
-import { difference } from '../../formats/arithmetic.ts';
-import { stateToJson } from '../../formats/state-json.ts';
-import { indentedJson, type Json, type JsonObject } from '../../json.ts';
 import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
 import { isPending, lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
 import { publishingMembers, reportPublishing } from '../../wire/publishing-report.ts';

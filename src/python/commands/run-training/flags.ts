@@ -1,10 +1,10 @@
 /** Flags that only `run-training STATE DATASET` has: those of the Python reference, and three of ours for what it leaves open. */
 import { type Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
+import type { StorageOptions } from '../../../formats/stored-state.ts';
 import type { RegressionTask } from '../../../model/data/regression.ts';
 import { fields } from '../../../run/settings.ts';
 import { repeatable } from '../../../terminal/flags.ts';
-import type { StorageOptions } from '../../formats/stored-state.ts';
 import type { RegressionBackend } from '../../node/train-on-backend.ts';
 import { above0, backendOption, decimal, integer } from '../number-flags.ts';
 import type { StateOutput } from '../state-formats.ts';

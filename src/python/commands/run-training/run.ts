@@ -3,8 +3,8 @@
 import { join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
-import { dataHome } from '../../../node/data-home.ts';
-import { loadKey } from '../../../node/keys.ts';
+import { dataHome } from '../../../node/files/data-home.ts';
+import { loadKey } from '../../../node/files/keys.ts';
 import { phaseSettings } from '../../../run/pace.ts';
 import { roundName } from '../../../run/round-name.ts';
 import {

@@ -7,7 +7,7 @@ import { toBase64 } from '../../../../src/base/bytes.ts';
 import { manifestDigest } from '../../../../src/checkpoint/manifest.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { readManifest } from '../../../../src/node/checkpoint/folder.ts';
-import { createSecretKey } from '../../../../src/node/keys.ts';
+import { createSecretKey } from '../../../../src/node/files/keys.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { drawnBytes } from '../../../support/drawn-bytes.ts';
 import { publishRaw } from '../../../support/publish-raw.ts';

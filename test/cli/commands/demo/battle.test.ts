@@ -12,7 +12,7 @@ import {
 import { defencesFor } from '../../../../src/cli/commands/demo/byzantine/defences.ts';
 import { screenOf } from '../../../../src/cli/commands/demo/byzantine/screening.ts';
 import { linearExamples, linearTruth } from '../../../../src/model/data/regression.ts';
-import { createTrainer } from '../../../../src/node/trainer/trainer.ts';
+import { createTrainer } from '../../../../src/node/engine/trainer.ts';
 import { createLayout } from '../../../../src/tensor/params.ts';
 import type { Trainer } from '../../../../src/worker/ports.ts';
 

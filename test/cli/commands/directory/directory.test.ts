@@ -5,7 +5,7 @@ import { Directory } from '../../../../src/network/directory/directory.ts';
 import { createSigner, verifyEvent } from '../../../../src/network/event.ts';
 import { buildHolder } from '../../../../src/network/wire/holders.ts';
 import { directoryRoute } from '../../../../src/node/checkpoint/directory-route.ts';
-import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { keyOf } from '../../../support/members.ts';
 

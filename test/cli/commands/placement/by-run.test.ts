@@ -7,7 +7,7 @@ import { pathOf } from '../../../../src/certified/decisions/replay.ts';
 import { gather } from '../../../../src/certified/history/gather.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { buildHolder } from '../../../../src/network/wire/holders.ts';
-import { nativeCrypto } from '../../../../src/node/native-crypto.ts';
+import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
 import { canonicalSpec } from '../../../../src/run/spec/run-spec.ts';
 import { generateRun } from '../../../support/certified-run.ts';
 import { runCommand } from '../../../support/command-line.ts';

@@ -5,7 +5,7 @@ import { assertAdmitted, placeIn } from '../../../../src/certified/make-spec.ts'
 import { securityReportOf } from '../../../../src/certified/security-report.ts';
 import { describeReport } from '../../../../src/cli/commands/run/describe.ts';
 import { measuring } from '../../../../src/cli/shared/estimate.ts';
-import { toNpub } from '../../../../src/node/keys.ts';
+import { toNpub } from '../../../../src/node/files/keys.ts';
 import { parseRunSpec } from '../../../../src/run/spec/read-spec.ts';
 import { runIdOf } from '../../../../src/run/spec/run-spec.ts';
 import { runCommand } from '../../../support/command-line.ts';

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toHex, utf8 } from '../../../../src/base/bytes.ts';
 import { fromBase58, isLink, linkedKeys, parseLinks } from '../../../../src/chain/psyche/links.ts';
-import { toNsec } from '../../../../src/node/keys.ts';
+import { toNsec } from '../../../../src/node/files/keys.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { signerOf } from '../../../support/signers.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

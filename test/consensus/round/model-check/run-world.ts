@@ -18,6 +18,7 @@ import { applyToChain } from '../../../../src/certified/decisions/outcomes.ts';
 import { replay, withoutModel } from '../../../../src/certified/decisions/replay.ts';
 import { rosterChange } from '../../../../src/certified/decisions/roster-change.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
+import { signedAgain } from '../../../../src/certified/wire/votes.ts';
 import {
   createRevealChain,
   revealOf,
@@ -32,7 +33,6 @@ import type {
   RoundContext,
   RoundState,
 } from '../../../../src/consensus/round/round-state.ts';
-import { signedAgain } from '../../../../src/network/wire/votes.ts';
 import type { Digest, WorkerId } from '../../../../src/run/ids.ts';
 import { ledgerRoot } from '../../../../src/run/ledger.ts';
 import type { ListedJoin, ListedVotes } from '../../../../src/run/listed.ts';

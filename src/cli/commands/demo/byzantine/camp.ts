@@ -5,7 +5,7 @@ import { tokenizers } from '../../../../model/data/tokenizer.ts';
 import type { Tokens } from '../../../../model/data/tokens.ts';
 import { gptSpec, optimizerOf } from '../../../../model/from-settings.ts';
 import { initialParameters } from '../../../../model/parameters.ts';
-import { createTrainer } from '../../../../node/trainer/trainer.ts';
+import { createTrainer } from '../../../../node/engine/trainer.ts';
 import type { Settings } from '../../../../run/settings.ts';
 import { combineSettings, presets } from '../../../../run/spec/presets.ts';
 import type { Vector } from '../../../../tensor/params.ts';

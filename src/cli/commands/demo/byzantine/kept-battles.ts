@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { utf8 } from '../../../../base/bytes.ts';
 import { type Json, parseJson } from '../../../../base/canonical-json.ts';
 import { ConfigError } from '../../../../base/errors.ts';
-import { writeWhole } from '../../../../node/whole-file.ts';
+import { writeWhole } from '../../../../node/files/whole-file.ts';
 import { JsonReader } from '../../../../run/json-reader.ts';
 
 /** What one battle ended with. */

@@ -13,7 +13,7 @@ import {
   sendTransaction,
   unlockedAccounts,
 } from '../../../../chain/registry/registry-calls.ts';
-import { findAnvil, startLocalChain } from '../../../../node/local-chain.ts';
+import { findAnvil, startLocalChain } from '../../../../node/net/local-chain.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
 import type { Untyped } from '../../../../run/spec/spec-readers.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../../../run/stake/stake-snapshot.ts';

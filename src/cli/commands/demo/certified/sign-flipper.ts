@@ -5,9 +5,9 @@
 import { join } from 'node:path';
 import { placeIn } from '../../../../certified/make-spec.ts';
 import type { RunEvent } from '../../../../certified/rounds/events.ts';
-import { nativeCrypto } from '../../../../node/native-crypto.ts';
-import { nativeSha256 } from '../../../../node/native-sha256.ts';
-import { fixedData } from '../../../../node/steps-again.ts';
+import { fixedData } from '../../../../node/engine/steps-again.ts';
+import { nativeCrypto } from '../../../../node/native/event-crypto.ts';
+import { nativeSha256 } from '../../../../node/native/sha256.ts';
 import { runWorkerSession } from '../../../../node/worker-session.ts';
 import type { WorkerId } from '../../../../run/ids.ts';
 import { settingsOf } from '../../../../run/spec/complete-spec.ts';

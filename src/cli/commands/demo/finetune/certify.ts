@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeSpec } from '../../../../certified/make-spec.ts';
-import { openBase, startFrom } from '../../../../node/base-model.ts';
+import { openBase, startFrom } from '../../../../node/pretrained/base-model.ts';
 import type { PartialSettings } from '../../../../run/settings.ts';
 import { canonicalSpec, type RunSpec } from '../../../../run/spec/run-spec.ts';
 import type { Untyped } from '../../../../run/spec/spec-readers.ts';

@@ -5,7 +5,7 @@ import { deriveKey } from '../../../../base/rng.ts';
 import { readModelConfig } from '../../../../model/architectures/config.ts';
 import { writePlay } from '../../../../model/data/playwright.ts';
 import { initialParameters } from '../../../../model/parameters.ts';
-import { createTrainer } from '../../../../node/trainer/trainer.ts';
+import { createTrainer } from '../../../../node/engine/trainer.ts';
 import type { OptimizerSpec } from '../../../../run/spec/model-spec.ts';
 import { encodeSafetensors } from '../../../../tensor/safetensors.ts';
 

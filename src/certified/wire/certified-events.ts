@@ -1,0 +1,186 @@
+/** All events of a certified run in one place: what to ask relays for, what each says, and drafts of one's own. */
+import { fault, MOST_EVENT_BYTES } from '../../../kinds/fault.ts';
+import { manifest } from '../../../kinds/manifest.ts';
+import { memberKind } from '../../../kinds/member.ts';
+import { presence } from '../../../kinds/presence.ts';
+import { proposal } from '../../../kinds/proposal.ts';
+import { vote } from '../../../kinds/vote.ts';
+import { utf8 } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { type BodyOf, noBodies } from '../../network/attachments/bodies.ts';
+import type { Lifetime } from '../../network/attachments/chunk-events.ts';
+import type { EventDraft, SignedEvent } from '../../network/event.ts';
+import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
+import type { Filter } from '../../network/transport/filter.ts';
+import { type Judged, reject } from '../../network/wire/judged.ts';
+import { type Manifest, readManifest } from '../../network/wire/manifests.ts';
+import type { Rejection, RejectReason } from '../../run/contribution.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { outcomeBody } from '../../run/outcome.ts';
+import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
+import type { Message, Notice, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
+import { type Accusation, toAccusation } from './faults.ts';
+import { buildProposal, toProposal } from './proposals.ts';
+import { buildMember, buildVote, toMember, toVote } from './votes.ts';
+
+/** A worker's commitment to a payload for a round. */
+export interface Submission {
+  readonly type: 'manifest';
+  readonly manifest: Manifest;
+}
+
+/** An event of a kind of ours that its author signed and that says nothing of any use. */
+export interface Unreadable {
+  readonly type: 'unreadable';
+  readonly reason: RejectReason;
+}
+
+/** What an event of a certified run says, before two of them are held against each other. */
+export type CertifiedEvent = Signed<
+  Vote | Proposal | ViewChangeVote | Notice | Submission | Accusation | Unreadable
+>;
+
+/** Contributions are not among them: without one the round is certified all the same. */
+export const DECIDING: readonly number[] = [vote, proposal, memberKind, fault].map(
+  ({ kind }) => kind,
+);
+const KINDS: readonly number[] = [manifest.kind, ...DECIDING];
+/** How long relays are asked to keep what decides a round. */
+const CONTROL_SECONDS = 90 * 86_400;
+
+/** Dates of such an event that is made now; default for about three months. */
+export function controlLifetime(clock: Clock, seconds = CONTROL_SECONDS): Lifetime {
+  const createdAt = Math.floor(clock.now() / 1000);
+  return { createdAt, expiresAt: createdAt + seconds };
+}
+
+/** How long what decides rounds must last. */
+export interface LeastLifetime {
+  /** Unix seconds of the last certified outcome: a date before it says nothing. */
+  readonly since: number;
+  readonly seconds: number;
+}
+
+/** Why an event does not count that ends too early: relays would forget it before anybody could archive the run. */
+export function refuseShortLived(
+  { kind, pubkey: worker, created_at, tags }: SignedEvent,
+  { since, seconds }: LeastLifetime,
+): Rejection | undefined {
+  if (!DECIDING.includes(kind)) return undefined;
+  const expiration = Number(tags.find(([name]) => name === 'expiration')?.[1]);
+  if (!(expiration < Math.max(since, created_at) + seconds)) return undefined;
+  const detail = 'it expires before the run is over and can be archived';
+  return { reason: 'malformed', detail, worker };
+}
+
+/** Everything of one round that decides it. */
+export const roundFilter = (run: Digest, round: number): Filter => ({
+  kinds: [manifest.kind, vote.kind, proposal.kind, memberKind.kind],
+  '#s': [`${run}/${round}`],
+});
+
+/** Relays take lists of so many values. */
+const MOST_AUTHORS = 64;
+
+/** What these keys committed to for one round; what anybody did, where they are too many for a filter. */
+export const manifestsFilter = (run: Digest, round: number, by: readonly WorkerId[]): Filter => ({
+  kinds: [manifest.kind],
+  '#s': [`${run}/${round}`],
+  ...(by.length <= MOST_AUTHORS ? { authors: by } : {}),
+});
+
+/** Joins, leaves, view-change votes and verdicts of the whole run. */
+export const membersFilter = (run: Digest): Filter => ({ kinds: [memberKind.kind], '#s': [run] });
+
+/** Proofs of faults of the whole run. */
+export const faultsFilter = (run: Digest): Filter => ({ kinds: [fault.kind], '#s': [run] });
+
+/** Proposals of an outcome, whichever round it is of. */
+export const outcomeFilter = (run: Digest, digest: Digest): Filter => ({
+  kinds: [proposal.kind],
+  '#s': [run],
+  '#x': [digest],
+});
+
+/** What anybody signed of the whole run but chunks. */
+export const historyFilter = (run: Digest): Filter => ({ kinds: KINDS, '#s': [run] });
+
+/** What an onlooker hears of a run: all that is signed from this second on, and the newest heartbeats whenever they were. */
+export const onlookerFilters = (run: Digest, since: number): readonly Filter[] => [
+  { ...historyFilter(run), since },
+  { kinds: [presence.kind], '#s': [run] },
+];
+
+/** What these keys signed of the whole run but chunks; some keys to a filter. */
+export const historyBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>
+  byAuthors(run, KINDS, keys);
+
+/** The same without manifests: what decides the rounds. */
+export const decisionsBy = (run: Digest, keys: readonly WorkerId[]): readonly Filter[] =>
+  byAuthors(run, DECIDING, keys);
+
+/** What these keys signed of some kinds under this scope, which is a run or a round of it. */
+export const byAuthors = (
+  scope: string,
+  kinds: readonly number[],
+  keys: readonly WorkerId[],
+): readonly Filter[] =>
+  Array.from({ length: Math.ceil(keys.length / MOST_AUTHORS) }, (_, i) => ({
+    kinds,
+    '#s': [scope],
+    authors: keys.slice(i * MOST_AUTHORS, (i + 1) * MOST_AUTHORS),
+  }));
+
+/** An unsigned event of what a worker says. */
+export function buildMessage(said: Message | Notice, lifetime: Lifetime): EventDraft {
+  if (said.type === 'vote') return buildVote(said, lifetime);
+  if (said.type === 'proposal') return buildProposal(said, lifetime);
+  return buildMember(said, lifetime);
+}
+
+/** The body of a message, where its event may have no room for it. */
+export const bodyOfMessage = (said: Message | Notice): string | undefined =>
+  said.type === 'proposal' ? outcomeBody(said.outcome) : undefined;
+
+/**
+ * What a verified event says; undefined for other kinds and other runs, and while the chunks of its body are not here. The clock of the
+ * reader plays no part. Fields of features are those of the run.
+ */
+export function toCertifiedEvent(
+  event: SignedEvent,
+  run: Digest,
+  crypto: EventCrypto = pureCrypto,
+  bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
+): CertifiedEvent | undefined {
+  const judged = read(event, crypto, bodyOf, features);
+  if (judged === undefined) return undefined;
+  const signed = { id: event.id, key: event.pubkey };
+  if (!judged.ok) return { ...signed, type: 'unreadable', reason: judged.rejection.reason };
+  const said = judged.value;
+  const of = said.type === 'manifest' ? said.manifest.run : said.run;
+  return of === run ? said : undefined;
+}
+
+type Read = Exclude<CertifiedEvent, Signed<Unreadable>>;
+
+function read(
+  event: SignedEvent,
+  crypto: EventCrypto,
+  bodyOf: BodyOf,
+  features: FeatureSet,
+): Judged<Read> | undefined {
+  if (!KINDS.includes(event.kind)) return undefined;
+  // two of any larger would be too much for a proof
+  if (utf8(JSON.stringify(event)).length > MOST_EVENT_BYTES) {
+    return reject(event, 'too-large', `an event of over ${MOST_EVENT_BYTES} bytes`);
+  }
+  if (event.kind === vote.kind) return toVote(event, features);
+  if (event.kind === proposal.kind) return toProposal(event, bodyOf, features);
+  if (event.kind === memberKind.kind) return toMember(event, features);
+  if (event.kind === fault.kind) return toAccusation(event, crypto, bodyOf, features);
+  const judged = readManifest(event, undefined, features);
+  if (!judged.ok) return judged;
+  const signed = { id: event.id, key: event.pubkey };
+  return { ok: true, value: { ...signed, type: 'manifest', manifest: judged.value } };
+}

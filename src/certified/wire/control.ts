@@ -1,0 +1,392 @@
+/**
+ * Signs, sends, receives and re-sends certified-round messages: votes, proposals, joins, leaves, faults and manifests. Events are
+ * genuine when they come here; what they say is read by the `read` that the caller gives.
+ */
+import { utf8 } from '../../base/bytes.ts';
+import type { Clock } from '../../base/clock.ts';
+import { apartIn, type BodyOf } from '../../network/attachments/bodies.ts';
+import { BodyExchange } from '../../network/attachments/body-exchange.ts';
+import type { Lifetime } from '../../network/attachments/chunk-events.ts';
+import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
+import { createPuller, type Puller } from '../../network/attachments/pull.ts';
+import type { SignedEvent, Signer } from '../../network/event.ts';
+import type { EventCrypto, Sha256 } from '../../network/event-crypto.ts';
+import { type Sending, watchOutcomes } from '../../network/transport/delivery.ts';
+import type { Filter } from '../../network/transport/filter.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
+import type { Rejection, RejectReason } from '../../run/contribution.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Message, Notice } from '../../run/vote.ts';
+import { type CheckpointedState, publishCheckpoint } from './certified-checkpoints.ts';
+import {
+  bodyOfMessage,
+  buildMessage,
+  controlLifetime,
+  faultsFilter,
+  type LeastLifetime,
+  manifestsFilter,
+  membersFilter,
+  outcomeFilter,
+  refuseShortLived,
+  roundFilter,
+} from './certified-events.ts';
+import { type Bundle, findCopiers, findCopies, publishCopies } from './copies.ts';
+import { buildFault, proofBody } from './faults.ts';
+import { KeptEvents } from './kept-events.ts';
+import { Resending } from './resending.ts';
+import { buildRun, isServable, specLifetime } from './runs.ts';
+
+/** Receives the messages of one subscription or question. */
+export interface Hearing<N> {
+  /** Called as messages come, for the same one also several times; `isAsked` for those that answer a question. */
+  take(message: N, isAsked?: boolean): void;
+  /** An event whose id or signature is wrong, with the id it bears; the relay that sent it is to blame, not the key it names. */
+  refuse?(rejection: Rejection, id: EventId | undefined): void;
+  onCaughtUp?(): void;
+}
+
+export interface Listening {
+  /** Every reachable relay has sent what it stored. */
+  readonly caughtUp: boolean;
+  /** Asks for everything once more. */
+  again(): void;
+  /** Pulls nothing any more; what is listened to has a `close` of its own. */
+  close(): void;
+}
+
+export interface RoundListening extends Listening {
+  /** The payload of a manifest; undefined when it is not what was signed, or the round is closed first. */
+  pull(manifest: Manifest): Promise<Uint8Array | undefined>;
+}
+
+/** An event of this worker, signed and not sent yet. */
+export interface OwnEvent<N> {
+  readonly message: N;
+  readonly event: SignedEvent;
+}
+
+export interface ControlOptions<N> {
+  readonly run: Digest;
+  readonly relays: RelaySet;
+  readonly signer: Signer;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  /** For events inside copies; default pure JavaScript. */
+  readonly crypto?: EventCrypto | undefined;
+  /** How long relays are asked to keep what decides rounds; default about three months. */
+  readonly keptSeconds?: number | undefined;
+  /** What a verified event says; undefined for what is not of the run, and for what carries a body that is not at hand. */
+  read(event: SignedEvent, bodyOf: BodyOf): N | undefined;
+  /** Whether an event that says this may be of use later; default all may. */
+  isKept?(message: N): boolean;
+  /** What features of the run say beside a checkpoint; made while its chunks go out. */
+  checkpointFeatures?(model: readonly Uint8Array[]): Promise<FeatureValues<'checkpoint'>>;
+  /** Aborted when nothing is to be sent any more. */
+  readonly signal: AbortSignal;
+}
+
+/** What becomes of the events of one subscription or question. */
+interface Hear<N> {
+  readonly hearing: Hearing<N>;
+  keep(event: SignedEvent, isAsked: boolean): void;
+  /** Asked for by id: kept, and its body pulled, whoever signed it. */
+  readonly isAsked: boolean;
+}
+
+/** How long relays may take to answer a question for single events. */
+const FETCH_MS = 10_000;
+
+/** The messages of one certified run over its relays. Opens no subscription by itself. */
+export class Control<N> {
+  readonly #options: ControlOptions<N>;
+  readonly #kept: KeptEvents;
+  readonly #puller: Puller;
+  readonly #bodies: BodyExchange;
+  readonly #resending: Resending;
+  #isHurrying = false;
+  /** The newest round that was listened to: what comes now is dropped with it. */
+  #latest = 0;
+  #least: LeastLifetime = { since: 0, seconds: 0 };
+
+  constructor(options: ControlOptions<N>) {
+    this.#options = options;
+    this.#kept = new KeptEvents(options.signer.publicKey);
+    this.#puller = createPuller(options);
+    this.#bodies = new BodyExchange(options, this.#puller);
+    this.#resending = new Resending(options);
+  }
+
+  /** Manifests, votes, proposals and view-change votes of a round. */
+  listen(round: number, hearing: Hearing<N>): RoundListening {
+    this.#latest = Math.max(this.#latest, round);
+    const stop = new AbortController();
+    const puller = this.#puller;
+    const filter = roundFilter(this.#options.run, round);
+    const listening = this.#hear(filter, hearing, this.#keep);
+    return {
+      get caughtUp() {
+        return listening.caughtUp;
+      },
+      again: listening.again,
+      async pull(manifest) {
+        const found = await puller.pull(manifest, stop).done;
+        return found?.payload;
+      },
+      close() {
+        stop.abort(new Error('closed'));
+        listening.close();
+      },
+    };
+  }
+
+  /** Manifests of a round by these keys, and nothing else of it. */
+  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening {
+    return this.#hear(manifestsFilter(this.#options.run, round, by), hearing, this.#keep);
+  }
+
+  /** Proofs of faults of the whole run. */
+  listenToFaults(hearing: Hearing<N>): Listening {
+    return this.#hearForAll(faultsFilter(this.#options.run), hearing);
+  }
+
+  /** Joins and leaves of the whole run, and verdicts where it has a jury. */
+  listenToMembers(hearing: Hearing<N>): Listening {
+    return this.#hearForAll(membersFilter(this.#options.run), hearing);
+  }
+
+  /** What relays have stored of a round; resolves when all that can be reached have answered, or most of them. Never rejects. */
+  look(round: number, hearing: Hearing<N>): Promise<void> {
+    return this.#ask(roundFilter(this.#options.run, round), hearing, false);
+  }
+
+  /** Asks relays for these events, and all of them for what those that are read do not have. */
+  fetch(ids: readonly EventId[], asker: Hearing<N>): void {
+    const hearing = answering(asker);
+    for (const id of ids) {
+      const event = this.#kept.get(id);
+      if (event) this.#take(event, { hearing, keep: this.#keep, isAsked: true });
+    }
+    const missing = ids.filter((id) => this.#kept.get(id) === undefined);
+    if (missing.length > 0) void this.#ask({ ids: missing }, hearing, true, missing.length);
+  }
+
+  /** Asks relays for proposals of an outcome, and all of them where those that are read have none. */
+  fetchOutcome(digest: Digest, hearing: Hearing<N>): void {
+    void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false, 1);
+  }
+
+  /** Asks all relays for what these members copied of a round, and takes it as if its authors had sent it; resolves when they have answered. */
+  fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Promise<void> {
+    const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
+    const search = { ...this.#options, puller: this.#puller };
+    return findCopies({ run: search.run, round }, by, search, (event) => this.#take(event, hear));
+  }
+
+  /** A question that is over when it is answered; where relays that are read have fewer than `wanted` events, all others are asked as well. */
+  async #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean, wanted = 0): Promise<void> {
+    const { relays, signal } = this.#options;
+    const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, isAsked });
+    let found = 0;
+    const take = (event: SignedEvent) => {
+      found++;
+      onEvent(event);
+    };
+    const asked = { waitMs: FETCH_MS, signal, onEvent: take, onRefused };
+    const { own, relays: all } = relays;
+    const others = all.filter((relay) => !own.includes(relay));
+    try {
+      await relays.query([filter], asked);
+      if (found < wanted && others.length > 0)
+        await relays.query([filter], { ...asked, only: others });
+    } catch {
+      // nothing is asked any more
+    }
+  }
+
+  /** An event of it, kept here and not sent yet. */
+  sign(said: Message | Notice): OwnEvent<N> {
+    const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
+    return { event, message: this.#own(event, bodyOfMessage(said)) };
+  }
+
+  /** A proof: two events of one key that are here, or verdicts of many, side by side; undefined when one of them is not. */
+  accuse(ids: readonly EventId[]): OwnEvent<N> | undefined {
+    const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
+    const { run, signer } = this.#options;
+    if (events.length < ids.length) return undefined;
+    const event = signer.sign(buildFault(run, events, this.#lifetime()));
+    return { event, message: this.#own(event, proofBody(events)) };
+  }
+
+  /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */
+  restore(event: SignedEvent, said?: Message): N {
+    return this.#own(event, said && bodyOfMessage(said));
+  }
+
+  /** Sends events that are here once more, as they are, to relays that do not have them. */
+  resend(ids: readonly EventId[]): void {
+    const again: SignedEvent[] = [];
+    for (const id of ids) {
+      const event = this.#kept.get(id);
+      // the first time its body goes with it
+      if (event && !this.#bodies.send(event, this.#latest)) again.push(event);
+    }
+    this.#resending.send(again, this.#latest);
+  }
+
+  /** Sends an event to all relays, after its body where that travels in chunks. */
+  send(event: SignedEvent): Sending {
+    const { relays, signal } = this.#options;
+    const sending = this.#bodies.send(event, this.#latest);
+    return sending ?? watchOutcomes(relays.send(event, { signal }), relays);
+  }
+
+  /** Events that are here, with the bodies that travel beside them. */
+  bundle(ids: readonly EventId[]): Bundle {
+    const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
+    const bodies = events.flatMap((event) => {
+      const apart = apartIn(event);
+      return (apart && this.#bodies.get(apart)) ?? [];
+    });
+    return { events, bodies };
+  }
+
+  /** Publishes copies of these under this worker's key; resolves when relays have answered. */
+  copy(round: number, bundle: Bundle): Promise<void> {
+    return publishCopies({ run: this.#options.run, round }, bundle, this.#sending());
+  }
+
+  /** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
+  copiers(round: number, by: readonly WorkerId[]): Promise<ReadonlySet<WorkerId> | undefined> {
+    return findCopiers({ run: this.#options.run, round }, by, this.#options);
+  }
+
+  /** Publishes the run's spec under this worker's key, where relays take it. */
+  async publishSpec(spec: RunSpec): Promise<void> {
+    if (!isServable(spec)) return;
+    const sending = this.#sending(specLifetime(this.#options.clock));
+    const event = sending.sign(buildRun(spec, sending.lifetime));
+    await publishWithAttachments(event, [], sending).settled;
+  }
+
+  /** Publishes a certified state, which all of these keys do, each its share; false when relays do not hold all of that. */
+  async checkpoint(
+    state: Omit<CheckpointedState, 'run' | 'features'>,
+    keepers: readonly WorkerId[],
+  ): Promise<boolean> {
+    const { run, signer } = this.#options;
+    const features = await this.#options.checkpointFeatures?.(state.model);
+    const sharing = { me: signer.publicKey, all: keepers };
+    const said = { ...state, run, ...withFeatures(features) };
+    return publishCheckpoint(said, sharing, this.#sending());
+  }
+
+  readonly #lifetime = (): Lifetime =>
+    controlLifetime(this.#options.clock, this.#options.keptSeconds);
+
+  #sending(lifetime = this.#lifetime()): PublishOptions {
+    const { relays, sha256, signal, signer } = this.#options;
+    const isPatient = !this.#isHurrying;
+    return { relays, sha256, lifetime, signal, isPatient, sign: (draft) => signer.sign(draft) };
+  }
+
+  /** What is published for later gives way to what a round needs; not from now on, since no round follows. */
+  hurry(): void {
+    this.#isHurrying = true;
+  }
+
+  /** What ends earlier is refused from now on, unless it was asked for. */
+  require(least: LeastLifetime): void {
+    this.#least = least;
+  }
+
+  /** Whose events of rounds are kept, and who may make this worker pull what they carry in chunks; of others only what is asked for by id. */
+  admit(members: readonly WorkerId[]): void {
+    this.#kept.admit(members);
+    this.#bodies.admit(members, this.#latest);
+  }
+
+  /** Drops events of rounds before this one. */
+  forgetBefore(round: number): void {
+    this.#bodies.forgetBefore(round);
+    this.#resending.forgetBefore(round);
+    this.#kept.forgetBefore(round);
+  }
+
+  close(): void {
+    this.#bodies.close();
+    this.#puller.close();
+  }
+
+  readonly #keep = (event: SignedEvent, isAsked: boolean): void =>
+    this.#kept.keep(event, this.#latest, isAsked);
+
+  #own(event: SignedEvent, body: string | undefined): N {
+    const apart = apartIn(event);
+    if (apart && body !== undefined) this.#bodies.keep(apart, utf8(body), this.#latest);
+    const message = this.#options.read(event, this.#bodies.get);
+    if (message === undefined)
+      throw new TypeError(`an event of ours that says nothing: ${event.id}`);
+    this.#keep(event, true);
+    return message;
+  }
+
+  #hearForAll(filter: Filter, hearing: Hearing<N>): Listening {
+    return this.#hear(filter, hearing, (event) => this.#kept.keepForAll(event));
+  }
+
+  /** A subscription that can be asked again. */
+  #hear(filter: Filter, hearing: Hearing<N>, keep: Hear<N>['keep']): Listening {
+    const { relays } = this.#options;
+    const handlers = {
+      ...this.#handlersOf({ hearing, keep, isAsked: false }),
+      onCaughtUp: () => hearing.onCaughtUp?.(),
+    };
+    const subscribe = () => relays.subscribe([filter], handlers);
+    let subscription = subscribe();
+    return {
+      get caughtUp() {
+        return subscription.caughtUp;
+      },
+      again() {
+        subscription.close();
+        subscription = subscribe();
+      },
+      close: () => subscription.close(),
+    };
+  }
+
+  #handlersOf(hear: Hear<N>) {
+    return {
+      onEvent: (event: SignedEvent) => this.#take(event, hear),
+      onRefused: (reason: RejectReason, detail: string, _: string, id: string | undefined) =>
+        hear.hearing.refuse?.({ reason, detail, worker: undefined }, id),
+    };
+  }
+
+  /** Hands over what an event says, at once or when its body has come. */
+  #take(event: SignedEvent, hear: Hear<N>): void {
+    const rejection = hear.isAsked ? undefined : refuseShortLived(event, this.#least);
+    if (rejection) hear.hearing.refuse?.(rejection, event.id);
+    if (rejection) return;
+    const message = this.#options.read(event, this.#bodies.get);
+    if (message !== undefined) {
+      if (this.#options.isKept?.(message) !== false) hear.keep(event, hear.isAsked);
+      hear.hearing.take(message);
+      return;
+    }
+    const apart = apartIn(event);
+    if (!apart || this.#bodies.get(apart)) return;
+    const onHere = () => this.#take(event, hear);
+    this.#bodies.bring({ event, apart, onHere }, this.#latest, hear.isAsked);
+  }
+}
+
+/** Who asked hears that it is an answer. */
+const answering = <N>(hearing: Hearing<N>): Hearing<N> => ({
+  take: (message) => hearing.take(message, true),
+  refuse: (rejection, id) => hearing.refuse?.(rejection, id),
+});

@@ -1,0 +1,194 @@
+/**
+ * Copies of the events that decided a round (proposals, votes), under another key: they stay readable when their authors delete them or let them expire. Published under this
+ * worker's key, and found where the originals are gone. Who copied is not believed: every event inside is verified as if a relay had sent it.
+ */
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+import { copies, MOST_COPIES_BYTES } from '../../../kinds/copies.ts';
+import { fromBase64, toBase64, utf8 } from '../../base/bytes.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import { expirationOf, type Lifetime } from '../../network/attachments/chunk-events.ts';
+import { chunkTree, type PayloadRoot } from '../../network/attachments/merkle.ts';
+import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
+import type { Puller } from '../../network/attachments/pull.ts';
+import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
+import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-crypto.ts';
+import type { Filter } from '../../network/transport/filter.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { byAuthors, DECIDING } from './certified-events.ts';
+
+export interface BuiltCopies {
+  readonly draft: EventDraft;
+  /** What travels as chunks, to be sent before; undefined where all of it is inside. */
+  readonly payload: Uint8Array | undefined;
+}
+
+/** Where somebody says that copies are. */
+export interface CopiesClaim extends PayloadRoot {
+  readonly worker: WorkerId;
+}
+
+/** Unsigned events with copies of these: several where one is too large. */
+export function buildCopies(
+  { run, round }: { readonly run: Digest; readonly round: number },
+  events: readonly SignedEvent[],
+  lifetime: Lifetime,
+  hash: Sha256,
+): readonly BuiltCopies[] {
+  const said = { scope: [run, `${run}/${round}`], expiration: expirationOf(lifetime) };
+  return inBundles(events).map((bytes) => {
+    if (bytes.length <= CHUNK_BYTES) {
+      const draft = copies.build({ ...said, data: toBase64(bytes) }, lifetime.createdAt);
+      return { draft, payload: undefined };
+    }
+    const { root } = chunkTree(bytes, hash);
+    const draft = copies.build({ ...said, root, bytes: bytes.length }, lifetime.createdAt);
+    return { draft, payload: bytes };
+  });
+}
+
+function inBundles(events: readonly SignedEvent[]): readonly Uint8Array[] {
+  const texts = [...events]
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+    .map(({ id, pubkey, created_at, kind, tags, content, sig }) =>
+      JSON.stringify({ id, pubkey, created_at, kind, tags, content, sig }),
+    );
+  const bundles: { texts: string[]; size: number }[] = [];
+  for (const text of texts) {
+    const size = utf8(text).length + 1;
+    const last = bundles.at(-1);
+    if (last && last.size + size < MOST_COPIES_BYTES) {
+      last.texts.push(text);
+      last.size += size;
+    } else bundles.push({ texts: [text], size: size + 1 });
+  }
+  return bundles.map((bundle) => utf8(`[${bundle.texts.join(',')}]`));
+}
+
+/** Copies that these keys made: of a round, or of the whole run. Strangers' are not asked for, so that nobody can fill a reader with them. */
+export function copiesFilters(
+  run: Digest,
+  keys: readonly WorkerId[],
+  round?: number,
+): readonly Filter[] {
+  return byAuthors(round === undefined ? run : `${run}/${round}`, [copies.kind], keys);
+}
+
+/** The genuine events inside a verified event, or where their chunks are; a refusal for anything else. */
+export function readCopies(
+  event: SignedEvent,
+  run: Digest,
+  crypto: EventCrypto = pureCrypto,
+): Result<readonly SignedEvent[] | CopiesClaim> {
+  const parsed = copies.parse(event);
+  if (!parsed.ok) return parsed;
+  const { scope, data, root, bytes } = parsed.value;
+  if (scope[0] !== run) return refuse('other-run', 's', 'copies of another run');
+  if (data === undefined) return ok({ root: root!, bytes: bytes!, worker: event.pubkey });
+  const decoded = fromBase64(data);
+  if (decoded === undefined) return refuse('bad-content', 'content', 'not canonical base64');
+  return ok(openCopies(decoded, run, crypto));
+}
+
+/** The genuine events of a run in bytes from anybody; what is not one is left out. */
+export function openCopies(
+  bytes: Uint8Array,
+  run: Digest,
+  crypto: EventCrypto = pureCrypto,
+): readonly SignedEvent[] {
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return [];
+  }
+  if (!Array.isArray(json)) return [];
+  return json.flatMap((each: unknown) => {
+    const parsed = parseEvent(each);
+    // of manifests there are none: a payload is too large to be kept by others than its author
+    if (!parsed.ok || !DECIDING.includes(parsed.value.kind)) return [];
+    const isOfRun = parsed.value.tags.some(([name, value]) => name === 's' && value === run);
+    return isOfRun && verifyEvent(parsed.value, crypto).ok ? [parsed.value] : [];
+  });
+}
+
+/** Events, and the bodies that travel beside them. */
+export interface Bundle {
+  readonly events: readonly SignedEvent[];
+  readonly bodies: readonly Uint8Array[];
+}
+
+/** A round of a run. */
+export interface RoundOfRun {
+  readonly run: Digest;
+  readonly round: number;
+}
+
+export interface CopiesSearch {
+  readonly relays: RelaySet;
+  readonly puller: Puller;
+  readonly signal: AbortSignal;
+  readonly crypto?: EventCrypto | undefined;
+}
+
+/** How long relays may take to answer. */
+const FIND_MS = 10_000;
+
+/** Publishes copies of these events, after their own chunks and the bodies that travel beside them; resolves when relays have answered. */
+export async function publishCopies(
+  where: RoundOfRun,
+  { events, bodies }: Bundle,
+  options: PublishOptions,
+): Promise<void> {
+  const lifetime: Lifetime = options.lifetime;
+  const built = buildCopies(where, events, lifetime, options.sha256);
+  await Promise.all(
+    built.map(({ draft, payload }) => {
+      const attached = [...(payload ? [payload] : []), ...bodies];
+      const attachments = attached.map((bytes) => ({ payload: bytes }));
+      return publishWithAttachments(options.sign(draft), attachments, options).settled;
+    }),
+  );
+}
+
+/** Hands over what these members copied of a round; resolves when relays have answered. Never rejects. */
+export async function findCopies(
+  { run, round }: RoundOfRun,
+  members: readonly WorkerId[],
+  { relays, puller, signal, crypto }: CopiesSearch,
+  take: (event: SignedEvent) => void,
+): Promise<void> {
+  const pulls: Promise<void>[] = [];
+  const pull = async (claim: CopiesClaim) => {
+    const found = await puller.pull(claim).done;
+    if (found) openCopies(found.payload, run, crypto).forEach(take);
+  };
+  const onEvent = (event: SignedEvent) => {
+    const read = readCopies(event, run, crypto);
+    if (!read.ok) return;
+    if ('root' in read.value) pulls.push(pull(read.value));
+    else read.value.forEach(take);
+  };
+  const filters = copiesFilters(run, members, round);
+  // nothing is asked any more
+  await relays.query(filters, { waitMs: FIND_MS, signal, onEvent }).catch(() => undefined);
+  await Promise.all(pulls);
+}
+
+/** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
+export async function findCopiers(
+  { run, round }: RoundOfRun,
+  members: readonly WorkerId[],
+  { relays, signal }: Pick<CopiesSearch, 'relays' | 'signal'>,
+): Promise<ReadonlySet<WorkerId> | undefined> {
+  const found = new Set<WorkerId>();
+  const onEvent = (event: SignedEvent) => {
+    const parsed = copies.parse(event);
+    if (parsed.ok && parsed.value.scope.includes(`${run}/${round}`)) found.add(event.pubkey);
+  };
+  const asked = { waitMs: FIND_MS, signal, onEvent };
+  const answer = await relays
+    .query(copiesFilters(run, members, round), asked)
+    .catch(() => undefined);
+  return answer === undefined || answer.answered.length === 0 ? undefined : found;
+}

@@ -1,0 +1,192 @@
+/**
+ * Fault proofs to what is inside them and back: two statements of one key, or verdicts of many members on one contribution. Whether those
+ * statements contradict each other, and whose verdicts count, is not judged here.
+ */
+import type { Carried } from '../../../kinds/_body.ts';
+import { fault } from '../../../kinds/fault.ts';
+import { memberKind } from '../../../kinds/member.ts';
+import { utf8 } from '../../base/bytes.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import { type BodyOf, carryBody, noBodies, openBody } from '../../network/attachments/bodies.ts';
+import { expirationOf, type Lifetime } from '../../network/attachments/chunk-events.ts';
+import {
+  type EventDraft,
+  eventId,
+  parseEvent,
+  type SignedEvent,
+  verifyEvent,
+} from '../../network/event.ts';
+import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
+import { accept, type Judged, reject } from '../../network/wire/judged.ts';
+import { readManifest } from '../../network/wire/manifests.ts';
+import type { Digest } from '../../run/ids.ts';
+import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
+import type { CheckVerdict, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
+import { type Proposed, toProposed } from './proposals.ts';
+import { toMember, toVote } from './votes.ts';
+
+/** A manifest, as far as faults are concerned. */
+export interface Submitted {
+  readonly type: 'manifest';
+  readonly run: Digest;
+  readonly round: number;
+  readonly parent: Digest;
+  /** SHA-256 of the content of its event. */
+  readonly content: Digest;
+}
+
+/** What a key may say once in one place. */
+export type Statement = Signed<Vote | Proposed | ViewChangeVote | Submitted>;
+
+/** Two events that somebody shows side by side; both are verified. */
+export interface Contradiction {
+  readonly type: 'accusation';
+  readonly run: Digest;
+  readonly statements: readonly [Statement, Statement];
+}
+
+/** A verdict as its author signed it. */
+export type ShownVerdict = Signed<CheckVerdict> & { readonly event: SignedEvent };
+
+/** Verdicts on one contribution, each of another key. Their ids hold; their signatures are checked by whoever knows whose count. */
+export interface Conviction {
+  readonly type: 'conviction';
+  readonly run: Digest;
+  readonly verdicts: readonly ShownVerdict[];
+}
+
+export type Accusation = Contradiction | Conviction;
+
+/** The most verdicts in one proof: as many as a committee has seats. */
+const MOST_VERDICTS = 1024;
+
+/** The body of a proof: the same for whoever shows these. */
+export const proofBody = (events: readonly SignedEvent[]): string =>
+  pairText([...events].sort((a, b) => (a.id < b.id ? -1 : 1)));
+
+function pairText(events: readonly SignedEvent[]): string {
+  const plain = events.map(({ id, pubkey, created_at, kind, tags, content, sig }) => {
+    return { id, pubkey, created_at, kind, tags, content, sig };
+  });
+  return JSON.stringify(plain);
+}
+
+const contentOf = (run: Digest, carried: Carried): string =>
+  fault.declaration.content.write({ run, ...carried });
+
+/** An unsigned proof of signed events of one run. The chunks of a body that has no room in it are the caller's to send first. */
+export function buildFault(
+  run: Digest,
+  events: readonly SignedEvent[],
+  lifetime: Lifetime,
+): EventDraft {
+  const body = carryBody(proofBody(events), (carried) => contentOf(run, carried));
+  const expiration = expirationOf(lifetime);
+  return fault.build({ run, ...body, scope: [run], expiration }, lifetime.createdAt);
+}
+
+/** What is inside a verified event, or why it is no proof; undefined while the chunks of its body are not here. */
+export function toAccusation(
+  event: SignedEvent,
+  crypto: EventCrypto = pureCrypto,
+  bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
+): Judged<Signed<Accusation>> | undefined {
+  const opened = openFault(event, crypto, bodyOf);
+  if (!opened?.ok) return opened;
+  const { run, events } = opened.value;
+  const verdicts = verdictsIn(events, features);
+  if (verdicts) return toConviction(event, run, verdicts);
+  const [first, second] = events.map((each) => toStatement(each, features));
+  if (first === undefined || second === undefined) {
+    return reject(event, 'malformed', 'not two genuine events, the one with the lower id first');
+  }
+  if (first.run !== run || second.run !== run) {
+    return reject(event, 'other-run', 'an event of the proof is of another run');
+  }
+  const said = { type: 'accusation', run, statements: [first, second] } as const;
+  return accept({ ...said, id: event.id, key: event.pubkey });
+}
+
+/** Verdicts, where all of them are. */
+function verdictsIn(
+  events: readonly SignedEvent[],
+  features: FeatureSet,
+): readonly ShownVerdict[] | undefined {
+  if (events[0]?.kind !== memberKind.kind) return undefined;
+  const verdicts = events.flatMap((event) => {
+    const member = toMember(event, features);
+    return member.ok && member.value.type === 'verdict' ? [{ ...member.value, event }] : [];
+  });
+  return verdicts.length === events.length ? verdicts : undefined;
+}
+
+/** They are on one contribution, of as many keys, none of them its author's. */
+function toConviction(
+  event: SignedEvent,
+  run: Digest,
+  verdicts: readonly ShownVerdict[],
+): Judged<Signed<Conviction>> {
+  const [{ accused, checked, manifest }] = verdicts as readonly [ShownVerdict];
+  const isOfIt = (verdict: ShownVerdict) =>
+    verdict.run === run &&
+    verdict.accused === accused &&
+    verdict.checked === checked &&
+    verdict.manifest === manifest &&
+    verdict.key !== accused;
+  const keys = new Set(verdicts.map(({ key }) => key));
+  if (!verdicts.every(isOfIt) || keys.size < verdicts.length) {
+    return reject(event, 'malformed', 'no verdicts of different keys on one contribution');
+  }
+  return accept({ type: 'conviction', run, verdicts, id: event.id, key: event.pubkey });
+}
+
+/** What is in the event of a proof, whatever it says: no events where they are not two genuine ones, or verdicts. */
+export function openFault(
+  event: SignedEvent,
+  crypto: EventCrypto = pureCrypto,
+  bodyOf: BodyOf = noBodies,
+): Judged<{ readonly run: Digest; readonly events: readonly SignedEvent[] }> | undefined {
+  const parsed = fault.parse(event);
+  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
+  const { run, ...carried } = parsed.value;
+  const opened = openBody(carried, (inside) => contentOf(run, inside), bodyOf);
+  if (opened === undefined) return undefined;
+  if (!opened.ok) return reject(event, 'malformed', opened.issue.message);
+  return accept({ run, events: genuine(opened.value, crypto) });
+}
+
+/** Events in the one spelling there is for them, by id; nothing for any other text. The signatures of two are checked. */
+function genuine(text: string, crypto: EventCrypto): readonly SignedEvent[] {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return [];
+  }
+  if (!Array.isArray(json) || json.length < 2 || json.length > MOST_VERDICTS) return [];
+  const events = json.map(parseEvent).flatMap((parsed) => (parsed.ok ? [parsed.value] : []));
+  const isRising = events.every(({ id }, i) => i === 0 || events[i - 1]!.id < id);
+  if (events.length < json.length || !isRising || pairText(events) !== text) return [];
+  const isGenuine = (event: SignedEvent) =>
+    events.length === 2
+      ? verifyEvent(event, crypto).ok
+      : event.kind === memberKind.kind && hasOwnId(event);
+  return events.every(isGenuine) ? events : [];
+}
+
+const hasOwnId = ({ id, pubkey, sig: _, ...draft }: SignedEvent): boolean =>
+  eventId(pubkey, draft) === id;
+
+/** What a verified event says in its place; undefined where it says nothing that could contradict anything. */
+function toStatement(event: SignedEvent, features: FeatureSet): Statement | undefined {
+  const cast = [toVote(event, features), toProposed(event)].find(({ ok }) => ok);
+  if (cast?.ok) return cast.value;
+  const member = toMember(event, features);
+  if (member.ok && member.value.type === 'ballot') return member.value;
+  const manifest = readManifest(event, undefined, features);
+  if (!manifest.ok || manifest.value.parent === undefined) return undefined;
+  const { run, round, parent } = manifest.value;
+  const content = sha256Hex(utf8(event.content));
+  return { type: 'manifest', id: event.id, key: event.pubkey, run, round, parent, content };
+}

@@ -1,0 +1,59 @@
+/**
+ * Events of a certified run in memory, by id: what proves a fault, answers a laggard and goes into copies. Of each key so many bytes, of all
+ * so many: a flood pushes out nobody else's.
+ */
+import { FairStore } from '../../base/fair-store.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import type { EventId, WorkerId } from '../../run/ids.ts';
+
+/** Events of rounds: of one key, and of all. An event has 128 KiB at most. */
+const ROUND_BYTES = { perOwner: 4 << 20, inAll: 128 << 20 };
+/** The same of joins, leaves and faults, which anybody may send and which are kept for all of the run. */
+const MEMBER_BYTES = { perOwner: 512 << 10, inAll: 16 << 20 };
+
+interface OfRound {
+  readonly event: SignedEvent;
+  readonly round: number;
+}
+
+export class KeptEvents {
+  readonly #me: WorkerId;
+  readonly #ofRounds = new FairStore<OfRound>(ROUND_BYTES);
+  readonly #ofMembers = new FairStore<SignedEvent>(MEMBER_BYTES);
+  /** Whose events of rounds are kept; everybody's until it is said. */
+  #members: ReadonlySet<WorkerId> | undefined;
+
+  constructor(me: WorkerId) {
+    this.#me = me;
+  }
+
+  get(id: EventId): SignedEvent | undefined {
+    return this.#ofRounds.get(id)?.event ?? this.#ofMembers.get(id);
+  }
+
+  admit(members: readonly WorkerId[]): void {
+    this.#members = new Set(members);
+  }
+
+  /** An event of a round; one that was asked for is kept whoever signed it. */
+  keep(event: SignedEvent, round: number, isAsked: boolean): void {
+    const owner = event.pubkey;
+    if (!isAsked && owner !== this.#me && this.#members?.has(owner) === false) return;
+    this.#ofRounds.set(event.id, { value: { event, round }, owner, bytes: bytesOf(event) });
+  }
+
+  keepForAll(event: SignedEvent): void {
+    const owner = event.pubkey;
+    this.#ofMembers.set(event.id, { value: event, owner, bytes: bytesOf(event) });
+  }
+
+  forgetBefore(round: number): void {
+    for (const [id, { value }] of this.#ofRounds.entries()) {
+      if (value.round < round) this.#ofRounds.delete(id);
+    }
+  }
+}
+
+/** What an event takes in memory, about. */
+const bytesOf = ({ content, tags }: SignedEvent): number =>
+  tags.flat().reduce((sum, text) => sum + text.length + 16, 1024 + content.length);

@@ -1,0 +1,99 @@
+/**
+ * Stake snapshots over relays: sent by whoever has one, found by its id. One of at most 44 KiB is inside its event, a larger one travels as
+ * chunks that the event names. Content-addressed: whoever signed any of it, it counts when the bytes have the id asked for, and nobody who
+ * says anything is believed.
+ */
+import { snapshot as kind } from '../../../kinds/snapshot.ts';
+import { toHex } from '../../base/bytes.ts';
+import { sha256 } from '../../base/hash.ts';
+import { ok, type Result } from '../../base/result.ts';
+import { heapChunks } from '../../network/attachments/assemble.ts';
+import type { Lifetime } from '../../network/attachments/chunk-events.ts';
+import type { PayloadRoot } from '../../network/attachments/merkle.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import type { Sha256 } from '../../network/event-crypto.ts';
+import {
+  type AddressedClaim,
+  type AddressedSearch,
+  type AddressedSending,
+  buildAddressed,
+  findAddressed,
+  publishAddressed,
+  readAddressed,
+} from '../../network/wire/addressed.ts';
+import type { Digest } from '../../run/ids.ts';
+import {
+  decodeSnapshot,
+  MAX_SNAPSHOT_BYTES,
+  type StakeSnapshot,
+  snapshotBytes,
+} from '../../run/stake/stake-snapshot.ts';
+
+/** An unsigned event with the snapshot, or with the root of its chunks. */
+export const buildSnapshot = (
+  snapshot: StakeSnapshot,
+  lifetime: Lifetime,
+  hash: Sha256 = sha256,
+): ReturnType<typeof buildAddressed> =>
+  buildAddressed(kind, snapshotBytes(snapshot), lifetime, hash);
+
+/** What to ask relays for. */
+export const snapshotFilter = (id: Digest): ReturnType<typeof kind.filter> => kind.filter({ id });
+
+/** The snapshot of an event, or where its chunks are; a refusal for anything else. */
+export function readSnapshot(
+  event: SignedEvent,
+  hash: Sha256 = sha256,
+): Result<{ readonly id: Digest; readonly snapshot: StakeSnapshot } | AddressedClaim> {
+  const read = readAddressed(kind, event, hash);
+  if (!read.ok || !('content' in read.value)) return read as Result<AddressedClaim>;
+  const { id, content } = read.value;
+  const decoded = decodeSnapshot(content);
+  return decoded.ok ? ok({ id, snapshot: decoded.value }) : decoded;
+}
+
+/** All snapshots that are whole among verified events, by id; what only claims to be one is left out. */
+export function readSnapshots(
+  events: Iterable<SignedEvent>,
+  hash: Sha256 = sha256,
+): ReadonlyMap<Digest, StakeSnapshot> {
+  const found = new Map<Digest, StakeSnapshot>();
+  const claims = new Map<string, AddressedClaim>();
+  const others: SignedEvent[] = [];
+  for (const event of events) {
+    const read = readSnapshot(event, hash);
+    if (!read.ok) others.push(event);
+    else if ('snapshot' in read.value) found.set(read.value.id, read.value.snapshot);
+    else claims.set(nameOf(read.value), read.value);
+  }
+  if (claims.size === 0) return found;
+  const named = new Set([...claims.values()].map(({ root }) => root));
+  const isNamed = ({ tags }: SignedEvent) =>
+    tags.some(([tag, value]) => tag === 'x' && named.has(value ?? ''));
+  const chunks = heapChunks(others.filter(isNamed), MAX_SNAPSHOT_BYTES);
+  for (const claim of claims.values()) {
+    const payload = chunks(claim);
+    const read = payload && decodeSnapshot(payload);
+    // by its hash, not by its claim: anybody may say any id of any root
+    if (read?.ok) found.set(toHex(hash(payload!)), read.value);
+  }
+  return found;
+}
+
+const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
+
+/** Sends the chunks, where there are any, then the event. The words of relays that took neither; undefined when one holds it all. */
+export const publishSnapshot = (
+  snapshot: StakeSnapshot,
+  sending: AddressedSending,
+): Promise<string | undefined> =>
+  publishAddressed(buildSnapshot(snapshot, sending.lifetime, sending.sha256), sending);
+
+/** The snapshot of an id from any event that carries or names it, or why none does. */
+export async function findSnapshot(
+  id: Digest,
+  search: AddressedSearch,
+): Promise<Result<StakeSnapshot>> {
+  const found = await findAddressed(kind, id, search);
+  return found.ok ? decodeSnapshot(found.value) : found;
+}

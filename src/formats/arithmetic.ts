@@ -1,0 +1,111 @@
+/** States and deltas of the Python reference, added, subtracted and scaled: by tensor name, in f64, tensors in the order of the left one. */
+import { ConfigError } from '../base/errors.ts';
+import { type Layout, type Params, sameLayout } from '../tensor/params.ts';
+
+/**
+ * How far one state is from another: after - before, in f64, tensors in the order of `before`. `what` is how an error calls
+ * `after`. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ *
+ * @example
+ * ```ts
+ * import { computeDelta, parseStateJson } from 'nostrain/python';
+ *
+ * const before = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
+ * const after = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
+ * computeDelta(before, after).values; // => Float64Array.of(2, 0)
+ * ```
+ */
+export function difference(before: Params, after: Params, what?: string): Params {
+  const { values } = arranged(after, before.layout, what);
+  const out = new Float64Array(before.values);
+  for (let i = 0; i < out.length; i++) out[i] = values[i]! - out[i]!;
+  return { layout: before.layout, values: out };
+}
+
+/**
+ * Where a state gets to by a delta: base + delta, in f64, tensors in the order of `base`. `what` is how an error calls
+ * `delta`. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ *
+ * @example
+ * ```ts
+ * import { applyDelta, parseStateJson } from 'nostrain/python';
+ *
+ * const base = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
+ * const delta = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [2, 0]}}}');
+ * applyDelta(base, delta).values; // => Float64Array.of(3, 1)
+ * ```
+ */
+export function moved(base: Params, delta: Params, what?: string): Params {
+  const { values } = arranged(delta, base.layout, what);
+  const out = new Float64Array(base.values);
+  for (let i = 0; i < out.length; i++) out[i] = out[i]! + values[i]!;
+  return { layout: base.layout, values: out };
+}
+
+/**
+ * left - right, tensor by tensor. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ *
+ * @example
+ * ```ts
+ * import { parseStateJson, subtractStates } from 'nostrain/python';
+ *
+ * const left = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
+ * const right = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [1, 1]}}}');
+ * subtractStates(left, right).values; // => Float64Array.of(2, 0)
+ * ```
+ */
+export const subtractStates = (left: Params, right: Params): Params => difference(right, left);
+
+/**
+ * Every value times a factor.
+ *
+ * @example
+ * ```ts
+ * import { parseStateJson, scaleState } from 'nostrain/python';
+ *
+ * const state = parseStateJson('{"parameters": {"w": {"shape": [2], "values": [3, 1]}}}');
+ * scaleState(state, 0.5).values; // => Float64Array.of(1.5, 0.5)
+ * ```
+ */
+export const scaleState = ({ layout, values }: Params, factor: number): Params => ({
+  layout,
+  values: Float64Array.from(values, (value) => value * factor),
+});
+
+/**
+ * The same tensors, all zeros.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, zerosLike } from 'nostrain/python';
+ *
+ * const layout = createLayout([{ name: 'w', shape: [1, 2] }]);
+ * zerosLike({ layout, values: Float32Array.of(3, 1) }).values; // => new Float64Array(2)
+ * ```
+ */
+export const zerosLike = ({ layout }: Params): Params => ({
+  layout,
+  values: new Float64Array(layout.size),
+});
+
+/** The same with its tensors in the order of a layout. Throws, naming the first that differs, when they are others. */
+export function arranged(params: Params, layout: Layout, what = 'the other state'): Params {
+  if (sameLayout(params.layout, layout)) return params;
+  const slots = new Map(params.layout.slots.map((slot) => [slot.name, slot]));
+  const values = params.values.slice();
+  for (const { name, shape, offset, size } of layout.slots) {
+    const slot = slots.get(name);
+    if (slot === undefined) throw otherModel(`${what} has no tensor ${name}`);
+    if (slot.shape.join() !== shape.join()) {
+      throw otherModel(`tensor ${name} of ${what} is [${slot.shape}], not [${shape}]`);
+    }
+    values.set(params.values.subarray(slot.offset, slot.offset + size), offset);
+    slots.delete(name);
+  }
+  const [extra] = slots.keys();
+  if (extra !== undefined) throw otherModel(`${what} has one tensor too many: ${extra}`);
+  return { layout, values };
+}
+
+const otherModel = (message: string): ConfigError =>
+  new ConfigError('state/other-model', message, { hint: 'name files that are of one model' });

@@ -1,0 +1,223 @@
+/**
+ * States as NumPy archives (.npz), in the Python reference's two schemas: one double array per tensor, and who wrote it. Of .npy files (NEP
+ * 1) arrays of numbers and single texts are read; objects, records and complex numbers are not.
+ */
+import { concatBytes, utf8 } from '../base/bytes.ts';
+import { ok, type Result, refuse } from '../base/result.ts';
+import { bytesOf, readNumbers, type StoredType } from '../tensor/dtype.ts';
+import type { Params } from '../tensor/params.ts';
+import type { NamedTensor } from '../tensor/safetensors.ts';
+import { stateOfTensors, tensorsOfState } from './named-state.ts';
+import { decodeZip, encodeZip } from './zip.ts';
+
+export interface NpzState {
+  readonly params: Params;
+  /** Free text; the Python reference stores the name of a runtime. */
+  readonly runtime?: string | undefined;
+}
+
+/** Tensor names are ours, or those PyTorch gives them. */
+export type NpzSchema = 'nostrain-model-state' | 'nostrain-pytorch-state-dict';
+
+const SCHEMA = '__nostrain_schema__';
+const VERSION = '__nostrain_version__';
+const RUNTIME = '__nostrain_runtime__';
+
+/** An archive NumPy opens with `np.load`. */
+export function encodeNpz({ params, runtime }: NpzState, schema: NpzSchema): Uint8Array {
+  const own = [SCHEMA, VERSION, RUNTIME];
+  const tensors = tensorsOfState(params).map(({ name, shape, values }) => {
+    if (own.includes(name)) throw new RangeError(`no tensor can be named ${name}`);
+    return { name, bytes: encodeNpy({ shape, values: Float64Array.from(values) }) };
+  });
+  const members = [
+    { name: SCHEMA, bytes: encodeNpyText(schema) },
+    { name: VERSION, bytes: encodeNpyInteger(1) },
+    ...(runtime === undefined ? [] : [{ name: RUNTIME, bytes: encodeNpyText(runtime) }]),
+    ...tensors,
+  ];
+  return encodeZip(members.map(({ name, bytes }) => ({ name: `${name}.npy`, bytes })));
+}
+
+/** The state in an archive, sorted by name; an archive that names no schema may be of either. */
+export function decodeNpz(file: Uint8Array, schema: NpzSchema): Result<NpzState> {
+  const members = decodeZip(file);
+  if (!members.ok) return members;
+  const texts = new Map<string, string>();
+  const tensors: NamedTensor[] = [];
+  for (const { name: entry, bytes } of members.value) {
+    if (!entry.endsWith('.npy')) return refuse('npz/member', entry, 'is no .npy array');
+    const name = entry.slice(0, -'.npy'.length);
+    if (name === VERSION) continue;
+    if (name === SCHEMA || name === RUNTIME) {
+      const text = decodeNpyText(bytes);
+      if (!text.ok) return refuse(text.issue.code, entry, text.issue.message);
+      texts.set(name, text.value);
+      continue;
+    }
+    const array = decodeNpy(bytes);
+    if (!array.ok) return refuse(array.issue.code, entry, array.issue.message);
+    tensors.push({ name, ...array.value });
+  }
+  const found = texts.get(SCHEMA) ?? schema;
+  if (found !== schema) {
+    return refuse('npz/schema', SCHEMA, `the schema is ${found.slice(0, 80)}, not ${schema}`);
+  }
+  const params = stateOfTensors(tensors);
+  return params.ok ? ok({ params: params.value, runtime: texts.get(RUNTIME) }) : params;
+}
+
+export interface NumberArray {
+  readonly shape: readonly number[];
+  /** Row by row. */
+  readonly values: Float64Array;
+}
+
+const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
+
+/** A file holding doubles. */
+export function encodeNpy({ shape, values }: NumberArray): Uint8Array {
+  const data = new Uint8Array(values.length * 8);
+  const view = new DataView(data.buffer);
+  values.forEach((value, i) => {
+    view.setFloat64(8 * i, value, true);
+  });
+  return concatBytes(encodeHeader('<f8', shape), data);
+}
+
+/** A file holding one 64-bit integer. */
+function encodeNpyInteger(value: number): Uint8Array {
+  const data = new Uint8Array(8);
+  new DataView(data.buffer).setBigInt64(0, BigInt(value), true);
+  return concatBytes(encodeHeader('<i8', []), data);
+}
+
+/** A file holding one text. */
+export function encodeNpyText(text: string): Uint8Array {
+  const points = [...text].map((char) => char.codePointAt(0)!);
+  const data = new Uint8Array(4 * points.length);
+  const view = new DataView(data.buffer);
+  points.forEach((point, i) => {
+    view.setUint32(4 * i, point, true);
+  });
+  return concatBytes(encodeHeader(`<U${points.length}`, []), data);
+}
+
+/** Version 1.0, padded so that the data starts at a multiple of 64 bytes. */
+function encodeHeader(type: string, shape: readonly number[]): Uint8Array {
+  const dims = shape.length === 1 ? `${shape[0]},` : shape.join(', ');
+  const text = `{'descr': '${type}', 'fortran_order': False, 'shape': (${dims}), }`;
+  const length = Math.ceil((10 + text.length + 1) / 64) * 64 - 10;
+  if (length > 0xffff) throw new RangeError(`a shape of ${shape.length} dimensions is too long`);
+  const start = Uint8Array.of(...MAGIC, 1, 0, length & 255, length >> 8);
+  return concatBytes(start, utf8(`${text.padEnd(length - 1)}\n`));
+}
+
+interface Parts {
+  readonly type: string;
+  readonly shape: readonly number[];
+  readonly isColumnMajor: boolean;
+  readonly data: Uint8Array;
+}
+
+/** The numbers of a file, or why it is refused. */
+export function decodeNpy(file: Uint8Array): Result<NumberArray> {
+  const parts = readParts(file);
+  if (!parts.ok) return parts;
+  const { type, shape, isColumnMajor, data } = parts.value;
+  const stored = storedTypes.get(type.slice(1));
+  if (stored === undefined || !/^[<>|=]$/.test(type[0] ?? '')) {
+    return refuse('npy/type', 'descr', `arrays of type ${type.slice(0, 20)} are not read`);
+  }
+  const size = shape.reduce((product, dim) => product * dim, 1);
+  if (size * bytesOf(stored) !== data.length) {
+    return refuse('npy/size', 'data', `${data.length} bytes do not hold ${size} of ${type}`);
+  }
+  const values = Float64Array.from(readNumbers(stored, data, type[0] !== '>'));
+  return ok({ shape, values: isColumnMajor ? rowByRow(values, shape) : values });
+}
+
+/** The one text of a file, or why it is refused. */
+export function decodeNpyText(file: Uint8Array): Result<string> {
+  const parts = readParts(file);
+  if (!parts.ok) return parts;
+  const { type, shape, data } = parts.value;
+  const [, width] = /^[<=]U(\d{1,4})$/.exec(type) ?? [];
+  const isOne = shape.every((dim) => dim === 1);
+  if (width === undefined || !isOne || data.length !== 4 * Number(width)) {
+    return refuse('npy/type', 'descr', 'not one text');
+  }
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  const points = Array.from({ length: Number(width) }, (_, i) => view.getUint32(4 * i, true));
+  if (points.some((point) => point > 0x10ffff)) return refuse('npy/text', 'data', 'not a text');
+  return ok(String.fromCodePoint(...points).replace(/\0+$/, ''));
+}
+
+const storedTypes: ReadonlyMap<string, StoredType> = new Map([
+  ['f2', 'f16'],
+  ['f4', 'f32'],
+  ['f8', 'f64'],
+  ['i1', 'i8'],
+  ['i2', 'i16'],
+  ['i4', 'i32'],
+  ['i8', 'i64'],
+  ['u1', 'u8'],
+  ['u2', 'u16'],
+  ['u4', 'u32'],
+  ['u8', 'u64'],
+  ['b1', 'bool'],
+]);
+
+function readParts(file: Uint8Array): Result<Parts> {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const bad = (message: string) => refuse('npy/header', 'header', message);
+  if (file.length < 12 || !MAGIC.every((byte, i) => file[i] === byte)) return bad('not a npy file');
+  const version = file[6]!;
+  if (version < 1 || version > 3) return bad(`of version ${version}; 1 to 3 are read`);
+  const from = version === 1 ? 10 : 12;
+  const end = from + (version === 1 ? view.getUint16(8, true) : view.getUint32(8, true));
+  if (end > file.length) return bad('longer than the file');
+  const text = new TextDecoder('latin1').decode(file.subarray(from, end));
+  const [, type] = /'descr'\s*:\s*'([^']{1,20})'/.exec(text) ?? [];
+  const [, order] = /'fortran_order'\s*:\s*(True|False)/.exec(text) ?? [];
+  const [, dims] = /'shape'\s*:\s*\(([\d,\sL]*)\)/.exec(text) ?? [];
+  if (type === undefined) return bad('not the type of numbers');
+  if (order === undefined || dims === undefined) return bad('without order or shape');
+  const shape = (dims.match(/\d+/g) ?? []).map(Number);
+  return ok({ type, shape, isColumnMajor: order === 'True', data: file.subarray(end) });
+}
+
+/** Numbers stored column by column, row by row. */
+function rowByRow(values: Float64Array, shape: readonly number[]): Float64Array {
+  const strides: number[] = [];
+  shape.reduce((stride, dim) => {
+    strides.push(stride);
+    return stride * dim;
+  }, 1);
+  return stridedValues(values, { offset: 0, shape, strides });
+}
+
+export interface Strides {
+  readonly offset: number;
+  readonly shape: readonly number[];
+  /** How far apart neighbors along each axis are. */
+  readonly strides: readonly number[];
+}
+
+/** The elements that strides walk over, row by row. They must lie inside `values`. */
+export function stridedValues(values: ArrayLike<number>, where: Strides): Float64Array {
+  const { offset, shape, strides } = where;
+  const out = new Float64Array(shape.reduce((product, dim) => product * dim, 1));
+  const place = shape.map(() => 0);
+  let at = offset;
+  for (let i = 0; i < out.length; i++) {
+    out[i] = values[at]!;
+    for (let axis = shape.length - 1; axis >= 0; axis--) {
+      at += strides[axis]!;
+      if (++place[axis]! < shape[axis]!) break;
+      at -= strides[axis]! * shape[axis]!;
+      place[axis] = 0;
+    }
+  }
+  return out;
+}

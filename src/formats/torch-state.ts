@@ -1,0 +1,170 @@
+/**
+ * States of any architecture as PyTorch files, tensors under the names PyTorch gives them; and where the state dicts are in what `torch.save`
+ * was given: checkpoints of trainers nest them, beside optimizer states and epochs. The order of the search is the Python reference's.
+ */
+import { ok, type Result, refuse } from '../base/result.ts';
+import type { Params } from '../tensor/params.ts';
+import type { NamedTensor } from '../tensor/safetensors.ts';
+import { stateOfTensors, tensorsOfState } from './named-state.ts';
+import { decodeTorch, readTorchTensor, TorchModule, TorchTensor } from './torch-file.ts';
+import { encodeTorch, type Pickled } from './torch-pickle.ts';
+
+/** A state as the dict of double tensors that `load_state_dict` of a module with these names takes. */
+export const stateDictOf = (params: Params): Pickled => ({
+  kind: 'dict',
+  items: tensorsOfState(params).map(
+    ({ name, ...tensor }) => [name, { kind: 'tensor', tensor }] as const,
+  ),
+});
+
+/**
+ * A file for `module.load_state_dict(torch.load(file))`, of any architecture: tensors in double precision under the names they
+ * have.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, decodeTorchState, encodeTorchState } from 'nostrain/python';
+ *
+ * const layout = createLayout([{ name: 'fc.weight', shape: [1, 2] }]);
+ * const read = decodeTorchState(encodeTorchState({ layout, values: Float64Array.of(1, 2) }));
+ * read.ok && read.value.values; // => Float64Array.of(1, 2)
+ * ```
+ */
+export const encodeTorchState = (params: Params): Uint8Array => encodeTorch(stateDictOf(params));
+
+/**
+ * The first state dict in a file that `torch.save` wrote, of any architecture, buffers included, sorted by name; f32 where all
+ * tensors are. Pickles are read through an allow-list, anything else in them is refused by name. Never throws.
+ *
+ * @example
+ * ```ts
+ * import { decodeTorchState } from 'nostrain/python';
+ *
+ * decodeTorchState(new Uint8Array(8)).ok; // => false
+ * ```
+ */
+export function decodeTorchState(file: Uint8Array): Result<Params> {
+  const payload = decodeTorch(file);
+  if (!payload.ok) return payload;
+  for (const dict of findStateDicts(payload.value)) {
+    const tensors = readStateDict(dict);
+    if (tensors.ok) return stateOfTensors(tensors.value);
+  }
+  return refuse('torch/format', 'file', 'holds no state dict');
+}
+
+type Dict = ReadonlyMap<unknown, unknown>;
+
+const isDict = (value: unknown): value is Dict => value instanceof Map;
+
+const CONTAINERS = [
+  'state_dict',
+  'model_state_dict',
+  'network_state_dict',
+  'module_state_dict',
+  'ema_state_dict',
+  'model',
+  'module',
+  'network',
+  'net',
+  'ema',
+  'ema_model',
+  'student',
+  'teacher',
+  'checkpoint',
+  'trainer',
+];
+const DEPTH = 3;
+
+/** Everything that may be a state dict, the likeliest first. */
+export function findStateDicts(payload: unknown): readonly Dict[] {
+  const found: Dict[] = [];
+  const visited = new Set<unknown>();
+  const walk = (node: unknown, depth: number) => {
+    if (depth < 0 || visited.has(node)) return;
+    visited.add(node);
+    if (node instanceof TorchModule) found.push(moduleState(node));
+    if (!isDict(node)) return;
+    found.push(node);
+    for (const key of CONTAINERS) walk(node.get(key), depth - 1);
+    for (const [key, value] of node) {
+      if (!CONTAINERS.includes(String(key))) walk(value, depth - 1);
+    }
+  };
+  walk(payload, DEPTH);
+  return found;
+}
+
+/** The first text under a key that names a runtime and that `read` knows. */
+export function findRuntimeHint<T>(
+  payload: unknown,
+  read: (text: string) => T | undefined,
+): T | undefined {
+  const search = (node: unknown, depth: number): T | undefined => {
+    if (!isDict(node) || depth < 0) return undefined;
+    for (const key of ['__nostrain_runtime__', 'runtime']) {
+      const text = node.get(key);
+      const runtime = typeof text === 'string' ? read(text) : undefined;
+      if (runtime !== undefined) return runtime;
+    }
+    for (const key of ['metadata', 'meta', 'checkpoint']) {
+      const runtime = search(node.get(key), depth - 1);
+      if (runtime !== undefined) return runtime;
+    }
+    return undefined;
+  };
+  return search(payload, DEPTH);
+}
+
+/** A module can hold itself, or another one many times over: beyond these it is no model. */
+const MAX_MODULES = 10_000;
+const MAX_PATH = 1000;
+
+/** What `state_dict()` of a module gives: parameters and lasting buffers, those of modules inside with a prefix. */
+function moduleState(root: TorchModule): Dict {
+  const state = new Map<string, unknown>();
+  const open = [{ module: root, prefix: '' }];
+  for (const { module, prefix } of open) {
+    const fleeting = module.members.get('_non_persistent_buffers_set');
+    for (const kind of ['_parameters', '_buffers', '_modules']) {
+      const members = module.members.get(kind);
+      for (const [name, member] of isDict(members) ? members : []) {
+        const path = `${prefix}${String(name)}`;
+        if (path.length > MAX_PATH || open.length > MAX_MODULES) return new Map();
+        if (kind === '_buffers' && Array.isArray(fleeting) && fleeting.includes(name)) continue;
+        if (member instanceof TorchModule) open.push({ module: member, prefix: `${path}.` });
+        else if (kind !== '_modules' && member !== null) state.set(path, member);
+      }
+    }
+  }
+  return state;
+}
+
+/** Tied weights come up more than once; more often than this, a small file is meant to fill the memory. */
+const MAX_SHARING = 4;
+
+/** The tensors under the text keys of a dict; refused when anything else is there. */
+export function readStateDict(dict: Dict): Result<readonly NamedTensor[]> {
+  const tensors: [string, TorchTensor][] = [];
+  for (const [name, value] of dict) {
+    if (typeof name !== 'string') continue;
+    if (!(value instanceof TorchTensor)) {
+      return refuse('torch/state-dict', name.slice(0, 80), 'is no tensor');
+    }
+    tensors.push([name, value]);
+  }
+  if (tensors.length === 0) return refuse('torch/state-dict', 'dict', 'holds no tensors');
+  const values = tensors.reduce((sum, [, { size }]) => sum + size, 0);
+  const storages = new Set(tensors.map(([, { storage }]) => storage.bytes));
+  const bytes = [...storages].reduce((sum, storage) => sum + storage.length, 0);
+  if (values > MAX_SHARING * bytes) {
+    return refuse('torch/state-dict', 'dict', `${values} values out of ${bytes} bytes`);
+  }
+  return ok(
+    tensors.map(([name, tensor]) => ({
+      name,
+      shape: tensor.shape,
+      values: readTorchTensor(tensor),
+    })),
+  );
+}

@@ -1,0 +1,110 @@
+/** Conversations as text, by a template that is run in a thread with bounded memory and time. */
+import type { Worker } from 'node:worker_threads';
+import { ConfigError } from '../../../base/errors.ts';
+import type { Turn } from '../../../model/data/documents.ts';
+import type { ChatPiece, ChatTokens } from '../../../pretrained/chat.ts';
+import { startThread } from '../../start-thread.ts';
+
+/** What the thread is told. */
+export interface ChatOrder {
+  readonly template: string;
+  readonly config: ChatTokens;
+  readonly conversations: readonly (readonly Turn[])[];
+  /** The texts are those that ask for the assistant's next turn. */
+  readonly asks?: boolean;
+}
+
+/** The texts to learn each conversation from, or which one cannot be rendered, and why. */
+export type ChatAnswer =
+  | { readonly lessons: readonly Lessons[] }
+  | { readonly at: number; readonly reason: string };
+
+export type Lessons = readonly (readonly ChatPiece[])[];
+
+export interface ChatRenderer {
+  /** Throws a ConfigError (`corpus/template`) when the template takes too long or too much memory. */
+  render(conversations: ChatOrder['conversations']): Promise<ChatAnswer>;
+  /** The text that asks for the assistant's next turn; throws a ConfigError (`model/chat`) where the template refuses the turns. */
+  ask(conversation: readonly Turn[]): Promise<string>;
+  close(): Promise<void>;
+}
+
+export interface ChatTemplate {
+  readonly template: string;
+  /** The contents of `tokenizer_config.json`, which names special tokens. */
+  readonly config: ChatTokens;
+}
+
+/** Of the thread: a template that needs more is none. */
+const MOST_MEMORY_MB = 256;
+const MOST_SECONDS = 20;
+
+export function createChatRenderer(
+  { template, config }: ChatTemplate,
+  mostSeconds = MOST_SECONDS,
+): ChatRenderer {
+  let thread: Worker | undefined;
+  const order = (conversations: ChatOrder['conversations'], asks: boolean) => {
+    thread ??= openThread();
+    const asked = ask(thread, { template, config, conversations, asks }, mostSeconds);
+    return asked.catch(async (error: unknown) => {
+      await thread?.terminate();
+      thread = undefined;
+      throw error;
+    });
+  };
+  return {
+    render: (conversations) => order(conversations, false),
+    ask: async (conversation) => {
+      const answer = await order([conversation], true);
+      if ('lessons' in answer) return answer.lessons[0]![0]![0]!.text;
+      throw new ConfigError('model/chat', answer.reason, {
+        hint: 'ask without --chat, or take another model',
+      });
+    },
+    close: async () => {
+      await thread?.terminate();
+    },
+  };
+}
+
+function openThread(): Worker {
+  const thread = startThread('data/tokens/chat-thread', {
+    maxOldGenerationSizeMb: MOST_MEMORY_MB,
+    maxYoungGenerationSizeMb: MOST_MEMORY_MB / 4,
+  });
+  // one that was given up may still run out of memory: that must not end the program
+  thread.on('error', () => undefined);
+  return thread;
+}
+
+function ask(thread: Worker, order: ChatOrder, seconds: number): Promise<ChatAnswer> {
+  return new Promise((resolve, reject) => {
+    const fail = (reason: string, cause?: unknown) => {
+      clear();
+      reject(
+        new ConfigError('corpus/template', `the model's chat template ${reason}`, {
+          hint: 'is it the template that was published with the model? lines of prompt and completion need none',
+          cause,
+        }),
+      );
+    };
+    const timer = setTimeout(() => fail(`takes more than ${seconds} seconds`), seconds * 1000);
+    const take = (answer: ChatAnswer) => {
+      clear();
+      resolve(answer);
+    };
+    const broke = (error: Error & { code?: string }) => {
+      const isMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+      fail(isMemory ? `takes more than ${MOST_MEMORY_MB} MB` : `fails: ${error.message}`, error);
+    };
+    const clear = () => {
+      clearTimeout(timer);
+      thread.off('message', take);
+      thread.off('error', broke);
+    };
+    thread.on('message', take);
+    thread.on('error', broke);
+    thread.postMessage(order);
+  });
+}

@@ -1,0 +1,27 @@
+/** A thread that renders conversations by a model's template, which may be anything: whoever started it ends it when it takes too long. */
+import { parentPort } from 'node:worker_threads';
+import { type Chat, createChat } from '../../../pretrained/chat.ts';
+import type { ChatAnswer, ChatOrder } from './chat-renderer.ts';
+
+let chat: Chat | undefined;
+
+const port = parentPort;
+port?.on('message', ({ template, config, conversations, asks }: ChatOrder) => {
+  try {
+    chat ??= createChat(template, config);
+  } catch (error) {
+    port.postMessage({ at: 0, reason: (error as Error).message } satisfies ChatAnswer);
+    return;
+  }
+  const lessons = [];
+  for (const [at, messages] of conversations.entries()) {
+    try {
+      const asked = () => [[{ text: chat!.render(messages, { prompt: true }), counted: false }]];
+      lessons.push(asks ? asked() : chat.lessons(messages));
+    } catch (error) {
+      port.postMessage({ at, reason: (error as Error).message } satisfies ChatAnswer);
+      return;
+    }
+  }
+  port.postMessage({ lessons } satisfies ChatAnswer);
+});

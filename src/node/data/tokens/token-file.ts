@@ -1,0 +1,165 @@
+/**
+ * A corpus as tokens in files: ids of 32 bits, a byte for each that says whether it counts, and where documents end. Written once, aside and
+ * renamed, so that a file that is there is whole.
+ */
+import { randomUUID } from 'node:crypto';
+import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '../../../base/errors.ts';
+
+export interface TokenFile {
+  /** File of the ids, 4 bytes each, little-endian. */
+  readonly ids: string;
+  /** File with a 1 for each token that counts, where only some do. */
+  readonly counted: string | undefined;
+  readonly tokens: number;
+  /** Ends of groups of whole documents, ascending, in tokens; empty where all is one text. */
+  readonly stops: readonly number[];
+  readonly documents: number;
+  /** Characters that the vocabulary lacks. */
+  readonly replaced: number;
+}
+
+/** Where tokens are written; holds no more than its buffer. */
+export interface TokenSink {
+  add(tokens: ArrayLike<number>, counted?: ArrayLike<number>): Promise<void>;
+  endDocument(): void;
+  replaced(characters: number): void;
+}
+
+/** More groups than this are joined two by two. */
+const MOST_STOPS = 2 ** 16;
+const VERSION = 1;
+
+const namesOf = (folder: string, key: string) => ({
+  ids: join(folder, `${key}.ids`),
+  counted: join(folder, `${key}.counted`),
+  about: join(folder, `${key}.json`),
+});
+
+/** The file of this key; undefined where there is none, or not all of it. */
+export async function openTokenFile(folder: string, key: string): Promise<TokenFile | undefined> {
+  const names = namesOf(folder, key);
+  const text = await readFile(names.about, 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  const about = parse(text);
+  if (!about) return undefined;
+  const { masked, ...rest } = about;
+  const sizes = await Promise.all([sizeOf(names.ids), masked ? sizeOf(names.counted) : undefined]);
+  if (sizes[0] !== 4 * about.tokens || (masked && sizes[1] !== about.tokens)) return undefined;
+  return { ...rest, ids: names.ids, counted: masked ? names.counted : undefined };
+}
+
+interface About {
+  readonly tokens: number;
+  readonly masked: boolean;
+  readonly stops: readonly number[];
+  readonly documents: number;
+  readonly replaced: number;
+}
+
+function parse(text: string): About | undefined {
+  try {
+    const { version, ...about } = JSON.parse(text) as About & { readonly version: unknown };
+    return version === VERSION ? about : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const sizeOf = async (file: string): Promise<number | undefined> =>
+  (await stat(file).catch(() => undefined))?.size;
+
+/** Writes what `fill` gives the sink. Nothing is left behind when it throws. `buffer` bounds the tokens in memory. */
+export async function writeTokenFile(
+  folder: string,
+  key: string,
+  fill: (sink: TokenSink) => Promise<void>,
+  buffer: number,
+): Promise<TokenFile> {
+  const names = namesOf(folder, key);
+  const aside = join(folder, `${key}.${randomUUID()}`);
+  const [ids, counted, about] = [`${aside}.ids`, `${aside}.counted`, `${aside}.json`];
+  try {
+    await mkdir(folder, { recursive: true });
+    const written = await write({ ids, counted }, fill, buffer);
+    const handle = await open(about, 'w', 0o600);
+    await handle.writeFile(JSON.stringify({ version: VERSION, ...written }));
+    await handle.close();
+    await rename(ids, names.ids);
+    if (written.masked) await rename(counted, names.counted);
+    await rename(about, names.about);
+  } catch (error) {
+    if (error instanceof Error && 'syscall' in error) throw unwritable(folder, error);
+    throw error;
+  } finally {
+    for (const file of [ids, counted, about]) await rm(file, { force: true });
+  }
+  const file = await openTokenFile(folder, key);
+  if (file) return file;
+  throw unwritable(folder, new Error('what was written is not there'));
+}
+
+const unwritable = (folder: string, cause: Error): ConfigError =>
+  new ConfigError('corpus/cache', `tokens cannot be kept in ${folder} (${cause.message})`, {
+    hint: 'make room there, or name another folder with NOSTRAIN_HOME',
+    cause,
+  });
+
+async function write(
+  names: { readonly ids: string; readonly counted: string },
+  fill: (sink: TokenSink) => Promise<void>,
+  buffer: number,
+): Promise<About> {
+  const files = [await open(names.ids, 'w', 0o600), await open(names.counted, 'w', 0o600)] as const;
+  try {
+    const sink = createSink(files, buffer);
+    await fill(sink);
+    return await sink.finish();
+  } finally {
+    for (const file of files) await file.close();
+  }
+}
+
+function createSink(files: readonly [ids: FileHandle, counted: FileHandle], buffer: number) {
+  const ids = new DataView(new ArrayBuffer(4 * buffer));
+  const marks = new Uint8Array(buffer);
+  let [held, written, documents, replaced] = [0, 0, 0, 0];
+  let masked = false;
+  let stops: number[] = [];
+  /** Documents in each group of `stops`. */
+  let each = 1;
+  const flush = async (): Promise<void> => {
+    await files[0].writeFile(new Uint8Array(ids.buffer, 0, 4 * held));
+    await files[1].writeFile(marks.subarray(0, held));
+    written += held;
+    held = 0;
+  };
+  return {
+    async add(tokens: ArrayLike<number>, counted?: ArrayLike<number>): Promise<void> {
+      for (let i = 0; i < tokens.length; i++) {
+        if (held === buffer) await flush();
+        const mark = counted?.[i] ?? 1;
+        if (mark === 0) masked = true;
+        ids.setInt32(4 * held, tokens[i]!, true);
+        marks[held++] = mark;
+      }
+    },
+    endDocument(): void {
+      documents++;
+      if (documents % each === 0) stops.push(written + held);
+      if (stops.length <= MOST_STOPS) return;
+      stops = stops.filter((_, i) => i % 2 === 1);
+      each *= 2;
+    },
+    replaced(characters: number): void {
+      replaced += characters;
+    },
+    async finish(): Promise<About> {
+      await flush();
+      // the last group may be of fewer documents
+      if (documents > 0 && stops.at(-1) !== written) stops.push(written);
+      return { tokens: written, masked, stops, documents, replaced };
+    },
+  };
+}

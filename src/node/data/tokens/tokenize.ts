@@ -1,0 +1,226 @@
+/**
+ * A corpus of any size made into a file of tokens, once: a text, or documents on the lines of a .jsonl file. Neither text nor tokens are ever
+ * in memory as a whole.
+ */
+import { utf8 } from '../../../base/bytes.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { sha256Hex } from '../../../base/hash.ts';
+import {
+  type Document,
+  encodeDocument,
+  encodePieces,
+  parseDocument,
+  type TextForm,
+  type Turn,
+} from '../../../model/data/documents.ts';
+import { tokenizers } from '../../../model/data/tokenizer.ts';
+import { type ChatRenderer, type ChatTemplate, createChatRenderer } from './chat-renderer.ts';
+import { type Line, lineError, linesOf } from './lines.ts';
+import { openTokenFile, type TokenFile, type TokenSink, writeTokenFile } from './token-file.ts';
+
+/** A text or documents, read from the start as often as asked. */
+export interface CorpusSource {
+  /** Its path or address: documents end in `.jsonl`. */
+  readonly name: string;
+  readonly sha256: string;
+  /** In bytes. */
+  readonly size: number;
+  read(): AsyncIterable<Uint8Array>;
+}
+
+/** How a model's texts become tokens. */
+export interface CorpusForm extends TextForm {
+  /** Of the tokenizer: other ones make other files. */
+  readonly hash: string;
+  /** Of conversations, where the model has one. */
+  readonly chat?: ChatTemplate | undefined;
+}
+
+/** What is in memory at most. */
+export interface TokenLimits {
+  /** Tokens that wait to be written. */
+  readonly buffer: number;
+  /** Bytes of a line. */
+  readonly line: number;
+  /** Characters of a text that its tokenizer does not let be cut. */
+  readonly whole: number;
+  /** Tokens of a part that training holds in memory instead of reading it in windows. */
+  readonly held: number;
+}
+
+export const usualLimits: TokenLimits = {
+  buffer: 2 ** 18,
+  line: 2 ** 24,
+  whole: 2 ** 26,
+  held: 2 ** 24,
+};
+
+export interface TokenizeOptions {
+  /** Where the file is kept. */
+  readonly folder: string;
+  readonly limits?: TokenLimits;
+  readonly onNotice: (message: string) => void;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const VERSION = 1;
+/** Before this nothing is said of progress, and then as often. */
+const PATIENCE_MS = 2000;
+/** A text is made into tokens when so much of it is there. */
+const PIECE = 2 ** 16;
+/** Lines are rendered together, so many or so long. */
+const BATCH = { lines: 64, characters: 2 ** 20 };
+
+export const isDocuments = (name: string): boolean => /\.jsonl$/i.test(name);
+
+/** The tokens of a corpus: those kept from another time, or new ones. Throws a ConfigError about what cannot be used of it. */
+export async function tokenizeCorpus(
+  source: CorpusSource,
+  form: CorpusForm,
+  { folder, limits = usualLimits, onNotice, signal }: TokenizeOptions,
+): Promise<TokenFile> {
+  const key = keyOf(source, form);
+  const kept = await openTokenFile(folder, key);
+  if (kept) return kept;
+  const chunks = watched(source, onNotice, signal);
+  return await writeTokenFile(
+    folder,
+    key,
+    (sink) =>
+      isDocuments(source.name)
+        ? addDocuments(chunks, { source, form, sink, limits })
+        : addText(chunks, { source, form, sink, limits }),
+    limits.buffer,
+  );
+}
+
+/** Everything that the tokens depend on. */
+function keyOf({ name, sha256 }: CorpusSource, form: CorpusForm): string {
+  const { hash, begin, end, chat = null, tokenizer } = form;
+  const kind = isDocuments(name) ? 'documents' : 'text';
+  const { vocabulary } = tokenizer;
+  const all = [VERSION, kind, sha256, hash, vocabulary, begin, end, chat];
+  return `tokens-${sha256Hex(utf8(JSON.stringify(all))).slice(0, 40)}`;
+}
+
+/** The bytes as they are read, with a word about progress where it takes long. */
+async function* watched(
+  { name, size, read }: CorpusSource,
+  onNotice: (message: string) => void,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  let [have, told] = [0, performance.now()];
+  for await (const chunk of read()) {
+    signal?.throwIfAborted();
+    yield chunk;
+    have += chunk.length;
+    if (performance.now() - told < PATIENCE_MS) continue;
+    told = performance.now();
+    onNotice(`making ${name} into tokens: ${Math.floor((100 * have) / Math.max(size, have))} %`);
+  }
+}
+
+interface Work {
+  readonly source: CorpusSource;
+  readonly form: CorpusForm;
+  readonly sink: TokenSink;
+  readonly limits: TokenLimits;
+}
+
+async function addText(
+  chunks: AsyncIterable<Uint8Array>,
+  { source, form: { tokenizer }, sink, limits }: Work,
+): Promise<void> {
+  const add = async (text: string | Uint8Array) => {
+    const { tokens, replaced } = tokenizer.encode(text);
+    sink.replaced(replaced);
+    await sink.add(tokens);
+  };
+  if (tokenizer === tokenizers.bytes) {
+    for await (const chunk of chunks) await add(chunk);
+    return;
+  }
+  const decoder = new TextDecoder();
+  let text = '';
+  let enough = PIECE;
+  for await (const chunk of chunks) {
+    text += decoder.decode(chunk, { stream: true });
+    if (text.length < enough) continue;
+    const cut = tokenizer.lastCut?.(text) ?? 0;
+    if (cut > 0) await add(text.slice(0, cut));
+    text = text.slice(cut);
+    // a text without a place to cut is looked through again only when it has doubled
+    enough = Math.max(PIECE, 2 * text.length);
+    if (text.length <= limits.whole) continue;
+    throw new ConfigError(
+      'corpus/whole',
+      `${source.name} has more than ${limits.whole} characters that this tokenizer takes as one`,
+      { hint: 'cut it into documents: a .jsonl file with {"text": …} on each line' },
+    );
+  }
+  text += decoder.decode();
+  if (text !== '') await add(text);
+}
+
+async function addDocuments(chunks: AsyncIterable<Uint8Array>, work: Work): Promise<void> {
+  const { form, source, limits } = work;
+  const renderer = form.chat && createChatRenderer(form.chat);
+  try {
+    let batch: Read[] = [];
+    let characters = 0;
+    for await (const line of linesOf(chunks, { file: source.name, mostBytes: limits.line })) {
+      const parsed = parseDocument(line.text);
+      if (!parsed.ok) throw lineError(source.name, line.number, parsed.issue.message);
+      batch.push({ line, document: parsed.value });
+      characters += line.text.length;
+      if (batch.length < BATCH.lines && characters < BATCH.characters) continue;
+      await addBatch(batch, renderer, work);
+      [batch, characters] = [[], 0];
+    }
+    await addBatch(batch, renderer, work);
+  } finally {
+    await renderer?.close();
+  }
+}
+
+interface Read {
+  readonly line: Line;
+  readonly document: Document;
+}
+
+async function addBatch(
+  batch: readonly Read[],
+  renderer: ChatRenderer | undefined,
+  { source, form, sink }: Work,
+): Promise<void> {
+  const chats = batch.flatMap(({ line, document }) =>
+    document.kind === 'messages' ? [{ line, messages: document.messages }] : [],
+  );
+  const lessons = await renderAll(chats, renderer, source);
+  let next = 0;
+  for (const { document } of batch) {
+    const encoded =
+      document.kind === 'messages'
+        ? lessons[next++]!.map((pieces) => encodePieces(pieces, form))
+        : [encodeDocument(document, form)];
+    for (const { tokens, counted } of encoded) {
+      await sink.add(tokens, counted);
+      sink.endDocument();
+    }
+  }
+}
+
+async function renderAll(
+  chats: readonly { readonly line: Line; readonly messages: readonly Turn[] }[],
+  renderer: ChatRenderer | undefined,
+  { name }: CorpusSource,
+) {
+  if (chats.length === 0) return [];
+  if (!renderer) {
+    const reason = 'it has messages, and the model has no chat template';
+    throw lineError(name, chats[0]!.line.number, reason);
+  }
+  const answer = await renderer.render(chats.map(({ messages }) => messages));
+  if ('lessons' in answer) return answer.lessons;
+  throw lineError(name, chats[answer.at]!.line.number, answer.reason);
+}

@@ -1,0 +1,125 @@
+/** Which devices can train a model here, found out by training it on each: lists of supported backends promise too much. */
+import { fork } from 'node:child_process';
+import { deriveKey } from '../../base/rng.ts';
+import { dataFormOf } from '../../model/data-form.ts';
+import { rulesOf } from '../../model/forms/table.ts';
+import { modelOf, optimizerOf } from '../../model/from-settings.ts';
+import type { Half } from '../../model/graph/half.ts';
+import { initialParameters } from '../../model/parameters.ts';
+import {
+  completeSettings,
+  readSettings,
+  type Settings,
+  writeSettings,
+} from '../../run/settings.ts';
+import { presets } from '../../run/spec/presets.ts';
+import type { Device } from '../../trainer/messages.ts';
+import type { TrainerSetup } from '../../trainer/setup.ts';
+import { openBase } from '../pretrained/base-model.ts';
+import { createTrainer } from './trainer.ts';
+
+export interface DeviceReport {
+  readonly device: Device;
+  readonly works: boolean;
+  /** How it went, for people. */
+  readonly message: string;
+  /** In which half precisions it multiplies, where it works. */
+  readonly halves: readonly Half[];
+}
+
+const DEVICES: readonly Device[] = ['cpu', 'cuda', 'webgpu'];
+const HALVES: readonly Half[] = ['f16', 'bf16'];
+const STEPS = 2;
+/** Enough to see that every operator runs. */
+const MOST_ROWS = 2;
+
+/**
+ * Takes two steps of the model of these settings on every device, each in a process of its own: drivers write to stderr, or end the
+ * process.
+ */
+export async function probeDevices(settings: Settings): Promise<readonly DeviceReport[]> {
+  const reports: DeviceReport[] = [];
+  for (const device of DEVICES) reports.push(await probeApart(device, settings));
+  return reports;
+}
+
+function probeApart(device: Device, settings: Settings): Promise<DeviceReport> {
+  const isSource = import.meta.url.endsWith('.ts');
+  const entry = new URL(`./device-process.${isSource ? 'ts' : 'js'}`, import.meta.url);
+  // relays are for other checks, and none is no list of them
+  const { relay: _, ...own } = settings;
+  const child = fork(entry, [device, JSON.stringify(writeSettings(own))], {
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    execArgv: isSource ? ['--import', 'tsx', '--conditions=nostrain:source'] : [],
+  });
+  return new Promise((resolve) => {
+    child.once('message', (report) => resolve(report as DeviceReport));
+    const broken = (message: string) => resolve({ device, works: false, message, halves: [] });
+    child.once('error', (error) => broken(error.message));
+    child.once('exit', (code, signal) => {
+      broken(`the engine ended its process (${signal ?? `exit ${code}`})`);
+    });
+  });
+}
+
+/** Takes two steps of the model of these settings there, in this process. */
+export async function probeDevice(
+  device: Device,
+  written: Readonly<Record<string, unknown>>,
+): Promise<DeviceReport> {
+  try {
+    const settings = completeSettings({ relay: [] }, readSettings(written, 'settings'));
+    const { seconds, parameters } = await trainBriefly(device, settings);
+    const took = `${(1000 * seconds).toFixed(0)} ms`;
+    const message = `two steps of ${settings.model} with ${parameters.toLocaleString('en')} parameters took ${took}`;
+    return { device, works: true, message, halves: await halvesOf(device) };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return { device, works: false, message, halves: [] };
+  }
+}
+
+/** Those that the smallest model trains in; the CPU only rounds like them. */
+async function halvesOf(device: Device): Promise<readonly Half[]> {
+  const works: Half[] = [];
+  if (device === 'cpu') return works;
+  const smallest = completeSettings(presets.linear, { model: 'linear', run: 'probe', relay: [] });
+  for (const precision of HALVES) {
+    const trained = trainBriefly(device, { ...smallest, precision });
+    if (await trained.then(() => true).catch(() => false)) works.push(precision);
+  }
+  return works;
+}
+
+async function trainBriefly(device: Device, settings: Settings) {
+  const { model, frozen } = await openModel(settings);
+  const trainer = await createTrainer({
+    model,
+    device,
+    ...(frozen && { frozen }),
+    optimizer: optimizerOf(settings),
+    batch: Math.min(settings.batchSize, MOST_ROWS),
+    recompute: settings.recompute,
+    precision: settings.precision,
+    data: rulesOf(dataFormOf(model)).anything(),
+  });
+  try {
+    const params = initialParameters(model, 1);
+    const batchKey = deriveKey('nostrain/probe');
+    const { seconds } = await trainer.train(
+      { params, moments: [], round: 0, steps: STEPS, firstStep: 0, batchKey },
+      () => {},
+      new AbortController().signal,
+    );
+    return { seconds, parameters: params.length };
+  } finally {
+    await trainer.close();
+  }
+}
+
+async function openModel(settings: Settings): Promise<Pick<TrainerSetup, 'model' | 'frozen'>> {
+  if (settings.model !== 'pretrained') return { model: modelOf(settings) };
+  const { signal } = new AbortController();
+  const { model, frozen } = await openBase(settings, { onNotice: () => {}, signal });
+  return { model, frozen };
+}

@@ -1,0 +1,83 @@
+/** Trainers that run the steps of others again: apart from the one that a worker trains with, like that of whoever sent a contribution. */
+import type { StepsAgain } from '../../certified/checks/jury-duty.ts';
+import type { Manifest } from '../../network/wire/manifests.ts';
+import { parseShard } from '../../run/field.ts';
+import { settingsOf } from '../../run/spec/complete-spec.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Trainer } from '../../worker/ports.ts';
+import { prepareTask } from '../data/prepare-task.ts';
+import type { FixedData } from '../data/task.ts';
+import type { BaseModel } from '../pretrained/base-model.ts';
+import { openTrainer } from '../worker-session.ts';
+import { computingOf } from './machine-build.ts';
+
+export interface StepsOptions {
+  readonly corpus?: string | undefined;
+  /** Default as many as the author of the steps had. */
+  readonly threads?: number | undefined;
+  readonly openBase: BaseModel | undefined;
+  /** Where it was found. */
+  readonly base?: string | undefined;
+  readonly signal: AbortSignal;
+  onNotice(message: string): void;
+}
+
+/** More threads than a machine of friends has make it slow and not more alike. */
+const MOST_THREADS = 64;
+
+/** Trainers like those of the authors of manifests: on their shards, with as many threads; the last one is kept. */
+export class TrainersAgain implements StepsAgain {
+  readonly #spec: RunSpec;
+  readonly #options: StepsOptions;
+  #open: { readonly name: string; readonly trainer: Trainer } | undefined;
+
+  constructor(spec: RunSpec, options: StepsOptions) {
+    this.#spec = spec;
+    this.#options = options;
+  }
+
+  /** What this machine says of the trainer it used last. */
+  get ours(): string {
+    return this.#open?.trainer.origin?.build ?? '';
+  }
+
+  async like({ features }: Manifest): Promise<Trainer> {
+    const { shard: part = '1/1', build = '' } = features?.rerun ?? {};
+    const { threads: said, accumulate, recompute } = computingOf(build);
+    const threads = this.#options.threads ?? Math.min(said, MOST_THREADS);
+    const name = [part, threads, accumulate, recompute].join();
+    if (this.#open?.name === name) return this.#open.trainer;
+    await this.close();
+    const { base, openBase, corpus, signal, onNotice } = this.#options;
+    const fixed = fixedData(this.#spec, undefined);
+    const shard = parseShard(part) ?? { index: 1, count: 1 };
+    const path = openBase && base !== undefined ? { base } : {};
+    const settings = settingsOf(this.#spec, { relay: [], shard, accumulate, recompute, ...path });
+    const task = await prepareTask(settings, { corpus, fixed, base: openBase, signal, onNotice });
+    const trainer = await openTrainer(task, { settings, device: 'cpu', threads });
+    this.#open = { name, trainer };
+    return trainer;
+  }
+
+  async close(): Promise<void> {
+    await this.#open?.trainer.close();
+    this.#open = undefined;
+  }
+}
+
+/** What a worker runs steps of others again with, in a run whose members do. */
+export const createStepsAgain = (
+  spec: RunSpec,
+  openBase: BaseModel | undefined,
+  { base }: { readonly base: string },
+  { corpus, signal }: Pick<StepsOptions, 'corpus' | 'signal'>,
+): StepsAgain | undefined =>
+  spec.jury === 0
+    ? undefined
+    : new TrainersAgain(spec, { corpus, openBase, base, signal, onNotice: () => undefined });
+
+/** What the spec fixes of the data. */
+export function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {
+  if (data.kind === 'corpus') return { sha256: data.sha256, form: data.form, from: dataFrom };
+  return slice === undefined ? {} : { evaluation: slice };
+}

@@ -1,0 +1,124 @@
+/** Secret keys: hex or nsec, from a file, the environment or the command line; with none, one is made and kept. */
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
+import { decode, npubEncode, nsecEncode } from 'nostr-tools/nip19';
+import { fromHex, toHex } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+
+export interface KeySource {
+  readonly secKey?: string | undefined;
+  readonly keyFile?: string | undefined;
+  readonly env?: NodeJS.ProcessEnv;
+  /** Where a key made here is kept. */
+  readonly dir?: string | undefined;
+}
+
+export interface LoadedKey {
+  readonly secretKey: Uint8Array;
+  /** Sentences for the person: what was made, what others could read. */
+  readonly notices: readonly string[];
+}
+
+/** 32 bytes of a secret key written as 64 hex digits or nsec1…; surrounding space and upper case are fine. */
+export function parseSecretKey(text: string, from: string): Uint8Array {
+  const lower = text.trim().toLowerCase();
+  const key = lower.startsWith('nsec1') ? fromNsec(lower) : fromHex(lower);
+  if (key?.length === 32 && isSecretKey(key)) return key;
+  throw new ConfigError('key/invalid', `${from} is not a secret key`, {
+    hint: 'a key is 64 hex digits or nsec1…; `nostrain keygen` makes one',
+  });
+}
+
+function fromNsec(text: string): Uint8Array | undefined {
+  try {
+    const decoded = decode(text);
+    return decoded.type === 'nsec' ? decoded.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const isSecretKey = (key: Uint8Array): boolean => secp256k1.utils.isValidSecretKey(key);
+
+/** A new secret key, 32 random bytes. */
+export const createSecretKey = (): Uint8Array => secp256k1.utils.randomSecretKey();
+
+/** The x-only public key of a secret key, hex. */
+export const publicKeyOf = (secretKey: Uint8Array): string =>
+  toHex(schnorr.getPublicKey(secretKey));
+
+export const toNsec = (secretKey: Uint8Array): string => nsecEncode(secretKey);
+
+export const toNpub = (publicKey: string): string => npubEncode(publicKey);
+
+/** `--sec-key`, then `--key-file`, then NOSTRAIN_SEC_KEY, then the run folder's own key, which is made when absent. */
+export async function loadKey({
+  secKey,
+  keyFile,
+  env = process.env,
+  dir,
+}: KeySource): Promise<LoadedKey> {
+  if (secKey !== undefined) {
+    const warning = '--sec-key can be read by every user of this machine; --key-file FILE is safer';
+    return { secretKey: parseSecretKey(secKey, '--sec-key'), notices: [warning] };
+  }
+  if (keyFile !== undefined) return readKeyFile(keyFile);
+  if (env.NOSTRAIN_SEC_KEY) {
+    return { secretKey: parseSecretKey(env.NOSTRAIN_SEC_KEY, 'NOSTRAIN_SEC_KEY'), notices: [] };
+  }
+  if (dir === undefined) {
+    throw new ConfigError('key/missing', 'no secret key given', {
+      hint: 'use --key-file FILE; `nostrain keygen -o FILE` makes one',
+    });
+  }
+  const file = join(dir, 'key');
+  const exists = await stat(file).then(
+    () => true,
+    () => false,
+  );
+  if (exists) return readKeyFile(file);
+  const secretKey = createSecretKey();
+  await writeKeyFile(file, secretKey);
+  const npub = toNpub(publicKeyOf(secretKey));
+  return { secretKey, notices: [`made a new key, kept in ${file}: this worker is ${npub}`] };
+}
+
+/** Writes nsec text readable by its owner only; refuses to replace a file. */
+export async function writeKeyFile(file: string, secretKey: Uint8Array): Promise<void> {
+  const options = { mode: 0o600, flag: 'wx' };
+  // what is wrong with the folder is said when the file is written
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 }).catch(() => undefined);
+  await writeFile(file, `${toNsec(secretKey)}\n`, options).catch((cause: unknown) => {
+    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
+    throw new ConfigError(
+      'key/file',
+      exists ? `${file} exists and is left as it is` : `cannot write the key file ${file}`,
+      { hint: 'name a file that does not exist yet in a folder you may write to', cause },
+    );
+  });
+}
+
+async function readKeyFile(file: string): Promise<LoadedKey> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+    throw new ConfigError('key/file', `cannot read the key file ${file}`, {
+      hint: missing ? `\`nostrain keygen -o ${file}\` makes one` : 'name a file you may read',
+      cause,
+    });
+  });
+  const secretKey = parseSecretKey(text, `key file ${file}`);
+  return { secretKey, notices: await closeToOthers(file) };
+}
+
+/** Makes the file readable by its owner only, where the system knows owners, and says what it did. */
+async function closeToOthers(file: string): Promise<readonly string[]> {
+  const { mode } = await stat(file);
+  if (process.platform === 'win32' || (mode & 0o077) === 0) return [];
+  try {
+    await chmod(file, 0o600);
+    return [`key file ${file} was readable by others; now only by you (mode 0600)`];
+  } catch {
+    return [`key file ${file} is readable by others, and that cannot be changed from here`];
+  }
+}

@@ -1,0 +1,289 @@
+/** The runs kept in the data folder of this machine: which there are, how far each is, and which folder a name means. */
+import type { Dirent } from 'node:fs';
+import { open, readdir, readFile, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { ConfigError } from '../../base/errors.ts';
+import type { CertifiedSummary } from '../../certified/rounds/events.ts';
+import { readCanonical } from '../../certified/wire/runs.ts';
+import { lossUnitOf } from '../../run/data-forms.ts';
+import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
+import { MAX_HEADER_BYTES, readSafetensorsHeader } from '../../tensor/safetensors.ts';
+import { OWN } from '../../worker/state-bytes.ts';
+import { noMembers, parseRecord, parseRound } from '../../worker/worker-record.ts';
+import { dataHome } from './data-home.ts';
+import { lockOwner } from './run-lock.ts';
+
+/** One run, or a demo with all its workers. */
+export interface LocalRun {
+  readonly name: string;
+  /** What commands take for it: its name where no other run has that, else its folder. */
+  readonly word: string;
+  /** `python` speaks nostrain/0; a demo is of several workers, the first of which tells of its rounds. */
+  readonly kind: 'averaging' | 'certified' | 'python' | 'demo';
+  readonly state: 'running' | 'finished' | 'stopped';
+  /** Everything that the run keeps here. */
+  readonly dir: string;
+  /** The folder of the worker: `dir`, but in demos. */
+  readonly worker: string;
+  /** The run's name or id in its events. */
+  readonly run: string | undefined;
+  readonly model: string | undefined;
+  readonly parameters: number | undefined;
+  readonly relays: readonly string[];
+  /** Rounds in all, as far as that is known. */
+  readonly rounds: number | undefined;
+  readonly lossBefore: number | undefined;
+  /** What its losses count, in words; undefined where its model is not known. */
+  readonly lossUnit: string | undefined;
+  /** Rounds that are over. */
+  readonly played: number;
+  /** The last rounds that were finished here, oldest first; `withHistory` has all. */
+  readonly history: readonly CertifiedSummary[];
+  readonly bytes: number;
+  /** When a file of it was last written, in ms since 1970. */
+  readonly changedAtMs: number;
+}
+
+/** All runs and demos in the data folder, by name. */
+export async function listLocalRuns(home = dataHome()): Promise<readonly LocalRun[]> {
+  const runs = (await foldersIn(join(home, 'runs'))).map((name) =>
+    readRun(join(home, 'runs', name)),
+  );
+  const demos = (await foldersIn(join(home, 'demos'))).map((name) => readDemo(home, name));
+  const found = (await Promise.all([...runs, ...demos])).filter((run) => run !== undefined);
+  const isOnly = ({ name }: LocalRun) => found.filter((run) => run.name === name).length === 1;
+  return found
+    .map((run) => ({ ...run, word: isOnly(run) ? run.name : basename(run.dir) }))
+    .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : a.dir < b.dir ? -1 : 1));
+}
+
+/**
+ * The run with this name, folder, id or beginning of an id; or that of a path. Throws `run/unknown` where there is none. Where several
+ * workers of one run are kept here, `anyWorker` takes the one that is furthest.
+ */
+export async function findLocalRun(
+  nameOrPath: string,
+  home = dataHome(),
+  { anyWorker = false }: { readonly anyWorker?: boolean } = {},
+): Promise<LocalRun> {
+  const all = await listLocalRuns(home);
+  const named = all.filter(({ word }) => word === nameOrPath);
+  const found = named.length > 0 ? named : all.filter((run) => isMeant(run, nameOrPath));
+  if (found.length > 1) {
+    const one = anyWorker && furthestOf(found);
+    if (one) return one;
+    throw new ConfigError('run/ambiguous', `${found.length} runs are called ${nameOrPath}`, {
+      hint: `name one by its folder: ${found.map(({ dir }) => dir).join(', ')}`,
+    });
+  }
+  const run = found[0] ?? (await readRun(nameOrPath));
+  if (run !== undefined) return run;
+  const known =
+    all.length === 0 ? 'there are none yet' : `there are ${all.map(({ word }) => word).join(', ')}`;
+  throw new ConfigError('run/unknown', `no run "${nameOrPath}" on this machine`, {
+    hint: `\`nostrain runs\` lists them (${known}); one kept elsewhere is named by its folder`,
+  });
+}
+
+/** The same with all rounds that its worker finished: those that its state lists no more are in its log. */
+export async function withHistory(run: LocalRun): Promise<LocalRun> {
+  const [first] = run.history;
+  if (first === undefined || first.index === 0) return run;
+  const earlier = await roundsInLog(join(run.worker, 'log.ndjson'), first.index);
+  return { ...run, history: [...earlier, ...run.history] };
+}
+
+/** Rounds before this one in a log, oldest first: of one that was played twice the last line counts, of a branch that was left none. */
+async function roundsInLog(path: string, before: number): Promise<readonly CertifiedSummary[]> {
+  const rounds = new Map<number, CertifiedSummary>();
+  const file = await open(path).catch(() => undefined);
+  if (file === undefined) return [];
+  for await (const line of file.readLines()) {
+    const said = lineIn(line);
+    const fork = said.type === 'switched' ? numberIn(said.fork) : undefined;
+    if (fork !== undefined)
+      for (const index of rounds.keys()) if (index >= fork) rounds.delete(index);
+    const round = said.type === 'round' ? parseRound(said) : undefined;
+    if (round !== undefined && round.index < before) rounds.set(round.index, round);
+  }
+  return [...rounds.values()].sort((a, b) => a.index - b.index);
+}
+
+const IS_OF_ROUND = /"type":"(?:round|switched)"/;
+
+/** A line that tells of rounds; nothing of any other, or of one that was cut short. */
+const lineIn = (line: string): Readonly<Record<string, unknown>> =>
+  IS_OF_ROUND.test(line) ? objectIn(line) : {};
+
+/** The worker's folder of the run with that name; a file, or what is written as a path, stays as it is. */
+export async function runFolderOf(nameOrPath: string, home = dataHome()): Promise<string> {
+  const isFile = await stat(nameOrPath).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  if (isFile) return nameOrPath;
+  try {
+    return (await findLocalRun(nameOrPath, home, { anyWorker: true })).worker;
+  } catch (error) {
+    // whoever reads the path says what is wrong with it
+    if (LOOKS_LIKE_A_PATH.test(nameOrPath)) return nameOrPath;
+    throw error;
+  }
+}
+
+const LOOKS_LIKE_A_PATH = /^[.~/\\]|^[a-z]:|[\\/]|\.[a-z]{2,11}$/i;
+
+/** The spec kept in the folder of a certified run; undefined where there is none. */
+export async function readKeptSpec(dir: string): Promise<RunSpec | undefined> {
+  const text = await readFile(join(dir, 'run.json'), 'utf8').catch(() => undefined);
+  const read = text === undefined ? undefined : readCanonical(text);
+  return read?.ok ? read.value : undefined;
+}
+
+/** All of one run: the worker that has played most rounds. */
+function furthestOf(runs: readonly LocalRun[]): LocalRun | undefined {
+  const isOneRun = new Set(runs.map(({ run }) => run)).size === 1;
+  const [first] = [...runs].sort((a, b) => b.played - a.played);
+  return isOneRun ? first : undefined;
+}
+
+const SHORTEST_ID = 6;
+
+/** Of a run without a spec. Several of its workers on one machine have folders like `winter-2-of-3`. */
+function nameOf(dir: string, run: string | undefined): string {
+  const folder = basename(dir);
+  return run === undefined || folder.startsWith(`${run}-`) ? folder : run;
+}
+
+function isMeant({ name, dir, run }: LocalRun, word: string): boolean {
+  const isId =
+    word.length >= SHORTEST_ID && /^[0-9a-f]{64}$/.test(run ?? '') && run!.startsWith(word);
+  return isId || name === word || run === word || basename(dir) === word;
+}
+
+/** Names of the folders in a folder; links are none of ours. */
+async function foldersIn(dir: string): Promise<string[]> {
+  const entries = await readdir(dir, { withFileTypes: true }).catch((): Dirent[] => []);
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+}
+
+async function holdsRun(dir: string): Promise<boolean> {
+  const names = await readdir(dir).catch((): string[] => []);
+  return ['settings.json', 'state.safetensors', 'run.json'].some((name) => names.includes(name));
+}
+
+/** The run in this folder; undefined where none is. */
+async function readRun(dir: string): Promise<LocalRun | undefined> {
+  if (!(await holdsRun(dir))) return undefined;
+  const [settings, kept, spec, size, owner] = await Promise.all([
+    readSettings(dir),
+    readState(dir),
+    readKeptSpec(dir),
+    sizeOf(dir),
+    lockOwner(dir).catch(() => undefined),
+  ]);
+  const rounds = spec?.training.rounds ?? numberIn(settings.rounds);
+  const history = kept?.rounds ?? [];
+  const model = spec?.training.model ?? textIn(settings.model);
+  const isOver = rounds !== undefined && (kept?.round ?? 0) >= rounds;
+  return {
+    name: spec?.name ?? nameOf(dir, textIn(settings.run)),
+    word: dir,
+    kind: spec ? 'certified' : settings.profile === 'nostrain/0' ? 'python' : 'averaging',
+    state: owner === undefined ? (isOver ? 'finished' : 'stopped') : 'running',
+    dir,
+    worker: dir,
+    rounds,
+    played: kept?.round ?? 0,
+    history,
+    ...size,
+    run: spec ? runIdOf(spec) : textIn(settings.run),
+    model,
+    parameters: kept?.parameters,
+    relays: Array.isArray(settings.relay)
+      ? settings.relay.filter((url) => typeof url === 'string')
+      : [],
+    lossBefore: kept?.lossBefore,
+    lossUnit: model && lossUnitOf({ model, forecastError: settings.forecastError }, spec?.input),
+  };
+}
+
+/** A demo by the first of its workers. */
+async function readDemo(home: string, demo: string): Promise<LocalRun | undefined> {
+  const dir = join(home, 'demos', demo);
+  const workers = await Promise.all(
+    (await foldersIn(dir)).sort().map((name) => readRun(join(dir, name))),
+  );
+  const all = workers.filter((worker) => worker !== undefined);
+  const [first] = all;
+  if (first === undefined) return undefined;
+  const isRunning = (await lockOwner(dir).catch(() => undefined)) !== undefined;
+  const isOver = all.every(({ state }) => state === 'finished');
+  return {
+    ...first,
+    name: `demos/${demo}`,
+    word: `demos/${demo}`,
+    kind: 'demo',
+    dir,
+    ...(await sizeOf(dir)),
+    state: isRunning ? 'running' : isOver ? 'finished' : 'stopped',
+  };
+}
+
+const textIn = (value: unknown): string | undefined =>
+  typeof value === 'string' ? value : undefined;
+const numberIn = (value: unknown): number | undefined =>
+  typeof value === 'number' ? value : undefined;
+
+/** The settings that a run was started with; nothing of what cannot be read. */
+async function readSettings(dir: string): Promise<Readonly<Record<string, unknown>>> {
+  return objectIn(await readFile(join(dir, 'settings.json'), 'utf8').catch(() => '{}'));
+}
+
+function objectIn(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
+
+/** What the header of the state file says, so that listing large models reads no parameters. */
+export async function readState(dir: string) {
+  const header = await readHeader(join(dir, 'state.safetensors')).catch(() => undefined);
+  const record = header && parseRecord(header.metadata.worker ?? '', noMembers);
+  if (!header || !record) return undefined;
+  const own = [...header.shapes].filter(([name]) => !name.startsWith(OWN));
+  const parameters = own.reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b, 1), 0);
+  return { ...record, parameters };
+}
+
+async function readHeader(path: string): Promise<ReturnType<typeof readSafetensorsHeader>> {
+  const file = await open(path, 'r');
+  try {
+    const length = Buffer.alloc(8);
+    await file.read(length, 0, 8, 0);
+    const bytes = Number(length.readBigUInt64LE());
+    if (bytes > MAX_HEADER_BYTES) return undefined;
+    const json = Buffer.alloc(bytes);
+    await file.read(json, 0, bytes, 8);
+    return readSafetensorsHeader(json);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Bytes of all files in a folder, and when the newest was written. */
+async function sizeOf(dir: string): Promise<{ bytes: number; changedAtMs: number }> {
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  const stats = await Promise.all(
+    files.map(({ parentPath, name }) => stat(join(parentPath, name)).catch(() => undefined)),
+  );
+  const found = stats.filter((each) => each !== undefined);
+  return {
+    bytes: found.reduce((sum, { size }) => sum + size, 0),
+    changedAtMs: Math.max(0, ...found.map(({ mtimeMs }) => mtimeMs)),
+  };
+}

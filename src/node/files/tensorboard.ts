@@ -1,0 +1,83 @@
+/** Numbers by round as a TensorBoard event file: TFRecord framing with masked CRC-32C around small protobuf messages, written plainly. */
+import { concatBytes, utf8 } from '../../base/bytes.ts';
+
+/** One number of one round. */
+export interface Scalar {
+  readonly tag: string;
+  readonly step: number;
+  readonly value: number;
+  /** Unix seconds; 0 where it is not known. */
+  readonly wallTime: number;
+}
+
+/** The whole file. */
+export const tensorboardFile = (scalars: readonly Scalar[]): Uint8Array =>
+  concatBytes(record(versionEvent()), ...scalars.map((scalar) => record(scalarEvent(scalar))));
+
+/** Length, its checksum, the bytes, their checksum; little-endian. */
+function record(bytes: Uint8Array): Uint8Array {
+  const head = new Uint8Array(8);
+  new DataView(head.buffer).setBigUint64(0, BigInt(bytes.length), true);
+  return concatBytes(head, masked(head), bytes, masked(bytes));
+}
+
+const MASK_DELTA = 0xa282ead8;
+
+/** A checksum of text that holds checksums is turned by 15 bits and moved, so that it is no checksum of itself. */
+function masked(bytes: Uint8Array): Uint8Array {
+  const crc = crc32c(bytes);
+  const out = new Uint8Array(4);
+  const turned = ((crc >>> 15) | (crc << 17)) >>> 0;
+  new DataView(out.buffer).setUint32(0, (turned + MASK_DELTA) >>> 0, true);
+  return out;
+}
+
+/** Of the Castagnoli polynomial, turned around. */
+const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let value = byte;
+  for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ 0x82f63b78 : value >>> 1;
+  return value >>> 0;
+});
+
+/** CRC-32C. */
+export function crc32c(bytes: Uint8Array): number {
+  let crc = 0xffffffff;
+  for (const byte of bytes) crc = (crc >>> 8) ^ TABLE[(crc ^ byte) & 0xff]!;
+  return (crc ^ 0xffffffff) >>> 0;
+}
+
+/** Event{wall_time = 1, file_version = 3}. */
+const versionEvent = (): Uint8Array =>
+  concatBytes(double(1, 0), bytesField(3, utf8('brain.Event:2')));
+
+/** Event{wall_time = 1, step = 2, summary = 5: Summary{value = 1: {tag = 1, simple_value = 2}}}. */
+function scalarEvent({ tag, step, value, wallTime }: Scalar): Uint8Array {
+  const number = concatBytes(bytesField(1, utf8(tag)), float(2, value));
+  const summary = bytesField(1, number);
+  const at = concatBytes(Uint8Array.of((2 << 3) | 0), varint(step));
+  return concatBytes(double(1, wallTime), at, bytesField(5, summary));
+}
+
+function double(field: number, value: number): Uint8Array {
+  const out = new Uint8Array(9);
+  out[0] = (field << 3) | 1;
+  new DataView(out.buffer).setFloat64(1, value, true);
+  return out;
+}
+
+function float(field: number, value: number): Uint8Array {
+  const out = new Uint8Array(5);
+  out[0] = (field << 3) | 5;
+  new DataView(out.buffer).setFloat32(1, value, true);
+  return out;
+}
+
+const bytesField = (field: number, bytes: Uint8Array): Uint8Array =>
+  concatBytes(Uint8Array.of((field << 3) | 2), varint(bytes.length), bytes);
+
+function varint(value: number): Uint8Array {
+  const out: number[] = [];
+  let rest = value;
+  for (; rest > 127; rest = Math.floor(rest / 128)) out.push((rest % 128) | 128);
+  return Uint8Array.from([...out, rest]);
+}

@@ -1,0 +1,37 @@
+/** Files that hold the old bytes or the new ones, whatever happens in between. */
+import { open, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { CheckpointError } from '../../base/errors.ts';
+
+/** Replaces a file as a whole: after a crash it holds the old bytes or the new ones. */
+export async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
+  const temporary = `${file}.tmp`;
+  try {
+    const handle = await open(temporary, 'w', 0o600);
+    try {
+      await handle.writeFile(bytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, file);
+    await syncFolder(dirname(file));
+  } catch (cause) {
+    await rm(temporary, { force: true }).catch(() => undefined);
+    throw cannotWrite(file, cause);
+  }
+}
+
+/** Until its folder is on disk too, a file that was renamed may come back under its old name. Not every system has this. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r').catch(() => undefined);
+  await handle?.sync().catch(() => undefined);
+  await handle?.close();
+}
+
+/** The error of a write that the disk refused. */
+export const cannotWrite = (file: string, cause: unknown): CheckpointError =>
+  new CheckpointError('run/write', `cannot write ${file} (${(cause as Error).message})`, {
+    hint: 'make room on the disk and repeat the command; what was saved before is whole',
+    cause,
+  });

@@ -1,0 +1,80 @@
+/** A chain on this machine for demos and tests: anvil (Foundry), where its package is installed. Nothing depends on it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { createInterface } from 'node:readline';
+import { ChainError } from '../../base/errors.ts';
+
+export interface LocalChain {
+  readonly url: string;
+  /** Ends the process and waits until it is gone. */
+  stop(): Promise<void>;
+}
+
+const READY_MS = 20_000;
+
+/** Path of the anvil program of npm's `@foundry-rs/anvil`, or undefined where that has none for this machine. */
+export function findAnvil(): string | undefined {
+  const name = `@foundry-rs/anvil-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  const program = process.platform === 'win32' ? 'anvil.exe' : 'anvil';
+  try {
+    return createRequire(import.meta.url).resolve(`${name}/bin/${program}`);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Starts anvil on a port the system chooses, with flags of its own: `--slots-in-an-epoch 1`. */
+export async function startLocalChain(
+  program: string,
+  flags: readonly string[] = [],
+): Promise<LocalChain> {
+  const args = ['--host', '127.0.0.1', '--port', '0', ...flags];
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'] });
+  const ended = new Promise<void>((resolve) => {
+    child.once('exit', () => resolve());
+    child.once('error', () => resolve());
+  });
+  try {
+    const address = await listening(child, ended);
+    // what it prints later is nobody's business, but must not fill the pipe
+    child.stdout!.resume();
+    return {
+      url: `http://${address}`,
+      async stop() {
+        child.kill('SIGTERM');
+        await ended;
+      },
+    };
+  } catch (error) {
+    child.kill('SIGKILL');
+    throw error;
+  }
+}
+
+async function listening(child: ChildProcess, ended: Promise<void>): Promise<string> {
+  const failed = (why: string) =>
+    new ChainError('chain/local', `the local chain ${why}`, {
+      hint: 'it is anvil of @foundry-rs/anvil: try `npx anvil --version`',
+    });
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(failed('did not start')), READY_MS);
+  });
+  const gone = ended.then(() => {
+    throw failed('ended at once');
+  });
+  gone.catch(() => {});
+  const lines = createInterface({ input: child.stdout! });
+  const found = new Promise<string>((resolve) => {
+    lines.on('line', (line) => {
+      const address = /^Listening on (127\.0\.0\.1:\d+)/.exec(line)?.[1];
+      if (address !== undefined) resolve(address);
+    });
+  });
+  try {
+    return await Promise.race([found, late, gone]);
+  } finally {
+    clearTimeout(timer);
+    lines.close();
+  }
+}

@@ -1,0 +1,210 @@
+/** Serves a folder of files, and a few more, to browsers on this machine: no writing, no listing, nothing outside of what was named. */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
+import { dirname, extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { ConfigError, TrainingError } from '../../base/errors.ts';
+
+/** Files by name. */
+export type PageFiles = ReadonlyMap<string, Uint8Array>;
+
+export interface PageServer {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
+  '.wasm': 'application/wasm',
+  '.css': 'text/css; charset=utf-8',
+  '.json': 'application/json',
+  '.jsonl': 'application/x-ndjson',
+};
+
+/** What a browser is told that a file is, by how its name ends. */
+export const contentTypeOf = (ending: string): string =>
+  TYPES[ending] ?? 'application/octet-stream';
+
+/** Larger ones are sent as they are: nobody waits for the work on this machine. */
+const MOST_ZIPPED = 8 << 20;
+
+/** The files of a folder, none of its folders. */
+export async function readPage(folder: string): Promise<PageFiles> {
+  const names = await readdir(folder).catch((cause: unknown) => {
+    throw new ConfigError('page/missing', `the files of the page are not in ${folder}`, {
+      hint: 'npm run build makes them; a package from the registry has them',
+      cause,
+    });
+  });
+  const read = names.map(async (name) => [name, await readFile(join(folder, name))] as const);
+  return new Map(await Promise.all(read));
+}
+
+/** What tabs that train are served: the page of a worker, onnxruntime's WebAssembly, and texts. `texts` are files by the SHA-256 of their bytes. Throws where the page was not built, or onnxruntime-web is not installed. */
+export async function readTab(texts: ReadonlyMap<string, string>): Promise<PageFiles> {
+  const page = await readPage(pageFolder());
+  const folder = engineFolder();
+  const wasm = (await readdir(folder)).filter((name) => USED.includes(name));
+  const read = [
+    ...wasm.map((name) => [`ort/${name}`, join(folder, name)] as const),
+    ...[...texts].map(([sha256, file]) => [`corpus/${sha256}`, file] as const),
+  ].map(async ([name, file]) => [name, await readFile(file)] as const);
+  return new Map([...page, ...(await Promise.all(read))]);
+}
+
+/** One build for WebAssembly alone, and one with WebGPU. */
+const USED = ['', '.asyncify'].flatMap((build) =>
+  ['mjs', 'wasm'].map((ending) => `ort-wasm-simd-threaded${build}.${ending}`),
+);
+
+/** `dist/browser`, from the sources as from the build. */
+const pageFolder = (): string => {
+  const built = import.meta.url.endsWith('.ts') ? '../../../dist/browser' : '../../../browser';
+  return fileURLToPath(new URL(built, import.meta.url));
+};
+
+function engineFolder(): string {
+  try {
+    return dirname(createRequire(import.meta.url).resolve('onnxruntime-web'));
+  } catch (error) {
+    throw noWebEngine(error);
+  }
+}
+
+const noWebEngine = (cause: unknown) =>
+  new TrainingError('training/no-web-engine', 'training in a tab needs onnxruntime-web', {
+    hint: 'install it beside nostrain: npm install onnxruntime-web@1.30.0',
+    cause,
+  });
+
+export interface PageServerOptions {
+  readonly host: string;
+  /** 0 takes any free one. */
+  readonly port: number;
+  /** Isolates the pages (COOP, COEP), so that their scripts may compute with several threads. */
+  readonly isolated?: boolean;
+  /**
+   * Hears what pages of this server post to `told`, as text; what it answers is what the page shall do: `reload`, `verify`, or
+   * nothing.
+   */
+  onTold?(text: string): string;
+}
+
+/** Listens until closed. Throws `page/listen` where the port is taken. */
+export async function servePage(
+  files: PageFiles,
+  { host, port, isolated = false, onTold }: PageServerOptions,
+): Promise<PageServer> {
+  const answers = new Map([...files].map(([name, bytes]) => [name, answerOf(name, bytes)]));
+  const server = createServer((request, response) => {
+    if (isolated) for (const [name, value] of ISOLATING) response.setHeader(name, value);
+    const isTold = onTold !== undefined && request.method === 'POST' && request.url === '/told';
+    if (isTold) hear(request, response, onTold);
+    else answer(request, response, answers, host);
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) =>
+      reject(
+        new ConfigError('page/listen', `cannot listen on ${host}:${port}`, {
+          hint: 'choose another --port (0 takes any free one)',
+          cause,
+        }),
+      ),
+    );
+    server.listen(port, host, resolve);
+  });
+  const name = host.includes(':') ? `[${host}]` : host;
+  return {
+    url: `http://${name}:${(server.address() as AddressInfo).port}/`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** Scripts of this server alone run in an isolated page; relays are reached over WebSockets, wherever they are. */
+const ISOLATING = [
+  ['cross-origin-opener-policy', 'same-origin'],
+  ['cross-origin-embedder-policy', 'require-corp'],
+  ['cross-origin-resource-policy', 'same-origin'],
+] as const;
+
+interface Answer {
+  readonly bytes: Uint8Array;
+  readonly zipped: Uint8Array | undefined;
+  readonly type: string;
+  readonly tag: string;
+}
+
+function answerOf(name: string, bytes: Uint8Array): Answer {
+  const tag = `"${createHash('sha256').update(bytes).digest('hex').slice(0, 32)}"`;
+  const zipped = bytes.length > MOST_ZIPPED ? undefined : gzipSync(bytes);
+  return { bytes, zipped, tag, type: contentTypeOf(extname(name)) };
+}
+
+const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?$/;
+
+function answer(
+  { url = '/', method, headers }: IncomingMessage,
+  response: ServerResponse,
+  answers: ReadonlyMap<string, Answer>,
+  host: string,
+): void {
+  const isLocal = host === '127.0.0.1' || host === 'localhost' || host === '::1';
+  // another name that leads here belongs to somebody else's page
+  const isAsked = !isLocal || LOOPBACK.test(headers.host ?? '');
+  const path = url.replace(/[?#].*$/, '').replace(/^\//, '');
+  const found = isAsked ? answers.get(path === '' ? 'index.html' : path) : undefined;
+  if (found === undefined || (method !== 'GET' && method !== 'HEAD')) {
+    response.writeHead(isAsked ? 404 : 403, { 'content-type': 'text/plain' }).end('not here\n');
+    return;
+  }
+  const isSame = headers['if-none-match'] === found.tag;
+  const isZipped = found.zipped !== undefined && /\bgzip\b/.test(headers['accept-encoding'] ?? '');
+  response.writeHead(isSame ? 304 : 200, {
+    'content-type': found.type,
+    etag: found.tag,
+    'cache-control': 'no-cache',
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'content-security-policy': "frame-ancestors 'none'",
+    vary: 'accept-encoding',
+    ...(isZipped && { 'content-encoding': 'gzip' }),
+  });
+  response.end(isSame || method === 'HEAD' ? undefined : isZipped ? found.zipped : found.bytes);
+}
+
+/** A page says one thing at a time, in few words. */
+const MOST_TOLD = 1 << 20;
+
+/** Pages of other servers may not speak here: browsers say where a request comes from. */
+function hear(
+  request: IncomingMessage,
+  response: ServerResponse,
+  onTold: (text: string) => string,
+): void {
+  const { origin, host = '' } = request.headers;
+  if (origin !== `http://${host}` || !LOOPBACK.test(host)) {
+    response.writeHead(403).end();
+    return;
+  }
+  const parts: Buffer[] = [];
+  let length = 0;
+  request.on('data', (part: Buffer) => {
+    length += part.length;
+    if (length > MOST_TOLD) request.destroy();
+    else parts.push(part);
+  });
+  request.on('end', () => {
+    const words = onTold(Buffer.concat(parts).toString());
+    response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(words);
+  });
+}

@@ -1,0 +1,9 @@
+/** A thread that does proof of work for one draft, answers with the draft, and ends. */
+import { parentPort } from 'node:worker_threads';
+import { mineDraft } from '../../network/proof-of-work.ts';
+import { nativeSha256Text } from '../native/sha256.ts';
+import type { WorkOrder } from './proof-of-work.ts';
+
+parentPort?.once('message', ({ draft, bits }: WorkOrder) => {
+  parentPort?.postMessage(mineDraft(draft, bits, nativeSha256Text));
+});

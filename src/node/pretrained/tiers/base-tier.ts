@@ -1,0 +1,118 @@
+/** The tier of a published model that a worker takes: a slice, or cut out of the whole model while it is read; and which model that is a tier of. */
+import { stat } from 'node:fs/promises';
+import { toHex } from '../../../base/bytes.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { ringWidths } from '../../../model/architectures/rings.ts';
+import { tiersIn } from '../../../model/from-settings.ts';
+import { rawBytes } from '../../../pretrained/export/learned.ts';
+import type { Pretrained } from '../../../pretrained/pretrained.ts';
+import { narrowed, numbersByRing } from '../../../pretrained/tiers/narrow.ts';
+import { schemaHash, tierOf } from '../../../pretrained/tiers/tier.ts';
+import type { Settings } from '../../../run/settings.ts';
+import type { DecoderSpec, Tiers } from '../../../run/spec/model-spec.ts';
+import type { BaseFile } from '../../../run/spec/start.ts';
+import { createNativeSha256 } from '../../native/sha256.ts';
+import { openLocalModel } from '../folder.ts';
+import { findTier, type TierLoad } from './load.ts';
+
+/** One tier of a base. */
+export interface BaseTier {
+  /** Of that width. */
+  readonly pretrained: Pretrained;
+  /** The whole model's, with the tier that is meant. */
+  readonly spec: DecoderSpec & { readonly tiers: Tiers };
+  /** Which files it came from. */
+  readonly strategy: 'sliced' | 'universal';
+}
+
+type TierSettings = Pick<Settings, 'tiers' | 'tier' | 'tierStrategy' | 'helper' | 'helperRotation'>;
+
+interface Opening {
+  readonly context?: number | undefined;
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+/** Opens the tier of these settings. Throws a `ConfigError` that says which file is missing or changed, or that there is no such tier. */
+export async function openBaseTier(
+  path: string,
+  settings: TierSettings,
+  { context, onNotice, signal }: Opening,
+): Promise<BaseTier> {
+  const { tiers: count, tier, tierStrategy, helper } = settings;
+  const wanted = { tier: tier === 'auto' ? 0 : Number(tier), strategy: tierStrategy, signal };
+  const isFolder = (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
+  const load = isFolder ? await findTier(path, wanted) : ofFile(path, wanted);
+  if (load.notice !== undefined && tier !== 'auto') onNotice(load.notice);
+  if (helper && load.tier > 0) {
+    throw new ConfigError(
+      'tiers/helper',
+      `${load.folder} is tier ${load.tier}, and a helper trains slices of all of the model`,
+      {
+        hint: 'name the folder of the whole model, or leave out --helper',
+        data: { tier: load.tier },
+      },
+    );
+  }
+  const own = load.tier + load.slicing;
+  if (own > count) {
+    throw new ConfigError(
+      'tiers/no-such-tier',
+      `${load.folder} is tier ${own}, and the run has tiers 0 to ${count}`,
+      {
+        hint: 'name a larger part of the model with --base, or agree on more --tiers',
+      },
+    );
+  }
+  const opened = await openLocalModel(load.folder, context === undefined ? {} : { context });
+  const { base: ffn } = tierOf(opened.config, opened.name);
+  return {
+    pretrained: helper ? opened : narrowed(opened, load.slicing),
+    spec: { ...opened.spec, ffn, tiers: { ...tiersIn(settings).tiers, count, own } },
+    strategy: load.slicing === 0 && own > 0 ? 'sliced' : 'universal',
+  };
+}
+
+/** A file that holds everything has no slices beside it. */
+function ofFile(
+  path: string,
+  { tier, strategy }: { readonly tier: number; readonly strategy: Settings['tierStrategy'] },
+): Pick<TierLoad, 'folder' | 'tier' | 'slicing' | 'notice'> {
+  if (strategy !== 'sliced' || tier === 0) return { folder: path, tier: 0, slicing: tier };
+  throw new ConfigError('tiers/missing-file', `${path} is one file, without slices beside it`, {
+    hint: 'name the folder of a model with `nostrain tiers export`, or --tier-strategy auto',
+    data: { path },
+  });
+}
+
+/** What makes a base the same for workers of all its tiers, whatever files they have: its shape, and the numbers that all of them hold. */
+export function identityOfTiers(
+  { pretrained, spec }: BaseTier,
+  rings: readonly RingNumbers[],
+): readonly BaseFile[] {
+  const names = [...pretrained.tensors.keys()];
+  const schema = schemaHash(pretrained.config, names, pretrained.name);
+  return [
+    { name: 'shape', bytes: names.length, sha256: schema },
+    { name: `weights of tier ${spec.tiers.count}`, ...rings[0]! },
+  ];
+}
+
+/** What a base has in a ring. */
+type RingNumbers = Omit<BaseFile, 'name'>;
+
+/** The numbers that a tier of a base has, ring by ring: as f32, in the order of the model's tensors. */
+export async function hashRings(
+  pretrained: Pretrained,
+  ffn: number,
+  tiers: Tiers,
+): Promise<readonly RingNumbers[]> {
+  const widths = ringWidths(ffn, tiers);
+  const hashes = widths.map(() => ({ hash: createNativeSha256(), bytes: 0 }));
+  for await (const { ring, values } of numbersByRing(pretrained, widths)) {
+    const own = hashes[ring]!;
+    own.hash.update(rawBytes(values));
+    own.bytes += values.byteLength;
+  }
+  return hashes.map(({ hash, bytes }) => ({ bytes, sha256: toHex(hash.digest()) }));
+}

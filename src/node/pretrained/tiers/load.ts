@@ -1,0 +1,203 @@
+/** Finds what a worker of a tier loads: the slice beside a model, verified file by file, or the whole model, of which it then takes a part. */
+import { realpath, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { ConfigError } from '../../../base/errors.ts';
+import {
+  familyPath,
+  MANIFEST,
+  type Manifest,
+  readManifest,
+} from '../../../pretrained/tiers/manifest.ts';
+import { tensorNames } from '../../../pretrained/tiers/slice.ts';
+import { schemaHash, tierOf } from '../../../pretrained/tiers/tier.ts';
+import { readJson } from '../../../pretrained/weights.ts';
+import type { TierStrategy } from '../../../run/spec/model-spec.ts';
+import { folderOf, hashFiles } from '../folder.ts';
+import { readConfig } from './export.ts';
+
+export interface TierLoad {
+  readonly folder: string;
+  /** Of the files in it. */
+  readonly tier: number;
+  /** How often their width is still to be halved. */
+  readonly slicing: number;
+  /** The same for all tiers of one model. */
+  readonly schema: string;
+  /** Files that were held against their hashes. */
+  readonly verified: number;
+  /** Why it is not what was asked for first. */
+  readonly notice?: string;
+}
+
+interface Wanted {
+  readonly tier: number;
+  readonly strategy: TierStrategy;
+  readonly signal: AbortSignal;
+}
+
+/** Throws a `ConfigError` that says which file is missing, changed or not to be read. */
+export async function findTier(folder: string, wanted: Wanted): Promise<TierLoad> {
+  const { tier, strategy, signal } = wanted;
+  const files = folderOf(folder);
+  const config = await readConfig(files);
+  const own = tierOf(config, folder);
+  const schema = schemaHash(config, await tensorNames(files), folder);
+  if (own.tier > 0) return { ...ofSlice(folder, own.tier, wanted), schema };
+  const manifest = await manifestIn(folder);
+  const whole = async (notice?: string): Promise<TierLoad> => ({
+    folder,
+    tier: 0,
+    slicing: tier,
+    schema,
+    ...(notice !== undefined && { notice }),
+    verified: manifest?.tiers.some((each) => each.tier === 0)
+      ? await verify(folder, manifest, 0, signal)
+      : 0,
+  });
+  if (tier === 0 || strategy === 'universal') return whole();
+  const lacking = await whyNot(folder, manifest, tier);
+  if (lacking !== undefined) {
+    if (strategy === 'sliced') throw lacking;
+    return whole(`${lacking.message}: the whole model is loaded instead`);
+  }
+  const slice = await verifiedSlice(folder, manifest!, tier, signal);
+  if (slice.schema === schema) return slice;
+  throw new ConfigError('tiers/SchemaMismatch', `${slice.folder} is a tier of another model`, {
+    hint: 'export the tiers again: `nostrain tiers export`',
+    data: { expected: schema, actual: slice.schema },
+  });
+}
+
+/** A folder that is a slice itself is taken as it is, once. */
+function ofSlice(
+  folder: string,
+  checkpointTier: number,
+  { tier, strategy }: Wanted,
+): Omit<TierLoad, 'schema'> {
+  if (strategy === 'universal' && tier > 0) {
+    throw new ConfigError(
+      'tiers/DoubleSlicing',
+      `${folder} is tier ${checkpointTier} already: tier ${tier} of it would be cut twice`,
+      {
+        hint: 'name the folder of the whole model, or --strategy auto',
+        data: { checkpoint_tier: checkpointTier, requested: tier },
+      },
+    );
+  }
+  const notice = `${folder} is tier ${checkpointTier} and is taken as it is`;
+  const isOther = tier !== checkpointTier;
+  return { folder, tier: checkpointTier, slicing: 0, verified: 0, ...(isOther && { notice }) };
+}
+
+async function manifestIn(folder: string): Promise<Manifest | undefined> {
+  const source = await folderOf(folder).open(MANIFEST);
+  return source && readManifest(await readJson(source));
+}
+
+/** What a tier lacks to be loaded by itself; undefined where nothing is missing. */
+async function whyNot(
+  folder: string,
+  manifest: Manifest | undefined,
+  tier: number,
+): Promise<ConfigError | undefined> {
+  if (manifest === undefined) {
+    const path = join(folder, MANIFEST);
+    return new ConfigError('tiers/missing-file', `there is no ${path}`, {
+      hint: 'make it: `nostrain tiers export`, or use --strategy auto',
+      data: { path },
+    });
+  }
+  const found = manifest.tiers.find((each) => each.tier === tier);
+  if (found === undefined) {
+    const available = manifest.tiers.map((each) => each.tier).sort((a, b) => a - b);
+    return new ConfigError(
+      'tiers/no-such-tier',
+      `${join(folder, MANIFEST)} has no tier ${tier}; it has ${available.join(', ')}`,
+      { hint: 'ask for one of those, or export it: `nostrain tiers export`', data: { available } },
+    );
+  }
+  for (const path of [...manifest.common, ...found.files]) {
+    const at = join(folder, path);
+    if (
+      await stat(at).then(
+        (each) => each.isFile(),
+        () => false,
+      )
+    )
+      continue;
+    return new ConfigError('tiers/missing-file', `tier ${tier} lacks ${at}`, {
+      hint: 'get that file too, or use --strategy auto',
+      data: { path: at },
+    });
+  }
+  return undefined;
+}
+
+async function verifiedSlice(
+  folder: string,
+  manifest: Manifest,
+  tier: number,
+  signal: AbortSignal,
+): Promise<TierLoad> {
+  const { files: paths } = manifest.tiers.find((each) => each.tier === tier)!;
+  const config = paths.find((path) => familyPath(path).file === 'config.json');
+  if (config === undefined) throw lacks(tier, 'tiers/no-config', 'config.json');
+  if (!paths.some((path) => path.endsWith('.safetensors'))) {
+    throw lacks(tier, 'tiers/no-weights', 'file of weights');
+  }
+  const verified = await verify(folder, manifest, tier, signal);
+  const at = resolve(folder, dirname(config));
+  const files = folderOf(at);
+  const said = await readConfig(files);
+  const own = tierOf(said, at);
+  if (own.tier !== tier || own.base !== manifest.base) {
+    throw new ConfigError(
+      'tiers/config',
+      `config.json of ${at} is of tier ${own.tier} of ${own.base}, and the manifest says ${tier} of ${manifest.base}`,
+      { hint: 'export the tiers again: `nostrain tiers export`' },
+    );
+  }
+  const schema = schemaHash(said, await tensorNames(files), at);
+  return { folder: at, tier, slicing: 0, schema, verified };
+}
+
+const lacks = (tier: number, code: string, what: string): ConfigError =>
+  new ConfigError(code, `${MANIFEST} names no ${what} for tier ${tier}`, {
+    hint: 'export the tiers again: `nostrain tiers export`',
+  });
+
+/** Holds every file of a tier against its hash; returns how many they are. */
+async function verify(
+  folder: string,
+  { common, tiers, sha256 }: Manifest,
+  tier: number,
+  signal: AbortSignal,
+): Promise<number> {
+  const { files } = tiers.find((each) => each.tier === tier)!;
+  const paths = [...new Set([...common, ...files])];
+  for (const path of paths) {
+    await assertInFamily(folder, path);
+    const [found] = await hashFiles(folder, [path], signal);
+    const [expected, actual] = [sha256.get(path), found!.sha256];
+    if (actual === expected) continue;
+    throw new ConfigError(
+      'tiers/altered',
+      `${join(folder, path)} is not what the manifest names: sha256 ${actual}, expected ${expected}`,
+      { hint: 'get that file again', data: { path, expected, actual } },
+    );
+  }
+  return paths.length;
+}
+
+/** A link may lead anywhere, whatever its path says. */
+async function assertInFamily(folder: string, path: string): Promise<void> {
+  const { folder: beside, file } = familyPath(path);
+  const home = await realpath(folder);
+  const [expected, real] = [join(home, beside, file), await realpath(join(folder, path))];
+  if (real === expected) return;
+  throw new ConfigError(
+    'tiers/InvalidManifestPath',
+    `${path} of ${folder} is a link to ${real}, out of the model's folder and its tiers`,
+    { hint: 'put the file itself there', data: { path } },
+  );
+}

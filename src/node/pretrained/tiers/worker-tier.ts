@@ -1,0 +1,193 @@
+/** Which tier of width a worker of this machine trains: as asked, or the largest whose memory and step time it can afford, measured; and what it is told of that. */
+import { freemem, totalmem } from 'node:os';
+import { deriveKey } from '../../../base/rng.ts';
+import type { FrozenTensor } from '../../../model/architectures/architecture.ts';
+import { widthIn } from '../../../model/architectures/rings.ts';
+import { type AnyModel, modelOf, tiersOf } from '../../../model/architectures/table.ts';
+import { countParameters, initialParameters, wholeOf } from '../../../model/parameters.ts';
+import type { Settings } from '../../../run/settings.ts';
+import type { WorkerTier } from '../../../worker/events.ts';
+import type { Trainer } from '../../../worker/ports.ts';
+import type { Task } from '../../data/task.ts';
+
+/** What a tier costs on a machine. */
+export interface TierCost {
+  /** Memory that the process took beyond what it had before. */
+  readonly bytes: number;
+  readonly secondsPerStep: number;
+}
+
+export interface Choosing {
+  /** The smallest tier of the run. */
+  readonly count: number;
+  /** Memory that is free here. */
+  readonly room: number;
+  /** What an inner step may take. */
+  readonly patienceSeconds: number;
+  /** The least memory that a tier takes, known without trying it. */
+  leastBytes(tier: number): number;
+  measure(tier: number): Promise<TierCost>;
+}
+
+/** Of the memory that is free, for training. */
+const SHARE = 0.8;
+/** Parameters, gradients, two moments and outer momentum in f32; residual, delta and mean in f64. */
+const BYTES_PER_PARAMETER = 5 * 4 + 3 * 8;
+/** The first step sets things up; those after it are timed. */
+const TIMED_STEPS = 2;
+
+const megabytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
+
+/** Tries tiers from the smallest to the largest until one does not fit; says why it stopped. */
+export async function chooseTier({
+  count,
+  room,
+  patienceSeconds,
+  leastBytes,
+  measure,
+}: Choosing): Promise<{ readonly tier: number; readonly why: string }> {
+  const most = SHARE * room;
+  let tier = count;
+  let why = 'all of it fits here';
+  for (let next = count; next >= 0; next--) {
+    const refusal = async (): Promise<string | undefined> => {
+      const least = leastBytes(next);
+      if (least > most) return `tier ${next} takes ${megabytes(least)} at least`;
+      const { bytes, secondsPerStep } = await measure(next);
+      if (bytes > most) return `tier ${next} took ${megabytes(bytes)}`;
+      if (secondsPerStep <= patienceSeconds) return undefined;
+      return `a step of tier ${next} takes ${secondsPerStep.toFixed(1)} s, and rounds leave ${patienceSeconds.toFixed(1)} s`;
+    };
+    const refused = await refusal();
+    if (refused !== undefined) {
+      why = `${refused}; ${megabytes(room)} are free`;
+      if (next === count) why = `${why}: the smallest tier is tried all the same`;
+      break;
+    }
+    tier = next;
+  }
+  return { tier, why };
+}
+
+/** What measuring needs of the session. */
+export interface Measuring {
+  prepare(settings: Settings): Promise<Task>;
+  open(task: Task): Promise<Trainer>;
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+/** The settings with the tier that this worker trains, and the task of that where it was prepared; unchanged where the run has no tiers. */
+export async function withTier(settings: Settings, measuring: Measuring): Promise<Chosen> {
+  const { tiers: count, tier: asked } = settings;
+  if (count === 0) return { settings };
+  const room = Math.min(freemem(), process.constrainedMemory() || totalmem());
+  const tasks = new Map<number, Promise<Task>>();
+  const taskOf = (tier: number) => {
+    const task = tasks.get(tier) ?? measuring.prepare(at(settings, tier));
+    tasks.set(tier, task);
+    return task;
+  };
+  const tier = asked === 'auto' ? await measured(settings, room, taskOf, measuring) : Number(asked);
+  const task = await taskOf(tier);
+  const bytes = leastBytesOf(task);
+  if (asked !== 'auto' && bytes > room) {
+    measuring.onNotice(
+      `tier ${asked} takes ${megabytes(bytes)} at least and ${megabytes(room)} are free here: --tier auto takes one that fits`,
+    );
+  }
+  return { settings: at(settings, ownTier(task)), task };
+}
+
+interface Chosen {
+  readonly settings: Settings;
+  readonly task?: Task;
+}
+
+/** A base that is a slice itself is of one tier, whatever was asked for. */
+const ownTier = ({ model }: Task): number => tiersOf(model)!.own;
+
+/** A base in few bits is not counted. */
+const leastBytesOf = ({ model }: Task): number => {
+  const frozen = (modelOf(model).frozen ?? []).filter(({ precision }) => !precision);
+  return BYTES_PER_PARAMETER * countParameters(model) + 4 * numbersIn(frozen);
+};
+
+async function measured(
+  settings: Settings,
+  room: number,
+  taskOf: (tier: number) => Promise<Task>,
+  measuring: Measuring,
+): Promise<number> {
+  const { tiers: count, innerSteps, roundTimeout, seed } = settings;
+  const only = ownTier(await taskOf(count));
+  if (only !== count) return only;
+  const tiers = Array.from({ length: count + 1 }, (_, tier) => tier);
+  const leasts = await Promise.all(tiers.map(async (tier) => leastBytesOf(await taskOf(tier))));
+  const before = process.memoryUsage().rss;
+  const { tier, why } = await chooseTier({
+    count,
+    room,
+    patienceSeconds: roundTimeout / 2 / innerSteps,
+    leastBytes: (one) => leasts[one]!,
+    measure: async (one) => measure(await taskOf(one), before, seed, measuring),
+  });
+  measuring.onNotice(`--tier auto takes tier ${tier} of ${count}: ${why}`);
+  return tier;
+}
+
+const at = (settings: Settings, tier: number): Settings => ({
+  ...settings,
+  tier: `${tier}` as Settings['tier'],
+});
+
+async function measure(
+  task: Task,
+  before: number,
+  seed: number,
+  { open, signal }: Measuring,
+): Promise<TierCost> {
+  const trainer = await open(task);
+  try {
+    const params = initialParameters(task.model, seed);
+    const step = { params, moments: [], round: 0, firstStep: 0 };
+    const batchKey = deriveKey('nostrain/tier', seed);
+    const steps = (count: number) =>
+      trainer.train({ ...step, steps: count, batchKey }, () => undefined, signal);
+    await steps(1);
+    const { seconds } = await steps(TIMED_STEPS);
+    const bytes = process.memoryUsage().rss - before;
+    return { bytes, secondsPerStep: seconds / TIMED_STEPS };
+  } finally {
+    await trainer.close();
+  }
+}
+
+/** What a worker trains of a model with tiers; undefined of one without. */
+export function tierShown({ model, base }: Pick<Task, 'model' | 'base'>): WorkerTier | undefined {
+  const tiers = tiersOf(model);
+  const ffn = 'ffn' in model ? model.ffn : base?.tier?.spec.ffn;
+  if (!tiers || ffn === undefined) return undefined;
+  return {
+    own: tiers.own,
+    of: tiers.count,
+    width: widthIn(ffn, tiers),
+    wholeWidth: ffn,
+    share: numbersOf(model) / numbersOf(wholeOf(model)),
+    strategy: base?.tier?.strategy ?? 'universal',
+  };
+}
+
+/** All numbers of a model, trained or not. */
+const numbersOf = (model: AnyModel): number =>
+  countParameters(model) + numbersIn(modelOf(model).frozen ?? []);
+
+const numbersIn = (tensors: readonly Pick<FrozenTensor, 'shape'>[]): number =>
+  tensors.reduce((sum, { shape }) => sum + shape.reduce((product, dim) => product * dim, 1), 0);
+
+/** The banner of a worker in a run with tiers. */
+export const tierBanner = (
+  { own, of, width, wholeWidth, share, strategy }: WorkerTier,
+  asked: string,
+): string =>
+  `tier ${own} of ${of} (asked for ${asked}), effective tier ${own}, strategy ${strategy}: feed-forward layers ${width} of ${wholeWidth} wide, ${(100 * share).toFixed(1)} % of the parameters`;
