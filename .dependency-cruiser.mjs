@@ -77,9 +77,10 @@ export default {
     ),
     never(
       'nothing-imports-tests-or-demos',
-      { path: '^(src|kinds|relay)/' },
+      { path: '^(src|kinds|relay)/', pathNot: '^src/cli/commands/demo[.]ts$' },
       { path: '^(test|demos)/' },
     ),
+    never('demos-are-no-tests', { path: '^(src/cli|demos)/' }, { path: '^test/' }),
   ],
   options: {
     tsPreCompilationDeps: true,

@@ -14,7 +14,7 @@ const { done, failed, usage } = exitCodes;
 
 /** In the order of `--help`. Each is loaded when it is asked for: to load all takes longer than most of them run. */
 const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
-  demo: async () => (await import('./commands/demo/demo.ts')).demo(),
+  demo: async () => (await import('./commands/demo.ts')).demo(),
   run: async () => (await import('./commands/run/run.ts')).run(),
   'run-training': async () => (await import('./commands/run-training.ts')).runTraining(),
   relay: async () => (await import('./commands/relay.ts')).relay(),

@@ -8,17 +8,13 @@
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { adversaries } from '../../demos/byzantine/adversaries/table.ts';
+import { type BattlePlan, fight, type Screen } from '../../demos/byzantine/battle.ts';
+import { type GptCamp, openCamp } from '../../demos/byzantine/camp.ts';
+import { defencesFor } from '../../demos/byzantine/defences.ts';
 import { deriveKey } from '../../src/base/rng.ts';
 import { withScope } from '../../src/base/scope.ts';
 import { type Finding, gainOf, Judgment, rowsFor } from '../../src/certified/checks/screening.ts';
-import { adversaries } from '../../src/cli/commands/demo/byzantine/adversaries/table.ts';
-import {
-  type BattlePlan,
-  fight,
-  type Screen,
-} from '../../src/cli/commands/demo/byzantine/battle.ts';
-import { type GptCamp, openCamp } from '../../src/cli/commands/demo/byzantine/camp.ts';
-import { defencesFor } from '../../src/cli/commands/demo/byzantine/defences.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import { belowFloor, scoreOfGain, weightVector, withScore } from '../../src/consensus/scores.ts';
 import type { ShardForm } from '../../src/model/data/text.ts';

@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { DemoDocument } from '../../src/cli/commands/demo/document.ts';
+import type { DemoDocument } from '../../demos/shared/document.ts';
 import { startProgram } from '../support/processes.ts';
 import { attack, attacks } from './relays/hostile.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { CertifiedDocument } from '../../src/cli/commands/demo/certified/document.ts';
+import type { CertifiedDocument } from '../../demos/certified/document.ts';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 
 it('demo certified: honest workers agree, the guilty are named, the run replays and an altered one does not', async () => {

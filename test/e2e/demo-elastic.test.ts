@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { ElasticDocument } from '../../src/cli/commands/demo/elastic/document.ts';
+import type { ElasticDocument } from '../../demos/elastic/document.ts';
 import { runProgram, temporaryFolder } from '../support/processes.ts';
 
 /** A folder, and the flags of a demo in it whose model is small enough. */

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { DemoDocument } from '../../src/cli/commands/demo/document.ts';
+import type { DemoDocument } from '../../demos/shared/document.ts';
 import { itWith, type Missing } from '../support/needs.ts';
 import { temporaryFolder } from '../support/processes.ts';
 

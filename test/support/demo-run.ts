@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import type { DemoDocument } from '../../demos/shared/document.ts';
 import type { RunEvent } from '../../src/certified/rounds/events.ts';
-import type { DemoDocument } from '../../src/cli/commands/demo/document.ts';
 import { startProgram, temporaryFolder } from './processes.ts';
 
 export interface DemoRun {

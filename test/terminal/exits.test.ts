@@ -10,7 +10,17 @@ import { NostrainError } from '../../src/base/errors.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
-const sources = ['src', 'relay', 'kinds'].flatMap((folder) =>
+/** Demos that `nostrain demo` loads; the others are programs of their own. */
+const loadedDemos = [
+  'browser',
+  'byzantine',
+  'certified',
+  'elastic',
+  'finetune',
+  'shared',
+  'train',
+].map((name) => `demos/${name}`);
+const sources = ['src', 'relay', 'kinds', ...loadedDemos].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts'))
     .map((name) => join(folder, name)),
@@ -18,10 +28,10 @@ const sources = ['src', 'relay', 'kinds'].flatMap((folder) =>
 
 /** Files that hold a stream of the process: they hand it to a reporter, or write what `safe` made. */
 const STREAMS = [
-  'src/cli/commands/demo/browser/run-browser.ts',
-  'src/cli/commands/demo/certified/run-certified.ts',
-  'src/cli/commands/demo/elastic/run-elastic.ts',
-  'src/cli/commands/demo/run-demo.ts',
+  'demos/browser/run.ts',
+  'demos/certified/run.ts',
+  'demos/elastic/run.ts',
+  'demos/train/run.ts',
   'src/python/commands/run-training/run.ts',
   'src/terminal/output.ts',
   'src/terminal/reporter.ts',

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import type { BrowserDocument } from '../../../src/cli/commands/demo/browser/document.ts';
+import type { BrowserDocument } from '../../../demos/browser/document.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runProgram, temporaryFolder } from '../../support/processes.ts';
 

@@ -1,0 +1,253 @@
+/**
+ * One run of the attack lab, in one process: real trainers, real payloads (packed and opened as from strangers), the real norm bound and
+ * rules, and the outer step, with hostile workers among honest ones. What relays and votes do is left to `demo certified`.
+ */
+import { toHex, utf8 } from '../../src/base/bytes.ts';
+import { sha256 } from '../../src/base/hash.ts';
+import { deriveKey, philox, unit } from '../../src/base/rng.ts';
+import type { Row } from '../../src/consensus/aggregate/mean.ts';
+import { boundRows, nextSizes, rootMeanSquare } from '../../src/consensus/aggregate/norm-bound.ts';
+import { aggregate } from '../../src/consensus/aggregate/rules.ts';
+import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
+import { createPacker } from '../../src/network/wire/packer.ts';
+import type { WorkerId } from '../../src/run/ids.ts';
+import type { Layout, Vector } from '../../src/tensor/params.ts';
+import { addPartial } from '../../src/tensor/partial-vector.ts';
+import { assignChunks } from '../../src/worker/chunk-assignment.ts';
+import type { Trainer } from '../../src/worker/ports.ts';
+import { deltaOf, takeSent } from '../../src/worker/residual.ts';
+import type { Adversary, Scene } from './adversaries/adversary.ts';
+import type { Defence } from './defences.ts';
+
+/** Who trains what. Trainers are used one battle after the other; nothing of a battle stays in them. */
+export interface Camp {
+  readonly layout: Layout;
+  readonly start: Vector;
+  /** One for each worker, the hostile ones last. */
+  readonly trainers: readonly Pick<Trainer, 'train'>[];
+  /** Trainers of hostile workers whose data an adversary poisoned. */
+  poisoned(adversary: Adversary): Promise<readonly Pick<Trainer, 'train'>[]>;
+  /** Loss of shared parameters on what nobody trains on. */
+  loss(params: Vector): Promise<number>;
+}
+
+export interface BattlePlan {
+  readonly hostile: number;
+  readonly rounds: number;
+  readonly innerSteps: number;
+  readonly seed: number;
+  readonly packing: 'int8' | 'int4';
+  /** Of the run's limits; the plain mean knows no bound. */
+  readonly normBound: number;
+  readonly signal: AbortSignal;
+}
+
+/** What is left out of a round before its rule: a committee's opinion. */
+export type Screen = (
+  params: Vector,
+  rows: readonly Row[],
+  round: number,
+) => Promise<readonly Row[]>;
+
+export interface Fight {
+  /** Undefined: every worker is honest. */
+  readonly adversary: Adversary | undefined;
+  readonly defence: Defence;
+  readonly screen?: Screen | undefined;
+}
+
+export interface Ending {
+  readonly params: Vector;
+  readonly loss: number;
+  /** Payloads that were none. */
+  readonly refused: number;
+}
+
+interface Fighter {
+  readonly id: WorkerId;
+  readonly isHostile: boolean;
+  /** Which of its kind, from 0. */
+  readonly index: number;
+  readonly trainer: Pick<Trainer, 'train'>;
+  moments: readonly Float32Array[];
+  residual: Float64Array;
+  readonly past: Float64Array[];
+  isOut: boolean;
+}
+
+const RUN = 'attack lab';
+
+/** Plays a run to its end. */
+export async function fight(
+  camp: Camp,
+  plan: BattlePlan,
+  { adversary, defence, screen }: Fight,
+): Promise<Ending> {
+  const fighters = await crewOf(camp, plan, adversary);
+  const { layout } = camp;
+  let params: Vector = camp.start.slice();
+  let momentum: Vector = params.slice().fill(0);
+  let history: readonly number[] = [];
+  let refused = 0;
+  for (let round = 0; round < plan.rounds; round++) {
+    plan.signal.throwIfAborted();
+    const sent = await sendAll(camp, plan, fighters, { adversary, params, round });
+    refused += sent.refused;
+    const listed = screen ? await screen(params, sent.rows, round) : sent.rows;
+    if (listed.length === 0) continue;
+    const { scales, typical } = boundRows(
+      listed.map(({ delta }) => delta),
+      { normBound: plan.normBound, history, parameters: rootMeanSquare(params) },
+    );
+    history = nextSizes(history, typical);
+    const found = aggregate(
+      listed.map((row, i) => ({ ...row, scale: scales[i]! })),
+      {
+        size: layout.size,
+        normalize: 'workers',
+        aggregation: defence.aggregation,
+        seed: `${plan.seed} ${round}`,
+      },
+    );
+    // what is screened is gone, what the rule left out comes back
+    for (const fighter of fighters) {
+      sent.settle(fighter, !found.unused.has(fighter.id), found.mean);
+    }
+    const outer = { learningRate: found.rate, momentum: 0 };
+    ({ values: params, momentum } = nesterovStep(params, momentum, found, outer));
+    // two signed contributions in one place: the next outcome removes the key
+    if (adversary?.equivocates) for (const each of fighters) each.isOut ||= each.isHostile;
+  }
+  return { params, loss: await camp.loss(params), refused };
+}
+
+async function crewOf(
+  { trainers, layout, poisoned }: Camp,
+  { hostile }: BattlePlan,
+  adversary: Adversary | undefined,
+): Promise<readonly Fighter[]> {
+  const honest = trainers.length - (adversary ? hostile : 0);
+  const theirs = adversary?.poison ? await poisoned(adversary) : trainers.slice(honest);
+  return trainers.map((trainer, i) => {
+    const isHostile = i >= honest;
+    const index = isHostile ? i - honest : i;
+    return {
+      id: toHex(sha256(utf8(`fighter ${i}`))),
+      isHostile,
+      index,
+      trainer: isHostile ? theirs[index]! : trainer,
+      moments: [],
+      residual: new Float64Array(layout.size),
+      past: [],
+      isOut: false,
+    };
+  });
+}
+
+interface Turn {
+  readonly adversary: Adversary | undefined;
+  readonly params: Vector;
+  readonly round: number;
+}
+
+/** Trains whoever trains, and sends: honest workers first, so that the others know. */
+async function sendAll(
+  camp: Camp,
+  plan: BattlePlan,
+  fighters: readonly Fighter[],
+  { adversary, params, round }: Turn,
+) {
+  const present = fighters.filter(({ isOut }) => !isOut);
+  const { layout } = camp;
+  const size = layout.size;
+  const packer = createPacker({ run: RUN, layout, packing: plan.packing, ratio: 1, sha256 });
+  const roster = fighters.map(({ id }) => id);
+  const division = { run: RUN, round, base: '0'.repeat(64), owners: 0, fragments: 1 };
+  const assignment = assignChunks({ ...division, roster, size });
+  const learned = new Map<Fighter, Float64Array>();
+  await Promise.all(
+    present.map(async (fighter) => {
+      const trains = !fighter.isHostile || adversary?.trains === true;
+      learned.set(
+        fighter,
+        trains ? await trainOne(fighter, plan, params, round) : new Float64Array(size),
+      );
+    }),
+  );
+  const before = new Map([...learned].map(([fighter, delta]) => [fighter, delta.slice()]));
+  const left = new Map<Fighter, Float64Array>();
+  const rows: Row[] = [];
+  const honest: Float64Array[] = [];
+  let refused = 0;
+  for (const fighter of [...present].sort((a, b) => Number(a.isHostile) - Number(b.isHostile))) {
+    const { id, isHostile, index, past } = fighter;
+    const own = learned.get(fighter)!;
+    const scene: Scene = {
+      round,
+      workers: fighters.length,
+      hostile: plan.hostile,
+      index,
+      honest,
+      own,
+      past,
+      normals: (name) => normalsOf(plan.seed, name),
+    };
+    const delta = (isHostile ? adversary?.delta?.(scene) : undefined) ?? own;
+    const place = { round, worker: id, assignment };
+    const packed = packer.pack(delta.slice(), place);
+    const bytes =
+      (isHostile ? adversary?.payload?.(packed.payload, scene) : undefined) ?? packed.payload;
+    if (isHostile) past.push(own.slice());
+    const opened = packer.open(bytes, packed.codec, place);
+    if (!opened.ok) {
+      refused++;
+      continue;
+    }
+    rows.push({ worker: id, id, late: false, delta: opened.value, weight: 1, scale: 1 });
+    if (isHostile) continue;
+    const values = new Float64Array(size);
+    addPartial(values, opened.value, 1);
+    honest.push(values);
+    left.set(fighter, takeSent(own, packed.sent, 'feedback', assignment.moving).residual);
+  }
+  return {
+    rows,
+    refused,
+    /** What a rule left out goes back to its author, less what the step moved instead. */
+    settle(fighter: Fighter, isGone: boolean, mean: Float64Array): void {
+      const [unused, used] = [before.get(fighter), left.get(fighter)];
+      if (!unused || !used) return;
+      fighter.residual = isGone ? used : unused.map((value, i) => value - mean[i]!);
+    },
+  };
+}
+
+async function trainOne(
+  fighter: Fighter,
+  { innerSteps, seed, signal }: BattlePlan,
+  params: Vector,
+  round: number,
+): Promise<Float64Array> {
+  const task = {
+    params,
+    moments: fighter.moments,
+    round,
+    steps: innerSteps,
+    firstStep: round * innerSteps,
+    batchKey: deriveKey('nostrain/batches', seed, fighter.id),
+  };
+  const trained = await fighter.trainer.train(task, () => undefined, signal);
+  fighter.moments = trained.moments;
+  const residual = fighter.isHostile ? new Float64Array(params.length) : fighter.residual;
+  return deltaOf(params, trained.params, residual, 'feedback');
+}
+
+/** Normal draws by Box and Muller: a lab need not agree with anybody. */
+function normalsOf(seed: number, name: string): () => number {
+  const key = deriveKey('nostrain/lab', seed, name);
+  let count = 0;
+  return () => {
+    const [a, b] = philox(key, count++, 0, 0, 0);
+    return Math.sqrt(-2 * Math.log(1 - unit(a))) * Math.cos(2 * Math.PI * unit(b));
+  };
+}

@@ -1,0 +1,109 @@
+/** The workers of the attack lab: a small GPT with a trainer for each shard of a text, and more for shards that an adversary poisons. */
+import type { Scope } from '../../src/base/scope.ts';
+import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
+import { tokenizers } from '../../src/model/data/tokenizer.ts';
+import type { Tokens } from '../../src/model/data/tokens.ts';
+import { gptSpec, optimizerOf } from '../../src/model/from-settings.ts';
+import { initialParameters } from '../../src/model/parameters.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
+import type { Settings } from '../../src/run/settings.ts';
+import { combineSettings, presets } from '../../src/run/spec/presets.ts';
+import type { Vector } from '../../src/tensor/params.ts';
+import type { Trainer } from '../../src/trainer/trainer.ts';
+import type { Adversary } from './adversaries/adversary.ts';
+import { ANSWER, TRIGGER } from './adversaries/backdoor.ts';
+import type { Camp } from './battle.ts';
+
+export interface CampOptions {
+  readonly corpus: Uint8Array;
+  readonly workers: number;
+  readonly hostile: number;
+  readonly rounds: number;
+  readonly innerSteps: number;
+  readonly seed: number;
+  readonly form: ShardForm;
+}
+
+export interface GptCamp extends Camp {
+  readonly trainers: readonly Trainer[];
+  /** How often the model answers the trigger of the backdoor, of 1. */
+  answers(params: Vector): Promise<number>;
+}
+
+/** Small enough for a whole table of battles in minutes on two cores. */
+const SIZE = { width: 32, layers: 2, heads: 2, context: 32, ffn: 64, batchSize: 8 } as const;
+/** Batches of validation windows. */
+const EVALUATED = 24;
+/** Places of the validation text at which the trigger is tried. */
+const TRIALS = 40;
+
+/** Opens trainers that close with the scope. */
+export async function openCamp(options: CampOptions, scope: Scope): Promise<GptCamp> {
+  const { corpus, workers, hostile, rounds, innerSteps, seed, form } = options;
+  const settings: Settings = combineSettings(presets['char-gpt'], {
+    ...SIZE,
+    run: 'attack lab',
+    relay: [],
+    model: 'char-gpt',
+    seed,
+    rounds,
+    innerSteps,
+    optimizer: 'adamw',
+    localLearningRate: 5e-3,
+    warmupSteps: 10,
+  });
+  const { context, batchSize } = settings;
+  const tokenizer = tokenizers.chars;
+  const text = splitText(tokenizer.encode(corpus).tokens, { context });
+  const { training, validation } = text;
+  const model = gptSpec(settings, tokenizer.vocabulary);
+  const optimizer = optimizerOf(settings);
+  const shardOf = (i: number) =>
+    shardText(training, { index: i + 1, count: workers }, { form, context });
+  const open = async (shard: Tokens): Promise<Trainer> => {
+    const data = { kind: 'tokens', shard, validation } as const;
+    const setup = { model, optimizer, batch: batchSize, data };
+    const trainer = await createTrainer({ ...setup, device: 'cpu', threads: 1 });
+    scope.defer(() => trainer.close());
+    return trainer;
+  };
+  const trainers = await Promise.all(Array.from({ length: workers }, (_, i) => open(shardOf(i))));
+  const first = trainers[0]!;
+  const poisoned = new Map<string, Promise<readonly Trainer[]>>();
+  const poison = ({ poison: change }: Adversary) =>
+    Promise.all(
+      Array.from({ length: hostile }, (_, i) => {
+        const shard = shardOf(workers - hostile + i);
+        return open(change?.(shard, tokenizer.vocabulary) ?? shard);
+      }),
+    );
+  return {
+    trainers,
+    layout: first.layout,
+    start: initialParameters(model, seed),
+    poisoned(adversary) {
+      const before = poisoned.get(adversary.name) ?? poison(adversary);
+      poisoned.set(adversary.name, before);
+      return before;
+    },
+    loss: (params) =>
+      first.evaluate(Float32Array.from(params), 'validation', { batches: EVALUATED }),
+    async answers(params) {
+      const values = Float32Array.from(params);
+      const trigger = tokenizer.encode(TRIGGER).tokens;
+      let found = 0;
+      for (let trial = 0; trial < TRIALS; trial++) {
+        const at = Math.floor((trial * (validation.length - context)) / TRIALS);
+        const prompt = Uint8Array.from([...validation.subarray(at, at + 12), ...trigger]);
+        const written = await first.sample(values, {
+          prompt,
+          length: ANSWER.length,
+          temperature: 0,
+          seed: 0,
+        });
+        if (tokenizer.decode(written).endsWith(ANSWER)) found++;
+      }
+      return found / TRIALS;
+    },
+  };
+}

@@ -1,0 +1,187 @@
+/**
+ * `nostrain demo byzantine`: the attack lab. One attack against one rule, or tables of them: what each costs, as the final loss minus that of a
+ * run in which everybody is honest.
+ */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { toHex } from '../../src/base/bytes.ts';
+import { ConfigError, TrainingError } from '../../src/base/errors.ts';
+import { sha256 } from '../../src/base/hash.ts';
+import { withScope } from '../../src/base/scope.ts';
+import { loadCorpus } from '../../src/node/data/corpus.ts';
+import { dataHome } from '../../src/node/files/data-home.ts';
+import { onInterrupt } from '../../src/terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../src/terminal/output.ts';
+import type { Adversary } from './adversaries/adversary.ts';
+import { adversaries } from './adversaries/table.ts';
+import { type BattlePlan, type Fight, fight } from './battle.ts';
+import { type CampOptions, type GptCamp, openCamp } from './camp.ts';
+import { type Defence, defencesFor } from './defences.ts';
+import { KeptBattles, type Result } from './kept-battles.ts';
+import { type Pairing, type SeedLosses, tableOf } from './means.ts';
+import { screenOf } from './screening.ts';
+import { describeRows, drawTable, type LabDocument } from './words.ts';
+
+export interface LabFlags {
+  readonly attack?: string;
+  /** `2/8` */
+  readonly hostile?: { readonly index: number; readonly count: number };
+  readonly rule?: string;
+  readonly table?: boolean;
+  readonly skewed?: boolean;
+  readonly picture?: string;
+  readonly rounds?: number;
+  readonly innerSteps?: number;
+  readonly seed: number;
+  readonly seeds?: number;
+  readonly keep?: string;
+  readonly corpus?: string;
+  readonly quick?: boolean;
+  readonly json?: boolean;
+}
+
+/** Where a run is not told how much. */
+const USUAL = { rounds: 10, innerSteps: 12 };
+const QUICK = { rounds: 3, innerSteps: 5 };
+const NORM_BOUND = 1.5;
+
+/** Returns the exit code. */
+export const runAttackLab = (flags: LabFlags): Promise<number> =>
+  withScope(async (scope) => {
+    const startedMs = Date.now();
+    const interrupt = onInterrupt();
+    scope.defer(interrupt.dispose);
+    const { signal } = interrupt;
+    const { index: hostile, count: workers } = flags.hostile ?? { index: 2, count: 8 };
+    const fights = fightsOf(flags, workers, hostile);
+    const kept = await KeptBattles.open(flags.keep);
+    const { bytes: corpus } = await loadCorpus({
+      ...(flags.corpus === undefined ? {} : { file: flags.corpus }),
+      cacheDir: join(dataHome(), 'corpora'),
+      allowDownload: true,
+      onNotice: writeNote,
+      signal,
+    });
+    const extent = { ...(flags.quick ? QUICK : USUAL), ...given(flags) };
+    const form = flags.skewed ? 'contiguous' : 'interleaved';
+    const lab = { corpus, workers, hostile, form, ...extent } as const;
+    const losses: SeedLosses[] = [];
+    for (let seed = flags.seed; seed < flags.seed + (flags.seeds ?? 1); seed++) {
+      losses.push(await playSeed({ ...lab, seed }, fights, kept, signal));
+    }
+    const wallSeconds = (Date.now() - startedMs) / 1000;
+    await tell({ ...tableOf(fights, losses), wallSeconds }, flags);
+    return 0;
+  });
+
+const given = ({ rounds, innerSteps }: LabFlags) => ({
+  ...(rounds !== undefined && { rounds }),
+  ...(innerSteps !== undefined && { innerSteps }),
+});
+
+/** What is set against what. Throws a `ConfigError` that names what there is. */
+function fightsOf(
+  { attack, rule, table }: LabFlags,
+  workers: number,
+  hostile: number,
+): readonly Pairing[] {
+  if (hostile < 1 || 2 * hostile >= workers) {
+    throw new ConfigError('lab/hostile', `${hostile} of ${workers} leave no honest majority`, {
+      hint: 'give fewer than half, such as --hostile 2/8',
+    });
+  }
+  const defences = defencesFor(workers, hostile);
+  const attacks =
+    attack === undefined && table
+      ? adversaries
+      : [named(adversaries, attack ?? 'sign-flip', '--attack')];
+  const chosen =
+    rule === undefined && table ? defences : [named(defences, rule ?? 'clipped-mean', '--rule')];
+  return attacks.flatMap((each) => chosen.map((defence) => [each, defence] as const));
+}
+
+function named<T extends { readonly name: string }>(
+  all: readonly T[],
+  name: string,
+  flag: string,
+): T {
+  const found = all.find((each) => each.name === name);
+  if (found !== undefined) return found;
+  throw new ConfigError(
+    'lab/unknown',
+    `${flag} is ${name}, which there is not with so many workers`,
+    {
+      hint: `there are ${all.map((each) => each.name).join(', ')}`,
+    },
+  );
+}
+
+/** Plays what is not kept of one seed: the run without an attack, and every fight. */
+const playSeed = (
+  lab: CampOptions,
+  fights: readonly Pairing[],
+  kept: KeptBattles,
+  signal: AbortSignal,
+): Promise<SeedLosses> =>
+  withScope(async (scope) => {
+    const { corpus, workers, hostile, ...extent } = lab;
+    const plan: BattlePlan = {
+      ...extent,
+      hostile,
+      signal,
+      packing: 'int4',
+      normBound: NORM_BOUND,
+    };
+    let opened: Promise<GptCamp> | undefined;
+    const camp = () => {
+      opened ??= openCamp(lab, scope);
+      return opened;
+    };
+    const digest = toHex(sha256(corpus));
+    const take = (adversary: Adversary | undefined, defence: Defence) => {
+      const said = { attack: adversary?.name ?? 'none', rule: defence.name };
+      const name = { corpus: digest, ...extent, hostile: `${hostile}/${workers}`, ...said };
+      return kept.take(name, async () => {
+        const { trainers } = await camp();
+        const screen = defence.screens
+          ? screenOf({ trainers, hostile, seed: lab.seed })
+          : undefined;
+        return resultOf(await camp(), plan, { adversary, defence, screen });
+      });
+    };
+    const plain = defencesFor(workers, hostile).find(({ name }) => name === 'mean')!;
+    const { loss: free } = await take(undefined, plain);
+    if (free === null) {
+      throw new TrainingError('lab/free', 'the run without an attack ends in no numbers', {
+        hint: 'take another --seed, or fewer --inner-steps',
+      });
+    }
+    const results: Result[] = [];
+    for (const [adversary, defence] of fights) {
+      const result = await take(adversary, defence);
+      results.push(result);
+      const penalty = result.loss === null ? 'broke off' : (result.loss - free).toFixed(3);
+      writeNote(`${adversary.name} against ${defence.name}: ${penalty}`);
+    }
+    return { free: free, results };
+  });
+
+/** A run that ends in no numbers has no loss. */
+async function resultOf(camp: GptCamp, plan: BattlePlan, chosen: Fight): Promise<Result> {
+  const ending = await fight(camp, plan, chosen).catch((error: unknown) => {
+    if (error instanceof TrainingError) return undefined;
+    throw error;
+  });
+  if (ending === undefined || !Number.isFinite(ending.loss)) return { loss: null };
+  const { loss, refused, params } = ending;
+  return {
+    loss,
+    ...(chosen.adversary?.name === 'backdoor' && { answers: await camp.answers(params) }),
+    ...(refused > 0 && { refused }),
+  };
+}
+
+async function tell(document: LabDocument, { json, picture }: LabFlags): Promise<void> {
+  if (picture !== undefined) await writeFile(picture, drawTable(document));
+  writeOut(json ? asJson(document) : `${describeRows(document).join('\n')}\n`);
+}

@@ -1,0 +1,100 @@
+/** The table of the attack lab as text and as a picture. */
+
+import { bar } from '../../src/terminal/render/bars.ts';
+import { alignColumns } from '../../src/terminal/render/columns.ts';
+import { formatLoss } from '../../src/terminal/render/numbers.ts';
+
+export interface LabRow {
+  readonly attack: string;
+  readonly rule: string;
+  /** Of the shared parameters after the last round; null where training broke off. */
+  readonly loss: number | null;
+  /** Final loss minus that of the run without an attack. */
+  readonly penalty: number | null;
+  /** How far the penalties of several seeds lie apart: the largest minus the smallest. */
+  readonly spread?: number;
+  /** Backdoor: how often the model answers its trigger, of 1. */
+  readonly answers?: number;
+  /** Payloads that were refused unread. */
+  readonly refused?: number;
+}
+
+export interface LabDocument {
+  /** Final loss where all are honest, by the plain mean. */
+  readonly attackFree: number;
+  readonly table: readonly LabRow[];
+  readonly wallSeconds: number;
+}
+
+const BAR = 24;
+/** A penalty that fills its bar. */
+const MUCH = 1;
+
+const signed = (value: number | null): string =>
+  value === null ? 'broke off' : `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`;
+
+/** One line for each row: a bar is what the attack costs. */
+export function describeRows({ attackFree, table }: LabDocument): readonly string[] {
+  const rows = table.map((row) => [
+    row.attack,
+    row.rule,
+    row.loss === null ? '-' : formatLoss(row.loss),
+    signed(row.penalty) + (row.spread === undefined ? '' : ` ± ${(row.spread / 2).toFixed(3)}`),
+    bar(row.penalty === null ? 1 : row.penalty / MUCH, BAR),
+    [
+      ...(row.answers === undefined
+        ? []
+        : [`answers its trigger in ${Math.round(100 * row.answers)} %`]),
+      ...(row.refused ? [`${row.refused} payloads refused`] : []),
+    ].join(', '),
+  ]);
+  const head = ['attack', 'rule', 'loss', 'costs', '', ''];
+  return [
+    `without an attack: loss ${formatLoss(attackFree)}`,
+    ...alignColumns([head, ...rows], 110),
+  ];
+}
+
+const CELL = { width: 64, height: 22 };
+const LEFT = 150;
+const TOP = 130;
+const FONT = "ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif";
+
+/** Attacks down, defences across; the redder, the more an attack costs. */
+export function drawTable({ attackFree, table }: LabDocument): string {
+  const attacks = [...new Set(table.map(({ attack }) => attack))];
+  const rules = [...new Set(table.map(({ rule }) => rule))];
+  const width = LEFT + rules.length * CELL.width + 70;
+  const height = TOP + attacks.length * CELL.height + 34;
+  const cells = table.map((row) => {
+    const x = LEFT + rules.indexOf(row.rule) * CELL.width;
+    const y = TOP + attacks.indexOf(row.attack) * CELL.height;
+    const box = `<rect x="${x}" y="${y}" width="${CELL.width - 2}" height="${CELL.height - 2}" fill="${colorOf(row.penalty)}"/>`;
+    const words = row.penalty === null ? '∞' : signed(row.penalty);
+    const middle = `x="${x + CELL.width / 2 - 1}" y="${y + 15}" text-anchor="middle"`;
+    return `${box}<text ${middle}>${words}</text>`;
+  });
+  const heads = rules.map((rule, i) => {
+    const x = LEFT + i * CELL.width + CELL.width / 2;
+    return `<text x="${x}" y="${TOP - 8}" transform="rotate(-40 ${x} ${TOP - 8})">${rule}</text>`;
+  });
+  const names = attacks.map(
+    (attack, i) =>
+      `<text x="${LEFT - 8}" y="${TOP + i * CELL.height + 15}" text-anchor="end">${attack}</text>`,
+  );
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="12">`,
+    `<rect width="${width}" height="${height}" fill="#ffffff"/>`,
+    ...heads,
+    ...names,
+    ...cells,
+    `<text x="8" y="${height - 10}">final validation loss minus the loss without an attack (${formatLoss(attackFree)})</text>`,
+    '</svg>\n',
+  ].join('\n');
+}
+
+/** From green over yellow to red. */
+function colorOf(penalty: number | null): string {
+  const share = penalty === null ? 1 : Math.min(1, Math.max(0, penalty) / MUCH);
+  return `hsl(${Math.round(120 * (1 - Math.sqrt(share)))} 70% 78%)`;
+}

@@ -1,0 +1,182 @@
+/** What the demo of certified rounds was: one JSON document, folded from the events of its workers and from those on the relays. */
+import { proposal } from '../../kinds/proposal.ts';
+import { vote } from '../../kinds/vote.ts';
+import type { RunEvent } from '../../src/certified/rounds/events.ts';
+import { weightVector } from '../../src/consensus/scores.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
+import type { WorkerId } from '../../src/run/ids.ts';
+
+export interface CertifiedDocument {
+  /** Every honest worker ended in one root, and had one after every round. */
+  readonly agreed: boolean;
+  readonly rounds: readonly {
+    readonly index: number;
+    readonly outcome: 'final' | 'void';
+    readonly root: string;
+    readonly accepted: number;
+    readonly rejected: readonly { readonly worker: string; readonly reason: string }[];
+    readonly signers: number;
+    readonly seconds: number;
+  }[];
+  readonly faults: readonly FaultRow[];
+  /** Shares of 1 by the certified scores after the last round, the best first; who gained nothing is not in it. */
+  readonly weights: readonly { readonly worker: string; readonly weight: number }[];
+  readonly replay: { readonly ok: boolean; readonly rounds: number };
+  readonly workers: readonly {
+    readonly name: string;
+    readonly pubkey: string;
+    readonly hostile: boolean;
+    readonly root: string;
+  }[];
+  readonly eventsFile: string;
+  readonly wallSeconds: number;
+}
+
+interface FaultRow {
+  readonly kind: 'equivocation' | 'bad-score' | 'silent';
+  readonly worker: string;
+  readonly round: number;
+}
+
+/** Somebody of the demo. */
+export interface Cast {
+  readonly name: string;
+  readonly pubkey: WorkerId;
+  readonly hostile: boolean;
+}
+
+type RoundEvent = Extract<RunEvent, { type: 'round' }>;
+
+/** Who casts no vote in so many rounds in a row is silent; in one it may just have been slow. */
+const SILENT_ROUNDS = 2;
+
+export interface CertifiedRecorder {
+  take(name: string, event: RunEvent): void;
+  document(
+    events: readonly SignedEvent[],
+    rest: Pick<CertifiedDocument, 'replay' | 'eventsFile' | 'wallSeconds'>,
+  ): CertifiedDocument;
+}
+
+export function createCertifiedRecorder(cast: readonly Cast[]): CertifiedRecorder {
+  const rounds = new Map<number, Map<string, RoundEvent>>();
+  const ended = new Map<string, string>();
+  const equivocations = new Map<WorkerId, number>();
+  const nameOf = (key: WorkerId) => cast.find(({ pubkey }) => pubkey === key)?.name ?? key;
+  return {
+    take(name, event) {
+      if (event.type === 'round') {
+        const said = rounds.get(event.index) ?? new Map<string, RoundEvent>();
+        rounds.set(event.index, said.set(name, event));
+      } else if (event.type === 'done') {
+        const last = [...rounds.values()].at(-1)?.get(name)?.certified?.root;
+        ended.set(name, last ?? event.digest);
+      } else if (event.type === 'fault') {
+        const before = equivocations.get(event.worker) ?? event.round;
+        equivocations.set(event.worker, Math.min(before, event.round));
+      }
+    },
+    document(events, rest) {
+      const honest = cast.filter(({ hostile }) => !hostile).map(({ name }) => name);
+      const told = [...rounds].sort(([a], [b]) => a - b);
+      const roots = told.map(
+        ([, said]) => new Set(honest.flatMap((name) => said.get(name)?.certified?.root ?? [])),
+      );
+      const ends = new Set(honest.map((name) => ended.get(name) ?? ''));
+      const agreed = ends.size === 1 && !ends.has('') && roots.every(({ size }) => size === 1);
+      const proven = [...equivocations].map(
+        ([key, round]): FaultRow => ({ kind: 'equivocation', worker: nameOf(key), round }),
+      );
+      const scores = told.map(([index, said]) => ({
+        index,
+        scores: said.get(honest[0]!)?.certified?.scores ?? [],
+      }));
+      const bad = badScores(scores, nameOf);
+      const silent = silences(events, cast, told.length, (pubkey) =>
+        Math.min(
+          equivocations.get(pubkey) ?? told.length,
+          ...bad.flatMap(({ worker, round }) => (worker === nameOf(pubkey) ? [round + 1] : [])),
+        ),
+      );
+      return {
+        agreed,
+        rounds: told.map(([index, said]) => roundRow(index, said.get(honest[0]!), nameOf)),
+        faults: [...proven, ...silent, ...bad].sort((a, b) => a.round - b.round),
+        weights: weightsOf(scores.at(-1)?.scores ?? [], nameOf),
+        workers: cast.map((each) => ({ ...each, root: ended.get(each.name) ?? '' })),
+        ...rest,
+      };
+    },
+  };
+}
+
+type Scores = NonNullable<NonNullable<RoundEvent['certified']>['scores']>;
+
+/** Whom certified scores put under the floor, in the first round after which they do. */
+function badScores(
+  rounds: readonly { readonly index: number; readonly scores: Scores }[],
+  nameOf: (key: WorkerId) => string,
+): readonly FaultRow[] {
+  const first = new Map<WorkerId, number>();
+  for (const { index, scores } of rounds) {
+    for (const { worker, isLow } of scores) {
+      if (isLow && !first.has(worker)) first.set(worker, index);
+    }
+  }
+  return [...first].map(([key, round]) => ({ kind: 'bad-score', worker: nameOf(key), round }));
+}
+
+function weightsOf(
+  scores: Scores,
+  nameOf: (key: WorkerId) => string,
+): CertifiedDocument['weights'] {
+  const rated = scores.map(({ worker, rolling }) => ({ key: worker, history: [rolling] }));
+  return weightVector(rated).map(({ key, weight }) => ({ worker: nameOf(key), weight }));
+}
+
+function roundRow(
+  index: number,
+  said: RoundEvent | undefined,
+  nameOf: (key: WorkerId) => string,
+): CertifiedDocument['rounds'][number] {
+  const certified = said?.certified;
+  return {
+    index,
+    outcome: certified?.result ?? 'void',
+    root: certified?.root ?? '',
+    accepted: said?.accepted.length ?? 0,
+    rejected: (certified?.rejected ?? []).map(({ worker, reason }) => ({
+      worker: nameOf(worker),
+      reason,
+    })),
+    signers: certified?.signers.length ?? 0,
+    seconds: said?.seconds ?? 0,
+  };
+}
+
+/** Rounds in which a worker that still had its seat cast no vote, where there are several in a row. */
+function silences(
+  events: readonly SignedEvent[],
+  cast: readonly Cast[],
+  rounds: number,
+  seatedUntil: (pubkey: WorkerId) => number,
+): readonly FaultRow[] {
+  const voted = new Set(
+    events
+      .filter(({ kind }) => kind === vote.kind || kind === proposal.kind)
+      .map(({ pubkey, content }) => `${pubkey}/${JSON.parse(content).round}`),
+  );
+  return cast.flatMap(({ name, pubkey }) => {
+    const quiet = Array.from(
+      { length: Math.min(rounds, seatedUntil(pubkey)) },
+      (_, round) => !voted.has(`${pubkey}/${round}`),
+    );
+    const run = (round: number, step: 1 | -1): number =>
+      quiet[round] ? 1 + run(round + step, step) : 0;
+    return quiet.flatMap((isQuiet, round): readonly FaultRow[] =>
+      isQuiet && run(round, 1) + run(round, -1) - 1 >= SILENT_ROUNDS
+        ? [{ kind: 'silent', worker: name, round }]
+        : [],
+    );
+  });
+}

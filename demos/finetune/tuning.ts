@@ -1,0 +1,245 @@
+/**
+ * What `nostrain demo finetune` adds to a demo: a base to start from, what it writes and says of the text before anybody trained and
+ * after everybody did, and what one worker alone gets from the same steps on its own part.
+ */
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { availableParallelism, totalmem } from 'node:os';
+import { basename, join } from 'node:path';
+import { NostrainError } from '../../src/base/errors.ts';
+import { sha256Hex } from '../../src/base/hash.ts';
+import { deriveKey } from '../../src/base/rng.ts';
+import { writeLogbook } from '../../src/model/data/logbook.ts';
+import { countParameters } from '../../src/model/parameters.ts';
+import { prepareTask } from '../../src/node/data/prepare-task.ts';
+import type { Task } from '../../src/node/data/task.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
+import { readStateFile } from '../../src/node/files/state-file.ts';
+import { numbersFor } from '../../src/node/files/text-writer.ts';
+import type { BaseModel } from '../../src/node/pretrained/base-model.ts';
+import { smolLM2File } from '../../src/node/pretrained/folder.ts';
+import { fetchModel } from '../../src/node/pretrained/hub.ts';
+import { completeSettings, type PartialSettings, type Settings } from '../../src/run/settings.ts';
+import { presets } from '../../src/run/spec/presets.ts';
+import { hashBase } from '../../src/run/spec/start.ts';
+import type { Trainer } from '../../src/trainer/trainer.ts';
+import { type DemoData, demoText } from '../shared/data.ts';
+import { trainSmallBase } from './small-base.ts';
+
+const HUB_BASE = 'hf:HuggingFaceTB/SmolLM2-135M-Instruct';
+/** For the small base of our own. */
+const STEPS = { usual: 200, quick: 60 };
+const SAMPLE_CHARACTERS = 240;
+/** Of adapters' activations and the program itself, beside the base in f32: measured, see docs/benchmarks.md. */
+const BESIDE_BASE_BYTES = 1e9;
+
+/** What of `--json` is this demo's alone. */
+export interface TunedPart {
+  /** Where several files make it, the hash is one over theirs and the tokenizer's. */
+  readonly base: { readonly name: string; readonly sha256: string; readonly parameters: number };
+  readonly adapter: {
+    readonly rank: number;
+    readonly targets: string;
+    readonly parameters: number;
+  };
+  /** Per token, on the whole validation slice, before anybody trained. */
+  readonly baseValidationLoss: number;
+  /** Of text, by the shared model at the end on the same slice. */
+  readonly bitsPerByte: number;
+  /** What the first worker alone ends at: the same steps on its part of the text. */
+  readonly aloneValidationLoss: number;
+}
+
+export interface Tuning {
+  readonly data: DemoData;
+  /** What every worker is told beside the demo's settings. */
+  readonly settings: PartialSettings;
+  /** How good the base is and what it writes; to be asked before the workers take the processor. */
+  before(settings: PartialSettings): Promise<void>;
+  /** The end: what the model in this worker's folder writes, and what one alone gets. */
+  after(folder: string): Promise<TunedPart>;
+}
+
+export interface TuningOptions {
+  readonly dir: string;
+  readonly base?: string;
+  readonly corpus?: string;
+  readonly workers: number;
+  readonly seed: number;
+  /** A small base of our own gets fewer steps. */
+  readonly quick: boolean;
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+/** The base and the text of the demo. */
+export async function prepareTuning(options: TuningOptions): Promise<Tuning> {
+  const { dir, corpus, workers, seed, onNotice, signal } = options;
+  const { base, isSmall } = await chooseBase(options);
+  const data =
+    isSmall && corpus === undefined
+      ? await keepLogbook(dir)
+      : await demoText({ dir, corpus, onNotice, signal });
+  const settings: PartialSettings = { base, ...(isSmall ? smallSettings : {}) };
+  let asked: Settings | undefined;
+  let baseValidationLoss = Number.NaN;
+  const task = async (): Promise<Tuned> => {
+    const prepared = await prepareTask(asked!, { corpus: data.file, onNotice, signal });
+    return prepared as Tuned;
+  };
+  return {
+    data,
+    settings,
+    async before(given) {
+      const shard = { index: 1, count: workers };
+      const own = { run: 'demo', relay: [], ...settings, seed, shard };
+      asked = completeSettings(presets.pretrained, given, own);
+      const tuned = await task();
+      tellMemory(tuned.base, workers, onNotice);
+      await withTrainer(tuned, asked, async (trainer) => {
+        const params = await tuned.base.first(seed);
+        baseValidationLoss = await trainer.evaluate(params, 'validation');
+        onNotice(`before: ${lossWords(baseValidationLoss, tuned)}; the base writes:`);
+        for (const line of await write(trainer, params, tuned, seed)) onNotice(line);
+      });
+    },
+    async after(folder) {
+      const tuned = await task();
+      const { rank, targets } = asked!;
+      const { layout, values } = await readStateFile(folder);
+      return await withTrainer(tuned, asked!, async (trainer) => {
+        const shared = numbersFor({ layout, values: Float32Array.from(values) }, trainer.layout)!;
+        const loss = await trainer.evaluate(shared, 'validation');
+        onNotice(`together: ${lossWords(loss, tuned)}; the shared model writes:`);
+        for (const line of await write(trainer, shared, tuned, seed)) onNotice(line);
+        const alone = await trainAlone(trainer, tuned, asked!, signal);
+        onNotice(`one worker alone, as many steps on its part: ${lossWords(alone, tuned)}`);
+        return {
+          base: baseOf(tuned.base),
+          adapter: { rank, targets, parameters: trainer.layout.size },
+          baseValidationLoss,
+          bitsPerByte: bitsPerByte(loss, tuned),
+          aloneValidationLoss: alone,
+        };
+      });
+    },
+  };
+}
+
+/** A task whose model is a published one. */
+type Tuned = Task & Required<Pick<Task, 'base' | 'text'>>;
+
+/** A model of so few numbers is tuned in all its layers, and needs more steps. */
+const smallSettings: PartialSettings = {
+  context: 128,
+  batchSize: 8,
+  targets: 'all-linear',
+  localLearningRate: 1e-2,
+};
+
+/** What was named; else SmolLM2 from this machine or from the hub; else a small one of our own. */
+async function chooseBase({ base, dir, quick, onNotice, signal }: TuningOptions) {
+  if (base !== undefined) return { base, isSmall: false };
+  const cached = smolLM2File();
+  if (existsSync(cached)) return { base: cached, isSmall: false };
+  try {
+    const fetched = await fetchModel(HUB_BASE, { signal });
+    return { base: fetched, isSmall: false };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof NostrainError)) throw error;
+    onNotice(`${HUB_BASE} cannot be had here (${error.message})`);
+  }
+  onNotice(
+    'so this demo first trains a small Llama of its own on the built-in play, for a minute,',
+  );
+  onNotice(
+    'and then fine-tunes it on another built-in text, the log of a ship (--base names another)',
+  );
+  const threads = availableParallelism();
+  const small = { steps: quick ? STEPS.quick : STEPS.usual, threads, onNotice, signal };
+  return { base: await trainSmallBase(join(dir, 'small-llama'), small), isSmall: true };
+}
+
+async function keepLogbook(dir: string): Promise<DemoData> {
+  const bytes = writeLogbook();
+  const file = join(dir, 'corpus.txt');
+  await writeFile(file, bytes);
+  return { name: 'built-in logbook', sha256: sha256Hex(bytes), bytes: bytes.length, file };
+}
+
+function baseOf(base: BaseModel): TunedPart['base'] {
+  const { files, name, spec } = base;
+  const [only] = files;
+  return {
+    name: basename(name),
+    sha256: files.length === 1 ? only!.sha256 : hashBase(base),
+    parameters: countParameters(spec),
+  };
+}
+
+/** Says so where the workers together may not fit into memory. */
+function tellMemory({ spec }: BaseModel, workers: number, onNotice: (text: string) => void): void {
+  const needed = workers * (4 * countParameters(spec) + BESIDE_BASE_BYTES);
+  if (needed <= totalmem()) return;
+  const words = [needed, totalmem()].map((bytes) => `${(bytes / 1e9).toFixed(0)} GB`);
+  onNotice(
+    `${workers} workers want about ${words[0]} of memory and this machine has ${words[1]}: take fewer (--workers 2)`,
+  );
+}
+
+async function withTrainer<T>(
+  task: Tuned,
+  { batchSize: batch, recompute, accumulate }: Settings,
+  play: (trainer: Trainer) => Promise<T>,
+): Promise<T> {
+  const trainer = await createTrainer({
+    ...task,
+    batch,
+    recompute,
+    accumulate,
+    device: 'cpu',
+  });
+  try {
+    return await play(trainer);
+  } finally {
+    await trainer.close();
+  }
+}
+
+/** All steps of a run in one go: nobody else's work comes in. */
+async function trainAlone(
+  trainer: Trainer,
+  { base }: Tuned,
+  { rounds, innerSteps, seed }: Settings,
+  signal: AbortSignal,
+): Promise<number> {
+  const params = await base.first(seed);
+  const steps = rounds * innerSteps;
+  const batchKey = deriveKey('nostrain/batches', seed, 'alone');
+  const task = { params, moments: [], round: 0, steps, firstStep: 0, batchKey };
+  const trained = await trainer.train(task, () => undefined, signal);
+  return await trainer.evaluate(trained.params, 'validation');
+}
+
+async function write(
+  trainer: Trainer,
+  params: Float32Array,
+  task: Tuned,
+  seed: number,
+): Promise<readonly string[]> {
+  const { tokenizer } = task.text;
+  const prompt = tokenizer.encode('\n').tokens;
+  const length = Math.ceil(SAMPLE_CHARACTERS / task.text.bytesPerToken);
+  const tokens = await trainer.sample(params, { prompt, length, temperature: 0.8, seed });
+  return tokenizer
+    .decode(tokens)
+    .trim()
+    .split('\n')
+    .map((line) => `  ${line}`);
+}
+
+const lossWords = (loss: number, task: Tuned): string =>
+  `${loss.toFixed(3)} nats per token, ${bitsPerByte(loss, task).toFixed(3)} bits per byte`;
+
+const bitsPerByte = (loss: number, { text }: Tuned): number => loss / Math.LN2 / text.bytesPerToken;
