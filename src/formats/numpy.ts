@@ -7,7 +7,7 @@ import { ok, type Result, refuse } from '../base/result.ts';
 import { bytesOf, readNumbers, type StoredType } from '../tensor/dtype.ts';
 import type { Params } from '../tensor/params.ts';
 import type { NamedTensor } from '../tensor/safetensors.ts';
-import { stateOfTensors, tensorsOfState } from './named-state.ts';
+import { stateOfTensors, tensorsOfState } from './state-json.ts';
 import { decodeZip, encodeZip } from './zip.ts';
 
 export interface NpzState {

@@ -3,6 +3,7 @@
  * `bigint` and `number`. Canonical text has keys sorted by code point, no spaces, non-ASCII verbatim; hashes are over it.
  */
 import { ok, type Result, refuse } from '../base/result.ts';
+import { compareCodePoints } from '../tensor/params.ts';
 
 export type Json = null | boolean | string | number | bigint | readonly Json[] | JsonObject;
 
@@ -46,7 +47,7 @@ export function canonicalJson(value: Json): string {
   if (typeof value === 'bigint') return String(value);
   if (isJsonObject(value)) {
     const members = Object.keys(value)
-      .sort(byCodePoint)
+      .sort(compareCodePoints)
       .map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key]!)}`);
     return `{${members.join(',')}}`;
   }
@@ -75,21 +76,6 @@ const ascii = (text: string): string =>
     /[\x7f-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-
-/** Strings by code point; UTF-16 order differs where surrogates meet the units above them. */
-function byCodePoint(a: string, b: string): number {
-  const length = Math.min(a.length, b.length);
-  for (let i = 0; i < length; i++) {
-    const difference = rank(a.charCodeAt(i)) - rank(b.charCodeAt(i));
-    if (difference !== 0) return difference;
-  }
-  return a.length - b.length;
-}
-
-function rank(unit: number): number {
-  if (unit >= 0xe000) return unit - 0x800;
-  return unit >= 0xd800 ? unit + 0x2000 : unit;
-}
 
 /** Text re-spelled canonically; the last of repeated keys stays. */
 export function canonicalize(text: string): Result<string> {

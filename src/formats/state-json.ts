@@ -1,11 +1,12 @@
 /**
- * A state as the Python reference writes it in JSON: `{"parameters": {name: {"shape": [...], "values": [...]}}}`, f64.
- * Stricter than the Python reference in reading: numbers are numbers, dimensions are integers, nothing is infinite.
+ * States as JSON of the Python reference, and states out of named tensors of any file: values that no digest can
+ * take are refused here.
  */
 import { utf8 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
 import { compareCodePoints, createLayout, type Params } from '../tensor/params.ts';
+import type { NamedTensor } from '../tensor/safetensors.ts';
 import {
   indentedJson,
   isJsonObject,
@@ -13,6 +14,62 @@ import {
   type JsonObject,
   parseJson,
 } from './python-json.ts';
+
+/**
+ * A state of any tensors, such as a PyTorch state dict, sorted by name; f32 where all of them are, else f64. Or why it is none: a
+ * name that is empty or repeated, a value that is not finite. Never throws.
+ *
+ * @example
+ * ```ts
+ * import { modelStateFromTorchStateDictPayload } from 'nostrain/python';
+ *
+ * const weight = { name: 'fc.weight', shape: [1, 2], values: Float32Array.of(1, 2) };
+ * const bias = { name: 'fc.bias', shape: [1], values: Float32Array.of(3) };
+ * const state = modelStateFromTorchStateDictPayload([weight, bias]);
+ * state.ok && state.value.values; // => Float32Array.of(3, 1, 2)
+ * ```
+ */
+export function stateOfTensors(tensors: readonly NamedTensor[]): Result<Params> {
+  if (tensors.length === 0) return refuse('state/empty', 'tensors', 'there is none');
+  const sorted = [...tensors].sort((a, b) => compareCodePoints(a.name, b.name));
+  const seen = new Set<string>();
+  for (const { name, shape, values } of sorted) {
+    const at = name.slice(0, 80);
+    if (name === '' || seen.has(name) || utf8(name).length > MAX_NAME_BYTES) {
+      return refuse('state/name', at, 'a name is empty, repeated or longer than 65535 bytes');
+    }
+    seen.add(name);
+    if (shape.length > MAX_NAME_BYTES || shape.some((dim) => dim > LARGEST)) {
+      return refuse('state/shape', at, 'has a dimension beyond 2^32 - 1, or too many');
+    }
+    if (!values.every(Number.isFinite)) return refuse('state/value', at, 'has a value not finite');
+  }
+  const layout = createLayout(sorted);
+  const isSingle = sorted.every(({ values }) => values instanceof Float32Array);
+  const values = isSingle ? new Float32Array(layout.size) : new Float64Array(layout.size);
+  sorted.forEach((tensor, i) => {
+    values.set(tensor.values, layout.slots[i]!.offset);
+  });
+  return ok({ layout, values });
+}
+
+/**
+ * A state's tensors in its order, by the names they have; the values are views.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, modelStateToTorchTensors } from 'nostrain/python';
+ *
+ * const tensors = modelStateToTorchTensors(initializeLinearRegressionState(2));
+ * tensors.map(({ name, shape }) => [name, shape]); // => [['linear.bias', [1]], ['linear.weight', [1, 2]]]
+ * ```
+ */
+export const tensorsOfState = ({ layout, values }: Params): readonly NamedTensor[] =>
+  layout.slots.map(({ name, shape, offset, size }) => ({
+    name,
+    shape,
+    values: values.subarray(offset, offset + size),
+  }));
 
 const LARGEST = 0xffff_ffff;
 const MAX_NAME_BYTES = 0xffff;
@@ -49,31 +106,17 @@ export function readState(json: Json | undefined): Result<Params> {
   if (!isJsonObject(parameters) || Object.keys(parameters).length === 0) {
     return refuse('bad-state', 'parameters', 'not an object with at least one tensor');
   }
-  const tensors: Tensor[] = [];
-  for (const name of Object.keys(parameters).sort(compareCodePoints)) {
-    const tensor = readTensor(name, parameters[name]);
-    if (!tensor.ok) return tensor;
-    tensors.push(tensor.value);
+  const tensors: NamedTensor[] = [];
+  for (const [name, tensor] of Object.entries(parameters)) {
+    const read = readTensor(name, tensor);
+    if (!read.ok) return read;
+    tensors.push(read.value);
   }
-  const layout = createLayout(tensors);
-  const values = new Float64Array(layout.size);
-  layout.slots.forEach(({ offset }, i) => {
-    values.set(tensors[i]!.values, offset);
-  });
-  return ok({ layout, values });
+  return stateOfTensors(tensors);
 }
 
-interface Tensor {
-  readonly name: string;
-  readonly shape: readonly number[];
-  readonly values: readonly number[];
-}
-
-function readTensor(name: string, json: Json | undefined): Result<Tensor> {
+function readTensor(name: string, json: Json): Result<NamedTensor> {
   const at = `parameters.${name.slice(0, 80)}`;
-  if (name === '' || utf8(name).length > MAX_NAME_BYTES) {
-    return refuse('bad-state', at, 'a tensor name is empty or longer than 65535 bytes');
-  }
   if (!isJsonObject(json)) return refuse('bad-state', at, 'a tensor is an object');
   const dims = typeof json.shape === 'bigint' ? [json.shape] : json.shape;
   if (!Array.isArray(dims) || dims.length > MAX_NAME_BYTES || !dims.every(isDimension)) {
@@ -84,15 +127,10 @@ function readTensor(name: string, json: Json | undefined): Result<Tensor> {
   if (!Array.isArray(json.values) || json.values.length !== size) {
     return refuse('bad-state', `${at}.values`, `shape [${shape}] needs a list of ${size} numbers`);
   }
-  const values: number[] = [];
-  for (const item of json.values) {
-    const value = typeof item === 'bigint' || typeof item === 'number' ? Number(item) : Number.NaN;
-    if (!Number.isFinite(value)) {
-      return refuse('bad-state', `${at}.values.${values.length}`, 'not a finite number');
-    }
-    values.push(value);
-  }
-  return ok({ name, shape, values });
+  const isNumber = (item: Json) => typeof item === 'bigint' || typeof item === 'number';
+  const odd = json.values.findIndex((item) => !isNumber(item) || !Number.isFinite(Number(item)));
+  if (odd >= 0) return refuse('bad-state', `${at}.values.${odd}`, 'not a finite number');
+  return ok({ name, shape, values: Float64Array.from(json.values, Number) });
 }
 
 const isDimension = (dim: Json): dim is bigint =>

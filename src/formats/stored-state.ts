@@ -3,22 +3,20 @@ import { utf8 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { ok, type Result, refuse } from '../base/result.ts';
 import type { RegressionTask } from '../model/data/regression.ts';
+import type { Params } from '../tensor/params.ts';
+import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';
+import { OWN } from '../worker/state-bytes.ts';
+import { decodeNpz, encodeNpz } from './numpy.ts';
 import {
   exportTorchStateDict,
   importTorchStateDict,
   parseRuntime,
   runtimeOfState,
-  torchModule,
-} from '../python/regression/torch-names.ts';
-import type { Params } from '../tensor/params.ts';
-import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';
-import { OWN } from '../worker/state-bytes.ts';
-import { stateOfTensors, tensorsOfState } from './named-state.ts';
-import { decodeNpz, encodeNpz } from './numpy.ts';
-import { formatStateJson, parseStateJson } from './state-json.ts';
+} from './regression-state.ts';
+import { formatStateJson, parseStateJson, stateOfTensors, tensorsOfState } from './state-json.ts';
 import { decodeTorch } from './torch-file.ts';
-import { encodeTorch } from './torch-pickle.ts';
-import { encodeTorchState, findRuntimeHint, findStateDicts, readStateDict } from './torch-state.ts';
+import { encodeTorch, encodeTorchState, torchModule } from './torch-pickle.ts';
+import { findRuntimeHint, findStateDicts, readStateDict } from './torch-state.ts';
 
 /** A state and what the file said it is for. */
 export interface StoredState extends Params {

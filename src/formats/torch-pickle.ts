@@ -3,7 +3,9 @@
  * doubles beside it. `torch.load` reads a dict of tensors even with `weights_only`, modules only without.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
+import type { Params } from '../tensor/params.ts';
 import type { NamedTensor } from '../tensor/safetensors.ts';
+import { tensorsOfState } from './state-json.ts';
 import { encodeZip } from './zip.ts';
 
 /** A value to pickle; texts stay below 4 GiB, numbers are integers from 0 to 2^31 - 1. */
@@ -130,3 +132,98 @@ function doubles(values: ArrayLike<number>): Uint8Array {
   for (let i = 0; i < values.length; i++) view.setFloat64(8 * i, values[i]!, true);
   return out;
 }
+
+/** An exported state as a whole module, ready to be called in PyTorch. */
+export function torchModule(exported: Params): Pickled {
+  const tensors = tensorsOfState(exported);
+  const linear = (prefix: string): Pickled => {
+    const [bias, weight] = ['bias', 'weight'].map(
+      (name) => tensors.find((tensor) => tensor.name === prefix + name)!,
+    );
+    // a file may leave the dimension of one out; the module has it
+    const [outputs, inputs] = weight!.shape.length === 2 ? weight!.shape : [1, weight!.shape[0]];
+    return module('torch.nn.modules.linear Linear', {
+      parameters: [
+        ['weight', parameter([outputs!, inputs!], weight!)],
+        ['bias', parameter([outputs!], bias!)],
+      ],
+      more: [
+        ['in_features', inputs!],
+        ['out_features', outputs!],
+      ],
+    });
+  };
+  if (tensors.length === 2) return linear('');
+  return module('torch.nn.modules.container Sequential', {
+    modules: [
+      ['hidden', linear('hidden.')],
+      ['activation', module('torch.nn.modules.activation Tanh', {})],
+      ['output', linear('output.')],
+    ],
+  });
+}
+
+const parameter = (shape: readonly number[], { values }: NamedTensor): Pickled => ({
+  kind: 'parameter',
+  tensor: { shape, values },
+});
+
+type Items = readonly (readonly [string, Pickled])[];
+
+/** What every module has had since PyTorch 1.13, in the order it lists them. */
+function module(
+  type: string,
+  parts: { readonly parameters?: Items; readonly modules?: Items; readonly more?: Items },
+): Pickled {
+  const ordered = (items: Items = []): Pickled => ({ kind: 'ordered', items });
+  const hooks = [
+    '_backward_pre_hooks',
+    '_backward_hooks',
+    '_forward_hooks',
+    '_forward_hooks_with_kwargs',
+    '_forward_hooks_always_called',
+    '_forward_pre_hooks',
+    '_forward_pre_hooks_with_kwargs',
+    '_state_dict_hooks',
+    '_state_dict_pre_hooks',
+    '_load_state_dict_pre_hooks',
+    '_load_state_dict_post_hooks',
+  ];
+  return {
+    kind: 'object',
+    type,
+    members: [
+      ['training', true],
+      ['_parameters', ordered(parts.parameters)],
+      ['_buffers', ordered()],
+      ['_non_persistent_buffers_set', { kind: 'empty-set' }],
+      ['_is_full_backward_hook', null],
+      ...hooks.map((name) => [name, ordered()] as const),
+      ['_modules', ordered(parts.modules)],
+      ...(parts.more ?? []),
+    ],
+  };
+}
+
+/** A state as the dict of double tensors that `load_state_dict` of a module with these names takes. */
+export const stateDictOf = (params: Params): Pickled => ({
+  kind: 'dict',
+  items: tensorsOfState(params).map(
+    ({ name, ...tensor }) => [name, { kind: 'tensor', tensor }] as const,
+  ),
+});
+
+/**
+ * A file for `module.load_state_dict(torch.load(file))`, of any architecture: tensors in double precision under the names they
+ * have.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, decodeTorchState, encodeTorchState } from 'nostrain/python';
+ *
+ * const layout = createLayout([{ name: 'fc.weight', shape: [1, 2] }]);
+ * const read = decodeTorchState(encodeTorchState({ layout, values: Float64Array.of(1, 2) }));
+ * read.ok && read.value.values; // => Float64Array.of(1, 2)
+ * ```
+ */
+export const encodeTorchState = (params: Params): Uint8Array => encodeTorch(stateDictOf(params));

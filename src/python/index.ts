@@ -15,10 +15,23 @@ export {
   zerosLike,
 } from '../formats/arithmetic.ts';
 export {
+  exportTorchStateDict as exportPytorchStateDict,
+  importTorchStateDict as importPytorchStateDict,
+  type LinearModel,
+  type MlpModel,
+  type MlpModel as MLPModel,
+  type RegressionModel,
+  readModel as readRegressionModel,
+  runtimeOfState as inferTrainingRuntimeFromState,
+  runtimeOfTorchStateDict as inferTrainingRuntimeFromPytorchStateDict,
+  writeModel as writeRegressionModel,
+} from '../formats/regression-state.ts';
+export {
+  formatStateJson,
+  parseStateJson,
   stateOfTensors as modelStateFromTorchStateDictPayload,
   tensorsOfState as modelStateToTorchTensors,
-} from '../formats/named-state.ts';
-export { formatStateJson, parseStateJson } from '../formats/state-json.ts';
+} from '../formats/state-json.ts';
 export {
   decodeStoredState,
   encodeStoredState,
@@ -31,7 +44,8 @@ export {
   type StoredState as ModelStateDocument,
   stateFormats,
 } from '../formats/stored-state.ts';
-export { decodeTorchState, encodeTorchState } from '../formats/torch-state.ts';
+export { encodeTorchState } from '../formats/torch-pickle.ts';
+export { decodeTorchState } from '../formats/torch-state.ts';
 export {
   parseRegressionDataset,
   type RegressionDataset,
@@ -123,20 +137,6 @@ export {
   type MlpStateOptions,
   mlpState as initializeMlpRegressionState,
 } from './regression/initial-state.ts';
-export {
-  type LinearModel,
-  type MlpModel,
-  type MlpModel as MLPModel,
-  type RegressionModel,
-  readModel as readRegressionModel,
-  writeModel as writeRegressionModel,
-} from './regression/layout.ts';
-export {
-  exportTorchStateDict as exportPytorchStateDict,
-  importTorchStateDict as importPytorchStateDict,
-  runtimeOfState as inferTrainingRuntimeFromState,
-  runtimeOfTorchStateDict as inferTrainingRuntimeFromPytorchStateDict,
-} from './regression/torch-names.ts';
 export {
   evaluateRegression,
   type RegressionOptions,

@@ -2,14 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { toBase64, utf8 } from '../../src/base/bytes.ts';
 import { decodeTorch, readTorchTensor, TorchTensor } from '../../src/formats/torch-file.ts';
-import { encodeTorch } from '../../src/formats/torch-pickle.ts';
-import {
-  decodeTorchState,
-  encodeTorchState,
-  findStateDicts,
-  readStateDict,
-  stateDictOf,
-} from '../../src/formats/torch-state.ts';
+import { encodeTorch, encodeTorchState, stateDictOf } from '../../src/formats/torch-pickle.ts';
+import { decodeTorchState, findStateDicts, readStateDict } from '../../src/formats/torch-state.ts';
 import { encodeZip } from '../../src/formats/zip.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { opcodes, storage, tensor, text, torchFile } from '../python/support/pickles.ts';

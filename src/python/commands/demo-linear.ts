@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
+import { readModel } from '../../formats/regression-state.ts';
 import { formatStateJson } from '../../formats/state-json.ts';
 import { linearTruth, type RegressionSet } from '../../model/data/regression.ts';
 import { readStateFile } from '../../node/files/state-file.ts';
 import { REFERENCE_SHARDS, referenceShard } from '../regression/demo-shards.ts';
 import { linearState } from '../regression/initial-state.ts';
-import { readModel } from '../regression/layout.ts';
 import { largestDifference, leastSquares } from '../regression/least-squares.ts';
 
 const STATE = 'state.json';

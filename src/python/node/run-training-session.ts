@@ -2,6 +2,7 @@
 import { systemClock } from '../../base/clock.ts';
 import { defaultRetry } from '../../base/retry.ts';
 import { withScope } from '../../base/scope.ts';
+import { readModel } from '../../formats/regression-state.ts';
 import type { RegressionTask } from '../../model/data/regression.ts';
 import { mostPayloadBytes } from '../../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../../network/event.ts';
@@ -16,7 +17,6 @@ import type { Params } from '../../tensor/params.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import { type Plan, planOf } from '../../worker/plan.ts';
 import type { Store, Trainer } from '../../worker/ports.ts';
-import { readModel } from '../regression/layout.ts';
 import { createPythonWire } from '../wire/reference-profile.ts';
 import { flipped } from '../wire/sign.ts';
 import { type History, noHistory } from '../worker/history.ts';

@@ -4,12 +4,12 @@
  */
 import type { InferenceSession } from 'onnxruntime-node';
 import { ConfigError } from '../../base/errors.ts';
+import { type RegressionModel, writeModel } from '../../formats/regression-state.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import { compileTraining } from '../../model/training-program.ts';
 import { requireEngine } from '../../node/engine/training-engine.ts';
 import type { ModelSpec, SgdSpec } from '../../run/spec/model-spec.ts';
 import type { Params } from '../../tensor/params.ts';
-import { type RegressionModel, writeModel } from '../regression/layout.ts';
 import {
   batchRows,
   evaluateRegression,

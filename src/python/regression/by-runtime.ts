@@ -1,8 +1,8 @@
 /** What the Python reference's library has once per runtime, and how it finds out which runtime is meant. */
 import { ConfigError } from '../../base/errors.ts';
+import { parseRuntime, runtimeOfState } from '../../formats/regression-state.ts';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
-import { parseRuntime, runtimeOfState } from './torch-names.ts';
 import {
   evaluateRegression,
   type RegressionOptions,

@@ -1,8 +1,8 @@
 /** The initial states of the Python reference's two regression models, to the bit. */
 import { ConfigError } from '../../base/errors.ts';
+import { linearLayout, mlpLayout } from '../../formats/regression-state.ts';
 import type { RegressionTask } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
-import { linearLayout, mlpLayout } from './layout.ts';
 import { createMersenneTwister } from './mersenne-twister.ts';
 
 /** What `initializeMlpRegressionState` takes. */

@@ -1,6 +1,7 @@
 /** One batch of linear regression by hand, in the Python reference's order of operations: same bits on every engine. */
+
+import type { LinearModel } from '../../formats/regression-state.ts';
 import type { RegressionSet } from '../../model/data/regression.ts';
-import type { LinearModel } from './layout.ts';
 
 /** What one step of gradient descent is taken on. */
 export interface Batch {

@@ -2,8 +2,9 @@
  * One batch of a tanh layer and one output by hand, in the Python reference's order of operations. Engines may differ in
  * the last bit of tanh, and from there on.
  */
+
+import type { MlpModel } from '../../formats/regression-state.ts';
 import type { RegressionSet } from '../../model/data/regression.ts';
-import type { MlpModel } from './layout.ts';
 import type { Batch } from './linear.ts';
 
 /** The hidden layer for one row (H), written into `hidden`, and the prediction. */

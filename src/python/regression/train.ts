@@ -3,13 +3,13 @@
  * gradient descent. It is for states that must equal the Python reference's; runs train on graphs instead.
  */
 import { ConfigError, TrainingError } from '../../base/errors.ts';
+import { type RegressionModel, readModel, writeModel } from '../../formats/regression-state.ts';
 import type {
   RegressionDataset,
   RegressionSet,
   RegressionTask,
 } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
-import { type RegressionModel, readModel, writeModel } from './layout.ts';
 import type { Batch } from './linear.ts';
 import { predictLinear, stepLinear } from './linear.ts';
 import { predictMlp, stepMlp } from './mlp.ts';

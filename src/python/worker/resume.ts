@@ -1,10 +1,10 @@
 /** What a session starts from: nothing, or a training state of the Python reference's checkpoints. */
 import { ok, type Result } from '../../base/result.ts';
 import { arranged } from '../../formats/arithmetic.ts';
+import { readModel, writeModel } from '../../formats/regression-state.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
 import { genesis } from '../../worker/state.ts';
-import { readModel, writeModel } from '../regression/layout.ts';
 import { evaluateRegression } from '../regression/train.ts';
 import type { CheckpointBody } from '../wire/checkpoints.ts';
 import { readLateGradient, readReconciliation } from '../wire/late-record.ts';

@@ -1,10 +1,10 @@
 /** A worker of the reference's profile over relays in memory, on a clock the test moves. */
 import { fromHex } from '../../../src/base/bytes.ts';
+import { readModel } from '../../../src/formats/regression-state.ts';
 import { parseRegressionDataset } from '../../../src/model/data/regression.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { readModel } from '../../../src/python/regression/layout.ts';
 import { evaluateRegression } from '../../../src/python/regression/train.ts';
 import { createPythonWire } from '../../../src/python/wire/reference-profile.ts';
 import { noHistory } from '../../../src/python/worker/history.ts';

@@ -1,6 +1,7 @@
 /** A worker of the Python reference's profile from flags to done: dataset, start, folder, session, files. */
 import { systemClock } from '../../../base/clock.ts';
 import { type Scope, withScope } from '../../../base/scope.ts';
+import { readModel } from '../../../formats/regression-state.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';
 import { mostPayloadBytes } from '../../../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../../../network/event.ts';
@@ -19,7 +20,6 @@ import { noMembers } from '../../../worker/worker-record.ts';
 import { runTrainingSession } from '../../node/run-training-session.ts';
 import { type TrainingWorkerConfig, workerName } from '../../node/training-worker-config.ts';
 import { openZstd } from '../../node/zstd.ts';
-import { readModel } from '../../regression/layout.ts';
 import type { PythonState } from '../../worker/session.ts';
 import { type SessionFacts, writeArtifacts } from './artifacts.ts';
 import type { ReferenceFlags } from './flags.ts';

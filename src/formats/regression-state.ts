@@ -1,0 +1,287 @@
+/**
+ * The two regression models of the Python reference as states: tensor names and shapes, which model a state is,
+ * and PyTorch's names for the same tensors.
+ */
+import { ConfigError } from '../base/errors.ts';
+import type { RegressionTask } from '../model/data/regression.ts';
+import { createLayout, type Layout, type Params } from '../tensor/params.ts';
+import type { NamedTensor } from '../tensor/safetensors.ts';
+import { stateOfTensors, tensorsOfState } from './state-json.ts';
+
+/** A state taken apart, f64, copies. */
+export type RegressionModel = LinearModel | MlpModel;
+
+/** The parameters of a linear regression by name, as `readRegressionModel` gives them. */
+export interface LinearModel {
+  readonly runtime: 'linear-regression';
+  readonly features: number;
+  /** (F) */
+  readonly weight: Float64Array;
+  /** (1) */
+  readonly bias: Float64Array;
+}
+
+/** The parameters of a network with one hidden layer by name, as `readRegressionModel` gives them. */
+export interface MlpModel {
+  readonly runtime: 'mlp-regression';
+  readonly features: number;
+  /** H */
+  readonly hidden: number;
+  /** (H, F) */
+  readonly hiddenWeight: Float64Array;
+  /** (H) */
+  readonly hiddenBias: Float64Array;
+  /** (H) */
+  readonly outputWeight: Float64Array;
+  /** (1) */
+  readonly outputBias: Float64Array;
+}
+
+export const linearLayout = (features: number): Layout =>
+  createLayout([
+    { name: 'linear.bias', shape: [1] },
+    { name: 'linear.weight', shape: [1, features] },
+  ]);
+
+export const mlpLayout = (features: number, hidden: number): Layout =>
+  createLayout([
+    { name: 'mlp.hidden.bias', shape: [hidden] },
+    { name: 'mlp.hidden.weight', shape: [hidden, features] },
+    { name: 'mlp.output.bias', shape: [1] },
+    { name: 'mlp.output.weight', shape: [1, hidden] },
+  ]);
+
+const LINEAR = 'linear.bias,linear.weight';
+const MLP = 'mlp.hidden.bias,mlp.hidden.weight,mlp.output.bias,mlp.output.weight';
+
+/** Which model the tensors' names are those of; undefined for any other. */
+function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
+  const names = slots.map(({ name }) => name).sort();
+  if (names.join() === LINEAR) return 'linear-regression';
+  return names.join() === MLP ? 'mlp-regression' : undefined;
+}
+
+/**
+ * A state taken apart, as `LinearModelAdapter.import_state` and its sibling for the mlp do. Throws a ConfigError that names the
+ * tensor, its shape and the shape it must have.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, readRegressionModel } from 'nostrain/python';
+ *
+ * const model = readRegressionModel(initializeLinearRegressionState(2));
+ * model.runtime === 'linear-regression' && model.weight; // => new Float64Array(2)
+ * ```
+ */
+export function readModel(params: Params): RegressionModel {
+  const runtime = runtimeOfLayout(params.layout);
+  if (runtime === undefined) {
+    const names = params.layout.slots.slice(0, 4).map(({ name }) => name);
+    throw new ConfigError(
+      'state/model',
+      `a state with ${names.join(', ')} is neither a linear nor an mlp regression`,
+      { hint: '`nostrain init-state --features N` makes one' },
+    );
+  }
+  return runtime === 'linear-regression' ? readLinear(params) : readMlp(params);
+}
+
+function readLinear(params: Params): LinearModel {
+  const { shape } = slotOf(params, 'linear.weight');
+  const features = shape.at(-1) ?? 0;
+  return {
+    runtime: 'linear-regression',
+    features,
+    weight: read(params, 'linear.weight', [1, features], [features]),
+    bias: read(params, 'linear.bias', [1], []),
+  };
+}
+
+function readMlp(params: Params): MlpModel {
+  const { shape } = slotOf(params, 'mlp.hidden.weight');
+  const [hidden = 0, features = 0] = shape;
+  return {
+    runtime: 'mlp-regression',
+    features,
+    hidden,
+    hiddenWeight: read(params, 'mlp.hidden.weight', [hidden, features]),
+    hiddenBias: read(params, 'mlp.hidden.bias', [hidden]),
+    outputWeight: read(params, 'mlp.output.weight', [1, hidden], [hidden]),
+    outputBias: read(params, 'mlp.output.bias', [1], []),
+  };
+}
+
+const slotOf = ({ layout }: Params, name: string) =>
+  layout.slots.find((slot) => slot.name === name)!;
+
+/** A copy of one tensor, whose shape must be one of those. */
+function read(
+  params: Params,
+  name: string,
+  ...shapes: readonly (readonly number[])[]
+): Float64Array {
+  const { shape, offset, size } = slotOf(params, name);
+  const fits = shapes.some((accepted) => accepted.join() === shape.join());
+  if (fits && size > 0) return Float64Array.from(params.values.subarray(offset, offset + size));
+  const accepted = shapes.map((dims) => `[${dims}]`).join(' or ');
+  throw new ConfigError('state/shape', `tensor ${name} is [${shape}], not ${accepted}`);
+}
+
+/**
+ * The model as a state, f64, tensors sorted by name.
+ *
+ * @example
+ * ```ts
+ * import { writeRegressionModel } from 'nostrain/python';
+ *
+ * const [weight, bias] = [Float64Array.of(3, -1), Float64Array.of(0.5)];
+ * const state = writeRegressionModel({ runtime: 'linear-regression', features: 2, weight, bias });
+ * state.values; // => Float64Array.of(0.5, 3, -1)
+ * ```
+ */
+export function writeModel(model: RegressionModel): Params {
+  if (model.runtime === 'linear-regression') {
+    return joined(linearLayout(model.features), [model.bias, model.weight]);
+  }
+  const { hiddenBias, hiddenWeight, outputBias, outputWeight } = model;
+  const tensors = [hiddenBias, hiddenWeight, outputBias, outputWeight];
+  return joined(mlpLayout(model.features, model.hidden), tensors);
+}
+
+function joined(layout: Layout, tensors: readonly Float64Array[]): Params {
+  const values = new Float64Array(layout.size);
+  tensors.forEach((tensor, i) => {
+    values.set(tensor, layout.slots[i]!.offset);
+  });
+  return { layout, values };
+}
+
+/** Our name of each tensor by PyTorch's. */
+const names: Readonly<Record<RegressionTask, Readonly<Record<string, string>>>> = {
+  'linear-regression': { bias: 'linear.bias', weight: 'linear.weight' },
+  'mlp-regression': {
+    'hidden.bias': 'mlp.hidden.bias',
+    'hidden.weight': 'mlp.hidden.weight',
+    'output.bias': 'mlp.output.bias',
+    'output.weight': 'mlp.output.weight',
+  },
+};
+
+/** The runtime somebody wrote down; undefined for any other text. */
+export function parseRuntime(text: string): RegressionTask | undefined {
+  const name = text.trim().toLowerCase();
+  return name === 'linear-regression' || name === 'mlp-regression' ? name : undefined;
+}
+
+/**
+ * The runtime whose state this is. Throws a ConfigError for any other state, or when it is not the one asked for.
+ *
+ * @example
+ * ```ts
+ * import { inferTrainingRuntimeFromState, initializeLinearRegressionState } from 'nostrain/python';
+ *
+ * inferTrainingRuntimeFromState(initializeLinearRegressionState(2)); // => 'linear-regression'
+ * ```
+ */
+export function runtimeOfState(params: Params, asked?: RegressionTask): RegressionTask {
+  const { runtime } = readModel(params);
+  if (asked === undefined || asked === runtime) return runtime;
+  throw new ConfigError('state/runtime', `the state is ${runtime}, not ${asked}`, {
+    hint: 'use a state and a dataset of the same runtime',
+  });
+}
+
+/**
+ * A regression state under PyTorch's names, sorted by name. Throws a ConfigError for any other state.
+ *
+ * @example
+ * ```ts
+ * import { exportPytorchStateDict, initializeLinearRegressionState } from 'nostrain/python';
+ *
+ * const { layout } = exportPytorchStateDict(initializeLinearRegressionState(2));
+ * layout.slots.map(({ name }) => name); // => ['bias', 'weight']
+ * ```
+ */
+export function exportTorchStateDict(params: Params, asked?: RegressionTask): Params {
+  const ours = Object.entries(names[runtimeOfState(params, asked)]);
+  const renamed = tensorsOfState(params).map((tensor) => ({
+    ...tensor,
+    name: ours.find(([, name]) => name === tensor.name)![0],
+  }));
+  return sorted(renamed);
+}
+
+/**
+ * A regression state out of one with PyTorch's names, whatever first part (`module.`) they share. Throws a ConfigError when the
+ * names or shapes are of no runtime.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, importPytorchStateDict } from 'nostrain/python';
+ *
+ * const layout = createLayout([
+ *   { name: 'module.bias', shape: [1] },
+ *   { name: 'module.weight', shape: [1, 2] },
+ * ]);
+ * const state = importPytorchStateDict({ layout, values: Float64Array.of(1, 2, 3) });
+ * state.layout.slots.map(({ name }) => name); // => ['linear.bias', 'linear.weight']
+ * ```
+ */
+export function importTorchStateDict(stateDict: Params, asked?: RegressionTask): Params {
+  const tensors = tensorsOfState(stateDict);
+  const runtimes = asked === undefined ? runtimeNames : [asked];
+  for (let cut: Cut | undefined = { tensors }; cut; cut = withoutPrefix(cut)) {
+    const found = cut.tensors
+      .map(({ name }) => name)
+      .sort()
+      .join();
+    const runtime = runtimes.find((name) => Object.keys(names[name]).sort().join() === found);
+    if (runtime === undefined) continue;
+    const theirs = names[runtime];
+    const params = sorted(cut.tensors.map((each) => ({ ...each, name: theirs[each.name]! })));
+    runtimeOfState(params, runtime);
+    return params;
+  }
+  const found = tensors.slice(0, 4).map(({ name }) => name.slice(0, 80));
+  throw new ConfigError('state/model', `no ${runtimes.join(' or ')} has tensors named ${found}`, {
+    hint: 'PyTorch states are read for nn.Linear and for hidden and output layers of an mlp',
+  });
+}
+
+/**
+ * The runtime of a state with PyTorch's names. Throws a ConfigError when the names or shapes are of none.
+ *
+ * @example
+ * ```ts
+ * import { createLayout, inferTrainingRuntimeFromPytorchStateDict } from 'nostrain/python';
+ *
+ * const layout = createLayout([
+ *   { name: 'bias', shape: [1] },
+ *   { name: 'weight', shape: [1, 2] },
+ * ]);
+ * const stateDict = { layout, values: new Float64Array(3) };
+ * inferTrainingRuntimeFromPytorchStateDict(stateDict); // => 'linear-regression'
+ * ```
+ */
+export const runtimeOfTorchStateDict = (stateDict: Params): RegressionTask =>
+  runtimeOfState(importTorchStateDict(stateDict));
+
+const runtimeNames: readonly RegressionTask[] = ['linear-regression', 'mlp-regression'];
+
+interface Cut {
+  readonly tensors: readonly NamedTensor[];
+}
+
+/** Names without the first part they all share, or undefined. */
+function withoutPrefix({ tensors }: Cut): Cut | undefined {
+  const prefix = /^[^.]*\./.exec(tensors[0]?.name ?? '')?.[0];
+  if (prefix === undefined || !tensors.every(({ name }) => name.startsWith(prefix)))
+    return undefined;
+  return { tensors: tensors.map((each) => ({ ...each, name: each.name.slice(prefix.length) })) };
+}
+
+function sorted(tensors: readonly NamedTensor[]): Params {
+  const params = stateOfTensors(tensors);
+  if (params.ok) return params.value;
+  throw new ConfigError('state/model', `${params.issue.at}: ${params.issue.message}`);
+}
