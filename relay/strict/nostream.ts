@@ -18,10 +18,40 @@ export const nostream: Profile = {
     maxLimit: 5000,
     createdAtFutureSeconds: 900,
     eventRates: [
-      { count: 6, periodMs: MINUTE_MS, kinds: [[0, 0], [3, 3], [40, 41]] }, // biome-ignore format: one rate a line
-      { count: 12, periodMs: MINUTE_MS, kinds: [[1, 2], [4, 4], [42, 42]] }, // biome-ignore format: one rate a line
-      { count: 30, periodMs: MINUTE_MS, kinds: [[5, 7], [43, 49]] }, // biome-ignore format: one rate a line
-      { count: 24, periodMs: MINUTE_MS, kinds: [[10_000, 19_999], [30_000, 39_999]] }, // biome-ignore format: one rate a line
+      {
+        count: 6,
+        periodMs: MINUTE_MS,
+        kinds: [
+          [0, 0],
+          [3, 3],
+          [40, 41],
+        ],
+      },
+      {
+        count: 12,
+        periodMs: MINUTE_MS,
+        kinds: [
+          [1, 2],
+          [4, 4],
+          [42, 42],
+        ],
+      },
+      {
+        count: 30,
+        periodMs: MINUTE_MS,
+        kinds: [
+          [5, 7],
+          [43, 49],
+        ],
+      },
+      {
+        count: 24,
+        periodMs: MINUTE_MS,
+        kinds: [
+          [10_000, 19_999],
+          [30_000, 39_999],
+        ],
+      },
       { count: 60, periodMs: MINUTE_MS, kinds: [[20_000, 29_999]] },
       { count: 720, periodMs: HOUR_MS },
     ],

@@ -119,10 +119,14 @@ export interface CertifiedWorker {
  * const me = createSigner(secretKey).publicKey;
  * const { spec } = await makeSpec({ me, training: { model: 'linear', rounds: 2 } });
  * const trainer = {
- *   ...{ device: { device: 'none', threads: 1 }, layout: layoutOf(spec.training) },
+ *   device: { device: 'none', threads: 1 },
+ *   layout: layoutOf(spec.training),
  *   train: async ({ params }: { params: Float32Array | Float64Array }) => ({
- *     ...{ params: params.map((value) => value + 0.1), losses: Float32Array.of(1) },
- *     ...{ moments: [], examples: 1, seconds: 0 },
+ *     params: params.map((value) => value + 0.1),
+ *     losses: Float32Array.of(1),
+ *     moments: [],
+ *     examples: 1,
+ *     seconds: 0,
  *   }),
  *   evaluate: async () => 1,
  *   sample: async () => new Uint8Array(),
@@ -271,7 +275,11 @@ function memberOf(
     keptSeconds: keptSeconds(spec),
     read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),
     isKept: ({ type }) => type !== 'unreadable',
-    ...checkpointFeatures(spec, options.chunks, { signal, report: ports.report, createSha256: ports.createSha256 }), // biome-ignore format: one line
+    ...checkpointFeatures(spec, options.chunks, {
+      signal,
+      report: ports.report,
+      createSha256: ports.createSha256,
+    }),
   });
   const history = createHistory(spec, {
     relays,

@@ -13,7 +13,12 @@ import { type PlaceReport, PlaceState } from './place-state.ts';
 import { type Attempt, type ChunkSink, type Outcome, readChunk } from './read-chunk.ts';
 
 export type FetchEvent =
-  | { readonly type: 'progress'; readonly bytes: number; readonly of: number; readonly perSecond: number } // biome-ignore format: one line
+  | {
+      readonly type: 'progress';
+      readonly bytes: number;
+      readonly of: number;
+      readonly perSecond: number;
+    }
   | { readonly type: 'demoted' | 'away'; readonly place: string; readonly message: string };
 
 export interface FetchOptions {
@@ -96,7 +101,12 @@ class ChunkFetch {
     this.#options = options;
     this.#states = options.places.map((place) => new PlaceState(place));
     this.#waiting = new Set(
-      options.wanted.map(({ piece, index }) => ({ piece, index, attempts: new Set(), without: new Map() })), // biome-ignore format: one line
+      options.wanted.map(({ piece, index }) => ({
+        piece,
+        index,
+        attempts: new Set(),
+        without: new Map(),
+      })),
     );
     this.#isNearKnown = options.places.some(({ isNear }) => isNear === true);
     this.#total = options.wanted.reduce((sum, { piece }) => sum + piece.bytes, 0);
@@ -114,7 +124,8 @@ class ChunkFetch {
       await firstOf([this.#done.promise, tick]);
     } finally {
       this.#isOver = true;
-      for (const task of this.#running) for (const { stop } of task.attempts) stop.abort(signal.reason); // biome-ignore format: one line
+      for (const task of this.#running)
+        for (const { stop } of task.attempts) stop.abort(signal.reason);
       over.abort();
       both.release();
       await Promise.allSettled(this.#attempts);
@@ -137,7 +148,8 @@ class ChunkFetch {
       for (const state of this.#states) this.#askWhatItHas(state, now, signal);
       for (const { attempts } of this.#running) {
         for (const { stop, heardMs } of attempts) {
-          if (now - heardMs > stallMs) stop.abort(new PlaceError(`nothing for ${stallMs / 1000} s`)); // biome-ignore format: one line
+          if (now - heardMs > stallMs)
+            stop.abort(new PlaceError(`nothing for ${stallMs / 1000} s`));
         }
       }
       this.#pump();
@@ -198,7 +210,9 @@ class ChunkFetch {
     const mayStill = [...this.#waiting].some(({ without, index }) =>
       open.some((state) => {
         const untilMs = without.get(state) ?? 0;
-        return state.askMs !== undefined || (state.mayHave(index) && untilMs < Number.POSITIVE_INFINITY); // biome-ignore format: one line
+        return (
+          state.askMs !== undefined || (state.mayHave(index) && untilMs < Number.POSITIVE_INFINITY)
+        );
       }),
     );
     const { patienceMs = PATIENCE_MS } = this.#options;
@@ -305,7 +319,10 @@ class ChunkFetch {
     const { report } = this.#options;
     const { name } = state.place;
     if (outcome === 'absent') {
-      task.without.set(state, state.askMs === undefined ? Number.POSITIVE_INFINITY : now + ASK_EVERY_MS); // biome-ignore format: one line
+      task.without.set(
+        state,
+        state.askMs === undefined ? Number.POSITIVE_INFINITY : now + ASK_EVERY_MS,
+      );
       return;
     }
     if (outcome === 'wrong') {

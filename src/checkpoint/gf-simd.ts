@@ -93,7 +93,11 @@ const body = [
   0x0b,
 ];
 const text = (word: string): number[] => [word.length, ...new TextEncoder().encode(word)];
-const section = (id: number, content: number[]): number[] => [id, ...leb(content.length), ...content]; // biome-ignore format: one line
+const section = (id: number, content: number[]): number[] => [
+  id,
+  ...leb(content.length),
+  ...content,
+];
 const module = Uint8Array.from([
   0,
   0x61,

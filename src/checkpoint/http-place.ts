@@ -184,7 +184,10 @@ function refused(name: string, answer: HttpAnswer): PlaceError {
   const words = reason === '' ? '' : `: ${safeLine(reason.slice(0, 200))}`;
   const asked = Number(answer.header('retry-after') ?? Number.NaN) * 1000;
   const retryMs = Number.isFinite(asked) ? Math.min(asked, LONGEST_RETRY_MS) : 1000;
-  return new PlaceError(`${name} answers ${answer.status}${words}`, BUSY.has(answer.status) ? { retryMs } : {}); // biome-ignore format: one line
+  return new PlaceError(
+    `${name} answers ${answer.status}${words}`,
+    BUSY.has(answer.status) ? { retryMs } : {},
+  );
 }
 
 /** The whole body, or undefined where it is longer. */

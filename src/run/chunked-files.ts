@@ -94,6 +94,7 @@ export const areNeeded = (
   base: readonly BaseFile[] | undefined,
 ): boolean =>
   each.every(({ name, sha256, bytes }) => {
-    if (sha256 === text || base?.some((file) => file.sha256 === sha256 && file.name === name)) return true; // biome-ignore format: one rule
+    if (sha256 === text || base?.some((file) => file.sha256 === sha256 && file.name === name))
+      return true;
     return base !== undefined && BESIDE.includes(name) && bytes <= MOST_BESIDE;
   });

@@ -178,7 +178,11 @@ async function soundClaims(
 function withClaim(before: Claims | undefined, claim: CheckpointClaim, { ledger }: Chain): Claims {
   if (before === undefined) return [claim];
   if (before.length >= MOST_CLAIMS) return before;
-  return ledger.members.some(({ key }) => key === claim.author) ? [claim, ...before] : before.length < MOST_STRANGERS ? [...before, claim] : before; // biome-ignore format: one line
+  return ledger.members.some(({ key }) => key === claim.author)
+    ? [claim, ...before]
+    : before.length < MOST_STRANGERS
+      ? [...before, claim]
+      : before;
 }
 
 /** Why a checkpoint is not that of a certified outcome; nothing when it is. */

@@ -44,10 +44,14 @@ export interface Question extends HistoryOptions {
  * const me = createSigner(secretKey).publicKey;
  * const { spec } = await makeSpec({ me, training: { model: 'linear', rounds: 2 } });
  * const trainer = {
- *   ...{ device: { device: 'none', threads: 1 }, layout: layoutOf(spec.training) },
+ *   device: { device: 'none', threads: 1 },
+ *   layout: layoutOf(spec.training),
  *   train: async ({ params }: { params: Float32Array | Float64Array }) => ({
- *     ...{ params: params.map((value) => value + 0.1), losses: Float32Array.of(1) },
- *     ...{ moments: [], examples: 1, seconds: 0 },
+ *     params: params.map((value) => value + 0.1),
+ *     losses: Float32Array.of(1),
+ *     moments: [],
+ *     examples: 1,
+ *     seconds: 0,
  *   }),
  *   evaluate: async () => 1,
  *   sample: async () => new Uint8Array(),

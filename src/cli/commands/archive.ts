@@ -35,36 +35,42 @@ interface Flags extends SourceFlags, PushFlags {
 const CHUNK_BYTES = 2 ** 20;
 
 export const archive = (): Command =>
-  addPushFlags(addSourceFlags(
-    new Command('archive').description(
-      'write every event of a certified run to a file, or all of the run to a folder; called again it adds what is new',
-    ),
-  )
-    .option('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
-    .option(
-      '--folder <dir>',
-      'the same as run.jsonl, with states, record.json and all of it as content-addressed chunks',
+  addPushFlags(
+    addSourceFlags(
+      new Command('archive').description(
+        'write every event of a certified run to a file, or all of the run to a folder; called again it adds what is new',
+      ),
     )
-    .addOption(
-      whole(
-        '--every <n>',
-        '--folder: also keep the state after every n rounds; 0 for the last',
-        0,
-      ).default(0),
-    )
-    .addOption(
-      whole(
-        '--chunk <bytes>',
-        '--folder: length of a chunk',
-        LEAST_CHUNK_BYTES,
-        MOST_CHUNK_BYTES,
-      ).default(CHUNK_BYTES),
-    )
-    .addOption(repeatable('--to <place>', '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or folder too, repeatable'))) // biome-ignore format: one option
-    .action(async (flags: Flags, command: Command) => {
-      const out = fileOf(flags, command);
-      await interruptibly((signal) => run(out, flags, signal));
-    });
+      .option('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
+      .option(
+        '--folder <dir>',
+        'the same as run.jsonl, with states, record.json and all of it as content-addressed chunks',
+      )
+      .addOption(
+        whole(
+          '--every <n>',
+          '--folder: also keep the state after every n rounds; 0 for the last',
+          0,
+        ).default(0),
+      )
+      .addOption(
+        whole(
+          '--chunk <bytes>',
+          '--folder: length of a chunk',
+          LEAST_CHUNK_BYTES,
+          MOST_CHUNK_BYTES,
+        ).default(CHUNK_BYTES),
+      )
+      .addOption(
+        repeatable(
+          '--to <place>',
+          '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or folder too, repeatable',
+        ),
+      ),
+  ).action(async (flags: Flags, command: Command) => {
+    const out = fileOf(flags, command);
+    await interruptibly((signal) => run(out, flags, signal));
+  });
 
 /** The file of events that the flags name. */
 function fileOf({ out, folder }: Flags, command: Command): string {
@@ -117,7 +123,11 @@ async function run(out: string, flags: Flags, signal: AbortSignal): Promise<void
     writeNote(`no relay has the spec of run ${run}: ask others, or keep its file beside`);
     process.exitCode = exitCodes.failed.code;
   } else if (folder !== undefined) {
-    const packed = await keepRecord(folder, all, { ...options, every: flags.every, chunkBytes: flags.chunk }); // biome-ignore format: one line
+    const packed = await keepRecord(folder, all, {
+      ...options,
+      every: flags.every,
+      chunkBytes: flags.chunk,
+    });
     if (flags.to !== undefined) await pushFolders(packed, flags, signal);
   }
 }

@@ -116,11 +116,15 @@ async function train(
     const dir = flags.dir ?? (await folderOf(settingsOf(asked, command)));
     const own = { corpus: flags.corpus, base: asked.base };
     const { signal } = interrupt;
-    const { corpus, base } = await bringFiles(undefined, own, flags, { relays: asked.relay ?? [], signal }); // biome-ignore format: one line
+    const { corpus, base } = await bringFiles(undefined, own, flags, {
+      relays: asked.relay ?? [],
+      signal,
+    });
     const brought = base === undefined ? asked : { ...asked, base };
     const settings = settingsOf(brought, command, await keptSettings(dir));
     refuseUnused(command, dataRules(settings, flags));
-    const start = flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start)); // biome-ignore format: one line
+    const start =
+      flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start));
     const data = { dataset: flags.dataset, target: flags.target, start };
     const trained = corpus === undefined ? flags : { ...flags, corpus };
     await runWorkerCommand({ settings, dir, protocol: protocolOf(settings), ...data }, trained, {

@@ -17,7 +17,8 @@ import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import { slowly } from './archive-source.ts';
 
 /** What a fetch asks of the flags. */
-type FetchFlags = ConnectionFlags & Pick<BringFlags, 'filesFrom' | 'mostDownload' | 'allowPrivateRelays'>; // biome-ignore format: one line
+type FetchFlags = ConnectionFlags &
+  Pick<BringFlags, 'filesFrom' | 'mostDownload' | 'allowPrivateRelays'>;
 
 export interface BringFlags extends WorkerFlags {
   readonly filesFrom?: readonly string[];
@@ -31,8 +32,18 @@ const MOST_BYTES = 2 ** 33;
 /** Adds `--files-from` and `--most-download`. */
 export const addBringFlags = (command: Command): Command =>
   command
-    .addOption(repeatable('--files-from <place>', 'where a text or base that is named by its hash is in chunks: https://…, wss://… or a folder; repeatable')) // biome-ignore format: one option
-    .addOption(whole('--most-download <bytes>', 'longest file to fetch so', 1).default(MOST_BYTES, formatBytes(MOST_BYTES))); // biome-ignore format: one option
+    .addOption(
+      repeatable(
+        '--files-from <place>',
+        'where a text or base that is named by its hash is in chunks: https://…, wss://… or a folder; repeatable',
+      ),
+    )
+    .addOption(
+      whole('--most-download <bytes>', 'longest file to fetch so', 1).default(
+        MOST_BYTES,
+        formatBytes(MOST_BYTES),
+      ),
+    );
 
 /** What a worker trains on and starts from, as it names them or as they are fetched: undefined where nobody says. */
 export interface TrainingFiles {

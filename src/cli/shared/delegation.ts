@@ -79,7 +79,11 @@ export async function delegationIn(
   });
   const read = readDelegation(event, of);
   if (!read.ok) {
-    throw new ConfigError('bunker/other', `what the signer returned does not count: ${read.issue.message}`, { hint: 'try another signer' }); // biome-ignore format: one line
+    throw new ConfigError(
+      'bunker/other',
+      `what the signer returned does not count: ${read.issue.message}`,
+      { hint: 'try another signer' },
+    );
   }
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await writeFile(file, `${JSON.stringify(read.value)}\n`, { mode: 0o600 });

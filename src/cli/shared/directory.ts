@@ -24,8 +24,14 @@ export interface DirectoryFlags extends ConnectionFlags {
 export const addDirectoryFlags = (command: Command): Command =>
   addConnectionFlags(command)
     .addOption(
-      repeatable('--directory <url>', 'relay (wss://…) or holder server (https://…) to ask and tell who holds what, repeatable') // biome-ignore format: one option
-        .argParser((url: string, before: readonly string[] | undefined) => [...(before ?? []), checked(url)]) // biome-ignore format: one option
+      repeatable(
+        '--directory <url>',
+        'relay (wss://…) or holder server (https://…) to ask and tell who holds what, repeatable',
+      )
+        .argParser((url: string, before: readonly string[] | undefined) => [
+          ...(before ?? []),
+          checked(url),
+        ])
         .default([], 'none'),
     )
     .option('--allow-private', 'ask holders at private addresses that others name too');

@@ -52,7 +52,12 @@ export const addHoldFlags = (command: Command): Command =>
   addOfferFlags(
     command
       .addOption(
-        byteCount('--hold <bytes>', 'keep chunks of checkpoints for newcomers, at most so many bytes, such as 2g', 1, MOST_HOLD), // biome-ignore format: one option
+        byteCount(
+          '--hold <bytes>',
+          'keep chunks of checkpoints for newcomers, at most so many bytes, such as 2g',
+          1,
+          MOST_HOLD,
+        ),
       )
       .addOption(
         whole('--hold-port <n>', 'with --hold: where to listen; 0 for any port', 0, 65_535).default(
@@ -105,7 +110,8 @@ export async function openChunks(
 ): Promise<{ readonly chunks: CheckpointChunks | undefined; close(): Promise<void> }> {
   const { places, placement: policy } = spec;
   const allowPrivate = flags.allowPrivateRelays === true;
-  if (places.length === 0 && policy === null) return { chunks: undefined, close: async () => undefined }; // biome-ignore format: one line
+  if (places.length === 0 && policy === null)
+    return { chunks: undefined, close: async () => undefined };
   const holder = await holderOf(spec, flags, { dir, signer, allowPrivate });
   const chunks = createRunChunks({
     places,
@@ -131,7 +137,11 @@ function tellPlaces(places: readonly PlaceReport[]): void {
 async function holderOf(
   { placement, checkpoint }: RunSpec,
   flags: HoldFlags,
-  { dir, signer, allowPrivate }: { readonly dir: string; readonly signer: Signer; readonly allowPrivate: boolean }, // biome-ignore format: one line
+  {
+    dir,
+    signer,
+    allowPrivate,
+  }: { readonly dir: string; readonly signer: Signer; readonly allowPrivate: boolean },
 ): Promise<RunHolder | undefined> {
   const { hold, holdPort, holdHost, holdRate, announce, region, trustTier: tier, weight } = flags;
   if (hold === undefined || placement === null) return undefined;

@@ -5,7 +5,12 @@ import type { Command } from 'commander';
 import { utf8 } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
 import { createBlossomPlace } from '../../checkpoint/http-place.ts';
-import { type Manifest, manifestDigest, manifestText, piecesOf } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
+import {
+  type Manifest,
+  manifestDigest,
+  manifestText,
+  piecesOf,
+} from '../../checkpoint/manifest.ts';
 import type { Blob } from '../../checkpoint/place.ts';
 import { isRelayUrl } from '../../network/transport/relay-urls.ts';
 import { createAskHttp } from '../../node/checkpoint/ask-http.ts';
@@ -14,7 +19,7 @@ import { createFolderPlace } from '../../node/checkpoint/folder-place.ts';
 import { pushToRelays } from '../../node/checkpoint/push-relays.ts';
 import { writeWhole } from '../../node/files/whole-file.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
-import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts'; // biome-ignore format: one import
+import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
 import { whole } from '../../terminal/flags.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { formatCount, formatSeconds } from '../../terminal/render/numbers.ts';
@@ -34,8 +39,12 @@ export interface PushFlags extends ConnectionFlags {
 /** Adds `--copies`, `--days` and whose key it is. */
 export const addPushFlags = (command: Command): Command =>
   command
-    .addOption(whole('--copies <n>', 'relays that get each chunk event, of all named', 1, 64).default(2)) // biome-ignore format: one option
-    .addOption(whole('--days <n>', 'days after which relays may forget the events', 1, 3650).default(30)) // biome-ignore format: one option
+    .addOption(
+      whole('--copies <n>', 'relays that get each chunk event, of all named', 1, 64).default(2),
+    )
+    .addOption(
+      whole('--days <n>', 'days after which relays may forget the events', 1, 3650).default(30),
+    )
     .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
     .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it');
 
@@ -105,7 +114,9 @@ async function pushTo(
 ): Promise<number> {
   const ask = createAskHttp({ isTrusted: true });
   const isAddress = /^https?:\/\//i.test(to);
-  const blossom = isAddress ? createBlossomPlace(to, { ask, clock: systemClock, signer }) : undefined; // biome-ignore format: one line
+  const blossom = isAddress
+    ? createBlossomPlace(to, { ask, clock: systemClock, signer })
+    : undefined;
   const place = blossom ?? createFolderPlace(to);
   const send = async (blob: Blob, bytes: () => Promise<Uint8Array>) => {
     if (blossom && flags.mirror !== undefined) await blossom.mirror(blob, flags.mirror, signal);

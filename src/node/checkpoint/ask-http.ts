@@ -40,7 +40,8 @@ export const createAskHttp =
       const next = [301, 302, 303, 307, 308].includes(answer.status) && answer.header('location');
       if (!next) return answer;
       answer.cancel();
-      if (request.method === 'PUT') throw new PlaceError(`${withoutSecrets(url)} sends uploads elsewhere`); // biome-ignore format: one line
+      if (request.method === 'PUT')
+        throw new PlaceError(`${withoutSecrets(url)} sends uploads elsewhere`);
       url = new URL(next, url).href;
     }
     throw new PlaceError(`${withoutSecrets(address)} redirects for ever`);

@@ -61,7 +61,11 @@ const wholes = new Map<
 
 async function hashOn({ name, file }: WholeTask): Promise<Found> {
   const begun = wholes.get(name);
-  const whole = begun ?? { bytes: 0, sha256: createNativeSha256(), tree: new RootHasher(createNativeSha256) }; // biome-ignore format: one line
+  const whole = begun ?? {
+    bytes: 0,
+    sha256: createNativeSha256(),
+    tree: new RootHasher(createNativeSha256),
+  };
   if (!begun) wholes.set(name, whole);
   if (file === undefined) {
     wholes.delete(name);
@@ -139,7 +143,10 @@ async function combine({ matrix, sources, targets, bytes }: CombineTask): Promis
     for (let at = 0; at < bytes; at += step) {
       const length = Math.min(step, bytes - at);
       for (const [i, handle] of from.entries()) await readFully(handle, read[i]!, at, length);
-      apply(read.map((each) => each.subarray(0, length)), sums.map((each) => each.subarray(0, length))); // biome-ignore format: one call
+      apply(
+        read.map((each) => each.subarray(0, length)),
+        sums.map((each) => each.subarray(0, length)),
+      );
       for (const [i, { handle, bytes: most, digester }] of to.entries()) {
         const piece = sums[i]!.subarray(0, Math.min(length, Math.max(0, most - at)));
         await handle.writeFile(piece);

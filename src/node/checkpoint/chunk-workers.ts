@@ -38,7 +38,9 @@ export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)
         : new Promise((resolve, reject) => {
             queue.push(() => {
               const worker = idle.pop() ?? start();
-              ask(worker, task).then(resolve, reject).finally(() => giveBack(worker)); // biome-ignore format: one step
+              ask(worker, task)
+                .then(resolve, reject)
+                .finally(() => giveBack(worker));
             });
             next();
           }),

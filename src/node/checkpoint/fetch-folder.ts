@@ -127,7 +127,8 @@ export async function fetchBytes(
   const bytes = new Uint8Array(manifest.bytes);
   const pieces = piecesOf(manifest);
   const placesOf = new Map<Digest, Piece[]>();
-  for (const piece of pieces) placesOf.set(piece.sha256, [...(placesOf.get(piece.sha256) ?? []), piece]); // biome-ignore format: one line
+  for (const piece of pieces)
+    placesOf.set(piece.sha256, [...(placesOf.get(piece.sha256) ?? []), piece]);
   const partOf = ({ offset = 0, bytes: length }: Piece) => bytes.subarray(offset, offset + length);
   const held = await lookAround(folder, manifest, pieces, options);
   for (const piece of held) await readInto(chunkFile(folder, piece.sha256), partOf(piece));
@@ -168,7 +169,8 @@ async function claim(folder: string, manifest: Manifest): Promise<void> {
   try {
     await mkdir(folder, { recursive: true });
     const names = await readdir(folder);
-    for (const name of names.filter((each) => /^\..*\.part$/.test(each))) await rm(join(folder, name), { force: true }); // biome-ignore format: one line
+    for (const name of names.filter((each) => /^\..*\.part$/.test(each)))
+      await rm(join(folder, name), { force: true });
     if (names.includes(MANIFEST_FILE)) {
       if (manifestText(await readManifest(folder)) === text) return;
       throw new CheckpointError('checkpoint/other-folder', `${folder} holds another file`, {

@@ -127,7 +127,8 @@ async function bytesAt(
 /** A hash in the address (`…/<sha256>` or `#sha256=<hash>`) is held to. */
 async function ofAddress(what: string, signal: AbortSignal): Promise<FoundManifest> {
   const url = new URL(what);
-  const pin = /^#sha256=([0-9a-f]{64})$/.exec(url.hash)?.[1] ?? /\/([0-9a-f]{64})$/.exec(url.pathname)?.[1]; // biome-ignore format: one line
+  const pin =
+    /^#sha256=([0-9a-f]{64})$/.exec(url.hash)?.[1] ?? /\/([0-9a-f]{64})$/.exec(url.pathname)?.[1];
   url.hash = '';
   const answer = await createAskHttp({ isTrusted: true })(url.href, { signal });
   if (answer.status !== 200) {

@@ -13,7 +13,9 @@ export const createFolderPlace = (folder: string): ChunkPlace => ({
   name: folder,
   async read(blob, signal) {
     const file = await fileOf(folder, blob);
-    return file === undefined ? undefined : (createReadStream(file, { signal, end: blob.bytes }) as AsyncIterable<Uint8Array>); // biome-ignore format: one line
+    return file === undefined
+      ? undefined
+      : (createReadStream(file, { signal, end: blob.bytes }) as AsyncIterable<Uint8Array>);
   },
   async store(blob, bytes) {
     if ((await lookFor(folder, blob)) === 'there') return;

@@ -2,7 +2,13 @@
 import { mkdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
-import { type Manifest, manifestDigest, manifestText, type Piece, piecesOf } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
+import {
+  type Manifest,
+  manifestDigest,
+  manifestText,
+  type Piece,
+  piecesOf,
+} from '../../checkpoint/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
 import { writeWhole } from '../files/whole-file.ts';
 import { nativeSha256 } from '../native/sha256.ts';
@@ -63,7 +69,8 @@ export class HeldChunks {
       for (const piece of piecesOf(manifest)) {
         const how = await judge(workers, folder, piece);
         if (how === 'whole') this.add(held, piece);
-        else if (how === 'changed') await rm(chunkFile(folder, piece.sha256), { recursive: true, force: true }); // biome-ignore format: one line
+        else if (how === 'changed')
+          await rm(chunkFile(folder, piece.sha256), { recursive: true, force: true });
       }
     }
     await workers.close();

@@ -123,12 +123,14 @@ class OpenShelf implements Shelf {
 
   remove(sha256: Digest): void {
     this.#held.delete(sha256);
-    for (const place of this.#known.get(sha256)?.places ?? []) this.#have[place >> 3]! &= ~(1 << (place & 7)); // biome-ignore format: one line
+    for (const place of this.#known.get(sha256)?.places ?? [])
+      this.#have[place >> 3]! &= ~(1 << (place & 7));
   }
 
   /** The manifest, or which of its chunks are here. */
   own(more: string): Held {
-    const [bytes, type] = more === '.have' ? [this.#have, HAVE_TYPE] : [this.#text, 'application/json']; // biome-ignore format: one line
+    const [bytes, type] =
+      more === '.have' ? [this.#have, HAVE_TYPE] : [this.#text, 'application/json'];
     return {
       bytes: bytes.length,
       type,
@@ -141,7 +143,14 @@ class OpenShelf implements Shelf {
     if (!known) return undefined;
     const file = chunkFile(this.#folder, name);
     const { bytes } = known;
-    return { bytes, sha256: name, open: (from, to) => to === from ? Readable.from([]) : createReadStream(file, { start: from, end: to - 1, highWaterMark: READ_BYTES }) }; // biome-ignore format: one line
+    return {
+      bytes,
+      sha256: name,
+      open: (from, to) =>
+        to === from
+          ? Readable.from([])
+          : createReadStream(file, { start: from, end: to - 1, highWaterMark: READ_BYTES }),
+    };
   }
 }
 
@@ -176,7 +185,11 @@ class Holder implements HolderServer {
 
   constructor(options: HolderOptions) {
     this.#options = options;
-    this.#server = createServer({ keepAliveTimeout: IDLE_MS, headersTimeout: HEADERS_MS, requestTimeout: HEADERS_MS }); // biome-ignore format: one line
+    this.#server = createServer({
+      keepAliveTimeout: IDLE_MS,
+      headersTimeout: HEADERS_MS,
+      requestTimeout: HEADERS_MS,
+    });
     this.#server.maxConnections = MOST_CONNECTIONS;
     this.#server.setTimeout(IDLE_MS);
     this.#server.on('request', (request, response) => this.#answer(request, response));

@@ -6,7 +6,13 @@ import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, NostrainError } from '../../base/errors.ts';
 import { parityMatrix } from '../../checkpoint/combine.ts';
 import { createDigester, type Digester, RootHasher } from '../../checkpoint/digester.ts';
-import { chunkCount, type Hashes, layoutProblem, type Manifest, manifestText } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
+import {
+  chunkCount,
+  type Hashes,
+  layoutProblem,
+  type Manifest,
+  manifestText,
+} from '../../checkpoint/manifest.ts';
 import type { Stripe } from '../../network/attachments/erasure.ts';
 import { cannotWrite, writeWhole } from '../files/whole-file.ts';
 import { createNativeBlake3 } from '../native/blake3.ts';

@@ -151,7 +151,9 @@ class Push {
     const nowhere = this.#held.filter(({ size }) => size === 0).length;
     const told = [...this.#told].map(([relay, each]) => ({ relay, ...each }));
     if (nowhere === 0) return told;
-    const words = told.flatMap(({ relay, message }) => (message === '' ? [] : `${relay}: ${message}`)); // biome-ignore format: one line
+    const words = told.flatMap(({ relay, message }) =>
+      message === '' ? [] : `${relay}: ${message}`,
+    );
     throw new CheckpointError(
       'checkpoint/refused',
       `no relay took ${nowhere} of ${this.#tree.count} chunks: ${words.join('; ')}`,
@@ -184,7 +186,10 @@ class Push {
     const sendSome = async (): Promise<void> => {
       while (next < indices.length && !this.#closed.has(relay) && !signal.aborted) {
         const index = indices[next++]!;
-        const [outcome] = await relays.publish(await this.#eventOf(index), { signal, only: [relay] }); // biome-ignore format: one line
+        const [outcome] = await relays.publish(await this.#eventOf(index), {
+          signal,
+          only: [relay],
+        });
         this.#tried[index]!.add(relay);
         if (outcome && isTaken(outcome)) {
           told.events++;

@@ -26,7 +26,13 @@ import { nativeSha256 } from '../native/sha256.ts';
 import { createAskHttp } from './ask-http.ts';
 import { fetchBytes } from './fetch-folder.ts';
 import { findManifest } from './find-manifest.ts';
-import { askHolders, type HolderPlace, holderPlaces, placeChunks, searchOf } from './placed-holders.ts'; // biome-ignore format: one import
+import {
+  askHolders,
+  type HolderPlace,
+  holderPlaces,
+  placeChunks,
+  searchOf,
+} from './placed-holders.ts';
 import { openPlaces } from './places.ts';
 
 export interface RunChunksOptions {
@@ -92,7 +98,7 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
         relays: wanted.relays,
         clock: systemClock,
         sha256: nativeSha256,
-        payload, // biome-ignore format: one line
+        payload,
       });
       const placed = await withExpected(options, holders, manifest, wanted, signal);
       const into = join(folder, `${FOLDER}${digest.slice(0, 16)}`);
@@ -124,7 +130,10 @@ async function openServers(
   { places, allowPrivate, onNotice }: RunChunksOptions,
   signal: AbortSignal,
 ): Promise<readonly ChunkPlace[]> {
-  const connection = { openTimeoutMs: 0, retry: { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' as const } }; // biome-ignore format: one line
+  const connection = {
+    openTimeoutMs: 0,
+    retry: { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' as const },
+  };
   const named = places.map((text) => ({ text, isTrusted: false, isNear: true }));
   const opened = await openPlaces(named, undefined, { connection, signal, allowPrivate });
   for (const { name, reason } of opened.refused) onNotice(`${name} is not asked: ${reason}`);

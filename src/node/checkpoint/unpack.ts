@@ -3,7 +3,12 @@ import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
 import { recoveryOf } from '../../checkpoint/combine.ts';
-import { type Manifest, type Piece, type StripePieces, stripesOf } from '../../checkpoint/manifest.ts'; // biome-ignore format: one import
+import {
+  type Manifest,
+  type Piece,
+  type StripePieces,
+  stripesOf,
+} from '../../checkpoint/manifest.ts';
 import { cannotWrite } from '../files/whole-file.ts';
 import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile } from './folder.ts';
@@ -125,7 +130,11 @@ async function filesOf(stripe: StripePieces, place: Place): Promise<readonly str
   for (const [i, row] of recovery.targets.entries()) {
     const piece = data[row]!;
     if (found[i]!.blake3 !== piece.blake3 || found[i]!.sha256 !== piece.sha256) {
-      throw new CheckpointError('checkpoint/parity', `${piece.name} came out of parity as other bytes`, { hint: 'whoever packed this made wrong parity: fetch the chunk itself' }); // biome-ignore format: one error
+      throw new CheckpointError(
+        'checkpoint/parity',
+        `${piece.name} came out of parity as other bytes`,
+        { hint: 'whoever packed this made wrong parity: fetch the chunk itself' },
+      );
     }
     options.onRestored?.(piece);
   }

@@ -87,7 +87,8 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   const { tier = 'auto', tierStrategy = 'auto', helper = false, helperRotation = 0 } = settings;
   const asked = { tiers, tier, tierStrategy, helper, helperRotation };
   const { signal, onNotice } = options;
-  const part = tiers === 0 ? undefined : await openBaseTier(path, asked, { context, onNotice, signal }); // biome-ignore format: one line
+  const part =
+    tiers === 0 ? undefined : await openBaseTier(path, asked, { context, onNotice, signal });
   const pretrained =
     part?.pretrained ?? (await openLocalModel(path, context === undefined ? {} : { context }));
   const { spec, tokenizer, name } = pretrained;

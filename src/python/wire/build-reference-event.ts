@@ -151,12 +151,23 @@ export const buildHeartbeatEvent = (
  * import { buildCheckpointEvent, parseCheckpointEvent } from 'nostrain/python';
  *
  * const record = {
- *   ...{ round: 0, model_hash_before: 'ab', model_hash_after: 'cd', collected_event_count: 1 },
- *   ...{ local_loss_before: 4.5, local_loss_after_inner: 0.5, local_loss_after_outer: 0.5 },
- *   ...{ completion_reason: 'idle-timeout', published_gradient_event_id: '', published_heartbeat_event_id: '' },
+ *   round: 0,
+ *   model_hash_before: 'ab',
+ *   model_hash_after: 'cd',
+ *   collected_event_count: 1,
+ *   local_loss_before: 4.5,
+ *   local_loss_after_inner: 0.5,
+ *   local_loss_after_outer: 0.5,
+ *   completion_reason: 'idle-timeout',
+ *   published_gradient_event_id: '',
+ *   published_heartbeat_event_id: '',
  * };
  * const checkpoint = JSON.stringify({
- *   ...{ format: 'nostrain-training-checkpoint', run: 'tea', worker: 'alice', next_round: 1, rounds: [record] },
+ *   format: 'nostrain-training-checkpoint',
+ *   run: 'tea',
+ *   worker: 'alice',
+ *   next_round: 1,
+ *   rounds: [record],
  *   current_state: { parameters: { w: { shape: [2], values: [1, 2.5] } } },
  * });
  * const read = parseCheckpointEvent(buildCheckpointEvent({ createdAt: 1_700_000_000 }, checkpoint));

@@ -9,7 +9,12 @@ import { announce } from '../../../node/checkpoint/find-holders.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { writeNote } from '../../../terminal/output.ts';
-import { addDirectoryFlags, type DirectoryFlags, unixSeconds, withDirectory } from '../../shared/directory.ts'; // biome-ignore format: one import
+import {
+  addDirectoryFlags,
+  type DirectoryFlags,
+  unixSeconds,
+  withDirectory,
+} from '../../shared/directory.ts';
 import { addOfferFlags, assertOffer, type OfferFlags } from '../../shared/hold-flags.ts';
 import { homeSigner } from '../../shared/member-flags.ts';
 

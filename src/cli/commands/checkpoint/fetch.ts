@@ -52,16 +52,27 @@ export const fetch = (): Command =>
       .addOption(repeatable('--near <place>', 'the same, asked first, repeatable'))
       .requiredOption('-o, --out <folder>', 'where the chunks go')
       .option('--file <file>', 'make the file too')
-      .addOption(whole('--tier <n>', 'with --file: of a state with tiers of width, only what this one has', 0, MOST_TIERS)) // biome-ignore format: one option
+      .addOption(
+        whole(
+          '--tier <n>',
+          'with --file: of a state with tiers of width, only what this one has',
+          0,
+          MOST_TIERS,
+        ),
+      )
       .addOption(whole('--max-bytes <n>', 'most bytes to take in all (default: twice the file)', 1))
       .addOption(whole('--max-seconds <s>', 'seconds it may take; what came is kept', 1))
       .addOption(whole('--per-place <n>', 'chunks asked of one place at once', 1, 64))
-      .addOption(whole('--seed <port>', 'serve to others what is here, until it is all here', 0, 65_535)), // biome-ignore format: one option
+      .addOption(
+        whole('--seed <port>', 'serve to others what is here, until it is all here', 0, 65_535),
+      ),
   ).action(async (what: string, flags: Flags, command: Command) => {
     refuseUnused(command, [
       { flags: ['tier'], goesWith: '--file', holds: flags.file !== undefined },
     ]);
-    await interruptibly((signal) => limited(flags.maxSeconds, signal, (stop) => run(what, flags, stop))); // biome-ignore format: one line
+    await interruptibly((signal) =>
+      limited(flags.maxSeconds, signal, (stop) => run(what, flags, stop)),
+    );
   });
 
 /** Ends the work after so many seconds. */
@@ -97,7 +108,8 @@ async function run(what: string, flags: Flags, signal: AbortSignal): Promise<voi
   const { places, refused, close } = await openPlaces(all, manifest, options);
   for (const { name, reason } of refused) writeNote(`${name} is not asked: ${reason}`);
   if (places.length === 0) throw nowhere();
-  const server = flags.seed === undefined ? undefined : await seedAt(flags.seed, manifest, flags.out); // biome-ignore format: one line
+  const server =
+    flags.seed === undefined ? undefined : await seedAt(flags.seed, manifest, flags.out);
   try {
     const mostBytes = flags.maxBytes ?? Math.max(LEAST_CAP, USUAL_EXCESS * manifest.bytes);
     const startedMs = systemClock.now();
@@ -166,7 +178,7 @@ function words(
 ): string {
   return [
     `digest   ${manifestDigest(manifest, nativeSha256)}`,
-    `bytes    ${formatCount(manifest.bytes)} in ${file ?? out}, ${formatSeconds(ms / 1000)}; ${formatBytes(bytes)} came, ${formatBytes(kept)} were here`, // biome-ignore format: one line
+    `bytes    ${formatCount(manifest.bytes)} in ${file ?? out}, ${formatSeconds(ms / 1000)}; ${formatBytes(bytes)} came, ${formatBytes(kept)} were here`,
     ...(restored > 0 ? [`parity   restored ${restored} chunks`] : []),
     ...(manifest.root === null ? [] : [`root     ${manifest.root}`]),
     ...places.map(placeLine),

@@ -2,11 +2,20 @@
 import { Command } from 'commander';
 import { packed as kind } from '../../../../kinds/packed.ts';
 import { toHex } from '../../../base/bytes.ts';
-import { type Manifest, manifestDigest, parseManifest, piecesOf } from '../../../checkpoint/manifest.ts'; // biome-ignore format: one import
+import {
+  type Manifest,
+  manifestDigest,
+  parseManifest,
+  piecesOf,
+} from '../../../checkpoint/manifest.ts';
 import { findAddressed, readAddressed } from '../../../network/wire/addressed.ts';
 import { findPacked, lookFor, readManifest } from '../../../node/checkpoint/folder.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
-import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
@@ -46,13 +55,15 @@ export const list = (): Command =>
     new Command('list')
       .description('list the chunked files in a folder or in the folders inside it, or on relays')
       .argument('[folder]', 'where to look', '.')
-      .addOption(repeatable('--from <relay>', 'list what was pushed to this relay instead, repeatable')) // biome-ignore format: one option
+      .addOption(
+        repeatable('--from <relay>', 'list what was pushed to this relay instead, repeatable'),
+      )
       .option('--json', 'print JSON'),
   ).action(async (folder: string, flags: Flags) => {
     const { from = [], json } = flags;
     const packed: Listed[] = [];
     if (from.length > 0)
-      packed.push(...(await interruptibly((signal) => listAt(from, flags, signal)))); // biome-ignore format: one line
+      packed.push(...(await interruptibly((signal) => listAt(from, flags, signal))));
     else for (const each of await findPacked(folder)) packed.push(await describe(each));
     writeOut(json ? asJson({ packed }) : words(packed, from.length > 0 ? undefined : folder));
   });

@@ -10,9 +10,16 @@ export const push = (): Command =>
   addPushFlags(
     addConnectionFlags(
       new Command('push')
-        .description('store the chunks of a folder and their manifest on relays, on Blossom servers or in folders')
+        .description(
+          'store the chunks of a folder and their manifest on relays, on Blossom servers or in folders',
+        )
         .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-        .addOption(repeatable('--to <place>', 'wss://… of a relay, https://… of a Blossom server, or a folder, repeatable').makeOptionMandatory()) // biome-ignore format: one option
+        .addOption(
+          repeatable(
+            '--to <place>',
+            'wss://… of a relay, https://… of a Blossom server, or a folder, repeatable',
+          ).makeOptionMandatory(),
+        )
         .option('--mirror <url>', 'let servers fetch from there what they have not got (BUD-04)'),
     ),
   ).action(async (folder: string, flags: PushFlags & { readonly mirror?: string }) => {

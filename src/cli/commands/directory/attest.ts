@@ -4,7 +4,11 @@ import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { buildAttestation } from '../../../network/wire/holders.ts';
 import { isPlaceName } from '../../../run/holder.ts';
 import { readKey } from '../../../run/spec/spec-fields.ts';
-import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';

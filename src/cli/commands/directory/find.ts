@@ -76,5 +76,8 @@ async function find(digest: string, flags: Flags, signal: AbortSignal): Promise<
 
 const words = ({ holders }: FindDocument): string =>
   holders
-    .map(({ key, region, tier, contacts }) => `${contacts.join(' ')}  ${key}  region ${region}, tier ${tier} (self-reported)\n`) // biome-ignore format: one line
+    .map(
+      ({ key, region, tier, contacts }) =>
+        `${contacts.join(' ')}  ${key}  region ${region}, tier ${tier} (self-reported)\n`,
+    )
     .join('');

@@ -149,15 +149,22 @@ async function writeOwn(
 ): Promise<void> {
   const { settings } = run;
   if (settings.model === 'pretrained' || asked.length > 0) {
-    throw unfit('--state is for models of our own', '--peft, --merged or --gguf for published ones'); // biome-ignore format: one line
+    throw unfit(
+      '--state is for models of our own',
+      '--peft, --merged or --gguf for published ones',
+    );
   }
-  if (formOf(settings) !== 'tokens') throw unfit('--state is for models of text', 'the state file itself'); // biome-ignore format: one line
+  if (formOf(settings) !== 'tokens')
+    throw unfit('--state is for models of text', 'the state file itself');
   await assertFree(path);
   const spec = gptSpec(settings, tokenizers[settings.tokens].vocabulary);
   const values = numbersFor(run, modelLayout(spec));
-  if (values === undefined) throw unfit(`${run.path} holds another model`, '--tiers and --tier as it was trained'); // biome-ignore format: one line
+  if (values === undefined)
+    throw unfit(`${run.path} holds another model`, '--tiers and --tier as it was trained');
   const { slots } = modelLayout(spec);
-  const rings = new Map(slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)])); // biome-ignore format: one line
+  const rings = new Map(
+    slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)]),
+  );
   const narrow = ofTier(spec);
   const layout = modelLayout(narrow);
   const own = new Map(modelOf(narrow).tensors.map((tensor) => [tensor.name, tensor]));

@@ -77,7 +77,11 @@ export async function publishSite(files: PageFiles, options: Publication): Promi
   );
   const took = outcomes.filter(({ status }) => status === 'accepted').map(({ relay }) => relay);
   if (took.length === 0) {
-    throw new ConfigError('page/unpublished', `no relay took the manifest: ${outcomes[0]?.message ?? ''}`, { hint: 'name another --relay' }); // biome-ignore format: one line
+    throw new ConfigError(
+      'page/unpublished',
+      `no relay took the manifest: ${outcomes[0]?.message ?? ''}`,
+      { hint: 'name another --relay' },
+    );
   }
   const told = blobs.map(({ path, sha256 }) => ({ path, sha256 }));
   return {

@@ -10,7 +10,11 @@ import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import type { PlacementPolicy } from '../../../run/placement-policy.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
-import { addConnectionFlags, type ConnectionFlags, connectionOf } from '../../../terminal/connection.ts'; // biome-ignore format: one import
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../../terminal/connection.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
@@ -64,7 +68,8 @@ export async function askRelays(
 ): Promise<Asked> {
   const { relay, run, allowPrivateRelays } = flags;
   const connection = connectionOf(flags);
-  if (run === undefined && relay === undefined) return { events: [], members: undefined, policy: own }; // biome-ignore format: one line
+  if (run === undefined && relay === undefined)
+    return { events: [], members: undefined, policy: own };
   const found =
     run === undefined
       ? { relays: relay ?? [], connection, spec: undefined }

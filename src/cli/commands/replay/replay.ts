@@ -44,7 +44,12 @@ export const replay = (): Command =>
       '--events <file>',
       'read this file or folder instead of asking relays; any bad line is an error; or the digest of its chunks',
     )
-    .addOption(repeatable('--from <place>', 'where chunks of --events DIGEST are: https://…, wss://… or a folder, repeatable')) // biome-ignore format: one option
+    .addOption(
+      repeatable(
+        '--from <place>',
+        'where chunks of --events DIGEST are: https://…, wss://… or a folder, repeatable',
+      ),
+    )
     .addOption(branchOption())
     .addOption(trustOption())
     .option(

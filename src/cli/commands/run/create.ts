@@ -77,15 +77,28 @@ export const createRun = (): Command =>
             '--corpus <file>',
             'what everybody trains on: a text or .jsonl file or a CSV, or the https address of one; or a folder of pictures (default: tiny Shakespeare; forecaster, vit: made up)',
           )
-          .option('--evaluation <path>', 'each worker has its own data and evaluates on this: a text, a CSV, or a folder of pictures')
+          .option(
+            '--evaluation <path>',
+            'each worker has its own data and evaluates on this: a text, a CSV, or a folder of pictures',
+          )
           .addOption(
             repeatable(
               '--base-from <ref>',
               'where others get the base, as hf:owner/name@revision; repeatable (default: --base where that is such a one)',
             ),
           )
-          .addOption(repeatable('--packed <folder>', 'chunks of the corpus or of a file of the base, so that who joins fetches it; repeatable')) // biome-ignore format: one option
-          .addOption(repeatable('--packed-at <place>', 'where those chunks are, beside the relays of the run; repeatable')) // biome-ignore format: one option
+          .addOption(
+            repeatable(
+              '--packed <folder>',
+              'chunks of the corpus or of a file of the base, so that who joins fetches it; repeatable',
+            ),
+          )
+          .addOption(
+            repeatable(
+              '--packed-at <place>',
+              'where those chunks are, beside the relays of the run; repeatable',
+            ),
+          )
           .option('--key-file <file>', 'your secret key (default: made once, in your data folder)')
           .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
           .addOption(
@@ -121,7 +134,10 @@ async function create(file: string | undefined, flags: Flags, command: Command):
     const stakes = await readStakeFile(flags.stake);
     const { slice, spec: plain } = await makeSpec({
       document: file === undefined ? {} : await readDocument(file),
-      typed: await withPlacement(withAddress(withStakes(documentFromFlags(command), stakes), flags), flags), // biome-ignore format: one line
+      typed: await withPlacement(
+        withAddress(withStakes(documentFromFlags(command), stakes), flags),
+        flags,
+      ),
       training: settingsFromFlags(command),
       me: signer.publicKey,
       ...(await dataOfSpec(flags, { onNotice, signal })),

@@ -45,8 +45,13 @@ import { writeNote } from '../../../terminal/output.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { addBringFlags, type BringFlags, bringFiles } from '../../shared/bring-files.ts'; // biome-ignore format: one import
-import { addNamingFlags, delegationIn, type NamingFlags, namingRules } from '../../shared/delegation.ts'; // biome-ignore format: one import
+import { addBringFlags, type BringFlags, bringFiles } from '../../shared/bring-files.ts';
+import {
+  addNamingFlags,
+  delegationIn,
+  type NamingFlags,
+  namingRules,
+} from '../../shared/delegation.ts';
 import { accessOf } from '../../shared/endpoints.ts';
 import { type FoundRun, findRun, hintOption, keepSpec, runDir } from '../../shared/find-run.ts';
 import { holdRules, openChunks } from '../../shared/hold-flags.ts';

@@ -20,11 +20,22 @@ interface BenchFlags {
 
 export const witnessBench = (): Command =>
   new Command('bench')
-    .description('measure what drawing the witnesses costs, against a coordinator that publishes them')
-    .option('--keys <n>', 'members, repeatable (default: 100 to 1000000)', many(wholeFlag('--keys', 1, MOST_KEYS))) // biome-ignore format: one option
+    .description(
+      'measure what drawing the witnesses costs, against a coordinator that publishes them',
+    )
+    .option(
+      '--keys <n>',
+      'members, repeatable (default: 100 to 1000000)',
+      many(wholeFlag('--keys', 1, MOST_KEYS)),
+    )
     .option('-k, --seats <n>', 'seats of the committee', seatsFlag, 16)
     .addOption(positive('--rtt-ms <ms>', 'modelled coordinator: round trip').default(50))
-    .addOption(positive('--reads-per-second <n>', 'modelled coordinator: reads its relay answers (default: what a relay here does)')) // biome-ignore format: one option
+    .addOption(
+      positive(
+        '--reads-per-second <n>',
+        'modelled coordinator: reads its relay answers (default: what a relay here does)',
+      ),
+    )
     .option('--json', 'print JSON')
     .action(async ({ keys, seats, rttMs, readsPerSecond, json }: BenchFlags) => {
       const sizes = keys ?? [100, 1000, 10_000, 100_000, 1_000_000];

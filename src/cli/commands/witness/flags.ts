@@ -27,14 +27,20 @@ export function many<T>(
 export function shareFlag(text: string): number {
   const share = Number(text);
   if (text.trim() !== '' && share >= 0 && share < 1) return share;
-  throw new ConfigError('flag/value', `--hostile is ${JSON.stringify(text)}; it must be a share from 0 to below 1`); // biome-ignore format: one message
+  throw new ConfigError(
+    'flag/value',
+    `--hostile is ${JSON.stringify(text)}; it must be a share from 0 to below 1`,
+  );
 }
 
 /** 32 bytes in hex. */
 export function digestFlag(flag: string): (text: string) => string {
   return (text) => {
     if (isHex32(text)) return text;
-    throw new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}; it must be 64 lowercase hex digits`); // biome-ignore format: one message
+    throw new ConfigError(
+      'flag/value',
+      `${flag} is ${JSON.stringify(text)}; it must be 64 lowercase hex digits`,
+    );
   };
 }
 
@@ -42,6 +48,9 @@ export function digestFlag(flag: string): (text: string) => string {
 export function decimalFlag(flag: string): (text: string) => string {
   return (text) => {
     if (/^\d{1,39}$/.test(text)) return text;
-    throw new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}; it must be a whole number`); // biome-ignore format: one message
+    throw new ConfigError(
+      'flag/value',
+      `${flag} is ${JSON.stringify(text)}; it must be a whole number`,
+    );
   };
 }

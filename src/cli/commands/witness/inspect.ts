@@ -34,16 +34,42 @@ interface InspectFlags extends ConnectionFlags {
 export const witnessInspect = (): Command =>
   addConnectionFlags(
     new Command('inspect')
-      .description('print how likely a drawn committee has enough hostile members to forge, take over or stall a round')
-      .option('--spec <run>', 'file, naddr1… or name of a run: its founders, seats, quorum and rounds, unless said otherwise') // biome-ignore format: one option
+      .description(
+        'print how likely a drawn committee has enough hostile members to forge, take over or stall a round',
+      )
+      .option(
+        '--spec <run>',
+        'file, naddr1… or name of a run: its founders, seats, quorum and rounds, unless said otherwise',
+      )
       .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
       .addOption(hintOption())
-      .addOption(whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS).conflicts('members'))
+      .addOption(
+        whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS).conflicts('members'),
+      )
       .option('--members <file>', 'count them from a file instead')
-      .option('--hostile <share>', 'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)', many(shareFlag)) // biome-ignore format: one option
-      .option('-k, --seats <n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', many(seatsFlag)) // biome-ignore format: one option
-      .addOption(new Option('--quorum <rule>', 'two thirds and one, or half and one (default: bft)').choices(['bft', 'cft'])) // biome-ignore format: one option
-      .addOption(whole('--differ <n>', 'keys by which the lists of two recovery epochs differ', 0, MOST_SEATS).default(0)) // biome-ignore format: one option
+      .option(
+        '--hostile <share>',
+        'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
+        many(shareFlag),
+      )
+      .option(
+        '-k, --seats <n>',
+        'seats, repeatable (default: 16, 32, 64, 128, 256)',
+        many(seatsFlag),
+      )
+      .addOption(
+        new Option('--quorum <rule>', 'two thirds and one, or half and one (default: bft)').choices(
+          ['bft', 'cft'],
+        ),
+      )
+      .addOption(
+        whole(
+          '--differ <n>',
+          'keys by which the lists of two recovery epochs differ',
+          0,
+          MOST_SEATS,
+        ).default(0),
+      )
       .addOption(
         whole('--rounds <n>', 'rounds of the run (default: 1000)', 1, U32).helpGroup('Basic:'),
       )

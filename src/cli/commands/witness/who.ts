@@ -62,18 +62,32 @@ export const witnessWho = (): Command =>
     addConnectionFlags(
       new Command('who')
         .description('print the keys on the committee of a round, best first')
-        .option('--spec <run>', 'file, naddr1… or name of a run: it says the rules, its relays the rest')
+        .option(
+          '--spec <run>',
+          'file, naddr1… or name of a run: it says the rules, its relays the rest',
+        )
         .option('--relay <url>', 'with --spec: relay to ask, repeatable', many(String))
         .addOption(hintOption())
         .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
         .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
-        .addOption(roundOption('--round <n>', 'round whose committee to draw (default with --spec: the one in progress)'))
         .addOption(
-          whole('--epoch <n>', 'index of the round, from 0, as events have it', 0, U32).conflicts('round'),
+          roundOption(
+            '--round <n>',
+            'round whose committee to draw (default with --spec: the one in progress)',
+          ),
+        )
+        .addOption(
+          whole('--epoch <n>', 'index of the round, from 0, as events have it', 0, U32).conflicts(
+            'round',
+          ),
         )
         .option('--batch <n>', 'recovery epoch of the round', wholeFlag('--batch', 0, U32), 0)
         .option('-k, --seats <n>', 'seats of the committee', seatsFlag, 64)
-        .option('--entropy <hex>', 'randomness of the round (default: that of the first)', digestFlag('--entropy')) // biome-ignore format: one option
+        .option(
+          '--entropy <hex>',
+          'randomness of the round (default: that of the first)',
+          digestFlag('--entropy'),
+        )
         .option(
           '--min-stake <n>',
           'least stake with which a key may have a seat',
