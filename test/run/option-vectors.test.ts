@@ -1,0 +1,95 @@
+/** Run specs, settings fingerprints and stored settings stay what earlier versions made: `test/vectors/options.json` was written by version 0.1.0. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { makeSpec, type NamedCorpus, type SpecRequest } from '../../src/certified/make-spec.ts';
+import { agreeOnSettings, keptSettings } from '../../src/node/files/stored-settings.ts';
+import { readSettings, writeSettings } from '../../src/run/settings.ts';
+import { combineSettings, modelAsked, presets } from '../../src/run/spec/presets.ts';
+import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
+import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
+import { readStart } from '../../src/run/spec/start.ts';
+import { termsOf } from '../../src/run/terms.ts';
+import { createLayout } from '../../src/tensor/params.ts';
+import { genesis } from '../../src/worker/state.ts';
+import { encodeState } from '../../src/worker/state-bytes.ts';
+import { noMembers } from '../../src/worker/worker-record.ts';
+import { temporaryFolder } from '../support/processes.ts';
+
+interface SpecCase {
+  readonly name: string;
+  readonly document: Record<string, unknown>;
+  readonly training: Record<string, unknown>;
+  readonly start?: Record<string, unknown>;
+  readonly sizes?: NonNullable<NamedCorpus['sizes']>;
+  readonly text: string;
+  readonly id: string;
+}
+
+interface TermsCase {
+  readonly name: string;
+  readonly asked: Record<string, unknown>;
+  readonly base?: { readonly files: never[]; readonly tokenizerSha256: string };
+  readonly terms: unknown;
+}
+
+interface StoredCase {
+  readonly name: string;
+  readonly asked: Record<string, unknown>;
+  readonly file: string;
+}
+
+interface Vectors {
+  readonly me: string;
+  readonly specs: readonly SpecCase[];
+  readonly terms: readonly TermsCase[];
+  readonly stored: readonly StoredCase[];
+}
+
+const file = join(import.meta.dirname, '../vectors/options.json');
+const { me, specs, terms, stored }: Vectors = JSON.parse(await readFile(file, 'utf8'));
+
+const settingsOf = (asked: Record<string, unknown>) => {
+  const read = readSettings(asked, 'vector');
+  const model = modelAsked(read)!;
+  return combineSettings(presets[model], { run: 'winter', relay: ['ws://a'], ...read, model });
+};
+
+describe('a run spec', () => {
+  it.each(specs)('$name', async ({ document, training, start, sizes, text, id }) => {
+    const corpus = { sha256: 'cd'.repeat(32), bytes: 123_456, ...(sizes && { sizes }) };
+    const request: SpecRequest = {
+      document,
+      training: readSettings(training, 'vector'),
+      me,
+      corpus: async () => corpus,
+      ...(start && { start: async () => readStart({ start }) }),
+    };
+    const { spec } = await makeSpec(request);
+    expect(canonicalSpec(spec)).toBe(text);
+    expect(runIdOf(spec)).toBe(id);
+    expect(canonicalSpec(parseRunSpec(text))).toBe(text);
+  });
+});
+
+describe('the fingerprint of settings', () => {
+  it.each(terms)('$name', ({ asked, base, terms }) => {
+    expect(termsOf(settingsOf(asked), base)).toEqual(terms);
+  });
+});
+
+describe('a folder of an earlier version', () => {
+  it.each(stored)('$name', async ({ asked, file }) => {
+    const dir = temporaryFolder();
+    await mkdir(dir, { recursive: true });
+    const layout = createLayout([{ name: 'w', shape: [2] }]);
+    const state = genesis({ layout, values: new Float32Array(2) }, 1);
+    await writeFile(join(dir, 'state.safetensors'), encodeState(state, noMembers));
+    await writeFile(join(dir, 'settings.json'), file);
+    const settings = settingsOf(asked);
+    expect(await keptSettings(dir)).toEqual(settings);
+    await agreeOnSettings(dir, JSON.parse(file));
+
+    await agreeOnSettings(dir, writeSettings(settings));
+  });
+});
