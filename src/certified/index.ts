@@ -4,7 +4,7 @@
  *
  * @module nostrain/certified
  */
-export { isRoundOf, proveRound, type RoundProof, runRoot } from '../consensus/run-root.ts';
+export { isRoundOf, proveRound, type RoundProof, runRoot } from '../consensus/roots.ts';
 export { layoutOf } from '../model/from-settings.ts';
 export { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 export type { Hashing } from './decisions/evidence.ts';

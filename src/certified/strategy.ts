@@ -3,10 +3,9 @@
  * ends a round in the state that the certified outcome leads to, with or without a seat; whoever is behind follows without training.
  * docs/rounds.md has the rules.
  */
-
 import { firstOf } from '../base/deferred.ts';
+import { drawnOf } from '../consensus/committee/draw.ts';
 import { hasQuorum } from '../consensus/committee/quorum.ts';
-import { drawnOf } from '../consensus/committee/sample.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
 import { type Beginning, beginLate, comeBack, graceOf } from '../consensus/round/timing.ts';
 import { within } from '../network/transport/deadline.ts';

@@ -7,7 +7,7 @@ import {
   createCandidates,
   drawLots,
   type Weighted,
-} from '../../src/consensus/committee/weighted.ts';
+} from '../../src/consensus/committee/draw.ts';
 
 /** SHA-256 over the keys in the order of their draw. */
 export function run(count: number): string {

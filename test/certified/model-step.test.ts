@@ -4,7 +4,7 @@ import { genesisOf } from '../../src/certified/decisions/chain.ts';
 import { stepModel } from '../../src/certified/decisions/model-step.ts';
 import type { Row } from '../../src/certified/decisions/rows.ts';
 import { ofRings, widthsOf } from '../../src/certified/decisions/widths.ts';
-import { modelRoot } from '../../src/consensus/state-root.ts';
+import { modelRoot } from '../../src/consensus/roots.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { chunkCount, prefixOfPartial } from '../../src/tensor/partial-vector.ts';

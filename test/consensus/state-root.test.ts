@@ -1,8 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import {
+  bytesRoot,
+  isRoundOf,
+  modelRoot,
+  proveRound,
+  readState,
+  runRoot,
+  stateBytes,
+} from '../../src/consensus/roots.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
-import { isRoundOf, proveRound, runRoot } from '../../src/consensus/run-root.ts';
-import { bytesRoot, modelRoot, readState, stateBytes } from '../../src/consensus/state-root.ts';
 import { chunkTree } from '../../src/network/attachments/merkle.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
 import { noFeatures } from '../../src/run/spec/features.ts';

@@ -3,7 +3,6 @@
  * this run alone, that has the stake, or that shows signed events by which keys of the spec trust it. Everybody judges the same events, whatever
  * relays have by then. Whoever is on a list is judged with the roster.
  */
-
 import { utf8 } from '../../base/bytes.ts';
 import { canonicalJson, type JsonObject } from '../../base/canonical-json.ts';
 import type { Clock } from '../../base/clock.ts';

@@ -1,16 +1,17 @@
 /** What is certified of a run between two rounds: the chain state, with the model and without it, and who votes in the round to come. */
-
 import { ConfigError } from '../../base/errors.ts';
 import type { Aggregate } from '../../consensus/aggregate/rules.ts';
 import {
   type CommitteeRules,
+  createElection,
   drawCommittee,
+  type Election,
   rankOf,
   type Stakes,
   weigh,
 } from '../../consensus/committee/committee.ts';
-import { createElection, type Election } from '../../consensus/committee/election.ts';
-import { drawnOf } from '../../consensus/committee/sample.ts';
+import { drawnOf } from '../../consensus/committee/draw.ts';
+import type { ModelState } from '../../consensus/roots.ts';
 import {
   completeLedger,
   firstLedger,
@@ -22,7 +23,6 @@ import {
 } from '../../consensus/round/membership.ts';
 import { type Departure, nextDepartures } from '../../consensus/round/roster-change.ts';
 import { entitled, seatable } from '../../consensus/round/seats.ts';
-import type { ModelState } from '../../consensus/state-root.ts';
 import { modelOfRun } from '../../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../model/parameters.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
@@ -32,8 +32,7 @@ import { type Ledger, ledgerRoot, type Member, snapshotOf } from '../../run/ledg
 import type { ListedJoin, ListedVotes } from '../../run/listed.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
-import type { RunSpec } from '../../run/spec/run-spec.ts';
-import { runIdOf } from '../../run/spec/run-spec.ts';
+import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
 import { firstRoots, type Roots, rootsSaid, tierOf } from './widths.ts';

@@ -4,7 +4,7 @@
  */
 import { weightOf } from '../../consensus/aggregate/mean.ts';
 import { nesterovStep } from '../../consensus/outer/nesterov.ts';
-import type { ModelState } from '../../consensus/state-root.ts';
+import type { ModelState } from '../../consensus/roots.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';

@@ -2,7 +2,6 @@
  * The one way the certified state of a run moves: outcome by outcome, with the roster change that each makes. The worker that plays and whoever
  * replays the run use the same functions, so a replay checks what was really done.
  */
-
 import { canonicalJson } from '../../base/canonical-json.ts';
 import { rosterWeights, type Stakes } from '../../consensus/committee/committee.ts';
 import type { RosterChange } from '../../consensus/round/membership.ts';

@@ -1,7 +1,6 @@
 /** The change that an outcome makes to the roster, as far as evidence lets it: who joins by which signature, who leaves, and who is put out. */
-
 import type { Stakes } from '../../consensus/committee/committee.ts';
-import { drawnOf } from '../../consensus/committee/sample.ts';
+import { drawnOf } from '../../consensus/committee/draw.ts';
 import type { RosterChange } from '../../consensus/round/membership.ts';
 import { joinsBeforeLeaving, refuseChange } from '../../consensus/round/roster-change.ts';
 import type { WorkerId } from '../../run/ids.ts';

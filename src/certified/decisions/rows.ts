@@ -1,7 +1,6 @@
 /** Which contributions count in a certified round: the judgment on one manifest and its payload, and on the rows that an outcome lists. */
-
 import { sha256 } from '../../base/hash.ts';
-import { drawnOf } from '../../consensus/committee/sample.ts';
+import { drawnOf } from '../../consensus/committee/draw.ts';
 import { widthTierOf } from '../../consensus/round/seats.ts';
 import { accept, type Judged, refusal } from '../../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../../network/wire/manifests.ts';

@@ -1,6 +1,6 @@
 /** What the contributions of a certified round are held against: where they start from, and who sends which chunks of the parameters. */
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
-import { drawnOf } from '../../consensus/committee/sample.ts';
+import { drawnOf } from '../../consensus/committee/draw.ts';
 import { liveOf } from '../../consensus/round/membership.ts';
 import { entitled, widthTierOf } from '../../consensus/round/seats.ts';
 import { modelOfRun } from '../../model/from-settings.ts';

@@ -4,7 +4,7 @@
  * tells the others.
  */
 import { ConfigError } from '../../base/errors.ts';
-import { type ModelState, modelRoot, readState, rootOfRings } from '../../consensus/state-root.ts';
+import { type ModelState, modelRoot, readState, rootOfRings } from '../../consensus/roots.ts';
 import { modelOfRun } from '../../model/from-settings.ts';
 import { initialRing, modelLayout, ringsOf } from '../../model/parameters.ts';
 import type { PayloadRoot } from '../../network/attachments/merkle.ts';

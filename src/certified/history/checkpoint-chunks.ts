@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import { type CreateSha256, createSha256 as pureSha256 } from '../../base/hash.ts';
 import { createDigester, RootHasher } from '../../checkpoint/digester.ts';
 import { chunkCount, type Manifest, manifestDigest } from '../../checkpoint/manifest.ts';
-import { stateBytes } from '../../consensus/state-root.ts';
+import { stateBytes } from '../../consensus/roots.ts';
 import type { PayloadRoot } from '../../network/attachments/merkle.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';

@@ -2,11 +2,10 @@
  * Gathers the evidence of a whole run for a replay: protocol messages, payloads and stake tables out of verified events in any order, and the
  * beacon values, without which nobody can say who could decide what comes next.
  */
-
 import { isHex32 } from '../../base/bytes.ts';
 import { ChainError, NostrainError } from '../../base/errors.ts';
 import { beaconValue } from '../../consensus/committee/beacon.ts';
-import { judgeFault } from '../../consensus/round/faults.ts';
+import { judgeFault } from '../../consensus/round/receive.ts';
 import { layoutOfRun } from '../../model/from-settings.ts';
 import { heapChunks } from '../../network/attachments/assemble.ts';
 import { type BodyOf, MOST_BODY_BYTES, noBodies } from '../../network/attachments/bodies.ts';

@@ -2,9 +2,10 @@
  * Receipts: who contributed what to a certified run and what it was worth, out of the run's events alone. Whoever has those gets the same
  * receipt, so a signed one can be held against them; rounds can be proved one by one with the run root.
  */
+
+import { proveRound, type RoundProof, runRoot } from '../../consensus/roots.ts';
 import { liveOf } from '../../consensus/round/membership.ts';
 import { unseated } from '../../consensus/round/seats.ts';
-import { proveRound, type RoundProof, runRoot } from '../../consensus/run-root.ts';
 import { rollingScore, weightVector } from '../../consensus/scores.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';

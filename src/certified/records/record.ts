@@ -4,7 +4,7 @@
  */
 import { canonicalJson, isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
-import { stateBytes } from '../../consensus/state-root.ts';
+import { stateBytes } from '../../consensus/roots.ts';
 import type { Digest } from '../../run/ids.ts';
 import { JsonReader } from '../../run/json-reader.ts';
 import type { Certified } from '../decisions/chain.ts';

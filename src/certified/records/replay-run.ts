@@ -1,5 +1,5 @@
 /** Replaying a whole run into a report: one line a round, what is wrong, and where it starts to be. */
-import { runRoot } from '../../consensus/run-root.ts';
+import { runRoot } from '../../consensus/roots.ts';
 import { apartIn } from '../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';

@@ -3,7 +3,7 @@
  * round 0 after all of its relays were replaced, as long as somebody who was there is left.
  */
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
-import { stateBytes } from '../../consensus/state-root.ts';
+import { stateBytes } from '../../consensus/roots.ts';
 import { parseEvent } from '../../network/event.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { ledgerBytes } from '../../run/ledger.ts';

@@ -1,5 +1,4 @@
 /** `nostrain receipt`: who contributed what to a certified run, signed; and whether a signed one is true, from events alone. */
-
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
@@ -10,7 +9,7 @@ import {
   type ReceiptRow,
   receiptOf,
 } from '../../certified/records/receipt.ts';
-import type { RoundProof } from '../../consensus/run-root.ts';
+import type { RoundProof } from '../../consensus/roots.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import type { WorkerId } from '../../run/ids.ts';

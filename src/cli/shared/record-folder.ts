@@ -19,7 +19,7 @@ import {
 } from '../../certified/records/record.ts';
 import type { ReplayOptions, ReplayReport } from '../../certified/records/replay-run.ts';
 import { manifestDigest } from '../../checkpoint/manifest.ts';
-import { bytesRoot } from '../../consensus/state-root.ts';
+import { bytesRoot } from '../../consensus/roots.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { packFile } from '../../node/checkpoint/pack.ts';
 import { writeWhole } from '../../node/files/whole-file.ts';

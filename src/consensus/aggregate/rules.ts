@@ -9,22 +9,9 @@ import {
   ruleForms,
   usualAggregation,
 } from '../../run/aggregation.ts';
-import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { agreementOf, rateFor } from './agreement.ts';
-import { bucketsOf } from './bucketing.ts';
-import { centeredClip } from './centered-clip.ts';
-import { coordinateMedian } from './coordinate-median.ts';
-import {
-  type Distances,
-  distancesOf,
-  eachChunk,
-  type Mixes,
-  mixedDistances,
-  ROOM_STRIDE,
-  type Room,
-} from './distances.ts';
-import { geometricMedian } from './geometric-median.ts';
-import { krum, multiKrum } from './krum.ts';
+import { type ColumnRule, chooseColumns, coordinateMedian, trimmedMean } from './column-rules.ts';
+import { type Distances, distancesOf, type Mixes, mixedDistances } from './distances.ts';
 import {
   inOrder,
   type Mean,
@@ -33,15 +20,19 @@ import {
   type Row,
   weightedMean,
 } from './mean.ts';
-import { nearestNeighbors } from './nearest-neighbors.ts';
-import { trimmedMean } from './trimmed-mean.ts';
+import {
+  bucketsOf,
+  centeredClip,
+  geometricMedian,
+  krum,
+  multiKrum,
+  nearestNeighbors,
+} from './row-rules.ts';
 
 /** Weights of rows, from the distances between them. */
 type RowRule = (distances: Distances, hostile: number) => Float64Array;
-/** One value of those that the rows have in one place, ascending. */
-type ValueRule = (ascending: Float64Array, hostile: number) => number;
 
-const valueRules: Partial<Readonly<Record<RuleName, ValueRule>>> = {
+const columnRules: Partial<Readonly<Record<RuleName, ColumnRule>>> = {
   'trimmed-mean': trimmedMean,
   'coordinate-median': coordinateMedian,
 };
@@ -106,8 +97,17 @@ function robust(rows: readonly Row[], options: AggregateOptions, aggregation: Ag
       : before === 'bucketing'
         ? bucketsOf(there, options.seed ?? '')
         : undefined;
-  const byValue = valueRules[rule];
-  if (byValue) return ofValues(there, mixes, options, aggregation, byValue);
+  const choose = columnRules[rule];
+  if (choose) {
+    const least = leastRows(aggregation);
+    const found = chooseColumns(there, choose, {
+      size: options.size,
+      hostile,
+      leastRows: least,
+      mixes,
+    });
+    return { ...found, unused: new Set() };
+  }
   const between = mixes ? mixedDistances(distances!, mixes) : distances!;
   const weights = rowRules[rule]!(between, hostile);
   return ofRows(there, mixes ? unmixed(weights, mixes) : weights, options);
@@ -135,63 +135,4 @@ function ofRows(rows: readonly Row[], weights: Float64Array, { size }: MeanOptio
   const kept = new Set(used.map(({ id }) => id));
   const unused = new Set(rows.map(({ id }) => id).filter((id) => !kept.has(id)));
   return { ...weightedMean(used, { size, normalize: 'workers' }), unused };
-}
-
-function ofValues(
-  rows: readonly Row[],
-  mixes: Mixes | undefined,
-  { size }: MeanOptions,
-  aggregation: Aggregation,
-  choose: ValueRule,
-): Found {
-  const { hostile } = aggregation;
-  const mean = new Float64Array(size);
-  const moved: number[] = [];
-  const mixed = mixes && new Float64Array(mixes.length * ROOM_STRIDE);
-  eachChunk(rows, (room) => {
-    // a chunk of too few has no honest majority
-    if (room.senders.length < leastRows(aggregation)) return;
-    moved.push(room.chunk);
-    if (mixed) mixInto(mixed, room, mixes);
-    const from = mixed ?? room.values;
-    const lanes = mixed ? mixes.map((_, k) => k) : room.senders;
-    const column = new Float64Array(lanes.length);
-    for (let k = 0; k < room.length; k++) {
-      for (let n = 0; n < lanes.length; n++) column[n] = from[lanes[n]! * ROOM_STRIDE + k]!;
-      sortColumn(column);
-      mean[room.chunk * CHUNK_LENGTH + k] = choose(column, hostile);
-    }
-  });
-  return { mean, moved: Uint32Array.from(moved), unused: new Set() };
-}
-
-function mixInto(mixed: Float64Array, { values, length }: Room, mixes: Mixes): void {
-  mixed.fill(0);
-  mixes.forEach((weights, k) => {
-    weights.forEach((weight, i) => {
-      if (weight === 0) return;
-      const [to, from] = [k * ROOM_STRIDE, i * ROOM_STRIDE];
-      for (let at = 0; at < length; at++) mixed[to + at]! += weight * values[from + at]!;
-    });
-  });
-}
-
-/** From so many values on the engine's own way is faster. */
-const MANY = 40;
-
-/** Ascending, in place. No value is -0: each is a sum that began at 0. */
-function sortColumn(column: Float64Array): void {
-  if (column.length >= MANY) {
-    column.sort();
-    return;
-  }
-  for (let i = 1; i < column.length; i++) {
-    const value = column[i]!;
-    let at = i;
-    while (at > 0 && column[at - 1]! > value) {
-      column[at] = column[at - 1]!;
-      at--;
-    }
-    column[at] = value;
-  }
 }

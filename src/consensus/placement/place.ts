@@ -13,7 +13,7 @@ import {
   DRAWS_PER_SEED,
   drawLots,
   type Lots,
-} from '../committee/weighted.ts';
+} from '../committee/draw.ts';
 import {
   canSpread,
   type Exclusion,

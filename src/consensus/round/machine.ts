@@ -3,11 +3,8 @@
  * sign, send, hash state or read a clock. Repeated and reordered inputs do not change what can be finalized. See docs/rounds.md.
  */
 import type { EventId, WorkerId } from '../../run/ids.ts';
-import { commit, finalize, judgeCertificate } from './commit.ts';
-import { prepare } from './prepare.ts';
-import { propose } from './propose.ts';
+import { commit, finalize, judgeCertificate, prepare, propose } from './phases.ts';
 import { receive } from './receive.ts';
-import { joinEpoch } from './recovery.ts';
 import {
   type Check,
   change,
@@ -18,7 +15,7 @@ import {
   type Turn,
 } from './round-state.ts';
 import { type Beginning, closingTime, graceOf, looksUntil, viewLength } from './timing.ts';
-import { changeView, nextWake, viewsOfOthers } from './views.ts';
+import { changeView, joinEpoch, nextWake, viewsOfOthers } from './views.ts';
 
 /** The initial state of a round. A worker that lost its record of signed votes votes only from recovery epoch `voteFrom` on. */
 export function beginRound(context: RoundContext, beginning: Beginning, voteFrom = 0): RoundState {

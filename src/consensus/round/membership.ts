@@ -2,7 +2,6 @@
  * The ledger transition between rounds: the roster, who is eligible for the next committee, and the round randomness. It depends
  * on certified outcomes only, never on local observations. Specified in section 4 of docs/committee.md.
  */
-
 import { principalOf } from '../../run/delegation.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
@@ -10,9 +9,9 @@ import { roundName } from '../../run/round-name.ts';
 import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import { nextSizes } from '../aggregate/norm-bound.ts';
+import { drawnOf, seenUndrawn } from '../committee/draw.ts';
 import type { QuorumRule } from '../committee/quorum.ts';
 import { firstRandomness, nextRandomness } from '../committee/randomness.ts';
-import { drawnOf, seenUndrawn } from '../committee/sample.ts';
 import { belowFloor, withScore } from '../scores.ts';
 
 /** The membership settings of a run spec, with the run's id. */

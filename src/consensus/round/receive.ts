@@ -1,8 +1,26 @@
-/** Receives votes, proposals and view-change votes: checks author, round and clock, limits spam, and detects equivocation. */
-import type { Message, Signed, ViewChangeVote } from '../../run/vote.ts';
-import { drawnFor } from './committees.ts';
-import { isSameSlot, judgeFault } from './faults.ts';
-import { type CastVote, change, isAfter, type Refusal, type Turn } from './round-state.ts';
+/**
+ * Receives votes, proposals and view-change votes in the round machine: checks author, round and clock, limits spam, and
+ * proves equivocation. A fault proof is two events of one key that no honest member signs both of; anybody can verify it.
+ */
+
+import type { Digest } from '../../run/ids.ts';
+import type {
+  Message,
+  Proposal,
+  RoundEpoch,
+  Signed,
+  ViewChangeVote,
+  Vote,
+} from '../../run/vote.ts';
+import { drawnFor } from './quorums.ts';
+import {
+  type CastVote,
+  change,
+  type Fault,
+  isAfter,
+  type Refusal,
+  type Turn,
+} from './round-state.ts';
 import { latestEpoch, latestView } from './timing.ts';
 
 /** Messages kept per key and slot: two prove an equivocation. */
@@ -98,4 +116,69 @@ function answer({ state, context, effects }: Turn, message: Signed<Message>): vo
   const view = message.type === 'ballot' ? 0 : message.view;
   if (!isAfter({ attempt: message.attempt, view }, decided)) return;
   effects.push({ type: 'resend', ids: [decided.proposal, ...decided.commits] });
+}
+
+/** The parts of a contribution manifest that fault proofs need. */
+export interface ManifestClaim extends Omit<RoundEpoch, 'attempt'> {
+  readonly type: 'manifest';
+  /** SHA-256 of the content. */
+  readonly content: Digest;
+}
+
+/** A signed message that can be part of a fault proof; a proposal's digest is enough, its outcome is not needed. */
+type Statement = Signed<Vote | Omit<Proposal, 'outcome'> | ViewChangeVote | ManifestClaim>;
+
+/** Whether two messages are in one slot; a key may sign only one content per slot. */
+export function isSameSlot(a: Statement, b: Statement): boolean {
+  if (a.key !== b.key || a.round !== b.round || a.parent !== b.parent || a.run !== b.run) {
+    return false;
+  }
+  if (a.type === 'manifest' || b.type === 'manifest') return a.type === b.type;
+  if (a.attempt !== b.attempt) return false;
+  if (a.type === 'ballot' || b.type === 'ballot') return a.type === b.type;
+  return a.view === b.view && a.step === b.step;
+}
+
+/** The content that must be unique in the slot, without time and event id. */
+function contentOf(said: Statement): string {
+  if (said.type === 'manifest') return said.content;
+  if (said.type === 'ballot') {
+    const claim = said.prepared;
+    const { attempt, view, digest, proposal, prepares } = claim ?? {};
+    return JSON.stringify([attempt, view, digest, proposal, prepares]);
+  }
+  const cast = [said.type, said.ctx, said.digest, said.justify];
+  if (said.type === 'proposal') return JSON.stringify([cast, said.prepares, said.ballots]);
+  return JSON.stringify(said.step === 'commit' ? [cast, said.unlisted, said.features] : cast);
+}
+
+/** The fault that two events prove against the key that signed both, if any; their order does not matter. */
+export function judgeFault(a: Statement, b: Statement): Fault | undefined {
+  if (a.key !== b.key || a.id === b.id) return undefined;
+  const events = a.id < b.id ? ([a.id, b.id] as const) : ([b.id, a.id] as const);
+  if (isSameSlot(a, b)) {
+    return contentOf(a) === contentOf(b) ? undefined : { key: a.key, kind: 'equivocation', events };
+  }
+  return isBrokenLock(a, b) || isBrokenLock(b, a)
+    ? { key: a.key, kind: 'broken-lock', events }
+    : undefined;
+}
+
+/** It committed to one outcome and in a later view prepared another one without a newer quorum of prepares to justify that. */
+function isBrokenLock(commit: Statement, prepare: Statement): boolean {
+  if (commit.type !== 'vote' || commit.step !== 'commit') return false;
+  if (prepare.type === 'manifest' || prepare.type === 'ballot' || prepare.step !== 'prepare') {
+    return false;
+  }
+  const isSameEpoch =
+    commit.run === prepare.run &&
+    commit.round === prepare.round &&
+    commit.parent === prepare.parent &&
+    commit.attempt === prepare.attempt;
+  return (
+    isSameEpoch &&
+    commit.digest !== prepare.digest &&
+    prepare.view > commit.view &&
+    prepare.justify < commit.view
+  );
 }

@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import { toHex, utf8 } from '../../base/bytes.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { modelRoot } from '../../consensus/state-root.ts';
+import { modelRoot } from '../../consensus/roots.ts';
 import { fixedLora, type LoraSpec } from '../../model/adapters/lora.ts';
 import { cutInRings } from '../../model/architectures/rings.ts';
 import { type AnyModel, modelOf } from '../../model/architectures/table.ts';

@@ -5,7 +5,7 @@ import { collectEvents } from '../../../src/certified/history/from-relays.ts';
 import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { publishCheckpoint } from '../../../src/certified/wire/certified-checkpoints.ts';
 import { buildMessage } from '../../../src/certified/wire/certified-events.ts';
-import { bytesRoot } from '../../../src/consensus/state-root.ts';
+import { bytesRoot } from '../../../src/consensus/roots.ts';
 import { createView, fold } from '../../../src/dashboard/view.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';

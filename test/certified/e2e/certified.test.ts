@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { hasModel } from '../../../src/certified/decisions/replay.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
-import { modelRoot } from '../../../src/consensus/state-root.ts';
+import { modelRoot } from '../../../src/consensus/roots.ts';
 import type { Digest, WorkerId } from '../../../src/run/ids.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';
 import {

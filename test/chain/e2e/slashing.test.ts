@@ -11,7 +11,7 @@ import {
   withdraw,
 } from '../../../src/chain/registry/registry-calls.ts';
 import { slashingRegistry } from '../../../src/chain/registry/slashing-registry.ts';
-import { judgeFault } from '../../../src/consensus/round/faults.ts';
+import { judgeFault } from '../../../src/consensus/round/receive.ts';
 import type { EventDraft, SignedEvent, Signer } from '../../../src/network/event.ts';
 import { anyFeatures } from '../../../src/run/spec/features.ts';
 import { accessTo, anvilMissing, never, startAnvil, type TestChain } from '../../support/anvil.ts';

@@ -6,6 +6,7 @@ import {
   drawCommittee,
   rankOf,
 } from '../../../src/consensus/committee/committee.ts';
+import { bitsOf } from '../../../src/consensus/committee/draw.ts';
 import {
   createRevealChain,
   firstRandomness,
@@ -14,7 +15,6 @@ import {
   revealOf,
   tipOf,
 } from '../../../src/consensus/committee/randomness.ts';
-import { bitsOf } from '../../../src/consensus/committee/weighted.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
 import { featureSet } from '../../../src/run/spec/features.ts';
 import { readVectors } from '../../support/vectors.ts';

@@ -1,6 +1,6 @@
 /** Who is drawn to contribute to a round. */
 import { describe, expect, it } from 'vitest';
-import { drawnOf, seenUndrawn } from '../../../src/consensus/committee/sample.ts';
+import { drawnOf, seenUndrawn } from '../../../src/consensus/committee/draw.ts';
 import { firstLedger, type MembershipRules } from '../../../src/consensus/round/membership.ts';
 import type { Ledger } from '../../../src/run/ledger.ts';
 

@@ -10,7 +10,7 @@ import {
   DRAWS_PER_SEED,
   drawLots,
   type Weighted,
-} from '../../../src/consensus/committee/weighted.ts';
+} from '../../../src/consensus/committee/draw.ts';
 import { keyOf, membersOf, seedOf } from '../../support/members.ts';
 
 const draw = (members: readonly Weighted[], seed: Uint8Array, turn: number, count: number) =>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { judgeFault, type ManifestClaim } from '../../../src/consensus/round/faults.ts';
 import { beginRound, step } from '../../../src/consensus/round/machine.ts';
+import { judgeFault, type ManifestClaim } from '../../../src/consensus/round/receive.ts';
 import type { Signed, ViewChangeVote } from '../../../src/run/vote.ts';
 import { contextFor } from './model-check/setup.ts';
 import { cast, friends, Player, proposalBy, voteBy } from './room.ts';

@@ -1,7 +1,10 @@
 /** Recovery where seats are sampled: a thousand keys, 64 seats, and many of them gone or hostile. */
 import { describe, expect, test } from 'vitest';
-import { drawCommittee } from '../../../src/consensus/committee/committee.ts';
-import { createElection, type Election } from '../../../src/consensus/committee/election.ts';
+import {
+  createElection,
+  drawCommittee,
+  type Election,
+} from '../../../src/consensus/committee/committee.ts';
 import { hasQuorum } from '../../../src/consensus/committee/quorum.ts';
 import { firstLedger } from '../../../src/consensus/round/membership.ts';
 import { refuseChange } from '../../../src/consensus/round/roster-change.ts';

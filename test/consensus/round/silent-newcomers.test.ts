@@ -1,6 +1,6 @@
 /** Keys that join and then say nothing, or next to nothing, must not stall those who train. */
 import { describe, expect, test } from 'vitest';
-import { createElection, type Election } from '../../../src/consensus/committee/election.ts';
+import { createElection, type Election } from '../../../src/consensus/committee/committee.ts';
 import { hasQuorum, quorumOf } from '../../../src/consensus/committee/quorum.ts';
 import {
   liveOf,

@@ -1,7 +1,7 @@
 /** The published model that training starts from: what is trained of it, from where, and what is refused before anything trains. */
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { modelRoot } from '../../../src/consensus/state-root.ts';
+import { modelRoot } from '../../../src/consensus/roots.ts';
 import { readModelConfig } from '../../../src/model/architectures/config.ts';
 import { modelOf } from '../../../src/model/from-settings.ts';
 import {

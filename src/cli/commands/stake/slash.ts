@@ -18,7 +18,7 @@ import {
   type Sender,
   sendTransaction,
 } from '../../../chain/registry/registry-calls.ts';
-import { judgeFault } from '../../../consensus/round/faults.ts';
+import { judgeFault } from '../../../consensus/round/receive.ts';
 import { heapChunks } from '../../../network/attachments/assemble.ts';
 import { apartIn, type BodyOf, MOST_BODY_BYTES } from '../../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../network/event.ts';

@@ -7,7 +7,7 @@ import {
   DRAWS_PER_SEED,
   drawLots,
   type Weighted,
-} from '../../../consensus/committee/weighted.ts';
+} from '../../../consensus/committee/draw.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 
 /** Milliseconds of processor time; other programs on the machine do not count. */

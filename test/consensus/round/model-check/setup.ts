@@ -1,5 +1,5 @@
 /** What a schedule is about: how many workers, how a quorum is made, how many are hostile, how bad the network is. */
-import { createElection, type Election } from '../../../../src/consensus/committee/election.ts';
+import { createElection, type Election } from '../../../../src/consensus/committee/committee.ts';
 import { cappedStakes, hasQuorum, quorumOf } from '../../../../src/consensus/committee/quorum.ts';
 import type { RoundContext, RoundTiming } from '../../../../src/consensus/round/round-state.ts';
 import type { Committee } from '../../../../src/run/committee.ts';

@@ -2,11 +2,10 @@
  * A world in which machines play one round: time, a network that delays, drops, repeats and reorders, machines that crash and
  * come back with what they wrote to disk, and an adversary. After it heals nothing is lost any more and everybody is there.
  */
-
 import { formatEntry, parseRoundState } from '../../../../src/certified/rounds/journal.ts';
-import type { Election } from '../../../../src/consensus/committee/election.ts';
-import { isSameSlot } from '../../../../src/consensus/round/faults.ts';
+import type { Election } from '../../../../src/consensus/committee/committee.ts';
 import { beginRound, step } from '../../../../src/consensus/round/machine.ts';
+import { isSameSlot } from '../../../../src/consensus/round/receive.ts';
 import type {
   Effect,
   Input,

@@ -1,0 +1,138 @@
+/**
+ * The rules that weigh whole rows by the distances between them (Krum, Multi-Krum, geometric median, centered clipping),
+ * and the two mixes that may come before any rule (nearest neighbours, bucketing).
+ */
+
+import { utf8 } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import { BUCKET_ROWS } from '../../run/aggregation.ts';
+import { type Distances, lowerMedian, type Mixes, othersOf, squaresToMean } from './distances.ts';
+import type { Row } from './mean.ts';
+
+/** All weight on the best row. */
+export const krum = (distances: Distances, hostile: number): Float64Array =>
+  weightsOf(distances, byScore(distances, hostile).slice(0, 1));
+
+/** The same weight on each of the best. */
+export const multiKrum = (distances: Distances, hostile: number): Float64Array =>
+  weightsOf(distances, byScore(distances, hostile).slice(0, distances.count - hostile));
+
+function byScore(distances: Distances, hostile: number): readonly number[] {
+  const { count } = distances;
+  if (count < 2 * hostile + 3) throw tooFew(count, hostile);
+  const scores = Array.from({ length: count }, (_, i) => {
+    let sum = 0;
+    for (const square of othersOf(distances, i).subarray(0, count - hostile - 2)) sum += square;
+    return sum;
+  });
+  return scores.map((_, i) => i).sort((a, b) => scores[a]! - scores[b]! || a - b);
+}
+
+function weightsOf({ count }: Distances, chosen: readonly number[]): Float64Array {
+  const weights = new Float64Array(count);
+  for (const i of chosen) weights[i] = 1;
+  return weights;
+}
+
+const tooFew = (rows: number, hostile: number): ConfigError =>
+  new ConfigError(
+    'rule/too-few-rows',
+    `krum with ${hostile} hostile rows needs ${2 * hostile + 3} rows, there are ${rows}`,
+    {
+      hint: 'a trimmed mean or geometric median needs two fewer',
+      data: { rows, required: 2 * hostile + 3 },
+    },
+  );
+
+const WEISZFELD_STEPS = 32;
+const SMOOTHING = 0.1;
+
+/** Weights of the rows, their sum 1. */
+export function geometricMedian(distances: Distances): Float64Array {
+  const { count } = distances;
+  const least = SMOOTHING * typicalDistance(distances);
+  let weights = new Float64Array(count).fill(1 / count);
+  // half of the rows are the same: there is no better place
+  if (least === 0) return onSame(distances);
+  for (let step = 0; step < WEISZFELD_STEPS; step++) {
+    const squares = squaresToMean(distances, weights);
+    const next = squares.map((square) => 1 / Math.max(least, Math.sqrt(square)));
+    let sum = 0;
+    for (const weight of next) sum += weight;
+    weights = next.map((weight) => weight / sum);
+  }
+  return weights;
+}
+
+/** How far a row in the middle has a row in the middle of the others. */
+const typicalDistance = (distances: Distances): number =>
+  Math.sqrt(
+    lowerMedian(
+      Float64Array.from({ length: distances.count }, (_, i) => lowerMedian(othersOf(distances, i))),
+    ),
+  );
+
+/** All weight on the rows that are as the first one which half of the others equal. */
+function onSame(distances: Distances): Float64Array {
+  const { count, squared } = distances;
+  const rows = Array.from({ length: count }, (_, i) => i);
+  const first = rows.find((i) => lowerMedian(othersOf(distances, i)) === 0) ?? 0;
+  const isSame = rows.map((i) => squared[first * count + i] === 0);
+  const same = isSame.filter(Boolean).length;
+  return Float64Array.from(isSame, (is) => (is ? 1 / same : 0));
+}
+
+const CLIP_STEPS = 5;
+
+/** Weights of the rows, their sum 1. */
+export function centeredClip(distances: Distances): Float64Array {
+  const { count } = distances;
+  const weights = new Float64Array(count);
+  weights[middleRow(distances)] = 1;
+  for (let step = 0; step < CLIP_STEPS; step++) {
+    const gaps = squaresToMean(distances, weights).map((square) => Math.sqrt(square));
+    const radius = lowerMedian(gaps);
+    const parts = gaps.map((gap) => (gap > radius ? radius / gap : 1) / count);
+    let moved = 0;
+    for (const part of parts) moved += part;
+    for (let i = 0; i < count; i++) weights[i] = weights[i]! * (1 - moved) + parts[i]!;
+  }
+  return weights;
+}
+
+function middleRow(distances: Distances): number {
+  const reach = Array.from({ length: distances.count }, (_, i) =>
+    lowerMedian(othersOf(distances, i)),
+  );
+  return reach.indexOf(Math.min(...reach));
+}
+
+/** Of equal distances the earlier row is nearer, but none is nearer to a row than itself. */
+export function nearestNeighbors({ count, squared }: Distances, hostile: number): Mixes {
+  const near = Math.max(1, count - hostile);
+  return Array.from({ length: count }, (_, i) => {
+    const distance = (j: number) => (j === i ? -1 : squared[i * count + j]!);
+    const order = Array.from({ length: count }, (_, j) => j).sort(
+      (a, b) => distance(a) - distance(b) || a - b,
+    );
+    const weights = new Float64Array(count);
+    for (const j of order.slice(0, near)) weights[j] = 1 / near;
+    return weights;
+  });
+}
+
+/** `seed` is what nobody knew when the rows were sent, such as the entropy of the round. */
+export function bucketsOf(rows: readonly Pick<Row, 'worker' | 'id'>[], seed: string): Mixes {
+  const drawn = rows.map(({ worker, id }, i) => ({
+    i,
+    draw: sha256Hex(utf8(`nostrain/bucketing\n${seed}\n${worker}\n${id}`)),
+  }));
+  const order = drawn.sort((a, b) => (a.draw < b.draw ? -1 : 1)).map(({ i }) => i);
+  return Array.from({ length: Math.ceil(rows.length / BUCKET_ROWS) }, (_, bucket) => {
+    const members = order.slice(bucket * BUCKET_ROWS, (bucket + 1) * BUCKET_ROWS);
+    const weights = new Float64Array(rows.length);
+    for (const i of members) weights[i] = 1 / members.length;
+    return weights;
+  });
+}

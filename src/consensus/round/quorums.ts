@@ -1,0 +1,256 @@
+/**
+ * What the votes at hand prove, for the round machine: which committee a vote counts in, which outcome has a quorum of prepares
+ * or commits in one view of it, and whether a proposal's justification holds. Missing events are requested.
+ */
+import type { Committee } from '../../run/committee.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { PreparedClaim, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
+import {
+  ask,
+  type CastVote,
+  change,
+  isAfter,
+  type Prepared,
+  type RoundContext,
+  type RoundState,
+  type Turn,
+  type ViewId,
+} from './round-state.ts';
+
+/** The committee with this digest (`ctx`), if this member knows it. */
+export function findCommittee(turn: Turn, attempt: number, ctx: Digest): Committee | undefined {
+  const { context, state } = turn;
+  const drawn = drawnFor(context, attempt);
+  if (drawn !== undefined) return drawn.ctx === ctx ? drawn : undefined;
+  for (const vote of state.votes) {
+    if (vote.type !== 'proposal' || vote.ctx !== ctx || vote.attempt !== attempt) continue;
+    const committee = committeeBehind(turn, vote);
+    if (committee?.ctx === ctx) return committee;
+  }
+  return undefined;
+}
+
+/** The committee that no list of view-change votes has a say in; undefined where it has. */
+export function drawnFor(context: RoundContext, attempt: number): Committee | undefined {
+  if (attempt === 0) return context.committee;
+  return context.isSampled ? context.draw(attempt, []) : undefined;
+}
+
+/** The committee that votes on a proposal. Missing view-change votes are requested. */
+export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committee | undefined {
+  const { attempt, ballots, id } = proposal;
+  if (attempt === 0 && ballots.length > 0) return undefined;
+  const drawn = drawnFor(turn.context, attempt);
+  if (drawn !== undefined) return drawn;
+  const known = turn.state.drawn[id];
+  if (known !== undefined) return known;
+  const committee = committeeOfViewChanges(turn, attempt, ballots);
+  if (committee === undefined) return undefined;
+  change(turn, { drawn: { ...turn.state.drawn, [id]: committee } });
+  return committee;
+}
+
+/** The committee of an epoch whose proposal lists these view-change votes, if all are here and enough. */
+export function committeeOfViewChanges(
+  turn: Turn,
+  attempt: number,
+  ids: readonly EventId[],
+): Committee | undefined {
+  const keys = soundViewChanges(turn, attempt, ids);
+  return keys && (drawnFor(turn.context, attempt) ?? turn.context.draw(attempt, keys));
+}
+
+/** Authors of these view-change votes, if all are here, each of another eligible key, and a proposal of this epoch may rest on them. */
+export function soundViewChanges(
+  turn: Turn,
+  attempt: number,
+  ids: readonly EventId[],
+): readonly WorkerId[] | undefined {
+  const { context } = turn;
+  const listed = viewChangesById(turn, ids);
+  if (listed === undefined || listed.some((each) => each.attempt !== attempt)) return undefined;
+  const keys = listed.map(({ key }) => key);
+  if (new Set(keys).size !== keys.length || !isEligible(context, keys)) return undefined;
+  return context.isFloor(keys) && context.covers(attempt, keys) ? keys : undefined;
+}
+
+function isEligible({ eligible }: RoundContext, keys: readonly WorkerId[]): boolean {
+  const known = new Set(eligible);
+  return keys.every((key) => known.has(key));
+}
+
+/** A proposal of this outcome to this committee; it carries the outcome. Its view-change votes must yield that committee. */
+export const proposalOf = (turn: Turn, ctx: Digest, digest: Digest): Signed<Proposal> | undefined =>
+  turn.state.votes.find(
+    (vote): vote is Signed<Proposal> =>
+      vote.type === 'proposal' &&
+      vote.digest === digest &&
+      vote.ctx === ctx &&
+      committeeBehind(turn, vote)?.ctx === ctx,
+  );
+
+export function viewChangesById(
+  turn: Turn,
+  ids: readonly EventId[],
+): readonly Signed<ViewChangeVote>[] | undefined {
+  const known = new Map(turn.state.ballots.map((vote) => [vote.id, vote]));
+  const found = ids.map((id) => known.get(id));
+  const missing = ids.filter((_, i) => found[i] === undefined);
+  if (missing.length > 0) {
+    wanted(turn, missing);
+    return undefined;
+  }
+  return found.filter((vote) => vote !== undefined);
+}
+
+export function wanted(turn: Turn, ids: readonly EventId[]): false {
+  ask(turn, `want ${ids.join()}`, { type: 'want', what: 'events', ids });
+  return false;
+}
+
+/** Votes of one step for one outcome in one view of one committee. */
+export interface Count extends ViewId {
+  readonly ctx: Digest;
+  readonly digest: Digest;
+  readonly step: Vote['step'];
+  readonly votes: readonly CastVote[];
+}
+
+/** All counts of one step, in order of their first vote. */
+export function counts(votes: readonly CastVote[], step: Vote['step']): readonly Count[] {
+  const groups: (Count & { readonly votes: CastVote[] })[] = [];
+  for (const vote of votes) {
+    if (vote.step !== step) continue;
+    const { attempt, view, ctx, digest } = vote;
+    const group = groups.find(
+      (each) =>
+        each.view === view &&
+        each.attempt === attempt &&
+        each.digest === digest &&
+        each.ctx === ctx,
+    );
+    if (group === undefined) groups.push({ attempt, view, ctx, digest, step, votes: [vote] });
+    else group.votes.push(vote);
+  }
+  return groups;
+}
+
+/** One vote per member, if they are a quorum of their committee. */
+export function quorumVotes(
+  turn: Turn,
+  { attempt, ctx, votes }: Count,
+): readonly CastVote[] | undefined {
+  const committee = findCommittee(turn, attempt, ctx);
+  if (committee === undefined || votes.length < committee.quorum) return undefined;
+  const byKey = new Map<WorkerId, CastVote>();
+  for (const vote of votes) {
+    if (committee.members.includes(vote.key) && !byKey.has(vote.key)) byKey.set(vote.key, vote);
+  }
+  return turn.context.hasQuorum(committee, new Set(byKey.keys())) ? [...byKey.values()] : undefined;
+}
+
+/** Event ids of votes, ascending. */
+export const idsOf = (votes: readonly CastVote[]): readonly EventId[] =>
+  votes.map(({ id }) => id).sort();
+
+/** The outcome prepared in the latest view, up to the given recovery epoch: it must be proposed again. */
+export function highestPrepared(turn: Turn, lastEpoch: number): Prepared | null {
+  let highest = turn.state.lock;
+  for (const count of counts(turn.state.votes, 'prepare')) {
+    if (count.attempt > lastEpoch || (highest !== null && !isAfter(count, highest))) continue;
+    const proposal = proposalOf(turn, count.ctx, count.digest);
+    const quorum = proposal && quorumVotes(turn, count);
+    if (proposal === undefined || quorum === undefined) continue;
+    const { attempt, view, ctx, digest } = count;
+    highest = { attempt, view, ctx, digest, proposal: proposal.id, prepares: idsOf(quorum) };
+  }
+  return highest;
+}
+
+/** Authors of prepares in a view. */
+export const prepareVoters = (
+  { votes }: RoundState,
+  { attempt, view }: ViewId,
+): ReadonlySet<WorkerId> =>
+  new Set(
+    votes
+      .filter((v) => v.attempt === attempt && v.view === view && v.step === 'prepare')
+      .map(({ key }) => key),
+  );
+
+export interface Justification {
+  readonly committee: Committee;
+  /** The view in which a quorum prepared the outcome before; undefined for a new outcome. */
+  readonly prepared: ViewId | undefined;
+}
+
+/** The justification of a proposal, or undefined while something is missing or when it is invalid. */
+export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justification | undefined {
+  const committee = committeeBehind(turn, proposal);
+  if (committee === undefined || committee.ctx !== proposal.ctx) return undefined;
+  const { attempt, view, digest, ctx, justify, prepares, ballots, outcome, key } = proposal;
+  if (justify >= 0) {
+    const place = { attempt, view: justify };
+    if (justify >= view || !isProven(turn, { ...place, ctx, digest }, prepares, committee)) {
+      return undefined;
+    }
+    return { committee, prepared: place };
+  }
+  if (prepares.length > 0) return undefined;
+  if (attempt > 0 && soundViewChanges(turn, attempt, ballots) === undefined) return undefined;
+  const claim = highestClaim(turn, ballots);
+  if (claim === 'unproven') return undefined;
+  if (claim !== undefined)
+    return claim.digest === digest ? { committee, prepared: claim } : undefined;
+  const isNew = outcome.proposer === key && outcome.ballots.join() === ballots.join();
+  return isNew ? { committee, prepared: undefined } : undefined;
+}
+
+/** The latest prepared outcome that these view-change votes claim; `unproven` while a claim lacks its proof or fails it. */
+export function highestClaim(
+  turn: Turn,
+  ids: readonly EventId[],
+): PreparedClaim | undefined | 'unproven' {
+  const listed = viewChangesById(turn, ids);
+  if (listed === undefined) return 'unproven';
+  let highest: PreparedClaim | undefined;
+  for (const vote of listed) {
+    const { prepared } = vote;
+    if (prepared === null) continue;
+    if (!isClaimProven(turn, vote)) return 'unproven';
+    if (highest === undefined || isAfter(prepared, highest)) highest = prepared;
+  }
+  return highest;
+}
+
+/** Whether a view-change vote's claim holds: a quorum did prepare that outcome. */
+export function isClaimProven(turn: Turn, { prepared: claim, attempt }: ViewChangeVote): boolean {
+  if (claim === null) return true;
+  if (claim.attempt >= attempt) return false;
+  const proposal = turn.state.votes.find(({ id }) => id === claim.proposal);
+  if (proposal === undefined) return wanted(turn, [claim.proposal]);
+  if (proposal.type !== 'proposal' || proposal.digest !== claim.digest) return false;
+  if (proposal.attempt !== claim.attempt) return false;
+  const committee = committeeBehind(turn, proposal);
+  if (committee === undefined || committee.ctx !== proposal.ctx) return false;
+  return isProven(turn, { ...claim, ctx: proposal.ctx }, claim.prepares, committee);
+}
+
+/** Whether these prepares are a quorum for this outcome in this view. */
+function isProven(
+  turn: Turn,
+  { attempt, view, ctx, digest }: ViewId & Pick<CastVote, 'ctx' | 'digest'>,
+  ids: readonly EventId[],
+  committee: Committee,
+): boolean {
+  const found = ids.map((id) => turn.state.votes.find((vote) => vote.id === id));
+  const missing = ids.filter((_, i) => found[i] === undefined);
+  if (missing.length > 0) return wanted(turn, missing);
+  const keys = new Set<WorkerId>();
+  for (const vote of found) {
+    if (vote === undefined || vote.step !== 'prepare' || vote.attempt !== attempt) return false;
+    if (vote.view !== view || vote.ctx !== ctx || vote.digest !== digest) return false;
+    keys.add(vote.key);
+  }
+  return turn.context.hasQuorum(committee, keys);
+}
