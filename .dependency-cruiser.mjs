@@ -4,7 +4,7 @@ const rows = [
   ['tensor'],
   ['run'],
   ['model', 'consensus', 'network'],
-  ['worker', 'pretrained', 'checkpoint'],
+  ['worker', 'pretrained'],
   ['formats'],
   ['certified', 'python', 'probe', 'trainer'],
   ['node', 'chain', 'dashboard'],

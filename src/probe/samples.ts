@@ -5,7 +5,7 @@ import { heartbeat } from '../../kinds/heartbeat.ts';
 import { presence } from '../../kinds/presence.ts';
 import { toBase64, toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
-import { chunkTree } from '../network/attachments/merkle.ts';
+import { chunkTree } from '../network/chunks/payload.ts';
 import {
   type EventDraft,
   parseEvent,

@@ -34,7 +34,7 @@ const MB = 1e6;
 /** What is measured is the built program: threads that load sources would count. */
 const built = async <T>(path: string): Promise<T> =>
   (await import(new URL(`../../dist/src/${path}.js`, import.meta.url).href)) as T;
-const { createHttpPlace } = await built<typeof import('../../src/checkpoint/http-place.ts')>('checkpoint/http-place'); // biome-ignore format: one line
+const { createHttpPlace } = await built<typeof import('../../src/network/chunks/http-source.ts')>('checkpoint/http-place'); // biome-ignore format: one line
 const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/ask-http.ts')>('node/checkpoint/ask-http'); // biome-ignore format: one line
 const { fetchFolder } = await built<typeof import('../../src/node/checkpoint/fetch-folder.ts')>('node/checkpoint/fetch-folder'); // biome-ignore format: one line
 const { readManifest } = await built<typeof import('../../src/node/checkpoint/folder.ts')>('node/checkpoint/folder'); // biome-ignore format: one line

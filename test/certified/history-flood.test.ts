@@ -9,7 +9,7 @@ import { decisionsOf, fetchHistory } from '../../src/certified/history/history.t
 import { KeptHistory } from '../../src/certified/history/kept-history.ts';
 import { buildMessage } from '../../src/certified/wire/certified-events.ts';
 import { buildCopies } from '../../src/certified/wire/copies.ts';
-import { planChunks } from '../../src/network/attachments/chunk-events.ts';
+import { planChunks } from '../../src/network/chunks/payload.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import type { Join, Message } from '../../src/run/vote.ts';

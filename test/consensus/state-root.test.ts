@@ -10,7 +10,7 @@ import {
   stateBytes,
 } from '../../src/consensus/roots.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
-import { chunkTree } from '../../src/network/attachments/merkle.ts';
+import { chunkTree } from '../../src/network/chunks/payload.ts';
 import { ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
 import { noFeatures } from '../../src/run/spec/features.ts';
 import { createLayout } from '../../src/tensor/params.ts';

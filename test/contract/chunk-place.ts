@@ -3,8 +3,8 @@
 import { writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { type Manifest, type Piece, piecesOf } from '../../src/checkpoint/manifest.ts';
-import type { ChunkPlace } from '../../src/checkpoint/place.ts';
+import { type FileManifest, type Piece, piecesOf } from '../../src/network/chunks/manifest.ts';
+import type { ChunkPlace } from '../../src/network/chunks/source.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 /** A packed file to fill a place with. */
 export interface Filling {
   readonly folder: string;
-  readonly manifest: Manifest;
+  readonly manifest: FileManifest;
   readonly payload: Uint8Array;
 }
 
@@ -104,7 +104,7 @@ export function testPlace(
       saysWhatItHas ? 'says which chunks it has' : 'does not say which chunks it has',
       async () => {
         const { place, pieces, manifest } = await filled();
-        const { manifestDigest } = await import('../../src/checkpoint/manifest.ts');
+        const { manifestDigest } = await import('../../src/network/chunks/manifest.ts');
         const have = await place.holds?.(manifestDigest(manifest), never);
         const all = pieces.map((_, i) => ((have?.[i >> 3] ?? 0) >> (i & 7)) & 1);
         expect(all).toEqual(pieces.map(() => (saysWhatItHas ? 1 : 0)));

@@ -2,8 +2,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
-import { createBlossomPlace, createHttpPlace } from '../../src/checkpoint/http-place.ts';
-import { manifestDigest, piecesOf } from '../../src/checkpoint/manifest.ts';
+import { createBlossomPlace, createHttpPlace } from '../../src/network/chunks/http-source.ts';
+import { manifestDigest, piecesOf } from '../../src/network/chunks/manifest.ts';
 import { createSigner } from '../../src/network/event.ts';
 import { createAskHttp } from '../../src/node/checkpoint/ask-http.ts';
 import { fetchFolder } from '../../src/node/checkpoint/fetch-folder.ts';

@@ -5,7 +5,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect } from 'vitest';
-import { manifestDigest, piecesOf } from '../../src/checkpoint/manifest.ts';
+import { manifestDigest, piecesOf } from '../../src/network/chunks/manifest.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { describeWith, itWith } from '../support/needs.ts';

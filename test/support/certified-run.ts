@@ -23,7 +23,7 @@ import { buildRun } from '../../src/certified/wire/runs.ts';
 import { toVote } from '../../src/certified/wire/votes.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
-import { type Lifetime, planChunks } from '../../src/network/attachments/chunk-events.ts';
+import { type Lifetime, planChunks } from '../../src/network/chunks/payload.ts';
 import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';

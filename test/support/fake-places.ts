@@ -1,9 +1,9 @@
 /** Places made of memory, with a line of a certain speed and length each, and faults; on a clock that tests move. */
 import type { Clock } from '../../src/base/clock.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import type { Piece } from '../../src/checkpoint/manifest.ts';
-import { type Blob, type ChunkPlace, PlaceError } from '../../src/checkpoint/place.ts';
-import type { ChunkSink } from '../../src/checkpoint/read-chunk.ts';
+import type { ChunkSink } from '../../src/network/chunks/fetch.ts';
+import type { Piece } from '../../src/network/chunks/manifest.ts';
+import { type Blob, type ChunkPlace, PlaceError } from '../../src/network/chunks/source.ts';
 import { drawnBytes } from './drawn-bytes.ts';
 import type { ManualClock } from './manual-clock.ts';
 

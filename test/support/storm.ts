@@ -1,5 +1,5 @@
 /** Newcomers who fetch one file at once from one seeder and each other, on a clock that moves by itself: the real choice of sources on lines of memory. */
-import { fetchChunks } from '../../src/checkpoint/fetch.ts';
+import { fetchChunks } from '../../src/network/chunks/fetch.ts';
 import { createFakePlace, createMemoryStore, drawnChunks, whileMoving } from './fake-places.ts';
 import { createManualClock } from './manual-clock.ts';
 

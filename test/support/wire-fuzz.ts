@@ -26,10 +26,9 @@ import { parseStateJson } from '../../src/formats/state-json.ts';
 import { encodeTorchState } from '../../src/formats/torch-pickle.ts';
 import { decodeTorchState } from '../../src/formats/torch-state.ts';
 import { decodeZip } from '../../src/formats/zip.ts';
-import { heapChunks } from '../../src/network/attachments/assemble.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
-import { planChunks, toChunk } from '../../src/network/attachments/chunk-events.ts';
-import { encodeStripe, restoreStripe } from '../../src/network/attachments/erasure.ts';
+import { heapChunks, planChunks, toChunk } from '../../src/network/chunks/payload.ts';
+import { encodeStripe, restoreStripe } from '../../src/network/chunks/reed-solomon.ts';
 import {
   createSigner,
   parseEvent,

@@ -2,7 +2,7 @@
  * What a worker commits to and may have to show: all that it learned and did not send, and the vectors of its inner optimizer, after an inner phase.
  * The root is that of its chunks, so that whoever asks relays for the root gets the state or nothing.
  */
-import { chunkTree, type PayloadRoot } from '../../network/attachments/merkle.ts';
+import { chunkTree, type PayloadRoot } from '../../network/chunks/payload.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import { formatShard, type Shard } from '../../run/field.ts';
 import type { FeatureValues } from '../../run/spec/features.ts';

@@ -5,7 +5,7 @@
  */
 import { toHex } from '../../base/bytes.ts';
 import { TrainingError } from '../../base/errors.ts';
-import type { PayloadRoot } from '../../network/attachments/merkle.ts';
+import type { PayloadRoot } from '../../network/chunks/payload.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import { createPacker } from '../../network/wire/packer.ts';

@@ -7,7 +7,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { type ModelState, modelRoot, readState, rootOfRings } from '../../consensus/roots.ts';
 import { modelOfRun } from '../../model/from-settings.ts';
 import { initialRing, modelLayout, ringsOf } from '../../model/parameters.ts';
-import type { PayloadRoot } from '../../network/attachments/merkle.ts';
+import type { PayloadRoot } from '../../network/chunks/payload.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';

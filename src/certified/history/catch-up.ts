@@ -7,9 +7,8 @@
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
-import { heapChunks } from '../../network/attachments/assemble.ts';
-import { isPayload, type PayloadRoot } from '../../network/attachments/merkle.ts';
 import { pullOnce } from '../../network/attachments/pull.ts';
+import { heapChunks, isPayload, type PayloadRoot } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';

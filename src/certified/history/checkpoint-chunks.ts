@@ -5,10 +5,15 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import { type CreateSha256, createSha256 as pureSha256 } from '../../base/hash.ts';
-import { createDigester, RootHasher } from '../../checkpoint/digester.ts';
-import { chunkCount, type Manifest, manifestDigest } from '../../checkpoint/manifest.ts';
 import { stateBytes } from '../../consensus/roots.ts';
-import type { PayloadRoot } from '../../network/attachments/merkle.ts';
+import {
+  chunkCount,
+  createDigester,
+  type FileManifest,
+  manifestDigest,
+  RootHasher,
+} from '../../network/chunks/manifest.ts';
+import type { PayloadRoot } from '../../network/chunks/payload.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -19,7 +24,7 @@ import type { ControlOptions } from '../wire/control.ts';
 
 /** A checkpoint as chunks. */
 export interface PackedBytes {
-  readonly manifest: Manifest;
+  readonly manifest: FileManifest;
   /** Every chunk by its SHA-256: views, nothing is copied. */
   readonly chunks: ReadonlyMap<Digest, Uint8Array>;
 }

@@ -1,6 +1,7 @@
 /** Who has been a member of a run, as far as events show: by certified outcomes, or by what members proposed where nobody can say what was certified. */
-import { heapChunks } from '../../network/attachments/assemble.ts';
+
 import { MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
+import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { featureSet } from '../../run/spec/features.ts';

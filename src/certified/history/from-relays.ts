@@ -1,9 +1,9 @@
 /** Questions to relays about a certified run, one kind each: its spec, events by filter or id, snapshots of stake, contributions, and chunks, of which only those that prove themselves are handed over. */
 import type { Clock } from '../../base/clock.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
-import { toChunk } from '../../network/attachments/chunk-events.ts';
-import type { PayloadRoot } from '../../network/attachments/merkle.ts';
-import { partsOf } from '../../network/attachments/parts.ts';
+import type { PayloadRoot } from '../../network/chunks/payload.ts';
+import { toChunk } from '../../network/chunks/payload.ts';
+import { partsOf } from '../../network/chunks/reed-solomon.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';

@@ -3,9 +3,9 @@
  * for, so that strangers cannot fill a reader; members can fill what is theirs. Where originals are gone, what members copied takes their place.
  */
 import { isHex32 } from '../../base/bytes.ts';
-import { heapChunks } from '../../network/attachments/assemble.ts';
 import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
-import { partsOf } from '../../network/attachments/parts.ts';
+import { heapChunks } from '../../network/chunks/payload.ts';
+import { partsOf } from '../../network/chunks/reed-solomon.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';

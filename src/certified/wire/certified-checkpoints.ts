@@ -1,10 +1,10 @@
 /** Certified checkpoints on relays: the state in chunks, and an event that says which outcome it belongs to. Neither is believed. */
 import { certifiedCheckpoint } from '../../../kinds/certified-checkpoint.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
-import type { Lifetime } from '../../network/attachments/chunk-events.ts';
-import { chunkTree } from '../../network/attachments/merkle.ts';
 import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
 import { type Keepers, sendShare } from '../../network/attachments/share.ts';
+import type { Lifetime } from '../../network/chunks/payload.ts';
+import { chunkTree } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Filter } from '../../network/transport/filter.ts';

@@ -8,7 +8,7 @@ import { vote } from '../../../kinds/vote.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import { type BodyOf, noBodies } from '../../network/attachments/bodies.ts';
-import type { Lifetime } from '../../network/attachments/chunk-events.ts';
+import type { Lifetime } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 import type { Filter } from '../../network/transport/filter.ts';

@@ -6,10 +6,14 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { copies, MOST_COPIES_BYTES } from '../../../kinds/copies.ts';
 import { fromBase64, toBase64, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
-import { expirationOf, type Lifetime } from '../../network/attachments/chunk-events.ts';
-import { chunkTree, type PayloadRoot } from '../../network/attachments/merkle.ts';
 import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
 import type { Puller } from '../../network/attachments/pull.ts';
+import {
+  chunkTree,
+  expirationOf,
+  type Lifetime,
+  type PayloadRoot,
+} from '../../network/chunks/payload.ts';
 import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-crypto.ts';
 import type { Filter } from '../../network/transport/filter.ts';

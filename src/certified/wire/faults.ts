@@ -8,7 +8,7 @@ import { memberKind } from '../../../kinds/member.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { type BodyOf, carryBody, noBodies, openBody } from '../../network/attachments/bodies.ts';
-import { expirationOf, type Lifetime } from '../../network/attachments/chunk-events.ts';
+import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import {
   type EventDraft,
   eventId,

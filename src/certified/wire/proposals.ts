@@ -4,7 +4,7 @@
 import type { Carried } from '../../../kinds/_body.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { type BodyOf, carryBody, noBodies, openBody } from '../../network/attachments/bodies.ts';
-import { expirationOf, type Lifetime } from '../../network/attachments/chunk-events.ts';
+import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { accept, type Judged, reject } from '../../network/wire/judged.ts';
 import { bodyDigest, outcomeBody, parseOutcome } from '../../run/outcome.ts';

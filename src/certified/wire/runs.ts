@@ -7,7 +7,7 @@ import { run } from '../../../kinds/run.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
-import { expirationOf, type Lifetime } from '../../network/attachments/chunk-events.ts';
+import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';

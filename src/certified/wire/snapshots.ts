@@ -7,9 +7,8 @@ import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { toHex } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import { ok, type Result } from '../../base/result.ts';
-import { heapChunks } from '../../network/attachments/assemble.ts';
-import type { Lifetime } from '../../network/attachments/chunk-events.ts';
-import type { PayloadRoot } from '../../network/attachments/merkle.ts';
+import type { Lifetime, PayloadRoot } from '../../network/chunks/payload.ts';
+import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import {

@@ -5,7 +5,7 @@
  */
 import { memberKind } from '../../../kinds/member.ts';
 import { vote } from '../../../kinds/vote.ts';
-import { expirationOf, type Lifetime } from '../../network/attachments/chunk-events.ts';
+import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import { type EventDraft, eventId, type SignedEvent } from '../../network/event.ts';
 import { accept, type Judged, reject } from '../../network/wire/judged.ts';
 import { readNonce, type Signature } from '../../run/listed.ts';

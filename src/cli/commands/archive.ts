@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { specsOf } from '../../certified/history/gather.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/records/archive.ts';
-import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../checkpoint/manifest.ts';
+import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../network/chunks/manifest.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import type { FetchEvent } from '../../checkpoint/fetch.ts';
+import type { FetchEvent } from '../../network/chunks/fetch.ts';
 import { type BringOptions, bringFile, type WantedFile } from '../../node/checkpoint/bring-file.ts';
 import type { NamedPlace } from '../../node/checkpoint/places.ts';
 import { dataHome } from '../../node/files/data-home.ts';

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { utf8 } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
-import { createBlossomPlace } from '../../checkpoint/http-place.ts';
+import { createBlossomPlace } from '../../network/chunks/http-source.ts';
 import {
-  type Manifest,
+  type FileManifest,
   manifestDigest,
   manifestText,
   piecesOf,
-} from '../../checkpoint/manifest.ts';
-import type { Blob } from '../../checkpoint/place.ts';
+} from '../../network/chunks/manifest.ts';
+import type { Blob } from '../../network/chunks/source.ts';
 import { isRelayUrl } from '../../network/transport/relay-urls.ts';
 import { createAskHttp } from '../../node/checkpoint/ask-http.ts';
 import { chunkFile, lostChunk, MANIFEST_FILE, readManifest } from '../../node/checkpoint/folder.ts';
@@ -101,7 +101,7 @@ async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<voi
 
 interface Pushing {
   readonly folder: string;
-  readonly manifest: Manifest;
+  readonly manifest: FileManifest;
   readonly flags: PushFlags & { readonly mirror?: string };
   readonly signer: Parameters<typeof createBlossomPlace>[1]['signer'];
   readonly signal: AbortSignal;

@@ -18,9 +18,9 @@ import {
   recordText,
 } from '../../certified/records/record.ts';
 import type { ReplayOptions, ReplayReport } from '../../certified/records/replay-run.ts';
-import { manifestDigest } from '../../checkpoint/manifest.ts';
 import { bytesRoot } from '../../consensus/roots.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
+import { manifestDigest } from '../../network/chunks/manifest.ts';
 import { packFile } from '../../node/checkpoint/pack.ts';
 import { writeWhole } from '../../node/files/whole-file.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';

@@ -9,7 +9,7 @@ import { buildSnapshot, findSnapshot, publishSnapshot } from '../../certified/wi
 import { createEventSource, type FindSnapshot } from '../../chain/event-source.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { sourceOf } from '../../chain/rederive.ts';
-import { type Lifetime, planChunks } from '../../network/attachments/chunk-events.ts';
+import { type Lifetime, planChunks } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';

@@ -7,8 +7,8 @@ import { fault } from '../../../kinds/fault.ts';
 import { MOST_OUTCOME_BYTES, proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
+import { chunkTree, type PayloadRoot } from '../chunks/payload.ts';
 import type { EventDraft } from '../event.ts';
-import { chunkTree, type PayloadRoot } from './merkle.ts';
 
 /** The bytes of a root, checked against it, where they are at hand. */
 export type BodyOf = (apart: PayloadRoot) => Uint8Array | undefined;

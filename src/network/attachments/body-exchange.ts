@@ -5,12 +5,12 @@
 import type { Clock } from '../../base/clock.ts';
 import { FairStore } from '../../base/fair-store.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { PayloadRoot } from '../chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Sending } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type Apart, apartIn, type BodyOf } from './bodies.ts';
-import type { PayloadRoot } from './merkle.ts';
 import { publishWithAttachments } from './publish.ts';
 import type { Pull, Puller } from './pull.ts';
 

@@ -5,6 +5,9 @@
 import { anySignal } from '../../base/abort.ts';
 import { deferred } from '../../base/deferred.ts';
 import { Recent } from '../../base/recent.ts';
+import { type ChunkPlan, type Lifetime, planChunks } from '../chunks/payload.ts';
+import type { Stripe } from '../chunks/reed-solomon.ts';
+import { cutParts } from '../chunks/reed-solomon.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import {
@@ -20,9 +23,6 @@ import {
 } from '../transport/delivery.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import { type ChunkPlan, type Lifetime, planChunks } from './chunk-events.ts';
-import type { Stripe } from './erasure.ts';
-import { cutParts } from './parts.ts';
 
 export interface ChunkDelivery {
   readonly relay: string;

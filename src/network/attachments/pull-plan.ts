@@ -3,8 +3,8 @@
  * spreads the rest over the relays; it talks to nobody.
  */
 
-import { chunkCount } from './merkle.ts';
-import type { Parts } from './parts.ts';
+import { chunkCount } from '../chunks/payload.ts';
+import type { Parts } from '../chunks/reed-solomon.ts';
 
 /** A chunk of a part. */
 export interface Place {

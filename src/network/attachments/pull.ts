@@ -10,6 +10,16 @@ import type { Clock } from '../../base/clock.ts';
 import { deferred } from '../../base/deferred.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { WorkerId } from '../../run/ids.ts';
+import {
+  type Assembly,
+  type AssemblyOptions,
+  chunkKey,
+  createAssembly,
+  isPayload,
+  type PayloadRoot,
+  toChunk,
+} from '../chunks/payload.ts';
+import { joinParts, partsOf, type Striped } from '../chunks/reed-solomon.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { ConnectionState } from '../transport/connection.ts';
@@ -17,10 +27,6 @@ import { unlessAborted, within } from '../transport/deadline.ts';
 import type { Progress } from '../transport/delivery.ts';
 import type { Filter } from '../transport/filter.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
-import { type Assembly, type AssemblyOptions, createAssembly } from './assemble.ts';
-import { chunkKey, toChunk } from './chunk-events.ts';
-import { isPayload, type PayloadRoot } from './merkle.ts';
-import { joinParts, partsOf, type Striped } from './parts.ts';
 import { type Place, PullPlan } from './pull-plan.ts';
 
 export interface PullerOptions {

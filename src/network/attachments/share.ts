@@ -6,10 +6,8 @@
 import { utf8 } from '../../base/bytes.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { WorkerId } from '../../run/ids.ts';
+import { isSent, planChunks, splitChunks } from '../chunks/payload.ts';
 import { isTaken } from '../transport/delivery.ts';
-import { isSent } from './blanks.ts';
-import { planChunks } from './chunk-events.ts';
-import { splitChunks } from './merkle.ts';
 import type { PublishOptions } from './publish.ts';
 
 /** Who publishes one payload, and who of them this is. */

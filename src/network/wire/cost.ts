@@ -6,7 +6,7 @@ import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import type { Spread } from '../../run/field.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
-import { chunkCount } from '../attachments/merkle.ts';
+import { chunkCount } from '../chunks/payload.ts';
 import { signedEventBytes } from '../event.ts';
 import { buildPresence } from './presences.ts';
 

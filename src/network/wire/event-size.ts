@@ -2,7 +2,7 @@
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import type { PackingName } from '../../run/settings.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
-import { planChunks } from '../attachments/chunk-events.ts';
+import { planChunks } from '../chunks/payload.ts';
 import { chunkBytesAtMost, isChunkPacking, payloadBytesAtMost } from '../codec/codecs.ts';
 import { PAYLOAD_HEADER_BYTES } from '../codec/payload-header.ts';
 import { signedEventBytes } from '../event.ts';

@@ -16,10 +16,15 @@ import {
   noFeatures,
   withFeatures,
 } from '../../run/spec/features.ts';
-import { expirationOf, type Lifetime, planChunks } from '../attachments/chunk-events.ts';
-import type { Stripe } from '../attachments/erasure.ts';
-import { chunkTree, isPayload } from '../attachments/merkle.ts';
-import { cutParts, type Striped } from '../attachments/parts.ts';
+import {
+  chunkTree,
+  expirationOf,
+  isPayload,
+  type Lifetime,
+  planChunks,
+} from '../chunks/payload.ts';
+import type { Stripe } from '../chunks/reed-solomon.ts';
+import { cutParts, type Striped } from '../chunks/reed-solomon.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';

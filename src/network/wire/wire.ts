@@ -10,7 +10,7 @@ import type { PackingName } from '../../run/settings.ts';
 import type { FeatureSet, FeatureValues } from '../../run/spec/features.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
-import type { Stripe } from '../attachments/erasure.ts';
+import type { Stripe } from '../chunks/reed-solomon.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';

@@ -5,8 +5,8 @@
 import { type IncomingMessage, Agent as PlainAgent, request as requestPlain } from 'node:http';
 import { request as requestSecure, Agent as SecureAgent } from 'node:https';
 import { onAbort } from '../../base/abort.ts';
-import type { AskHttp, HttpAnswer, HttpRequest } from '../../checkpoint/http-place.ts';
-import { PlaceError } from '../../checkpoint/place.ts';
+import type { AskHttp, HttpAnswer, HttpRequest } from '../../network/chunks/http-source.ts';
+import { PlaceError } from '../../network/chunks/source.ts';
 import { isPublicIp } from '../../network/transport/public-hosts.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { publicLookup } from '../net/sockets.ts';

@@ -7,8 +7,8 @@ import { extname, join } from 'node:path';
 import { toHex, utf8 } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
-import type { FetchEvent } from '../../checkpoint/fetch.ts';
-import { type Manifest, manifestDigest, manifestText } from '../../checkpoint/manifest.ts';
+import type { FetchEvent } from '../../network/chunks/fetch.ts';
+import { type FileManifest, manifestDigest, manifestText } from '../../network/chunks/manifest.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
 import type { Digest } from '../../run/ids.ts';
 import { hashFile } from '../data/corpus-file.ts';
@@ -83,7 +83,7 @@ const manifestFile = ({ manifest }: WantedFile, { folder }: BringOptions): strin
 async function knownManifest(
   wanted: WantedFile,
   options: BringOptions,
-): Promise<Manifest | undefined> {
+): Promise<FileManifest | undefined> {
   const text = await readFile(manifestFile(wanted, options)).catch(() => undefined);
   if (text === undefined || toHex(nativeSha256(text)) !== wanted.manifest) return undefined;
   return orBadManifest(manifestFile(wanted, options), text.toString());
@@ -91,7 +91,7 @@ async function knownManifest(
 
 /** Where the file goes. */
 function pathOf(
-  { sha256 }: Manifest,
+  { sha256 }: FileManifest,
   { name = 'file' }: WantedFile,
   options: BringOptions,
 ): string {
@@ -101,7 +101,7 @@ function pathOf(
 }
 
 async function isThere(
-  manifest: Manifest,
+  manifest: FileManifest,
   wanted: WantedFile,
   options: BringOptions,
 ): Promise<string | undefined> {
@@ -115,7 +115,7 @@ async function isThere(
 
 async function bring(
   wanted: WantedFile,
-  known: Manifest | undefined,
+  known: FileManifest | undefined,
   options: BringOptions,
 ): Promise<string> {
   const { places: named, connection, allowPrivate, signal, folder } = options;
@@ -159,7 +159,7 @@ async function askManifest({ manifest: digest }: WantedFile, options: BringOptio
 }
 
 /** The manifest has the digest that was named; what it says has to be what was said beside. */
-function assertSame(manifest: Manifest, wanted: WantedFile): void {
+function assertSame(manifest: FileManifest, wanted: WantedFile): void {
   const { name = 'the file', bytes, sha256, blake3 } = wanted;
   const isSame =
     (bytes ?? manifest.bytes) === manifest.bytes &&

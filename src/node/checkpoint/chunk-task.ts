@@ -1,9 +1,9 @@
 /** The heavy work on chunk files, done here or in a thread: hashing one, and making parity or lost chunks from others, in small pieces. */
 import { type FileHandle, open } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
-import { createCombine, type Matrix } from '../../checkpoint/combine.ts';
-import { createDigester, type Digester, RootHasher } from '../../checkpoint/digester.ts';
-import type { Hashes } from '../../checkpoint/manifest.ts';
+import type { Hashes } from '../../network/chunks/manifest.ts';
+import { createDigester, type Digester, RootHasher } from '../../network/chunks/manifest.ts';
+import { combine as combineShards, type Matrix } from '../../network/chunks/reed-solomon.ts';
 import type { Digest } from '../../run/ids.ts';
 import { createNativeBlake3 } from '../native/blake3.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
@@ -120,7 +120,6 @@ const makers: Readonly<Record<HashTask['kind'], () => Promise<Digester>>> = {
 };
 
 async function combine({ matrix, sources, targets, bytes }: CombineTask): Promise<Found[]> {
-  const apply = createCombine(matrix);
   const files: FileHandle[] = [];
   const opened = async (file: string, flags: string) => {
     const handle = await open(file, flags, 0o600);
@@ -143,7 +142,8 @@ async function combine({ matrix, sources, targets, bytes }: CombineTask): Promis
     for (let at = 0; at < bytes; at += step) {
       const length = Math.min(step, bytes - at);
       for (const [i, handle] of from.entries()) await readFully(handle, read[i]!, at, length);
-      apply(
+      combineShards(
+        matrix,
         read.map((each) => each.subarray(0, length)),
         sums.map((each) => each.subarray(0, length)),
       );

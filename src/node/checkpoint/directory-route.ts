@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { anySignal } from '../../base/abort.ts';
 import { utf8 } from '../../base/bytes.ts';
-import type { AskHttp, HttpAnswer } from '../../checkpoint/http-place.ts';
+import type { AskHttp, HttpAnswer } from '../../network/chunks/http-source.ts';
 import {
   type Directory,
   type DirectoryOptions,

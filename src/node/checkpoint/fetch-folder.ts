@@ -5,17 +5,17 @@ import { join } from 'node:path';
 import { toHex, utf8 } from '../../base/bytes.ts';
 import { systemClock } from '../../base/clock.ts';
 import { CheckpointError } from '../../base/errors.ts';
-import { type Fetched, type FetchOptions, fetchChunks } from '../../checkpoint/fetch.ts';
+import type { ChunkSink } from '../../network/chunks/fetch.ts';
+import { type Fetched, type FetchOptions, fetchChunks } from '../../network/chunks/fetch.ts';
 import {
-  type Manifest,
+  type FileManifest,
   manifestDigest,
   manifestText,
   type Piece,
   piecesOf,
   stripesOf,
-} from '../../checkpoint/manifest.ts';
-import type { PlaceReport } from '../../checkpoint/place-state.ts';
-import type { ChunkSink } from '../../checkpoint/read-chunk.ts';
+} from '../../network/chunks/manifest.ts';
+import type { PlaceReport } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
 import { cannotWrite, writeWhole } from '../files/whole-file.ts';
 import { createNativeSha256, nativeSha256 } from '../native/sha256.ts';
@@ -52,7 +52,7 @@ const SHORT_PATIENCE_MS = 3000;
 
 /** Throws a CheckpointError that names the chunks which are nowhere to be had; what came stays for the next time. */
 export async function fetchFolder(
-  manifest: Manifest,
+  manifest: FileManifest,
   folder: string,
   options: FetchFolderOptions,
 ): Promise<FetchedFolder> {
@@ -67,7 +67,7 @@ export async function fetchFolder(
 }
 
 async function fetchAll(
-  manifest: Manifest,
+  manifest: FileManifest,
   folder: string,
   options: FetchFolderOptions,
   whole?: WholeFollower,
@@ -119,7 +119,7 @@ async function fetchAll(
  * not asked for again. Throws as `fetchFolder` does.
  */
 export async function fetchBytes(
-  manifest: Manifest,
+  manifest: FileManifest,
   folder: string,
   options: FetchFolderOptions,
 ): Promise<{ readonly bytes: Uint8Array; readonly reports: readonly PlaceReport[] }> {
@@ -164,7 +164,7 @@ async function readInto(file: string, target: Uint8Array): Promise<void> {
 }
 
 /** The folder is for this manifest alone. */
-async function claim(folder: string, manifest: Manifest): Promise<void> {
+async function claim(folder: string, manifest: FileManifest): Promise<void> {
   const text = manifestText(manifest);
   try {
     await mkdir(folder, { recursive: true });
@@ -189,7 +189,7 @@ const bytesOf = (pieces: Iterable<Piece>): number =>
 /** Chunks that a fetch before this one left, each read and hashed. */
 async function lookAround(
   folder: string,
-  { bytes }: Manifest,
+  { bytes }: FileManifest,
   pieces: readonly Piece[],
   { threads, signal }: FetchFolderOptions,
 ): Promise<ReadonlySet<Piece>> {
@@ -217,7 +217,7 @@ function shuffled(pieces: readonly Piece[]): readonly Piece[] {
 
 /** As many parity chunks as there are chunks missing, where there are so many. */
 async function getParity(
-  manifest: Manifest,
+  manifest: FileManifest,
   held: ReadonlySet<Piece>,
   { missing }: Fetched,
   get: (wanted: readonly Piece[]) => Promise<Fetched>,
@@ -232,7 +232,7 @@ async function getParity(
 }
 
 function assertEnough(
-  manifest: Manifest,
+  manifest: FileManifest,
   missing: readonly Piece[],
   noParity: readonly Piece[],
   held: ReadonlySet<Piece>,

@@ -4,8 +4,8 @@
  */
 import { open, rename, rm } from 'node:fs/promises';
 import { CheckpointError } from '../../base/errors.ts';
-import { type Manifest, piecesOf } from '../../checkpoint/manifest.ts';
 import { ringIn } from '../../model/architectures/rings.ts';
+import { type FileManifest, piecesOf } from '../../network/chunks/manifest.ts';
 import {
   encodeSafetensorsHeader,
   MAX_HEADER_BYTES,
@@ -22,7 +22,7 @@ const LENGTH_BYTES = 8;
 
 /** Fetches into the folder what tier `tier` has, and makes a safetensors file of it. Throws a CheckpointError where the file has no tiers, or not that one. */
 export async function fetchTier(
-  manifest: Manifest,
+  manifest: FileManifest,
   folder: string,
   { tier, file }: { readonly tier: number; readonly file: string },
   options: FetchFolderOptions,
@@ -103,7 +103,7 @@ const noTiers = (why: string): CheckpointError =>
 
 /** Bytes of the file, out of chunks that are here. */
 async function* readPart(
-  manifest: Manifest,
+  manifest: FileManifest,
   folder: string,
   from: number,
   to: number,

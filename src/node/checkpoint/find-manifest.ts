@@ -6,15 +6,15 @@ import { systemClock } from '../../base/clock.ts';
 import { deferred, firstOf } from '../../base/deferred.ts';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
 import { safeLine } from '../../base/safe-text.ts';
-import { type Manifest, MOST_MANIFEST_BYTES } from '../../checkpoint/manifest.ts';
-import type { ChunkPlace } from '../../checkpoint/place.ts';
+import { type FileManifest, MOST_MANIFEST_BYTES } from '../../network/chunks/manifest.ts';
+import type { ChunkPlace } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { createAskHttp } from './ask-http.ts';
 import { orBadManifest, readManifest, readManifestFile } from './folder.ts';
 
 export interface FoundManifest {
-  readonly manifest: Manifest;
+  readonly manifest: FileManifest;
   /** Where it was, and where its chunks may be too; undefined of a digest. */
   readonly beside: string | undefined;
 }
@@ -48,9 +48,9 @@ async function ofDigest(
   digest: Digest,
   places: readonly ChunkPlace[],
   signal: AbortSignal,
-): Promise<Manifest> {
+): Promise<FileManifest> {
   const said: string[] = [];
-  const found = deferred<Manifest | undefined>();
+  const found = deferred<FileManifest | undefined>();
   const over = new AbortController();
   const both = anySignal(signal, over.signal);
   let isFound = false;
@@ -87,7 +87,11 @@ const pause = (signal: AbortSignal): Promise<void> =>
   systemClock.sleep(NEXT_MS, signal).catch(() => undefined);
 
 /** The manifest from one place, which trickles no longer than it may. */
-async function tryPlace(place: ChunkPlace, digest: Digest, signal: AbortSignal): Promise<Manifest> {
+async function tryPlace(
+  place: ChunkPlace,
+  digest: Digest,
+  signal: AbortSignal,
+): Promise<FileManifest> {
   const late = new AbortController();
   const both = anySignal(signal, late.signal);
   const startedMs = systemClock.now();
@@ -146,7 +150,7 @@ async function ofAddress(what: string, signal: AbortSignal): Promise<FoundManife
   return { manifest: parse(url.href, bytes), beside: new URL('.', url).href };
 }
 
-const parse = (where: string, bytes: Uint8Array | undefined): Manifest =>
+const parse = (where: string, bytes: Uint8Array | undefined): FileManifest =>
   orBadManifest(where, new TextDecoder().decode(bytes));
 
 async function readWhole(

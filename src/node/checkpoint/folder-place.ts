@@ -3,8 +3,8 @@ import { createReadStream } from 'node:fs';
 import { lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { toHex } from '../../base/bytes.ts';
-import { MOST_MANIFEST_BYTES } from '../../checkpoint/manifest.ts';
-import { type Blob, type ChunkPlace, PlaceError } from '../../checkpoint/place.ts';
+import { MOST_MANIFEST_BYTES } from '../../network/chunks/manifest.ts';
+import { type Blob, type ChunkPlace, PlaceError } from '../../network/chunks/source.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { chunkFile, lookFor, MANIFEST_FILE } from './folder.ts';
 

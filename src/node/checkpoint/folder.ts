@@ -3,11 +3,11 @@ import { lstat, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
 import {
-  type Manifest,
+  type FileManifest,
   MOST_MANIFEST_BYTES,
   type Piece,
   parseManifest,
-} from '../../checkpoint/manifest.ts';
+} from '../../network/chunks/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
 
 export const MANIFEST_FILE = 'manifest.json';
@@ -23,11 +23,11 @@ export const lostChunk = (sha256: Digest, folder: string, cause: unknown): Check
   });
 
 /** The manifest of a folder; throws a CheckpointError that says what is wrong with it. */
-export const readManifest = (folder: string): Promise<Manifest> =>
+export const readManifest = (folder: string): Promise<FileManifest> =>
   readManifestFile(join(folder, MANIFEST_FILE));
 
 /** The manifest in a file. */
-export async function readManifestFile(file: string): Promise<Manifest> {
+export async function readManifestFile(file: string): Promise<FileManifest> {
   const text = await readShort(file).catch((cause: NodeJS.ErrnoException) => {
     if (cause instanceof CheckpointError) throw cause;
     throw new CheckpointError(
@@ -40,7 +40,7 @@ export async function readManifestFile(file: string): Promise<Manifest> {
 }
 
 /** The manifest in a text from `where`. */
-export function orBadManifest(where: string, text: string): Manifest {
+export function orBadManifest(where: string, text: string): FileManifest {
   const parsed = parseManifest(text);
   if (parsed.ok) return parsed.value;
   const { at, message } = parsed.issue;

@@ -1,6 +1,6 @@
 /** Hashes a file while its chunks come in any order: each as soon as those before it are there, in a thread beside where there are many of them. */
 import { randomUUID } from 'node:crypto';
-import { type Manifest, type Piece, piecesOf } from '../../checkpoint/manifest.ts';
+import { type FileManifest, type Piece, piecesOf } from '../../network/chunks/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { Found } from './chunk-task.ts';
 import { startChunkWorkers } from './chunk-workers.ts';
@@ -18,7 +18,7 @@ export interface WholeFollower {
 const WORTH_A_THREAD = { bytes: 2 ** 26, chunks: 32 };
 
 /** Follows what comes into the folder. */
-export function followWhole(folder: string, manifest: Manifest): WholeFollower {
+export function followWhole(folder: string, manifest: FileManifest): WholeFollower {
   const { bytes, chunks } = manifest;
   const isWorthIt = bytes >= WORTH_A_THREAD.bytes && chunks.length >= WORTH_A_THREAD.chunks;
   const workers = startChunkWorkers(bytes, isWorthIt ? 1 : 0);
@@ -53,5 +53,5 @@ export function followWhole(folder: string, manifest: Manifest): WholeFollower {
   };
 }
 
-const isSame = ({ sha256, root, bytes }: Found, manifest: Manifest): boolean =>
+const isSame = ({ sha256, root, bytes }: Found, manifest: FileManifest): boolean =>
   sha256 === manifest.sha256 && root === manifest.root && bytes === manifest.bytes;

@@ -3,12 +3,12 @@ import { mkdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import {
-  type Manifest,
+  type FileManifest,
   manifestDigest,
   manifestText,
   type Piece,
   piecesOf,
-} from '../../checkpoint/manifest.ts';
+} from '../../network/chunks/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
 import { writeWhole } from '../files/whole-file.ts';
 import { nativeSha256 } from '../native/sha256.ts';
@@ -21,7 +21,7 @@ import { judge } from './verify.ts';
 /** What is held of one checkpoint. */
 export interface Held {
   readonly folder: string;
-  readonly manifest: Manifest;
+  readonly manifest: FileManifest;
   readonly shelf: Shelf;
   /** Lengths of the chunks that are here. */
   readonly chunks: Map<Digest, number>;
@@ -76,7 +76,7 @@ export class HeldChunks {
     await workers.close();
   }
 
-  #shelve(folder: string, manifest: Manifest): Held {
+  #shelve(folder: string, manifest: FileManifest): Held {
     const shelf = this.#options.server.shelve(folder, manifest);
     const held = { folder, manifest, shelf, chunks: new Map<Digest, number>() };
     this.#held.set(shelf.digest, held);
@@ -84,7 +84,7 @@ export class HeldChunks {
   }
 
   /** The folder of this checkpoint, made where there is none. */
-  async open(manifest: Manifest): Promise<Held> {
+  async open(manifest: FileManifest): Promise<Held> {
     const digest = manifestDigest(manifest, nativeSha256);
     const before = this.#held.get(digest);
     if (before) return before;

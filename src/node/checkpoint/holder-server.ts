@@ -9,13 +9,13 @@ import { Readable, Transform } from 'node:stream';
 import { utf8 } from '../../base/bytes.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { HAVE_TYPE } from '../../checkpoint/http-place.ts';
+import { HAVE_TYPE } from '../../network/chunks/http-source.ts';
 import {
-  type Manifest,
+  type FileManifest,
   manifestDigest,
   manifestText,
   piecesOf,
-} from '../../checkpoint/manifest.ts';
+} from '../../network/chunks/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { chunkFile, lookFor } from './folder.ts';
@@ -52,7 +52,7 @@ export interface HolderServer {
   /** Body bytes sent so far. */
   readonly sentBytes: number;
   /** Gives a manifest, and those of its chunks that are added. */
-  shelve(folder: string, manifest: Manifest): Shelf;
+  shelve(folder: string, manifest: FileManifest): Shelf;
   /** Gives nothing of this manifest any more. */
   drop(digest: Digest): void;
   close(): Promise<void>;
@@ -73,7 +73,7 @@ const FOREVER = 'public, max-age=31536000, immutable';
 /** Serves what of the manifest lies in the folder, and the manifest; `add` says of a chunk that came later. */
 export async function serveFolder(
   folder: string,
-  manifest: Manifest,
+  manifest: FileManifest,
   options: HolderOptions,
 ): Promise<HolderServer & Pick<Shelf, 'add'>> {
   const holder = new Holder(options);
@@ -101,7 +101,7 @@ class OpenShelf implements Shelf {
   readonly #held = new Set<Digest>();
   readonly #have: Uint8Array;
 
-  constructor(folder: string, manifest: Manifest) {
+  constructor(folder: string, manifest: FileManifest) {
     this.#folder = folder;
     this.digest = manifestDigest(manifest, nativeSha256);
     this.#text = utf8(manifestText(manifest));
@@ -202,7 +202,7 @@ class Holder implements HolderServer {
     return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   }
 
-  shelve(folder: string, manifest: Manifest): Shelf {
+  shelve(folder: string, manifest: FileManifest): Shelf {
     const shelf = new OpenShelf(folder, manifest);
     this.#shelves.set(shelf.digest, shelf);
     return shelf;

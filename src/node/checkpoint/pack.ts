@@ -4,16 +4,18 @@ import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises
 import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, NostrainError } from '../../base/errors.ts';
-import { parityMatrix } from '../../checkpoint/combine.ts';
-import { createDigester, type Digester, RootHasher } from '../../checkpoint/digester.ts';
 import {
   chunkCount,
+  createDigester,
+  type Digester,
+  type FileManifest,
   type Hashes,
   layoutProblem,
-  type Manifest,
   manifestText,
-} from '../../checkpoint/manifest.ts';
-import type { Stripe } from '../../network/attachments/erasure.ts';
+  RootHasher,
+} from '../../network/chunks/manifest.ts';
+import type { Stripe } from '../../network/chunks/reed-solomon.ts';
+import { parityMatrix } from '../../network/chunks/reed-solomon.ts';
 import { cannotWrite, writeWhole } from '../files/whole-file.ts';
 import { createNativeBlake3 } from '../native/blake3.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
@@ -37,7 +39,7 @@ export async function packFile(
   file: string,
   folder: string,
   options: PackOptions,
-): Promise<Manifest> {
+): Promise<FileManifest> {
   const source = await openFile(file);
   try {
     const { size } = await source.stat();
@@ -100,7 +102,7 @@ class Packing {
     this.#short = new Uint8Array(options.chunkBytes <= PIECE ? options.chunkBytes : 0);
   }
 
-  async run(): Promise<Manifest> {
+  async run(): Promise<FileManifest> {
     const { chunkBytes, stripe } = this.#options;
     const whole = await createDigester(createNativeSha256, createNativeBlake3);
     const root = new RootHasher(createNativeSha256);

@@ -1,9 +1,9 @@
 /** Who of a run's members holds chunks, by their announcements on relays, and which chunks of a checkpoint placement gives to whom. */
 import { systemClock } from '../../base/clock.ts';
-import { createHttpPlace } from '../../checkpoint/http-place.ts';
-import { type Manifest, manifestDigest } from '../../checkpoint/manifest.ts';
-import type { ChunkPlace } from '../../checkpoint/place.ts';
 import { type Placement, place } from '../../consensus/placement/place.ts';
+import { createHttpPlace } from '../../network/chunks/http-source.ts';
+import { type FileManifest, manifestDigest } from '../../network/chunks/manifest.ts';
+import type { ChunkPlace } from '../../network/chunks/source.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import type { QueryOptions, QueryResult } from '../../network/transport/query.ts';
@@ -77,7 +77,7 @@ export type PlacedMember = Pick<
 /** Who keeps each chunk of a checkpoint: nobody more than it has room for. */
 export function placeChunks(
   policy: PlacementPolicy,
-  manifest: Manifest,
+  manifest: FileManifest,
   members: readonly PlacedMember[],
   attestations: readonly SignedEvent[],
   now: number,

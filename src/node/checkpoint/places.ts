@@ -2,10 +2,10 @@
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { safeLine } from '../../base/safe-text.ts';
-import { createHttpPlace } from '../../checkpoint/http-place.ts';
-import type { Manifest } from '../../checkpoint/manifest.ts';
-import type { ChunkPlace } from '../../checkpoint/place.ts';
-import { createRelayPlace } from '../../checkpoint/relay-place.ts';
+import { createRelayPlace } from '../../network/attachments/relay-source.ts';
+import { createHttpPlace } from '../../network/chunks/http-source.ts';
+import type { FileManifest } from '../../network/chunks/manifest.ts';
+import type { ChunkPlace } from '../../network/chunks/source.ts';
 import { createSigner } from '../../network/event.ts';
 import { hintProblem } from '../../network/transport/public-hosts.ts';
 import { isRelayUrl, withoutSecrets } from '../../network/transport/relay-urls.ts';
@@ -42,7 +42,7 @@ export interface OpenPlaces {
 /** Relays are asked for the chunk events of a whole file where its manifest is known, and for manifests. */
 export async function openPlaces(
   named: readonly NamedPlace[],
-  manifest: Manifest | undefined,
+  manifest: FileManifest | undefined,
   options: PlacesOptions,
 ): Promise<OpenPlaces> {
   const places: ChunkPlace[] = [];
@@ -70,7 +70,7 @@ export async function openPlaces(
 /** Relays that are trusted alike: one place each, that knows the others. */
 async function openRelays(
   named: readonly NamedPlace[],
-  manifest: Manifest | undefined,
+  manifest: FileManifest | undefined,
   { connection, signal, allowPrivate = false }: PlacesOptions,
 ): Promise<OpenPlaces> {
   const publicOnly = !named[0]!.isTrusted && !allowPrivate;

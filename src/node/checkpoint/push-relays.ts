@@ -8,10 +8,9 @@ import { packed } from '../../../kinds/packed.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
 import { Recent } from '../../base/recent.ts';
-import { RootHasher } from '../../checkpoint/digester.ts';
-import { type Manifest, manifestText } from '../../checkpoint/manifest.ts';
-import { draftChunk, type Lifetime } from '../../network/attachments/chunk-events.ts';
-import type { ChunkTree } from '../../network/attachments/merkle.ts';
+import { type FileManifest, manifestText, RootHasher } from '../../network/chunks/manifest.ts';
+import type { ChunkTree } from '../../network/chunks/payload.ts';
+import { draftChunk, type Lifetime } from '../../network/chunks/payload.ts';
 import type { SignedEvent, Signer } from '../../network/event.ts';
 import { isTaken, wordsOf } from '../../network/transport/delivery.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
@@ -46,7 +45,7 @@ const REMEMBERED = 256;
 /** Throws a CheckpointError where a chunk is lost, or no relay takes one. */
 export async function pushToRelays(
   folder: string,
-  manifest: Manifest,
+  manifest: FileManifest,
   options: PushRelays,
 ): Promise<readonly PushedTo[]> {
   const { signal, relays, signer, lifetime } = options;
@@ -67,7 +66,11 @@ export async function pushToRelays(
 }
 
 /** The hash tree over the file, out of its chunks. */
-async function treeOf(folder: string, manifest: Manifest, signal: AbortSignal): Promise<ChunkTree> {
+async function treeOf(
+  folder: string,
+  manifest: FileManifest,
+  signal: AbortSignal,
+): Promise<ChunkTree> {
   if (manifest.root === null) {
     throw new CheckpointError('checkpoint/too-large', 'relays have no place for a file so long', {
       hint: 'files of more than 2.9 GB go to Blossom servers, holders and folders',
@@ -88,7 +91,7 @@ async function treeOf(folder: string, manifest: Manifest, signal: AbortSignal): 
 /** Bytes of the file, out of as many chunks as they lie in; fewer at its end. */
 async function readRange(
   folder: string,
-  { bytes, chunkBytes, chunks }: Manifest,
+  { bytes, chunkBytes, chunks }: FileManifest,
   from: number,
   length: number,
 ): Promise<Uint8Array> {
@@ -115,7 +118,7 @@ async function readRange(
 /** All chunk events of one file on their way. */
 class Push {
   readonly #folder: string;
-  readonly #manifest: Manifest;
+  readonly #manifest: FileManifest;
   readonly #tree: ChunkTree;
   readonly #options: PushRelays;
   readonly #signed = new Recent<Promise<SignedEvent>>(REMEMBERED);
@@ -128,7 +131,7 @@ class Push {
   readonly #copies: number;
   #taken = 0;
 
-  constructor(folder: string, manifest: Manifest, tree: ChunkTree, options: PushRelays) {
+  constructor(folder: string, manifest: FileManifest, tree: ChunkTree, options: PushRelays) {
     this.#folder = folder;
     this.#manifest = manifest;
     this.#tree = tree;

@@ -13,12 +13,11 @@ import {
   type ChunkHolder,
   type WantedCheckpoint,
 } from '../../certified/history/checkpoint-chunks.ts';
-import type { FetchEvent } from '../../checkpoint/fetch.ts';
-import { createBlossomPlace } from '../../checkpoint/http-place.ts';
-import { type Manifest, manifestDigest, manifestText } from '../../checkpoint/manifest.ts';
-import type { ChunkPlace } from '../../checkpoint/place.ts';
-import type { PlaceReport } from '../../checkpoint/place-state.ts';
-import { createRelayPlace } from '../../checkpoint/relay-place.ts';
+import { createRelayPlace } from '../../network/attachments/relay-source.ts';
+import type { FetchEvent } from '../../network/chunks/fetch.ts';
+import { createBlossomPlace } from '../../network/chunks/http-source.ts';
+import { type FileManifest, manifestDigest, manifestText } from '../../network/chunks/manifest.ts';
+import type { ChunkPlace, PlaceReport } from '../../network/chunks/source.ts';
 import type { Signer } from '../../network/event.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PlacementPolicy } from '../../run/placement-policy.ts';
@@ -154,7 +153,7 @@ function findMembers(
 async function withExpected(
   { policy }: RunChunksOptions,
   holders: readonly HolderPlace[],
-  manifest: Manifest,
+  manifest: FileManifest,
   { relays, members, digest }: WantedCheckpoint,
   signal: AbortSignal,
 ): Promise<readonly ChunkPlace[]> {

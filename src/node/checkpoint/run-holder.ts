@@ -4,9 +4,9 @@
  */
 import { systemClock } from '../../base/clock.ts';
 import type { ChunkHolder, PackedBytes } from '../../certified/history/checkpoint-chunks.ts';
-import { fetchChunks } from '../../checkpoint/fetch.ts';
-import { type Manifest, type Piece, piecesOf } from '../../checkpoint/manifest.ts';
 import type { Placement } from '../../consensus/placement/place.ts';
+import { fetchChunks } from '../../network/chunks/fetch.ts';
+import { type FileManifest, type Piece, piecesOf } from '../../network/chunks/manifest.ts';
 import { Directory } from '../../network/directory/directory.ts';
 import type { Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
@@ -94,7 +94,7 @@ class Holding implements RunHolder {
   readonly #parts: Parts;
   #relays: RelaySet | undefined;
   #signal = new AbortController().signal;
-  #newest: { readonly manifest: Manifest; readonly members: readonly WorkerId[] } | undefined;
+  #newest: { readonly manifest: FileManifest; readonly members: readonly WorkerId[] } | undefined;
   #saidAt = 0;
   #work: Promise<void> = Promise.resolve();
 
@@ -165,7 +165,7 @@ class Holding implements RunHolder {
 
   /** Holds what placement gives this worker, and lets go of what it does not. */
   async #settle(
-    manifest: Manifest,
+    manifest: FileManifest,
     members: readonly WorkerId[],
     contents?: ReadonlyMap<Digest, Uint8Array>,
   ): Promise<void> {
@@ -181,7 +181,7 @@ class Holding implements RunHolder {
 
   /** Its chunks of this checkpoint; undefined where nothing is placed. */
   async #mine(
-    manifest: Manifest,
+    manifest: FileManifest,
     members: readonly WorkerId[],
   ): Promise<readonly Piece[] | undefined> {
     const { policy, signer } = this.#options;

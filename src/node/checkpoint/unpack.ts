@@ -2,13 +2,13 @@
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
-import { recoveryOf } from '../../checkpoint/combine.ts';
 import {
-  type Manifest,
+  type FileManifest,
   type Piece,
   type StripePieces,
   stripesOf,
-} from '../../checkpoint/manifest.ts';
+} from '../../network/chunks/manifest.ts';
+import { recoveryOf } from '../../network/chunks/reed-solomon.ts';
 import { cannotWrite } from '../files/whole-file.ts';
 import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile } from './folder.ts';
@@ -30,7 +30,7 @@ const MOST_ROWS = 256;
 /** Throws a CheckpointError that counts what is missing where parity does not restore it; then there is no file. */
 export async function unpackFolder(
   folder: string,
-  manifest: Manifest,
+  manifest: FileManifest,
   out: string,
   options: UnpackOptions = {},
 ): Promise<void> {
@@ -60,7 +60,7 @@ export async function unpackFolder(
 /** Puts into the folder what parity restores of it, and makes no file; throws where parity does not reach. */
 export async function mendFolder(
   folder: string,
-  manifest: Manifest,
+  manifest: FileManifest,
   options: Omit<UnpackOptions, 'isMending'> = {},
 ): Promise<void> {
   const workers = startChunkWorkers(manifest.bytes, options.threads);
@@ -90,7 +90,7 @@ interface Place {
   readonly workers: ChunkWorkers;
   readonly folder: string;
   readonly part: string;
-  readonly manifest: Manifest;
+  readonly manifest: FileManifest;
   readonly options: UnpackOptions;
 }
 
@@ -172,7 +172,7 @@ async function removeRestored(
   }
 }
 
-async function createWriter(target: FileHandle, manifest: Manifest, options: UnpackOptions) {
+async function createWriter(target: FileHandle, manifest: FileManifest, options: UnpackOptions) {
   const check = await createWholeCheck(manifest);
   const buffer = new Uint8Array(PIECE);
   let have = 0;

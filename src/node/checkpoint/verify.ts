@@ -1,8 +1,12 @@
 /** Holds a folder of chunks against its manifest: which chunks are lost or changed, whether parity restores them, whether the whole is what it says. */
 import { open } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
-import { RootHasher } from '../../checkpoint/digester.ts';
-import { type Manifest, type Piece, stripesOf } from '../../checkpoint/manifest.ts';
+import {
+  type FileManifest,
+  type Piece,
+  RootHasher,
+  stripesOf,
+} from '../../network/chunks/manifest.ts';
 import { createNativeBlake3 } from '../native/blake3.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
 import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
@@ -34,7 +38,7 @@ const QUICK_BYTES = 2 ** 31;
 /** Throws only where the folder cannot be read at all. */
 export async function verifyFolder(
   folder: string,
-  manifest: Manifest,
+  manifest: FileManifest,
   options: VerifyOptions = {},
 ): Promise<Verified> {
   const isQuick = options.isQuick === true;
@@ -83,7 +87,7 @@ export async function judge(
 /** Whether the chunks in order have the hashes of the whole, BLAKE3 too or not; undefined where one is not there. */
 async function isWhole(
   folder: string,
-  manifest: Manifest,
+  manifest: FileManifest,
   pieces: readonly Piece[],
   signal: AbortSignal | undefined,
 ): Promise<boolean | undefined> {
@@ -115,7 +119,7 @@ export async function createWholeCheck({
   sha256,
   blake3,
   root,
-}: Manifest): Promise<{ update(piece: Uint8Array): void; isThis(): boolean }> {
+}: FileManifest): Promise<{ update(piece: Uint8Array): void; isThis(): boolean }> {
   const whole = createNativeSha256();
   const tree = new RootHasher(createNativeSha256);
   const other = await createNativeBlake3();

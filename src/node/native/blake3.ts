@@ -1,5 +1,5 @@
 /** BLAKE3 in compiled code, ten times as fast, where the optional package of this machine is installed; else in WebAssembly. */
-import { type Blake3, createBlake3 } from '../../checkpoint/digester.ts';
+import { type Blake3, createBlake3 } from '../../network/chunks/manifest.ts';
 
 type Native = Pick<typeof import('@napi-rs/blake-hash'), 'Blake3Hasher'>;
 

@@ -1,6 +1,6 @@
 /** What a run asks of its relays: that there are enough, and that its gradients fit. */
 import { ConfigError } from '../../base/errors.ts';
-import type { Stripe } from '../../network/attachments/erasure.ts';
+import type { Stripe } from '../../network/chunks/reed-solomon.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { brokenLimit, type EventSize } from '../../network/wire/event-size.ts';
 import type { Spread } from '../../run/field.ts';

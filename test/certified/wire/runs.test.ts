@@ -17,7 +17,7 @@ import {
   readCanonical,
   toRun,
 } from '../../../src/certified/wire/runs.ts';
-import { chunkTree } from '../../../src/network/attachments/merkle.ts';
+import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';

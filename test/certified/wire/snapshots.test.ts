@@ -9,7 +9,7 @@ import {
   readSnapshot,
   readSnapshots,
 } from '../../../src/certified/wire/snapshots.ts';
-import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
+import { planChunks } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import {
   MAX_SNAPSHOT_BYTES,

@@ -9,7 +9,6 @@ import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { buildMessage, toCertifiedEvent } from '../../../src/certified/wire/certified-events.ts';
 import { buildFault, proofBody } from '../../../src/certified/wire/faults.ts';
 import { buildProposal, toProposal } from '../../../src/certified/wire/proposals.ts';
-import { heapChunks } from '../../../src/network/attachments/assemble.ts';
 import {
   apartIn,
   type BodyOf,
@@ -17,8 +16,7 @@ import {
   noBodies,
   openBody,
 } from '../../../src/network/attachments/bodies.ts';
-import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
-import { chunkTree } from '../../../src/network/attachments/merkle.ts';
+import { chunkTree, heapChunks, planChunks } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { type Outcome, outcomeBody, outcomeDigest } from '../../../src/run/outcome.ts';

@@ -10,7 +10,7 @@ import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { Control } from '../../../src/certified/wire/control.ts';
 import { buildProposal } from '../../../src/certified/wire/proposals.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
-import { planChunks } from '../../../src/network/attachments/chunk-events.ts';
+import { planChunks } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent, Signer } from '../../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';

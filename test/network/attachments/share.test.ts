@@ -3,11 +3,15 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { type Clock, systemClock } from '../../../src/base/clock.ts';
-import { createAssembly, heapChunks } from '../../../src/network/attachments/assemble.ts';
-import { planChunks, toChunk } from '../../../src/network/attachments/chunk-events.ts';
-import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import { pullOnce } from '../../../src/network/attachments/pull.ts';
 import { errandsOf, sendShare } from '../../../src/network/attachments/share.ts';
+import {
+  chunkTree,
+  createAssembly,
+  heapChunks,
+  planChunks,
+  toChunk,
+} from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';

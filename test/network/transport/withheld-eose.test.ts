@@ -6,7 +6,7 @@ import { collectEvents } from '../../../src/certified/history/from-relays.ts';
 import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { Control } from '../../../src/certified/wire/control.ts';
 import { findSnapshot } from '../../../src/certified/wire/snapshots.ts';
-import { chunkTree } from '../../../src/network/attachments/merkle.ts';
+import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { toBase64, toHex, utf8 } from '../../../src/base/bytes.ts';
-import { chunkPath, chunkTree, splitChunks } from '../../../src/network/attachments/merkle.ts';
+import { chunkPath, chunkTree, splitChunks } from '../../../src/network/chunks/payload.ts';
 import type { EventDraft } from '../../../src/network/event.ts';
 import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';

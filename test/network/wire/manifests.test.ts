@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import sample from '../../../kinds/samples/manifest/valid.json' with { type: 'json' };
 import largeSample from '../../../kinds/samples/manifest/valid.large.json' with { type: 'json' };
 import { sha256Hex } from '../../../src/base/hash.ts';
-import { chunkTree } from '../../../src/network/attachments/merkle.ts';
+import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import { matchesFilter } from '../../../src/network/transport/filter.ts';
 import {

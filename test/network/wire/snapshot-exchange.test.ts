@@ -5,8 +5,8 @@ import { createRelay, type Relay, type RelayOptions } from '../../../relay/serve
 import { systemClock } from '../../../src/base/clock.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { findSnapshot, publishSnapshot } from '../../../src/certified/wire/snapshots.ts';
-import { chunkTree } from '../../../src/network/attachments/merkle.ts';
 import { sendChunks } from '../../../src/network/attachments/publish.ts';
+import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';

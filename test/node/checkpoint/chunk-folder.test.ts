@@ -2,7 +2,11 @@
 import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { sha256Hex } from '../../../src/base/hash.ts';
-import { type Manifest, manifestDigest, piecesOf } from '../../../src/checkpoint/manifest.ts';
+import {
+  type FileManifest,
+  manifestDigest,
+  piecesOf,
+} from '../../../src/network/chunks/manifest.ts';
 import { findPacked, readManifest } from '../../../src/node/checkpoint/folder.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
 import { unpackFolder } from '../../../src/node/checkpoint/unpack.ts';
@@ -14,13 +18,15 @@ const at = temporaryFolder();
 const payload = drawnBytes(150_000);
 const stripe = { data: 3, parity: 2 };
 
-async function packed(options: Partial<Parameters<typeof packFile>[2]> = {}): Promise<Manifest> {
+async function packed(
+  options: Partial<Parameters<typeof packFile>[2]> = {},
+): Promise<FileManifest> {
   await writeFile(at('state'), payload);
   return packFile(at('state'), at('packed'), { chunkBytes: 2 ** 14, stripe, ...options });
 }
-const fileOf = (manifest: Manifest, name: string): string =>
+const fileOf = (manifest: FileManifest, name: string): string =>
   at('packed', piecesOf(manifest).find((piece) => piece.name === name)!.sha256);
-const damageOf = async (manifest: Manifest, isQuick = false) => {
+const damageOf = async (manifest: FileManifest, isQuick = false) => {
   const { damage, beyond, whole } = await verifyFolder(at('packed'), manifest, { isQuick });
   return { damage: damage.map(({ piece, what }) => `${what} ${piece.name}`), beyond, whole };
 };

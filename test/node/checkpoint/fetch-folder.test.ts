@@ -3,9 +3,13 @@ import { renameSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
-import { createHttpPlace } from '../../../src/checkpoint/http-place.ts';
-import { type Manifest, manifestDigest, piecesOf } from '../../../src/checkpoint/manifest.ts';
-import type { ChunkPlace } from '../../../src/checkpoint/place.ts';
+import { createHttpPlace } from '../../../src/network/chunks/http-source.ts';
+import {
+  type FileManifest,
+  manifestDigest,
+  piecesOf,
+} from '../../../src/network/chunks/manifest.ts';
+import type { ChunkPlace } from '../../../src/network/chunks/source.ts';
 import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
 import { type FetchFolderOptions, fetchFolder } from '../../../src/node/checkpoint/fetch-folder.ts';
 import { findManifest } from '../../../src/node/checkpoint/find-manifest.ts';
@@ -25,23 +29,27 @@ afterEach(async () => {
   for (const each of opened.splice(0)) await each.close();
 });
 
-async function pack(): Promise<Manifest> {
+async function pack(): Promise<FileManifest> {
   await writeFile(at('file'), drawnBytes(400_000));
   const options = { chunkBytes: 2 ** 15, stripe: { data: 4, parity: 2 } };
   return packFile(at('file'), at('packed'), options);
 }
-async function holder(manifest: Manifest, folder: string, options: Partial<HolderOptions> = {}) {
+async function holder(
+  manifest: FileManifest,
+  folder: string,
+  options: Partial<HolderOptions> = {},
+) {
   const server = await serveFolder(folder, manifest, { port: 0, host: '127.0.0.1', clock, ...options }); // biome-ignore format: one line
   opened.push(server);
   return { server, place: createHttpPlace(server.url, { ask, clock }) };
 }
 const fetchTo = (
-  manifest: Manifest,
+  manifest: FileManifest,
   places: readonly ChunkPlace[],
   options: Partial<FetchFolderOptions> = {}, // biome-ignore format: one line
 ) => fetchFolder(manifest, at('out'), { places, signal: never, ...options });
-const isWhole = async (manifest: Manifest) => (await verifyFolder(at('out'), manifest)).whole;
-const dataOf = (manifest: Manifest) => piecesOf(manifest).filter(({ offset }) => offset !== undefined); // biome-ignore format: one line
+const isWhole = async (manifest: FileManifest) => (await verifyFolder(at('out'), manifest)).whole;
+const dataOf = (manifest: FileManifest) => piecesOf(manifest).filter(({ offset }) => offset !== undefined); // biome-ignore format: one line
 
 /** A folder with some of the chunks, each right or with a wrong byte. */
 async function folderWith(

@@ -1,8 +1,8 @@
 /** A joiner with a small machine gets the part of a state that its tier has, and little more. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import type { ChunkPlace } from '../../../src/checkpoint/place.ts';
 import { modelLayout } from '../../../src/model/parameters.ts';
+import type { ChunkPlace } from '../../../src/network/chunks/source.ts';
 import { fetchTier } from '../../../src/node/checkpoint/fetch-tier.ts';
 import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';

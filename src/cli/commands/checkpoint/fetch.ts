@@ -4,8 +4,8 @@ import { anySignal } from '../../../base/abort.ts';
 import { isHex32 } from '../../../base/bytes.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
-import { type Manifest, manifestDigest, type Piece } from '../../../checkpoint/manifest.ts';
-import type { PlaceReport } from '../../../checkpoint/place-state.ts';
+import { type FileManifest, manifestDigest, type Piece } from '../../../network/chunks/manifest.ts';
+import type { PlaceReport } from '../../../network/chunks/source.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
 import { fetchTier } from '../../../node/checkpoint/fetch-tier.ts';
 import { findHolders } from '../../../node/checkpoint/find-holders.ts';
@@ -164,14 +164,14 @@ const nowhere = (): ConfigError =>
     hint: 'name places with --from: https://…, wss://… or a folder',
   });
 
-async function seedAt(port: number, manifest: Manifest, folder: string) {
+async function seedAt(port: number, manifest: FileManifest, folder: string) {
   const server = await serveFolder(folder, manifest, { port, host: '0.0.0.0', clock: systemClock });
   writeNote(`serving what is here at ${server.url}`);
   return server;
 }
 
 function words(
-  manifest: Manifest,
+  manifest: FileManifest,
   { kept, bytes, restored, places }: FetchedFolder,
   { out, file }: Flags,
   ms: number,

@@ -3,11 +3,11 @@ import { Command } from 'commander';
 import { packed as kind } from '../../../../kinds/packed.ts';
 import { toHex } from '../../../base/bytes.ts';
 import {
-  type Manifest,
+  type FileManifest,
   manifestDigest,
   parseManifest,
   piecesOf,
-} from '../../../checkpoint/manifest.ts';
+} from '../../../network/chunks/manifest.ts';
 import { findAddressed, readAddressed } from '../../../network/wire/addressed.ts';
 import { findPacked, lookFor, readManifest } from '../../../node/checkpoint/folder.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
@@ -79,7 +79,7 @@ async function listAt(
   return manifests.map((manifest) => ({ folder: null, ...said(manifest), here: null }));
 }
 
-async function manifestsAt(board: Parameters<typeof findAddressed>[2]): Promise<Manifest[]> {
+async function manifestsAt(board: Parameters<typeof findAddressed>[2]): Promise<FileManifest[]> {
   const { relays, signal } = board;
   const filter = { ...kind.filter({}), limit: MOST_LISTED };
   const { events } = await relays.query([filter], { waitMs: FIND_MS, signal });
@@ -102,7 +102,7 @@ async function manifestsAt(board: Parameters<typeof findAddressed>[2]): Promise<
 }
 
 /** What a manifest says. */
-function said(manifest: Manifest) {
+function said(manifest: FileManifest) {
   const { bytes, sha256, stripe, chunks, parity } = manifest;
   return {
     digest: manifestDigest(manifest, nativeSha256),

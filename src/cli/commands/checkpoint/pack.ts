@@ -2,12 +2,12 @@
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import {
+  type FileManifest,
   LEAST_CHUNK_BYTES,
-  type Manifest,
   MOST_CHUNK_BYTES,
   manifestDigest,
-} from '../../../checkpoint/manifest.ts';
-import type { Stripe } from '../../../network/attachments/erasure.ts';
+} from '../../../network/chunks/manifest.ts';
+import type { Stripe } from '../../../network/chunks/reed-solomon.ts';
 import { packFile } from '../../../node/checkpoint/pack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { byteCount, whole } from '../../../terminal/flags.ts';
@@ -61,7 +61,7 @@ export const threadsOption = (): Option =>
     64,
   );
 
-function words(manifest: Manifest, out: string): string {
+function words(manifest: FileManifest, out: string): string {
   const { bytes, chunks, parity, stripe, root } = manifest;
   const extra = parity.reduce((sum, _, i) => sum + parityBytes(manifest, i), 0);
   const share = `${((100 * extra) / bytes).toFixed(0)} % more`;
@@ -77,7 +77,7 @@ function words(manifest: Manifest, out: string): string {
   ].join('\n');
 }
 
-function parityBytes({ bytes, chunkBytes, stripe }: Manifest, index: number): number {
+function parityBytes({ bytes, chunkBytes, stripe }: FileManifest, index: number): number {
   if (stripe === null) return 0;
   const first = Math.floor(index / stripe.parity) * stripe.data;
   return Math.min(chunkBytes, bytes - first * chunkBytes);

@@ -1,6 +1,6 @@
 /** `nostrain checkpoint verify`: whether a folder holds what its manifest says, chunk by chunk. */
 import { Command } from 'commander';
-import { type Manifest, manifestDigest, piecesOf } from '../../../checkpoint/manifest.ts';
+import { type FileManifest, manifestDigest, piecesOf } from '../../../network/chunks/manifest.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { type Verified, verifyFolder } from '../../../node/checkpoint/verify.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
@@ -35,7 +35,7 @@ export const verify = (): Command =>
       });
     });
 
-function documentOf(manifest: Manifest, { damage, beyond, whole }: Verified) {
+function documentOf(manifest: FileManifest, { damage, beyond, whole }: Verified) {
   return {
     /** SHA-256 of the manifest. */
     digest: manifestDigest(manifest, nativeSha256),
@@ -56,7 +56,7 @@ function documentOf(manifest: Manifest, { damage, beyond, whole }: Verified) {
   };
 }
 
-function words(manifest: Manifest, { damage, beyond, whole }: Verified): string {
+function words(manifest: FileManifest, { damage, beyond, whole }: Verified): string {
   const all = piecesOf(manifest).length;
   const lines = damage.map(({ piece, what }) => `${what.padEnd(8)} ${piece.name}  ${piece.sha256}`);
   return `${[...lines, verdict(all, damage.length, beyond, whole)].join('\n')}\n`;

@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { toHex } from '../../../base/bytes.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import { createBlossomPlace } from '../../../checkpoint/http-place.ts';
+import { createBlossomPlace } from '../../../network/chunks/http-source.ts';
 import type { Signer } from '../../../network/event.ts';
 import { createAskHttp } from '../../../node/checkpoint/ask-http.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';

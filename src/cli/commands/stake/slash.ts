@@ -19,8 +19,8 @@ import {
   sendTransaction,
 } from '../../../chain/registry/registry-calls.ts';
 import { judgeFault } from '../../../consensus/round/receive.ts';
-import { heapChunks } from '../../../network/attachments/assemble.ts';
 import { apartIn, type BodyOf, MOST_BODY_BYTES } from '../../../network/attachments/bodies.ts';
+import { heapChunks } from '../../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';

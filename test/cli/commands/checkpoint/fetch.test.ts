@@ -2,7 +2,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../../src/base/clock.ts';
-import { manifestDigest } from '../../../../src/checkpoint/manifest.ts';
+import { manifestDigest } from '../../../../src/network/chunks/manifest.ts';
 import { readManifest } from '../../../../src/node/checkpoint/folder.ts';
 import { serveFolder } from '../../../../src/node/checkpoint/holder-server.ts';
 import { runCommand } from '../../../support/command-line.ts';

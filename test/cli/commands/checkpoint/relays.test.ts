@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { packed } from '../../../../kinds/packed.ts';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
 import { toBase64 } from '../../../../src/base/bytes.ts';
-import { manifestDigest } from '../../../../src/checkpoint/manifest.ts';
+import { manifestDigest } from '../../../../src/network/chunks/manifest.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { readManifest } from '../../../../src/node/checkpoint/folder.ts';
 import { createSecretKey } from '../../../../src/node/files/keys.ts';

@@ -8,7 +8,7 @@ import {
   multiply,
   restoreStripe,
   shardBytes,
-} from '../../../src/network/attachments/erasure.ts';
+} from '../../../src/network/chunks/reed-solomon.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
 
 const payloadOf = (bytes: number) =>

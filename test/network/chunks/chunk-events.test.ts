@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import sample from '../../../kinds/samples/chunk/valid.json' with { type: 'json' };
-import { createAssembly } from '../../../src/network/attachments/assemble.ts';
 import {
   type ChunkPlan,
   chunkKey,
+  createAssembly,
   planChunks,
   toChunk,
-} from '../../../src/network/attachments/chunk-events.ts';
+} from '../../../src/network/chunks/payload.ts';
 import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import { signerOf } from '../../support/signers.ts';
 

@@ -2,14 +2,20 @@
  * The manifest of a chunked file: how long it is, its hashes, and the hashes of every chunk and parity chunk in order. Chunks have no names and no
  * offsets in it: what a chunk is called follows from its hash, where it belongs from its place in the list, so nothing can overlap or lead elsewhere.
  */
-import { isHex32, toHex, utf8 } from '../base/bytes.ts';
-import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';
-import { sha256 } from '../base/hash.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
-import type { Stripe } from '../network/attachments/erasure.ts';
-import type { Sha256 } from '../network/event-crypto.ts';
-import type { Digest } from '../run/ids.ts';
-import { isInteger, JsonReader } from '../run/json-reader.ts';
+
+import { createBLAKE3 } from 'hash-wasm';
+import { CHUNK_BYTES, MAX_CHUNKS } from '../../../kinds/chunk.ts';
+import { isHex32, toHex, utf8 } from '../../base/bytes.ts';
+import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
+import type { CreateSha256 } from '../../base/hash.ts';
+import { sha256 } from '../../base/hash.ts';
+import { LEAF, treeOver } from '../../base/merkle.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { Digest } from '../../run/ids.ts';
+import { isInteger, JsonReader } from '../../run/json-reader.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import type { ChunkTree } from './payload.ts';
+import type { Stripe } from './reed-solomon.ts';
 
 /** The two names of some bytes. */
 export interface Hashes {
@@ -18,7 +24,7 @@ export interface Hashes {
   readonly blake3: Digest;
 }
 
-export interface Manifest extends Hashes {
+export interface FileManifest extends Hashes {
   /** Length of the file. */
   readonly bytes: number;
   /** The root of its 44 KiB chunk events, which outcomes of certified runs name; null of a file too long for them. */
@@ -76,7 +82,7 @@ const parityCount = (chunks: number, stripe: Stripe | null): number =>
 /** Why a file cannot be cut so; undefined where it can. */
 export function layoutProblem(
   bytes: number,
-  { chunkBytes, stripe }: Pick<Manifest, 'chunkBytes' | 'stripe'>,
+  { chunkBytes, stripe }: Pick<FileManifest, 'chunkBytes' | 'stripe'>,
 ): string | undefined {
   if (!isInteger(bytes, MOST_FILE_BYTES) || bytes === 0) {
     return `${bytes} bytes: a file has 1 to ${MOST_FILE_BYTES}`;
@@ -97,7 +103,7 @@ export function layoutProblem(
 }
 
 /** The stripes of a file in order, with every chunk of them. */
-export function stripesOf(manifest: Manifest): readonly StripePieces[] {
+export function stripesOf(manifest: FileManifest): readonly StripePieces[] {
   const { chunks, parity, stripe, bytes, chunkBytes } = manifest;
   const width = stripeWidth(stripe);
   const rows = stripe?.parity ?? 0;
@@ -125,13 +131,13 @@ export function stripesOf(manifest: Manifest): readonly StripePieces[] {
 }
 
 /** Every chunk and parity chunk. */
-export const piecesOf = (manifest: Manifest): readonly Piece[] =>
+export const piecesOf = (manifest: FileManifest): readonly Piece[] =>
   stripesOf(manifest).flatMap(({ data, parity }) => [...data, ...parity]);
 
 const pairOf = ({ blake3, sha256: address }: Hashes): Json => [blake3, address];
 
 /** Canonical JSON: the same bytes for everybody. */
-export function manifestText(manifest: Manifest): string {
+export function manifestText(manifest: FileManifest): string {
   const { bytes, root, chunkBytes, stripe, chunks, parity, blake3, sha256: address } = manifest;
   return canonicalJson({
     format: FORMAT,
@@ -147,11 +153,11 @@ export function manifestText(manifest: Manifest): string {
 }
 
 /** SHA-256 of the text: names a manifest, and is its own address as a blob. */
-export const manifestDigest = (manifest: Manifest, hash: Sha256 = sha256): Digest =>
+export const manifestDigest = (manifest: FileManifest, hash: Sha256 = sha256): Digest =>
   toHex(hash(utf8(manifestText(manifest))));
 
 /** The manifest inside a text from anybody: every count judged, every member known, and the text canonical. */
-export function parseManifest(text: string): Result<Manifest> {
+export function parseManifest(text: string): Result<FileManifest> {
   if (text.length > MOST_MANIFEST_BYTES) {
     return refuse('too-large', 'manifest', `${text.length} characters`);
   }
@@ -159,7 +165,7 @@ export function parseManifest(text: string): Result<Manifest> {
   if (!parsed.ok) return parsed;
   const reader = new JsonReader(parsed.value);
   reader.text('format', (format) => format === FORMAT);
-  const manifest: Manifest = {
+  const manifest: FileManifest = {
     bytes: reader.integer('bytes', Number.MAX_SAFE_INTEGER),
     sha256: reader.hex32('sha256'),
     blake3: reader.hex32('blake3'),
@@ -207,7 +213,7 @@ function listOfHashes(value: Json | undefined): readonly Hashes[] | undefined {
 }
 
 /** What of a manifest contradicts itself; undefined where nothing does. */
-function contradiction(manifest: Manifest): string | undefined {
+function contradiction(manifest: FileManifest): string | undefined {
   const { bytes, chunkBytes, stripe, chunks, parity } = manifest;
   const count = chunkCount(bytes, chunkBytes);
   if (chunks.length !== count) {
@@ -224,4 +230,100 @@ function contradiction(manifest: Manifest): string | undefined {
     known.set(piece.sha256, piece);
   }
   return undefined;
+}
+
+// FROM /** Hashes of bytes that come in pieces: SHA-256 and BLAKE3, and the root that certified outcomes name, in one reading. */
+/** Hashes one thing after another; not two at once. */
+export interface Digester {
+  update(bytes: Uint8Array): void;
+  /** Of all bytes since it was made or this was last called. */
+  digest(): Hashes;
+}
+
+/** Begins anew after `digest`, which is lowercase hex. */
+export interface Blake3 {
+  update(bytes: Uint8Array): void;
+  digest(): Digest;
+}
+
+/** A digester; its hashes are the machine's own where they are passed. */
+export async function createDigester(
+  createSha256: CreateSha256,
+  createOther: () => Promise<Blake3> = createBlake3,
+): Promise<Digester> {
+  const blake3 = await createOther();
+  let sha256 = createSha256();
+  return {
+    update: (bytes) => {
+      sha256.update(bytes);
+      blake3.update(bytes);
+    },
+    digest: () => {
+      const found = { sha256: toHex(sha256.digest()), blake3: blake3.digest() };
+      sha256 = createSha256();
+      return found;
+    },
+  };
+}
+
+/** BLAKE3 in WebAssembly. */
+export async function createBlake3(): Promise<Blake3> {
+  const hasher = await createBLAKE3();
+  return {
+    update: (bytes: Uint8Array): void => void hasher.update(bytes),
+    digest(): Digest {
+      const found = hasher.digest('hex');
+      hasher.init();
+      return found;
+    },
+  };
+}
+
+/** The root over the 44 KiB parts of a payload that comes in pieces, without holding it. */
+export class RootHasher {
+  readonly #createSha256: CreateSha256;
+  readonly #leaves: Uint8Array[] = [];
+  #leaf: ReturnType<CreateSha256>;
+  #inLeaf = 0;
+  #bytes = 0;
+
+  constructor(createSha256: CreateSha256) {
+    this.#createSha256 = createSha256;
+    this.#leaf = this.#begin();
+  }
+
+  #begin(): ReturnType<CreateSha256> {
+    const leaf = this.#createSha256();
+    leaf.update(LEAF);
+    this.#inLeaf = 0;
+    return leaf;
+  }
+
+  update(bytes: Uint8Array): void {
+    this.#bytes += bytes.length;
+    for (let at = 0; at < bytes.length; ) {
+      const taken = Math.min(CHUNK_BYTES - this.#inLeaf, bytes.length - at);
+      this.#leaf.update(bytes.subarray(at, at + taken));
+      this.#inLeaf += taken;
+      at += taken;
+      if (this.#inLeaf === CHUNK_BYTES) this.#end();
+    }
+  }
+
+  #end(): void {
+    if (this.#leaves.length <= MAX_CHUNKS) this.#leaves.push(this.#leaf.digest());
+    this.#leaf = this.#begin();
+  }
+
+  /** Null of more than chunk events can carry; of at least one byte. */
+  digest(): Digest | null {
+    return this.tree()?.root ?? null;
+  }
+
+  /** All hashes above its parts; undefined where `digest` is null. */
+  tree(): ChunkTree | undefined {
+    if (this.#inLeaf > 0) this.#end();
+    if (this.#leaves.length > MAX_CHUNKS) return undefined;
+    return { ...treeOver(this.#leaves, this.#bytes), bytes: this.#bytes };
+  }
 }

@@ -1,21 +1,21 @@
 /** Manifests of chunked files: one text for one file, and nothing in it from a stranger that can lead elsewhere or cost much. */
 import { describe, expect, it } from 'vitest';
-import { utf8 } from '../../src/base/bytes.ts';
-import { canonicalJson } from '../../src/base/canonical-json.ts';
-import { sha256Hex } from '../../src/base/hash.ts';
+import { utf8 } from '../../../src/base/bytes.ts';
+import { canonicalJson } from '../../../src/base/canonical-json.ts';
+import { sha256Hex } from '../../../src/base/hash.ts';
 import {
-  type Manifest,
+  type FileManifest,
   manifestDigest,
   manifestText,
   parseManifest,
   piecesOf,
-} from '../../src/checkpoint/manifest.ts';
+} from '../../../src/network/chunks/manifest.ts';
 
 const hashes = (name: string) => ({
   sha256: sha256Hex(utf8(name)),
   blake3: sha256Hex(utf8(`${name} in another way`)),
 });
-const manifest: Manifest = {
+const manifest: FileManifest = {
   ...hashes('whole'),
   bytes: 3 * 2 ** 14 + 5,
   root: sha256Hex(utf8('root')),

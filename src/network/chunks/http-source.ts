@@ -1,13 +1,13 @@
 /** Chunks over HTTP: from any server that has them under their hash (a Blossom server, a holder, a folder on the web), and to Blossom servers. */
-import { fromHex, isHex32, toBase64, utf8 } from '../base/bytes.ts';
-import { parseJson } from '../base/canonical-json.ts';
-import type { Clock } from '../base/clock.ts';
-import { safeLine } from '../base/safe-text.ts';
-import type { Signer } from '../network/event.ts';
-import { withoutSecrets } from '../network/transport/relay-urls.ts';
-import type { Digest } from '../run/ids.ts';
+import { fromHex, isHex32, toBase64, utf8 } from '../../base/bytes.ts';
+import { parseJson } from '../../base/canonical-json.ts';
+import type { Clock } from '../../base/clock.ts';
+import { safeLine } from '../../base/safe-text.ts';
+import type { Digest } from '../../run/ids.ts';
+import type { Signer } from '../event.ts';
+import { withoutSecrets } from '../transport/relay-urls.ts';
 import { MOST_PIECES } from './manifest.ts';
-import { type Blob, type ChunkPlace, PlaceError } from './place.ts';
+import { type Blob, type ChunkPlace, PlaceError } from './source.ts';
 
 /** An answer whose body is read in pieces, or given up. */
 export interface HttpAnswer {

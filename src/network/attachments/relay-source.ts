@@ -2,21 +2,22 @@
  * Chunks out of the chunk events (kind 7811) of a whole file, as holders of a certified checkpoint or `checkpoint push` publish them: a chunk is the part
  * of the payload that it covers. Every event proves itself against the root, so nobody who serves one is believed. Manifests are events of kind 7819.
  */
-import { CHUNK_BYTES, chunk } from '../../kinds/chunk.ts';
-import { packed } from '../../kinds/packed.ts';
-import type { Clock } from '../base/clock.ts';
-import { ZeroTree } from '../network/attachments/blanks.ts';
-import { chunkKey, toChunk } from '../network/attachments/chunk-events.ts';
+import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
+import { packed } from '../../../kinds/packed.ts';
+import type { Clock } from '../../base/clock.ts';
 import {
+  chunkKey,
   chunkLength,
   type PayloadRoot,
+  toChunk,
   type VerifiedChunk,
-} from '../network/attachments/merkle.ts';
-import type { Sha256 } from '../network/event-crypto.ts';
-import { queryRelays } from '../network/transport/query.ts';
-import type { RelaySet } from '../network/transport/relay-set.ts';
-import { findAddressed } from '../network/wire/addressed.ts';
-import { type ChunkPlace, PlaceError } from './place.ts';
+  ZeroTree,
+} from '../chunks/payload.ts';
+import { type ChunkPlace, PlaceError } from '../chunks/source.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import { queryRelays } from '../transport/query.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
+import { findAddressed } from '../wire/addressed.ts';
 
 export interface RelayPlaceOptions {
   readonly name: string;

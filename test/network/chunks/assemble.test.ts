@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createAssembly } from '../../../src/network/attachments/assemble.ts';
 import {
   chunkPath,
   chunkTree,
+  createAssembly,
   type PayloadRoot,
   splitChunks,
   type VerifiedChunk,
   verifyChunk,
-} from '../../../src/network/attachments/merkle.ts';
+} from '../../../src/network/chunks/payload.ts';
 
 const SIZE = 45_056;
 const payload = Uint8Array.from({ length: 6 * SIZE + 100 }, (_, i) => i ^ (i >>> 8));

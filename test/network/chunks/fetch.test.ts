@@ -1,14 +1,18 @@
 /** Fetching from many places on a clock that the test moves: how long it takes, who is asked, and what faults cost. */
 import { describe, expect, it } from 'vitest';
-import { type FetchEvent, type FetchOptions, fetchChunks } from '../../src/checkpoint/fetch.ts';
+import {
+  type FetchEvent,
+  type FetchOptions,
+  fetchChunks,
+} from '../../../src/network/chunks/fetch.ts';
 import {
   createFakePlace,
   createMemoryStore,
   drawnChunks,
   type FakePlaceOptions,
   whileMoving,
-} from '../support/fake-places.ts';
-import { createManualClock } from '../support/manual-clock.ts';
+} from '../../support/fake-places.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
 
 const KB = 1024;
 

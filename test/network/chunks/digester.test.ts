@@ -1,11 +1,11 @@
 /** Hashes in pieces are those of other implementations over the whole. */
 import { blake3 } from '@noble/hashes/blake3.js';
 import { describe, expect, it } from 'vitest';
-import { toHex, utf8 } from '../../src/base/bytes.ts';
-import { createSha256, sha256Hex } from '../../src/base/hash.ts';
-import { createBlake3, createDigester, RootHasher } from '../../src/checkpoint/digester.ts';
-import { chunkTree } from '../../src/network/attachments/merkle.ts';
-import { createNativeBlake3 } from '../../src/node/native/blake3.ts';
+import { toHex, utf8 } from '../../../src/base/bytes.ts';
+import { createSha256, sha256Hex } from '../../../src/base/hash.ts';
+import { createBlake3, createDigester, RootHasher } from '../../../src/network/chunks/manifest.ts';
+import { chunkTree } from '../../../src/network/chunks/payload.ts';
+import { createNativeBlake3 } from '../../../src/node/native/blake3.ts';
 
 const payload = Uint8Array.from({ length: 200_000 }, (_, i) => (i * 31 + (i >> 7)) & 255);
 

@@ -11,7 +11,7 @@ import {
   isPlace,
   splitChunks,
   verifyChunk,
-} from '../../../src/network/attachments/merkle.ts';
+} from '../../../src/network/chunks/payload.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
 
 const SIZE = 45_056;

@@ -1,0 +1,253 @@
+/**
+ * Reed-Solomon erasure coding of payloads and files: k data shards and m parity shards of equal length, any k of which
+ * restore the rest. Parity shard i is the sum over j of data shard j times 1 / ((k + i) + j) in GF(2^8), where + is XOR:
+ * a Cauchy matrix (Blömer et al. 1995, "An XOR-based erasure-resilient coding scheme"), so every choice of k shards can
+ * be solved. It repairs losses, not lies: verify a shard before it comes here.
+ */
+import type { Digest } from '../../run/ids.ts';
+import type { PayloadRoot } from './payload.ts';
+
+/** The shape of an erasure-coded group. */
+export interface Stripe {
+  /** Data shards, k. */
+  readonly data: number;
+  /** Parity shards, m; k + m is at most 256. */
+  readonly parity: number;
+}
+
+/** Most data and parity shards of one stripe together: the field has 256 elements. */
+export const MOST_SHARDS = 256;
+
+/** One row of factors for each sum, one column for each source. */
+export type Matrix = readonly (readonly number[])[];
+
+/** How the lost data shards of a stripe are restored: each is a sum over the sources. */
+export interface Recovery {
+  /** Rows of the stripe to read. */
+  readonly sources: readonly number[];
+  /** Rows of the lost data shards, ascending. */
+  readonly targets: readonly number[];
+  readonly matrix: Matrix;
+}
+
+/** Returns the factors of the parity shards over the first `columns` data shards; missing ones count as zeros. */
+export const parityMatrix = (stripe: Stripe, columns: number): Matrix =>
+  Array.from({ length: stripe.parity }, (_, row) =>
+    Array.from({ length: columns }, (__, column) => coefficient(stripe, row, column)),
+  );
+
+/** Returns how to restore the lost ones of `columns` data shards, or undefined if too few rows are held. */
+export function recoveryOf(
+  stripe: Stripe,
+  columns: number,
+  isHeld: (row: number) => boolean,
+): Recovery | undefined {
+  const data = [...Array(columns).keys()];
+  const targets = data.filter((row) => !isHeld(row));
+  const parity = [...Array(stripe.parity).keys()]
+    .filter((row) => isHeld(stripe.data + row))
+    .slice(0, targets.length);
+  if (parity.length < targets.length) return undefined;
+  const held = data.filter(isHeld);
+  const inverse = invert(parity.map((row) => targets.map((j) => coefficient(stripe, row, j))));
+  return {
+    sources: [...held, ...parity.map((row) => stripe.data + row)],
+    targets,
+    matrix: inverse.map((factors) => [
+      ...held.map((j) =>
+        parity.reduce((sum, row, i) => sum ^ multiply(factors[i]!, coefficient(stripe, row, j)), 0),
+      ),
+      ...factors,
+    ]),
+  };
+}
+
+/** Overwrites `targets[i]` with the sum over j of `matrix[i][j]` times `sources[j]`; all have the same length. */
+export function combine(
+  matrix: Matrix,
+  sources: readonly Uint8Array[],
+  targets: readonly Uint8Array[],
+): void {
+  for (const [i, target] of targets.entries()) {
+    target.fill(0);
+    for (const [j, source] of sources.entries()) addMultiple(target, source, matrix[i]![j]!);
+  }
+}
+
+/** Element of the Cauchy matrix: parity row, data column. */
+const coefficient = (stripe: Stripe, row: number, column: number): number =>
+  inverse((stripe.data + row) ^ column);
+
+/** Gauss-Jordan without pivoting: every leading block of a Cauchy matrix is regular. */
+function invert(matrix: Matrix): Matrix {
+  const size = matrix.length;
+  const rows = matrix.map((row, i) => {
+    const wide = new Uint8Array(2 * size);
+    wide.set(row);
+    wide[size + i] = 1;
+    return wide;
+  });
+  for (const [i, pivot] of rows.entries()) {
+    const scale = inverse(pivot[i]!);
+    for (let j = 0; j < pivot.length; j++) pivot[j] = multiply(pivot[j]!, scale);
+    for (const [other, row] of rows.entries()) if (other !== i) addMultiple(row, pivot, row[i]!);
+  }
+  return rows.map((row) => [...row.subarray(size)]);
+}
+
+/** Returns the length of every shard of a payload. Throws a RangeError for a stripe that cannot be. */
+export function shardBytes({ data, parity }: Stripe, bytes: number): number {
+  const whole = [data, parity, bytes].every(Number.isSafeInteger);
+  if (!whole || data < 1 || parity < 0 || data + parity > MOST_SHARDS || bytes < 1) {
+    throw new RangeError(`${bytes} bytes in ${data} data and ${parity} parity shards`);
+  }
+  return Math.ceil(bytes / data);
+}
+
+/** Returns the data shards, the payload in order with zeros after its end, and then the parity shards. */
+export function encodeStripe(payload: Uint8Array, stripe: Stripe): readonly Uint8Array[] {
+  const length = shardBytes(stripe, payload.length);
+  const data = Array.from({ length: stripe.data }, (_, j) => {
+    const shard = new Uint8Array(length);
+    shard.set(payload.subarray(j * length, (j + 1) * length));
+    return shard;
+  });
+  const parity = Array.from({ length: stripe.parity }, () => new Uint8Array(length));
+  combine(parityMatrix(stripe, stripe.data), data, parity);
+  return [...data, ...parity];
+}
+
+export type Restored =
+  | { readonly ok: true; readonly bytes: Uint8Array }
+  /** Too few shards: `have` of the `need` that are enough. */
+  | { readonly ok: false; readonly have: number; readonly need: number };
+
+/** Restores a payload of `bytes` bytes from the shards at hand, data first, `undefined` where one is lost. */
+export function restoreStripe(
+  shards: readonly (Uint8Array | undefined)[],
+  stripe: Stripe,
+  bytes: number,
+): Restored {
+  const length = shardBytes(stripe, bytes);
+  if (shards.length !== stripe.data + stripe.parity) {
+    throw new RangeError(`${shards.length} places for ${stripe.data} + ${stripe.parity} shards`);
+  }
+  const held = shards.filter((shard) => shard !== undefined);
+  if (held.some((shard) => shard.length !== length)) {
+    throw new RangeError(`a shard is not ${length} bytes long`);
+  }
+  const recovery = recoveryOf(stripe, stripe.data, (row) => shards[row] !== undefined);
+  if (recovery === undefined) return { ok: false, have: held.length, need: stripe.data };
+  const out = new Uint8Array(length * stripe.data);
+  for (const [j, shard] of shards.slice(0, stripe.data).entries()) {
+    if (shard !== undefined) out.set(shard, j * length);
+  }
+  const sources = recovery.sources.map((row) => shards[row]!);
+  const targets = recovery.targets.map((row) => out.subarray(row * length, (row + 1) * length));
+  combine(recovery.matrix, sources, targets);
+  return { ok: true, bytes: out.slice(0, bytes) };
+}
+
+/** A payload and, if it is striped over relays, its shards. */
+export interface Striped extends PayloadRoot {
+  /** How many shards restore it. */
+  readonly need?: number | undefined;
+  /** Roots of all shards, data first. */
+  readonly shards?: readonly Digest[] | undefined;
+}
+
+/** The separately chunked parts of a payload. */
+export interface Parts {
+  /** How many of the roots are enough. */
+  readonly need: number;
+  readonly roots: readonly PayloadRoot[];
+}
+
+/** Returns the parts to publish: the payload alone if it is not striped. */
+export const cutParts = (payload: Uint8Array, stripe: Stripe | undefined): readonly Uint8Array[] =>
+  stripe ? encodeStripe(payload, stripe) : [payload];
+
+/** Returns the parts to ask for. */
+export function partsOf(payload: Striped): Parts {
+  const stripe = stripeOf(payload);
+  const { root, bytes, shards } = payload;
+  if (!stripe || !shards) return { need: 1, roots: [{ root, bytes }] };
+  const length = shardBytes(stripe, bytes);
+  return { need: stripe.data, roots: shards.map((shard) => ({ root: shard, bytes: length })) };
+}
+
+/** Restores the payload from its parts, `undefined` where one is missing; undefined if there are too few. */
+export function joinParts(
+  parts: readonly (Uint8Array | undefined)[],
+  payload: Striped,
+): Uint8Array | undefined {
+  const stripe = stripeOf(payload);
+  if (!stripe) return parts[0];
+  const restored = restoreStripe(parts, stripe, payload.bytes);
+  return restored.ok ? restored.bytes : undefined;
+}
+
+/** Returns how a payload is striped, or undefined if it is not. */
+export function stripeOf({ need, shards }: Striped): Stripe | undefined {
+  if (need === undefined || shards === undefined) return undefined;
+  return { data: need, parity: shards.length - need };
+}
+
+// GF(2^8) with the polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d) and generator 2, the field of most Reed-Solomon codes
+// on bytes. Adding is XOR. Table look-ups, so not for secrets.
+const POLYNOMIAL = 0x11d;
+const ORDER = 255;
+
+/** Powers of 2, twice over, so that a sum of two logarithms needs no reduction. */
+const POWER = new Uint8Array(2 * ORDER);
+const LOG = new Uint8Array(256);
+for (let i = 0, value = 1; i < ORDER; i++) {
+  POWER[i] = value;
+  POWER[i + ORDER] = value;
+  LOG[value] = i;
+  value <<= 1;
+  if (value > 255) value ^= POLYNOMIAL;
+}
+
+export const multiply = (a: number, b: number): number =>
+  a === 0 || b === 0 ? 0 : POWER[LOG[a]! + LOG[b]!]!;
+
+/** Returns the element whose product with `a` is 1. Throws a RangeError for 0. */
+export function inverse(a: number): number {
+  if (a === 0) throw new RangeError('0 has no inverse');
+  return POWER[ORDER - LOG[a]!]!;
+}
+
+/** Products of a factor with two bytes at once, by factor; 128 KiB each, made when first used. */
+const pairTables: (Uint16Array | undefined)[] = [];
+
+function pairTable(factor: number): Uint16Array {
+  const made = pairTables[factor];
+  if (made) return made;
+  const single = Uint8Array.from({ length: 256 }, (_, value) => multiply(factor, value));
+  const table = new Uint16Array(65_536);
+  for (let pair = 0; pair < table.length; pair++) {
+    table[pair] = (single[pair >>> 8]! << 8) | single[pair & 255]!;
+  }
+  pairTables[factor] = table;
+  return table;
+}
+
+/** target += factor * source, in words of four bytes where both are aligned, and byte by byte elsewhere. */
+export function addMultiple(target: Uint8Array, source: Uint8Array, factor: number): void {
+  const { length } = target;
+  if (source.length !== length) throw new RangeError(`${source.length} bytes added to ${length}`);
+  if (factor === 0) return;
+  const table = pairTable(factor);
+  const isAligned = ((target.byteOffset | source.byteOffset) & 3) === 0;
+  const words = isAligned ? length >>> 2 : 0;
+  if (words > 0) {
+    const to = new Uint32Array(target.buffer, target.byteOffset, words);
+    const from = new Uint32Array(source.buffer, source.byteOffset, words);
+    for (let i = 0; i < words; i++) {
+      const word = from[i]!;
+      to[i]! ^= table[word & 65_535]! ^ (table[word >>> 16]! << 16);
+    }
+  }
+  for (let i = 4 * words; i < length; i++) target[i]! ^= table[source[i]!]!;
+}
