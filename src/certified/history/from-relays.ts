@@ -2,8 +2,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
 import type { PayloadRoot } from '../../network/chunks/payload.ts';
-import { toChunk } from '../../network/chunks/payload.ts';
-import { partsOf } from '../../network/chunks/reed-solomon.ts';
+import { partsOf, toChunk } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';

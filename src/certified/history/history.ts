@@ -4,8 +4,7 @@
  */
 import { isHex32 } from '../../base/bytes.ts';
 import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
-import { heapChunks } from '../../network/chunks/payload.ts';
-import { partsOf } from '../../network/chunks/reed-solomon.ts';
+import { heapChunks, partsOf } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';

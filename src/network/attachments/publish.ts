@@ -5,9 +5,8 @@
 import { anySignal } from '../../base/abort.ts';
 import { deferred } from '../../base/deferred.ts';
 import { Recent } from '../../base/recent.ts';
-import { type ChunkPlan, type Lifetime, planChunks } from '../chunks/payload.ts';
+import { type ChunkPlan, cutParts, type Lifetime, planChunks } from '../chunks/payload.ts';
 import type { Stripe } from '../chunks/reed-solomon.ts';
-import { cutParts } from '../chunks/reed-solomon.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import {

@@ -3,8 +3,7 @@
  * spreads the rest over the relays; it talks to nobody.
  */
 
-import { chunkCount } from '../chunks/payload.ts';
-import type { Parts } from '../chunks/reed-solomon.ts';
+import { chunkCount, type partsOf } from '../chunks/payload.ts';
 
 /** A chunk of a part. */
 export interface Place {
@@ -43,7 +42,7 @@ export class PullPlan {
   readonly #parts: readonly (readonly Spot[])[];
   readonly #startedMs: number;
 
-  constructor({ need, roots }: Parts, nowMs: number) {
+  constructor({ need, roots }: ReturnType<typeof partsOf>, nowMs: number) {
     this.#need = need;
     this.#startedMs = nowMs;
     this.#parts = roots.map(({ bytes }, part) =>

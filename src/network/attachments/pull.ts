@@ -16,10 +16,12 @@ import {
   chunkKey,
   createAssembly,
   isPayload,
+  joinParts,
   type PayloadRoot,
+  partsOf,
+  type Striped,
   toChunk,
 } from '../chunks/payload.ts';
-import { joinParts, partsOf, type Striped } from '../chunks/reed-solomon.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { ConnectionState } from '../transport/connection.ts';
@@ -261,12 +263,12 @@ class Pulls implements Puller {
     let isNew = false;
     roots.forEach((each, part) => {
       if (each.root !== root) return; // equal shards have one root
-      const onHeld = (held: number) => plan.hold({ part, index: held });
-      const how = { onHeld, sha256: this.#options.sha256 };
+      const how = { sha256: this.#options.sha256 };
       const assembly = assemblies.get(part) ?? openAssembly(each, how);
       assemblies.set(part, assembly);
       const added = assembly.add(judged.value);
       if (added.ok && added.value) isNew = true;
+      for (let i = 0; i < assembly.count; i++) if (assembly.has(i)) plan.hold({ part, index: i });
     });
     if (!isNew) return;
     job.newestMs = this.#options.clock.now();

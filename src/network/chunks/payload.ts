@@ -1,10 +1,11 @@
 /**
- * How a payload is cut and named: chunks of 44 KiB, the last one having what is left, so that length alone fixes them and nobody can cut the same
- * bytes another way; and the hash tree over them, by which one chunk can be checked alone, whoever served it.
+ * Cuts a payload into chunks of 44 KiB (the last one has the rest) under one Merkle root, turns chunks into events of
+ * kind 7811 and back, and puts payloads together again. The length alone fixes the chunks, and each one proves itself
+ * against the root, so it does not matter who signed or served it. Fetches and publishes nothing itself.
  */
 import { CHUNK_BYTES, chunk, MAX_CHUNKS } from '../../../kinds/chunk.ts';
 import { concatBytes, fromBase64, fromHex, toBase64, toHex } from '../../base/bytes.ts';
-import { sha256 as pureSha256, sha256 } from '../../base/hash.ts';
+import { sha256 } from '../../base/hash.ts';
 import {
   HASH_BYTES,
   LEAF,
@@ -20,20 +21,20 @@ import type { Digest } from '../../run/ids.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, type Judged, reject } from '../wire/judged.ts';
-import { joinParts, partsOf, type Striped } from './reed-solomon.ts';
+import { encodeStripe, restoreStripe, type Stripe, shardBytes } from './reed-solomon.ts';
 
-/** Names a payload: whoever has the bytes of this root has that payload. */
+/** Names a payload: these bytes and no others have this root. */
 export interface PayloadRoot {
   readonly root: Digest;
-  /** Of the whole payload; the number of chunks follows. */
+  /** Length of the whole payload; the number of chunks follows. */
   readonly bytes: number;
 }
 
-/** A chunk and its place, as somebody claims it. */
+/** A chunk and its position, unverified. */
 export interface Chunk extends PayloadRoot {
   readonly index: number;
   readonly data: Uint8Array;
-  /** Hashes from the leaf to the top, 32 bytes each. */
+  /** Sibling hashes from the leaf to the top, 32 bytes each. */
   readonly path: readonly Uint8Array[];
 }
 
@@ -52,11 +53,7 @@ export function chunkTree(payload: Uint8Array, hash: Sha256 = sha256): ChunkTree
   return { ...merkleTree(splitChunks(payload), hash), bytes: payload.length };
 }
 
-/** The neighbours of a chunk's ancestors, from the leaf up. */
-export const chunkPath = (tree: ChunkTree, index: number): readonly Uint8Array[] =>
-  merklePath(tree, index);
-
-/** The same chunk when its path leads to its root. Lengths are judged before anything is hashed. */
+/** Returns the chunk if its path leads to its root. Checks lengths before it hashes anything. */
 export function verifyChunk(chunk: Chunk, hash: Sha256 = sha256): Result<VerifiedChunk> {
   const { root, bytes, index, data, path } = chunk;
   if (!isPlace(index, bytes)) {
@@ -76,7 +73,7 @@ export function verifyChunk(chunk: Chunk, hash: Sha256 = sha256): Result<Verifie
     : refuse('wrong-root', 'root', `chunk ${index} is not of ${root}`);
 }
 
-/** Whether these bytes are that payload, whole. */
+/** Reports whether these bytes are that whole payload. */
 export const isPayload = (
   payload: Uint8Array,
   { root, bytes }: PayloadRoot,
@@ -86,92 +83,29 @@ export const isPayload = (
 const isCount = (value: number, most: number): boolean =>
   Number.isSafeInteger(value) && value >= 1 && value <= most;
 
-/** Whether there can be a payload of that length with a chunk of that index. */
+/** Reports whether a payload of that length is possible and has a chunk of that index. */
 export const isPlace = (index: number, bytes: number): boolean =>
   isCount(bytes, CHUNK_BYTES * MAX_CHUNKS) && isCount(index + 1, Math.ceil(bytes / CHUNK_BYTES));
 
-/** How many chunks a payload of that length has; it has at least one byte. */
+/** Returns the number of chunks of a payload of at least one byte. */
 export function chunkCount(bytes: number): number {
   if (!isPlace(0, bytes)) throw new RangeError(`a payload of ${bytes} bytes`);
   return Math.ceil(bytes / CHUNK_BYTES);
 }
 
-/** The only length chunk `index` of such a payload can have. */
+/** Returns the only length that chunk `index` of such a payload can have. */
 export function chunkLength(index: number, bytes: number): number {
   if (!isPlace(index, bytes)) throw new RangeError(`chunk ${index} of ${bytes} bytes`);
   return Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES);
 }
 
-/** The chunks in order: views, nothing is copied. */
+/** Returns views of the chunks in order. */
 export function splitChunks(payload: Uint8Array): readonly Uint8Array[] {
   return Array.from({ length: chunkCount(payload.length) }, (_, index) =>
     payload.subarray(index * CHUNK_BYTES, (index + 1) * CHUNK_BYTES),
   );
 }
 
-// FROM /**  * Chunks of nothing but zeros, such as momentum before the first step: they are not sent. Whoever has a chunk beside them knows them from its Merkle  * path, in which a hash that is the one of zeros at that place says what is there.  */
-/** Whether a chunk has to be sent: it says anything, or it is the first, without which there may be nothing to learn from. */
-export const isSent = (chunk: Uint8Array, index: number): boolean =>
-  index === 0 || chunk.some((byte) => byte !== 0);
-
-/** Hashes of zeros at any place in the tree over a payload of that length, each computed when it is first asked for. */
-export class ZeroTree {
-  readonly #bytes: number;
-  readonly #count: number;
-  readonly #sha256: Sha256;
-  readonly #nodes = new Map<string, Uint8Array>();
-
-  constructor(bytes: number, sha256: Sha256) {
-    this.#bytes = bytes;
-    this.#count = chunkCount(bytes);
-    this.#sha256 = sha256;
-  }
-
-  /** Indices of chunks that this one's path proves to be zeros: each height at which all on the other side are. */
-  beside({ index, path }: Pick<VerifiedChunk, 'index' | 'path'>): readonly number[] {
-    const found: number[] = [];
-    let used = 0;
-    for (let height = 0; this.#width(height) > 1; height++) {
-      const position = (index >>> height) ^ 1;
-      if (position >= this.#width(height)) continue;
-      if (!isEqual(path[used++], this.#node(height, position))) continue;
-      const from = position * 2 ** height;
-      const to = Math.min(this.#count, from + 2 ** height);
-      for (let i = from; i < to; i++) found.push(i);
-    }
-    return found;
-  }
-
-  #width(height: number): number {
-    return Math.ceil(this.#count / 2 ** height);
-  }
-
-  #node(height: number, position: number): Uint8Array {
-    // all that do not have the last chunk are alike
-    const hasLast = (position + 1) * 2 ** height >= this.#count;
-    const name = hasLast ? `${height}/${position}` : String(height);
-    const known = this.#nodes.get(name);
-    if (known) return known;
-    const made = this.#hash(height, position);
-    this.#nodes.set(name, made);
-    return made;
-  }
-
-  #hash(height: number, position: number): Uint8Array {
-    if (height === 0) {
-      const zeros = new Uint8Array(chunkLength(position, this.#bytes));
-      return this.#sha256(concatBytes(LEAF, zeros));
-    }
-    const left = this.#node(height - 1, 2 * position);
-    if (2 * position + 1 >= this.#width(height - 1)) return left;
-    return this.#sha256(concatBytes(NODE, left, this.#node(height - 1, 2 * position + 1)));
-  }
-}
-
-const isEqual = (a: Uint8Array | undefined, b: Uint8Array): boolean =>
-  a !== undefined && a.length === b.length && a.every((byte, i) => byte === b[i]);
-
-// FROM /**  * Large payloads to chunk events and back, and what to ask relays for. A chunk proves itself, so who signed it and when is  * not judged: anybody may serve it. Publishing order is the caller's: chunks first, then the manifest.  */
 /** When an event is made, and when relays may forget it; unix seconds. */
 export interface Lifetime {
   readonly createdAt: number;
@@ -181,18 +115,11 @@ export interface Lifetime {
 /** A payload ready to be published. */
 export interface ChunkPlan extends PayloadRoot {
   readonly count: number;
-  /** The unsigned event of one chunk, made when it is asked for, the same one every time. */
+  /** Returns the unsigned event of one chunk, always the same one. */
   draft(index: number): EventDraft;
 }
 
-export interface ChunkContext {
-  /** Chunks of larger payloads are refused unread. */
-  readonly maxPayloadBytes: number;
-}
-
-const LONGEST_CONTENT = 4 * Math.ceil(CHUNK_BYTES / 3);
-
-/** The chunk events of a payload. It is hashed now and read again while drafts are made: leave it unchanged. */
+/** Plans the chunk events of a payload. Drafts read the payload again later: leave it unchanged. */
 export function planChunks(
   payload: Uint8Array,
   lifetime: Lifetime,
@@ -206,7 +133,7 @@ export function planChunks(
   return { root, bytes, count, draft };
 }
 
-/** The unsigned event of one chunk of a payload whose tree is known. */
+/** Returns the unsigned event of one chunk. */
 export function draftChunk(
   tree: ChunkTree,
   index: number,
@@ -214,22 +141,24 @@ export function draftChunk(
   lifetime: Lifetime,
 ): EventDraft {
   const { root, bytes, count } = tree;
-  const path = chunkPath(tree, index).map(toHex);
+  const path = merklePath(tree, index).map(toHex);
   const place = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
   const expiration = expirationOf(lifetime);
   return chunk.build({ ...place, expiration, data: toBase64(data) }, lifetime.createdAt);
 }
 
-/** The `expiration` of a lifetime that has one. */
+/** Returns the `expiration` of a lifetime. Throws a RangeError if it is over before it begins. */
 export function expirationOf({ createdAt, expiresAt }: Lifetime): number {
   if (!(expiresAt > createdAt)) throw new RangeError(`made at ${createdAt}, over at ${expiresAt}`);
   return expiresAt;
 }
 
-/** The proven chunk inside an event, or why it is refused. Sizes are judged before anything is decoded or hashed. */
+const LONGEST_CONTENT = 4 * Math.ceil(CHUNK_BYTES / 3);
+
+/** Returns the verified chunk of an event, or why it is refused. Checks sizes before it decodes or hashes anything. */
 export function toChunk(
   event: SignedEvent,
-  { maxPayloadBytes }: ChunkContext,
+  { maxPayloadBytes }: { readonly maxPayloadBytes: number },
   hash: Sha256 = sha256,
 ): Judged<VerifiedChunk> {
   if (event.content.length > LONGEST_CONTENT) {
@@ -245,56 +174,108 @@ export function toChunk(
   if (decoded === undefined) return reject(event, 'malformed', 'not canonical base64');
   const hashes = path.map((each) => fromHex(each)!);
   const proven = verifyChunk({ root, bytes, index, data: decoded, path: hashes }, hash);
-  if (!proven.ok) return reject(event, 'malformed', proven.issue.message);
-  return accept(proven.value);
+  return proven.ok ? accept(proven.value) : reject(event, 'malformed', proven.issue.message);
 }
 
-/** The `c` tag of a chunk, by which it is asked for: short enough for every relay to index. */
+/** Returns the `c` tag by which a chunk is asked for: short enough for every relay to index. */
 export const chunkKey = (root: Digest, index: number): string => `${root.slice(0, 16)}/${index}`;
 
-// FROM /**  * Puts payloads together from chunks that anybody served, one by one or out of a heap of events. Only verified chunks get in, so order,  * repeats and who sent what do not matter. Holds no more memory than what has arrived; fetches nothing itself.  */
+/** Reports whether a chunk has to be sent: zeros are not, but for the first chunk, from which all can be learned. */
+export const isSent = (chunk: Uint8Array, index: number): boolean =>
+  index === 0 || chunk.some((byte) => byte !== 0);
+
+/**
+ * Hashes of zeros at any node of the tree over a payload. Chunks of zeros, such as momentum before the first step, are
+ * not sent: a neighbour's Merkle path proves them, if a hash on it is the one of zeros.
+ */
+export class ZeroTree {
+  readonly #bytes: number;
+  readonly #count: number;
+  readonly #sha256: Sha256;
+  readonly #nodes = new Map<string, Uint8Array>();
+
+  constructor(bytes: number, hash: Sha256) {
+    this.#bytes = bytes;
+    this.#count = chunkCount(bytes);
+    this.#sha256 = hash;
+  }
+
+  /** Returns the indices of the chunks that this one's path proves to be zeros. */
+  beside({ index, path }: Pick<VerifiedChunk, 'index' | 'path'>): readonly number[] {
+    const found: number[] = [];
+    let used = 0;
+    for (let height = 0; this.#width(height) > 1; height++) {
+      const position = (index >>> height) ^ 1;
+      if (position >= this.#width(height)) continue;
+      if (toHex(path[used++]!) !== toHex(this.#node(height, position))) continue;
+      const from = position * 2 ** height;
+      const to = Math.min(this.#count, from + 2 ** height);
+      for (let i = from; i < to; i++) found.push(i);
+    }
+    return found;
+  }
+
+  #width(height: number): number {
+    return Math.ceil(this.#count / 2 ** height);
+  }
+
+  #node(height: number, position: number): Uint8Array {
+    // nodes of one height are equal, but for the one over the last chunk, which may be shorter
+    const hasLast = (position + 1) * 2 ** height >= this.#count;
+    const name = hasLast ? `${height}/${position}` : String(height);
+    const node = this.#nodes.get(name) ?? this.#hash(height, position);
+    this.#nodes.set(name, node);
+    return node;
+  }
+
+  #hash(height: number, position: number): Uint8Array {
+    if (height === 0) {
+      const zeros = new Uint8Array(chunkLength(position, this.#bytes));
+      return this.#sha256(concatBytes(LEAF, zeros));
+    }
+    const left = this.#node(height - 1, 2 * position);
+    if (2 * position + 1 >= this.#width(height - 1)) return left;
+    return this.#sha256(concatBytes(NODE, left, this.#node(height - 1, 2 * position + 1)));
+  }
+}
+
 export type Assembled =
   | { readonly ok: true; readonly bytes: Uint8Array }
-  /** Indices of the chunks not held yet, ascending. */
+  /** Indices of the chunks that are missing, ascending. */
   | { readonly ok: false; readonly missing: readonly number[] };
 
+/** A payload that is put together from verified chunks, in any order. */
 export interface Assembly extends PayloadRoot {
   readonly count: number;
-  /** Chunks that are here. */
+  /** Number of chunks that are here. */
   readonly held: number;
-  /** Takes a chunk; the value is false when it was here already. Refuses chunks of other payloads. */
+  has(index: number): boolean;
+  /** Takes a chunk; the value is false if it was here already. Refuses chunks of other payloads. */
   add(chunk: VerifiedChunk): Result<boolean>;
-  /** The payload when all of it is here, or what is not. */
+  /** Returns the payload, or what is missing. */
   result(): Assembled;
 }
 
 export interface AssemblyOptions {
   /** A larger payload is refused. */
   readonly maxBytes: number;
-  /** Told of each chunk as it gets here, and of those that others prove to be zeros. */
-  onHeld?(index: number): void;
   /** Default pure JavaScript. */
   readonly sha256?: Sha256 | undefined;
 }
 
 const NO_BYTES = new Uint8Array();
 
-/** An empty assembly of one payload, or a refusal when the payload is larger than we want. */
+/** Starts an empty assembly; refuses a payload larger than `maxBytes`. It needs no more memory than has arrived. */
 export function createAssembly(
   { root, bytes }: PayloadRoot,
-  { maxBytes, onHeld, sha256 = pureSha256 }: AssemblyOptions,
+  { maxBytes, sha256: hash = sha256 }: AssemblyOptions,
 ): Result<Assembly> {
   if (bytes > maxBytes) {
     return refuse('too-large', 'bytes', `a payload of ${bytes} bytes, over ${maxBytes}`);
   }
   const count = chunkCount(bytes);
   const chunks = new Map<number, Uint8Array>();
-  const zeros = new ZeroTree(bytes, sha256);
-  const hold = (index: number, data: Uint8Array) => {
-    if (chunks.has(index)) return;
-    chunks.set(index, data);
-    onHeld?.(index);
-  };
+  const zeros = new ZeroTree(bytes, hash);
   return ok({
     root,
     bytes,
@@ -302,14 +283,18 @@ export function createAssembly(
     get held() {
       return chunks.size;
     },
+    has: (index) => chunks.has(index),
     add: (chunk) => {
       if (chunk.root !== root || chunk.bytes !== bytes) {
         return refuse('other-payload', 'root', `a chunk of ${chunk.root}, not of ${root}`);
       }
       if (chunks.has(chunk.index)) return ok(false);
-      hold(chunk.index, chunk.data.slice());
-      // of zeros nothing needs to be kept
-      if (chunks.size < count) for (const index of zeros.beside(chunk)) hold(index, NO_BYTES);
+      chunks.set(chunk.index, chunk.data.slice());
+      if (chunks.size === count) return ok(true);
+      // zeros need no memory
+      for (const index of zeros.beside(chunk)) {
+        if (!chunks.has(index)) chunks.set(index, NO_BYTES);
+      }
       return ok(true);
     },
     result: () => {
@@ -322,10 +307,51 @@ export function createAssembly(
   });
 }
 
-/** What can be put together; undefined while a chunk is missing, and for more than `maxBytes`. */
+/** A payload and, if it is striped over relays, its shards. */
+export interface Striped extends PayloadRoot {
+  /** How many shards restore it. */
+  readonly need?: number | undefined;
+  /** Roots of all shards, data first. */
+  readonly shards?: readonly Digest[] | undefined;
+}
+
+/** Returns the parts to publish: the shards, or the payload alone if it is not striped. */
+export const cutParts = (payload: Uint8Array, stripe: Stripe | undefined): readonly Uint8Array[] =>
+  stripe ? encodeStripe(payload, stripe) : [payload];
+
+/** Returns the parts to ask for; any `need` of them are enough. */
+export function partsOf(payload: Striped): {
+  readonly need: number;
+  readonly roots: readonly PayloadRoot[];
+} {
+  const stripe = stripeOf(payload);
+  const { root, bytes, shards } = payload;
+  if (!stripe || !shards) return { need: 1, roots: [{ root, bytes }] };
+  const length = shardBytes(stripe, bytes);
+  return { need: stripe.data, roots: shards.map((shard) => ({ root: shard, bytes: length })) };
+}
+
+/** Restores the payload from its parts, `undefined` where one is missing; undefined if there are too few. */
+export function joinParts(
+  parts: readonly (Uint8Array | undefined)[],
+  payload: Striped,
+): Uint8Array | undefined {
+  const stripe = stripeOf(payload);
+  if (!stripe) return parts[0];
+  const restored = restoreStripe(parts, stripe, payload.bytes);
+  return restored.ok ? restored.bytes : undefined;
+}
+
+/** Returns how a payload is striped, or undefined if it is not. */
+export function stripeOf({ need, shards }: Striped): Stripe | undefined {
+  if (need === undefined || shards === undefined) return undefined;
+  return { data: need, parity: shards.length - need };
+}
+
+/** Puts a payload together; undefined if a chunk is missing, or if it has more than `maxBytes`. */
 export type ChunkHeap = (payload: Striped) => Uint8Array | undefined;
 
-/** All chunks among verified events that belong to something of at most `maxBytes`. */
+/** Collects the chunks among verified events that belong to payloads of at most `maxBytes`. */
 export function heapChunks(events: Iterable<SignedEvent>, maxBytes: number): ChunkHeap {
   const chunks = new Map<Digest, VerifiedChunk[]>();
   for (const event of events) {

@@ -4,8 +4,6 @@
  * a Cauchy matrix (Blömer et al. 1995, "An XOR-based erasure-resilient coding scheme"), so every choice of k shards can
  * be solved. It repairs losses, not lies: verify a shard before it comes here.
  */
-import type { Digest } from '../../run/ids.ts';
-import type { PayloadRoot } from './payload.ts';
 
 /** The shape of an erasure-coded group. */
 export interface Stripe {
@@ -146,51 +144,6 @@ export function restoreStripe(
   const targets = recovery.targets.map((row) => out.subarray(row * length, (row + 1) * length));
   combine(recovery.matrix, sources, targets);
   return { ok: true, bytes: out.slice(0, bytes) };
-}
-
-/** A payload and, if it is striped over relays, its shards. */
-export interface Striped extends PayloadRoot {
-  /** How many shards restore it. */
-  readonly need?: number | undefined;
-  /** Roots of all shards, data first. */
-  readonly shards?: readonly Digest[] | undefined;
-}
-
-/** The separately chunked parts of a payload. */
-export interface Parts {
-  /** How many of the roots are enough. */
-  readonly need: number;
-  readonly roots: readonly PayloadRoot[];
-}
-
-/** Returns the parts to publish: the payload alone if it is not striped. */
-export const cutParts = (payload: Uint8Array, stripe: Stripe | undefined): readonly Uint8Array[] =>
-  stripe ? encodeStripe(payload, stripe) : [payload];
-
-/** Returns the parts to ask for. */
-export function partsOf(payload: Striped): Parts {
-  const stripe = stripeOf(payload);
-  const { root, bytes, shards } = payload;
-  if (!stripe || !shards) return { need: 1, roots: [{ root, bytes }] };
-  const length = shardBytes(stripe, bytes);
-  return { need: stripe.data, roots: shards.map((shard) => ({ root: shard, bytes: length })) };
-}
-
-/** Restores the payload from its parts, `undefined` where one is missing; undefined if there are too few. */
-export function joinParts(
-  parts: readonly (Uint8Array | undefined)[],
-  payload: Striped,
-): Uint8Array | undefined {
-  const stripe = stripeOf(payload);
-  if (!stripe) return parts[0];
-  const restored = restoreStripe(parts, stripe, payload.bytes);
-  return restored.ok ? restored.bytes : undefined;
-}
-
-/** Returns how a payload is striped, or undefined if it is not. */
-export function stripeOf({ need, shards }: Striped): Stripe | undefined {
-  if (need === undefined || shards === undefined) return undefined;
-  return { data: need, parity: shards.length - need };
 }
 
 // GF(2^8) with the polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d) and generator 2, the field of most Reed-Solomon codes

@@ -18,13 +18,14 @@ import {
 } from '../../run/spec/features.ts';
 import {
   chunkTree,
+  cutParts,
   expirationOf,
   isPayload,
   type Lifetime,
   planChunks,
+  type Striped,
 } from '../chunks/payload.ts';
 import type { Stripe } from '../chunks/reed-solomon.ts';
-import { cutParts, type Striped } from '../chunks/reed-solomon.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, type Judged, judgeClaim, reject } from './judged.ts';

@@ -11,7 +11,7 @@ import { tierSaid, trainedRings } from '../../run/helpers.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
-import { stripeOf } from '../chunks/reed-solomon.ts';
+import { stripeOf } from '../chunks/payload.ts';
 import type { SignedEvent } from '../event.ts';
 import { type Sending, watchOutcomes } from '../transport/delivery.ts';
 import { accept, type Judged, refusal } from './judged.ts';

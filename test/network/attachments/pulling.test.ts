@@ -5,8 +5,7 @@ import { createRelay, type Relay, type RelayOptions } from '../../../relay/serve
 import { systemClock } from '../../../src/base/clock.ts';
 import { publishWithAttachments, sendChunks } from '../../../src/network/attachments/publish.ts';
 import { createPuller } from '../../../src/network/attachments/pull.ts';
-import { planChunks } from '../../../src/network/chunks/payload.ts';
-import { cutParts } from '../../../src/network/chunks/reed-solomon.ts';
+import { cutParts, planChunks } from '../../../src/network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
 import type { SubscriptionHandlers } from '../../../src/network/transport/feed.ts';
 import type { Filter } from '../../../src/network/transport/filter.ts';

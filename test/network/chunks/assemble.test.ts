@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { merklePath } from '../../../src/base/merkle.ts';
 import {
-  chunkPath,
   chunkTree,
   createAssembly,
   type PayloadRoot,
@@ -17,7 +17,7 @@ const tree = chunkTree(payload);
 const chunksOf = (bytes: Uint8Array): readonly VerifiedChunk[] =>
   splitChunks(bytes).map((data, index) => {
     const whole = chunkTree(bytes);
-    const place = { root: whole.root, bytes: bytes.length, index, path: chunkPath(whole, index) };
+    const place = { root: whole.root, bytes: bytes.length, index, path: merklePath(whole, index) };
     const verified = verifyChunk({ ...place, data });
     if (!verified.ok) throw new Error(verified.issue.message);
     return verified.value;

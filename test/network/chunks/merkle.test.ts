@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { toHex } from '../../../src/base/bytes.ts';
+import { merklePath } from '../../../src/base/merkle.ts';
 import {
   type Chunk,
   chunkCount,
   chunkLength,
-  chunkPath,
   chunkTree,
   isPayload,
   isPlace,
@@ -25,7 +25,7 @@ function chunksOf(payload: Uint8Array): readonly Chunk[] {
     bytes: payload.length,
     index,
     data,
-    path: chunkPath(tree, index),
+    path: merklePath(tree, index),
   }));
 }
 
@@ -126,8 +126,8 @@ describe('vectors', () => {
     expect(tree).toMatchObject({ bytes, count, root });
     for (const { index, leaf, path } of chunks) {
       expect(toHex(tree.levels[0]![index]!)).toBe(leaf);
-      expect(chunkPath(tree, index).map(toHex)).toEqual(path);
+      expect(merklePath(tree, index).map(toHex)).toEqual(path);
     }
-    expect(() => chunkPath(tree, count)).toThrow(RangeError);
+    expect(() => merklePath(tree, count)).toThrow(RangeError);
   });
 });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { toBase64, toHex, utf8 } from '../../../src/base/bytes.ts';
-import { chunkPath, chunkTree, splitChunks } from '../../../src/network/chunks/payload.ts';
+import { merklePath } from '../../../src/base/merkle.ts';
+import { chunkTree, splitChunks } from '../../../src/network/chunks/payload.ts';
 import type { EventDraft } from '../../../src/network/event.ts';
 import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
@@ -29,7 +30,7 @@ function realChunks(payload: Uint8Array): readonly number[] {
   const tree = chunkTree(payload);
   const { root, bytes, count } = tree;
   return splitChunks(payload).map((data, index) => {
-    const path = chunkPath(tree, index).map(toHex);
+    const path = merklePath(tree, index).map(toHex);
     const place = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
     const { createdAt, expiresAt: expiration } = lifetime;
     return bytesOf(chunk.build({ ...place, expiration, data: toBase64(data) }, createdAt));
