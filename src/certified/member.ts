@@ -261,8 +261,6 @@ export interface OpenRound {
 export interface DrivenRound extends OpenRound {
   /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
   readonly decided: Promise<Decision>;
-  /** Resolves when the round waits for no contribution any more. */
-  readonly closed: Promise<void>;
   /** What was dropped until now, and why. */
   readonly refused: readonly Rejection[];
   /** A certificate is here; what it names may still be on its way. */

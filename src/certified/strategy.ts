@@ -109,7 +109,6 @@ async function openCertified(
   if (member.duty) member.duty.isTraining = isPlaying;
   return {
     start: isPlaying ? { ...roundStart(start, member), onlyRest } : undefined,
-    closed: driven.closed,
     async publish(sealed) {
       isLate = driven.isCertified;
       if (member.duty) member.duty.isTraining = false;

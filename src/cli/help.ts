@@ -57,7 +57,6 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
     'innerSteps',
     'innerSeconds',
     'leastSteps',
-    'overlap',
     'batchSize',
     'seed',
     'optimizer',

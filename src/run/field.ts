@@ -24,9 +24,10 @@ const wrong = (
   name: string,
   value: unknown,
   accepted: string,
-  code = 'settings/type',
+  { code = 'settings/type', hint }: { code?: string; hint?: string | undefined } = {},
 ): ConfigError =>
   new ConfigError(code, `${name} is ${shown(value)}; it must be ${accepted}`, {
+    ...(hint !== undefined && { hint }),
     data: { setting: name },
   });
 
@@ -41,7 +42,7 @@ const codeFor = (number: number) => (Number.isNaN(number) ? 'settings/type' : 's
 export const reading = <T>(
   flag: string,
   help: string,
-  { accepted, take }: { readonly accepted: string; take(value: unknown): T | undefined },
+  { accepted, take, hint }: Taking<T>,
 ): Field<T> => ({
   flag,
   help,
@@ -49,9 +50,16 @@ export const reading = <T>(
   read(value, name) {
     const taken = take(value);
     if (taken !== undefined) return taken;
-    throw wrong(name, value, accepted);
+    throw wrong(name, value, accepted, { hint: hint?.(value) });
   },
 });
+
+interface Taking<T> {
+  readonly accepted: string;
+  take(value: unknown): T | undefined;
+  /** What to do about a value that is refused, where that is known. */
+  hint?(value: unknown): string | undefined;
+}
 
 /** A whole number from `least` on, to `most`. */
 export function whole(
@@ -69,7 +77,7 @@ export function whole(
     read(value, name) {
       const number = numeric(value);
       if (Number.isSafeInteger(number) && number >= least && number <= most) return number;
-      throw wrong(name, value, accepted, codeFor(number));
+      throw wrong(name, value, accepted, { code: codeFor(number) });
     },
   };
 }
@@ -91,7 +99,7 @@ export function real(
       const above = open === 'from' ? number > from : number >= from;
       const under = open === 'to' ? number < to : number <= to;
       if (Number.isFinite(number) && above && under) return number;
-      throw wrong(name, value, accepted, codeFor(number));
+      throw wrong(name, value, accepted, { code: codeFor(number) });
     },
   };
 }
@@ -101,10 +109,18 @@ export const choice = <const T extends string>(
   flag: string,
   help: string,
   words: readonly T[],
+  /** Words of earlier versions, and the word to use instead. */
+  removed: ReadonlyMap<string, string> = new Map(),
 ): Field<T> =>
   reading(flag, `${help} (${words.join(', ')})`, {
     accepted: `one of ${words.join(', ')}`,
     take: (value) => words.find((word) => word === value),
+    hint: (value) => {
+      const instead = typeof value === 'string' ? removed.get(value) : undefined;
+      if (instead === undefined) return undefined;
+      const line = `${flag.split(' ')[0]} ${instead}`;
+      return `${value} was removed: use ${line}; nostrain 0.1.0 still replays runs with it`;
+    },
   });
 
 /** Any text that is not empty. */

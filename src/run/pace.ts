@@ -1,8 +1,8 @@
 /**
- * When workers take the inner steps of a round: for how long where seconds count instead of steps, so that each takes as many as fit its speed and
- * its contribution weighs as many examples as it saw; and whether they begin before the round does.
+ * How long workers train in a round where seconds count instead of steps: each takes as many steps as fit its speed, and its contribution
+ * weighs as many examples as it saw.
  */
-import { real, whole, yesNo } from './field.ts';
+import { real, whole } from './field.ts';
 import type { Group } from './spec/spec-fields.ts';
 
 const DAY_SECONDS = 86_400;
@@ -21,12 +21,6 @@ export const paceFields = {
   ),
 } as const satisfies Group;
 
-/** The field of a spec on its top level, and the setting of a run without a spec. */
-export const overlapField = yesNo(
-  '--overlap',
-  'workers begin the inner steps of the next round while the outcome of this one is on its way',
-);
-
 /** What a run says of it. */
 export interface Pace {
   readonly innerSeconds: number;
@@ -42,9 +36,6 @@ export const paceSettings = [
   'leastSteps',
 ] as const satisfies readonly (keyof Pace)[];
 
-/** The names of all settings that say when workers take inner steps. */
-export const phaseSettings = [...paceSettings, 'overlap'] as const;
-
 /** Whether a contribution of so many steps keeps to the run. */
 export const isInPace = (
   steps: number,
@@ -55,9 +46,6 @@ export const isInPace = (
 
 interface Paced {
   readonly pace: Pace;
-  readonly overlap: boolean;
-  readonly rerun: { readonly permille: number };
-  readonly start: { readonly adapter: { readonly adapterTrain: string } } | null;
   readonly training: { readonly innerSteps: number; readonly weights: string };
 }
 
@@ -76,17 +64,5 @@ export const paceRules = [
     nearest: 'take --weights examples',
     holds: ({ pace, training }: Paced) =>
       pace.innerSeconds === 0 || training.weights === 'examples',
-  },
-  {
-    at: 'overlap',
-    says: 'it is false where rerun.permille is above 0: how many steps a worker took ahead is in nothing that it commits to',
-    nearest: 'leave --overlap out, or --rerun-permille',
-    holds: ({ overlap, rerun }: Paced) => !overlap || rerun.permille === 0,
-  },
-  {
-    at: 'overlap',
-    says: 'it is false where start.adapter.adapterTrain is alternate: what a round trains rests in the round before',
-    nearest: 'take --adapter-train both or b, or leave --overlap out',
-    holds: ({ overlap, start }: Paced) => !overlap || start?.adapter.adapterTrain !== 'alternate',
   },
 ];

@@ -6,13 +6,14 @@ import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, aggregationFields } from './aggregation.ts';
 import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
-import { overlapField, paceFields, phaseSettings } from './pace.ts';
+import { paceFields, paceSettings } from './pace.ts';
+import { removedPackings, removedSettings } from './removed.ts';
 import { learningFields } from './spec/learning-fields.ts';
 import { arithmetics } from './spec/model-spec.ts';
 import { workerKeys } from './spec/spec-fields.ts';
 
 /** Packings that take as many bytes as `--event-budget` gives them. */
-export const fillingPackings = ['range', 'scaled', 'rotated'] as const;
+export const fillingPackings = ['scaled', 'rotated'] as const;
 
 /** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
 export const packingNames = [
@@ -21,9 +22,6 @@ export const packingNames = [
   'int4',
   'q2',
   'ternary',
-  'sign',
-  'topk-int8',
-  'topk-q2',
   'topk-sign',
   ...fillingPackings,
 ] as const;
@@ -43,11 +41,11 @@ export const fields = {
   relay: texts('--relay <url>', 'relay to use, repeatable'),
   ...learningFields,
   ...paceFields,
-  overlap: overlapField,
   packing: choice(
     '--packing <name>',
-    'how to pack deltas; auto takes the richest that fits --event-budget; range, scaled and rotated fill it',
+    'how to pack deltas; auto takes the richest that fits --event-budget; scaled and rotated fill it',
     packingNames,
+    removedPackings,
   ),
   codec: choice(
     '--codec <name>',
@@ -56,7 +54,7 @@ export const fields = {
   ),
   eventBudget: whole(
     '--event-budget <bytes>',
-    'with --packing auto, range, scaled or rotated: bytes a worker may send in a round; up to 65536 it is one event',
+    'with --packing auto, scaled or rotated: bytes a worker may send in a round; up to 65536 it is one event',
     2048,
   ),
   owners: whole(
@@ -70,7 +68,7 @@ export const fields = {
   ),
   topk: real(
     '--topk <ratio>',
-    'share of the values to send, the largest ones (topk packings and nostrain/0)',
+    'share of the values to send, the largest ones (--packing topk-sign and nostrain/0)',
     {
       from: 0,
       to: 1,
@@ -177,7 +175,7 @@ const personal = [
   'hostile',
   'before',
   'leastRatePermille',
-  ...phaseSettings,
+  ...paceSettings,
 ] as const satisfies readonly (keyof typeof fields)[];
 
 /** Of those, what a run without a spec leaves to its workers; with one, rounds close as it says and all events are of nostrain/1. */
@@ -193,7 +191,7 @@ const withoutSpec = [
   'hostile',
   'before',
   'leastRatePermille',
-  ...phaseSettings,
+  ...paceSettings,
 ] as const satisfies readonly (typeof personal)[number][];
 
 /** The spec holds these under another name: its id, and its own profile. */
@@ -280,11 +278,12 @@ export function readSettings(
 ): PartialSettings {
   const out: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(values)) {
+    if (removedSettings.has(name) && value === false) continue;
     if (!Object.hasOwn(fields, name)) {
       throw new ConfigError(
         'settings/unknown',
         `${from}: there is no setting ${JSON.stringify(name)}`,
-        { hint: `the settings are ${settingNames.join(', ')}` },
+        { hint: removedSettings.get(name) ?? `the settings are ${settingNames.join(', ')}` },
       );
     }
     out[name] = fields[name as SettingName].read(value, `${from}: ${name}`);

@@ -8,7 +8,7 @@ import { hashFields } from '../base/hash.ts';
 import { usualAggregation } from './aggregation.ts';
 import { type InputName, runDataOf } from './data-forms.ts';
 import type { Digest } from './ids.ts';
-import { paceSettings, phaseSettings } from './pace.ts';
+import { paceSettings } from './pace.ts';
 import {
   type AdapterName,
   adapterNames,
@@ -64,7 +64,7 @@ type TermName =
   | AdapterName
   | InputName
   | (typeof ruleSettings)[number]
-  | (typeof phaseSettings)[number]
+  | (typeof paceSettings)[number]
   | TierName;
 
 type TierName = 'tiers' | 'helperRotation';
@@ -83,9 +83,8 @@ export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const tiers = (['tiers', 'helperRotation'] as const).filter((name) => settings[name] > 0);
   const pace = settings.innerSeconds > 0 ? paceSettings : [];
   const isUsual = ruleSettings.every((name) => settings[name] === usualAggregation[name]);
-  const overlap = settings.overlap ? (['overlap'] as const) : [];
   const rule = isUsual ? [] : ruleSettings;
-  const names = [...namesFor(settings.model), ...tiers, ...rule, ...pace, ...overlap];
+  const names = [...namesFor(settings.model), ...tiers, ...rule, ...pace];
   const shared = names.map((name) => [name, texts.get(name) ?? ''] as const);
   const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
   const all = { ...Object.fromEntries(shared), ...(base && { base: hashBase(base) }) };
@@ -129,7 +128,7 @@ export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[]
   return [
     ...namesFor(mine.get('model')),
     ...ruleSettings,
-    ...phaseSettings,
+    ...paceSettings,
     'tiers' as const,
     'helperRotation' as const,
   ]

@@ -177,12 +177,11 @@ const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
 
 /** Matrices that are trained in turn need workers that are in the same round, which begins when the one before ends, and a wire that sends a part of the model. */
-function assertInTurn({ model, rank, adapterTrain, sync, profile, overlap }: Settings): void {
+function assertInTurn({ model, rank, adapterTrain, sync, profile }: Settings): void {
   if (model !== 'pretrained' || rank === 0 || adapterTrain !== 'alternate') return;
   const odd = [
     ...(profile === 'nostrain/0' ? ['the wire of nostrain/0'] : []),
     ...(sync.strategy === 'async' ? ['async workers'] : []),
-    ...(overlap ? ['--overlap'] : []),
   ];
   const [which] = odd;
   if (which === undefined) return;
@@ -224,7 +223,7 @@ export function assertAgreeable(settings: Settings): void {
       hint: 'give --profile nostrain/1, or --fragments 1',
     });
   }
-  const all = '--owners 0 --fragments 1 --packing topk-int8 --topk 0.3 --residual feedback';
+  const all = '--owners 0 --fragments 1 --packing auto --residual feedback';
   if (sync.strategy === 'async' && (owners > 0 || fragments > 1)) {
     throw new ConfigError(
       'flag/owners',

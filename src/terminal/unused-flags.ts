@@ -105,7 +105,7 @@ const settingTable: readonly SettingRule[] = [
     holds: ({ optimizer }) => optimizer !== 'sgd',
   },
   {
-    flags: ['packing', 'owners', 'fragments', 'normalize', 'stripe', 'overlap'],
+    flags: ['packing', 'owners', 'fragments', 'normalize', 'stripe'],
     goesWith: '--profile nostrain/1',
     holds: isNative,
   },
@@ -121,15 +121,14 @@ const settingTable: readonly SettingRule[] = [
   },
   {
     flags: ['eventBudget'],
-    goesWith: '--packing auto, range, scaled and rotated of nostrain/1',
+    goesWith: '--packing auto, scaled and rotated of nostrain/1',
     holds: (settings) =>
       isNative(settings) && ['auto', ...fillingPackings].includes(settings.packing),
   },
   {
     flags: ['topk'],
-    goesWith:
-      'the topk packings (--packing topk-int8, topk-q2, topk-sign) and --profile nostrain/0',
-    holds: (settings) => !isNative(settings) || settings.packing.startsWith('topk'),
+    goesWith: '--packing topk-sign and --profile nostrain/0',
+    holds: (settings) => !isNative(settings) || settings.packing === 'topk-sign',
   },
   {
     flags: ['codec', 'checkpointHistory'],

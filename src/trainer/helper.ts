@@ -29,7 +29,6 @@ export function helperTrainer(narrow: Trainer, { layout, own, sliceAt }: Helped)
   const isFull = (moment: Float32Array) => moment.length === layout.size;
   return {
     ...narrow,
-    inParts: false,
     layout,
     async train({ keeping: _, ...task }, onProgress, signal) {
       const slice = sliceAt(task.round);

@@ -95,9 +95,7 @@ function beginningOf(
 ): Pick<HalfPhase, 'done' | 'seconds' | 'vectors'> {
   const vectors = [asFloat32(params), ...own.vectors, ...own.scaling];
   const from = keeping?.from;
-  // what a worker puts together of steps taken ahead is without what no result says
-  const isBare = from?.vectors.length === 1 + own.vectors.length;
-  const left = [...(from?.vectors ?? []), ...(isBare ? own.scaling : [])];
+  const left = from?.vectors ?? [];
   const isOfThis =
     from?.losses.length === from?.done &&
     left.length === vectors.length &&

@@ -89,7 +89,6 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
       ...(notice === undefined ? {} : { notice }),
     },
     layout: program.layout,
-    inParts: true,
     momentSlots: moments === 0 ? 0 : moments + 1,
     train: (task, onProgress, signal) =>
       inTurn(() => train(setup, opened, task, { onProgress, withEngine, signal, scaling })),

@@ -33,17 +33,17 @@ export class PhaseKeeper {
     return (await this.#leftOf(() => this.#digestOf(task))) !== undefined;
   }
 
-  /** How to keep this phase, and where it was left or else begins after steps taken ahead; undefined where there is neither. */
-  async keepingOf(task: TrainTask, ahead?: HalfPhase): Promise<Keeping | undefined> {
+  /** How to keep this phase, and where it was left; undefined where the store keeps no phases. */
+  async keepingOf(task: TrainTask): Promise<Keeping | undefined> {
     const { clock, store } = this.#session.ports;
     const { phase } = store;
-    if (!phase) return ahead && { from: ahead, isDue: () => false, keep: async () => undefined };
+    if (!phase) return undefined;
     let digest: string | undefined;
     const digestOf = () => {
       digest ??= this.#digestOf(task);
       return digest;
     };
-    const from = (await this.#leftOf(digestOf)) ?? ahead;
+    const from = await this.#leftOf(digestOf);
     this.#left = Promise.resolve(undefined);
     let keptMs = clock.now();
     let askedMs = keptMs;

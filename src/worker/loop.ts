@@ -7,7 +7,6 @@ import { heartbeatTelemetry } from '../run/telemetry.ts';
 import { createAveraging } from './averaging.ts';
 import { type Comparison, compareWithPeers } from './divergence.ts';
 import { PhaseKeeper } from './half-phase.ts';
-import { HeadStart } from './head-start.ts';
 import { createHeartbeatPublisher, type HeartbeatPublisher } from './heartbeat-publisher.ts';
 import { checkPeers } from './peer-check.ts';
 import { type PeerWatch, watchPeers } from './peer-watch.ts';
@@ -16,7 +15,7 @@ import type { Session } from './ports.ts';
 import { watchRelays } from './relay-watch.ts';
 import { measuredBefore, type WorkerState } from './state.ts';
 import type { RoundStrategy } from './strategy.ts';
-import { type Phases, trainOrResume } from './train.ts';
+import { trainOrResume } from './train.ts';
 
 /** Plays the rounds that are left and returns the final state; plain averaging unless another strategy is given. */
 export async function runWorker<S extends WorkerState>(
@@ -29,13 +28,12 @@ export async function runWorker<S extends WorkerState>(
   const watch = watchPeers(session);
   const relays = watchRelays(session);
   const peers = checkPeers(session, heartbeats.again);
-  const phases = { keeper: new PhaseKeeper(session), headStart: new HeadStart(session) };
+  const keeper = new PhaseKeeper(session);
   const at: Place<S> = { start, state: start };
   try {
-    while (await playNext(at, strategy, { heartbeats, comparison, watch, phases }, session));
+    while (await playNext(at, strategy, { heartbeats, comparison, watch, keeper }, session));
     return at.state;
   } finally {
-    await phases.headStart.end(at.state);
     await watch.stop();
     await comparison.stop();
     await relays.stop();
@@ -54,14 +52,14 @@ interface Parts {
   readonly heartbeats: HeartbeatPublisher;
   readonly comparison: Comparison;
   readonly watch: PeerWatch;
-  readonly phases: Phases;
+  readonly keeper: PhaseKeeper;
 }
 
 /** Plays one round; false where the run is over. */
 async function playNext<S extends WorkerState>(
   at: Place<S>,
   strategy: RoundStrategy<S>,
-  { heartbeats, comparison, watch, phases }: Parts,
+  { heartbeats, comparison, watch, keeper }: Parts,
   session: Session,
 ): Promise<boolean> {
   const { state, isOver } = await strategy.prepare(at.state);
@@ -87,21 +85,21 @@ async function playNext<S extends WorkerState>(
   heartbeats.say(content);
   if (isFirst) await waitForWorkers(session, heartbeats.again);
   heartbeats.hurry(false);
-  at.state = await playRound(state, strategy, { watch, phases }, session);
+  at.state = await playRound(state, strategy, { watch, keeper }, session);
   return true;
 }
 
 async function playRound<S extends WorkerState>(
   state: S,
   strategy: RoundStrategy<S>,
-  { watch, phases }: { readonly watch: PeerWatch; readonly phases: Phases },
+  { watch, keeper }: Pick<Parts, 'watch' | 'keeper'>,
   session: Session,
 ): Promise<S> {
   // opened first: what peers send while this worker still trains is verified and decoded meanwhile
   const round = await strategy.open(state);
   watch.follow(state.round, round);
   try {
-    const sealed = await trainOrResume(state, round, session, phases);
+    const sealed = await trainOrResume(state, round.start, session, keeper);
     if (sealed) await round.publish(sealed);
     const result = await round.finish(sealed ?? state);
     await session.ports.store.save(result.state);

@@ -29,8 +29,6 @@ export interface Plan {
   readonly innerSteps: number;
   /** How many steps a worker takes of them. */
   readonly pace: Pace;
-  /** Begins the next inner phase once the gradient of this one is sealed, before anybody knows what the round leads to. */
-  readonly overlap: boolean;
   readonly seed: number;
   readonly outer: OuterSettings;
   readonly residual: ResidualRule;
@@ -95,7 +93,6 @@ const usual = {
   runtime: 'own',
   checkpointHistory: 4,
   pace: usualPace,
-  overlap: false,
   seed: 0,
   outer: { learningRate: 1, momentum: 0 },
   residual: 'feedback',
@@ -145,7 +142,6 @@ export function planOf(settings: Settings, task: Partial<Plan>): Plan {
     checkpointHistory: settings.checkpointHistory,
     innerSteps,
     pace: { innerSeconds: settings.innerSeconds, leastSteps: settings.leastSteps },
-    overlap: settings.overlap,
     seed: settings.seed,
     outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
     residual: settings.residual,

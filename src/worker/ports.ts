@@ -61,7 +61,7 @@ export interface HalfPhase {
 
 /** Keeps an inner phase, so that a worker that is killed loses little of it. */
 export interface Keeping {
-  /** Where the same phase was left by a process that was killed, or what it begins with of steps taken ahead of it. */
+  /** Where the same phase was left by a process that was killed. */
   readonly from: HalfPhase | undefined;
   /** Asked after every few steps: whether it is time to keep them. */
   isDue(): boolean;
@@ -117,11 +117,6 @@ export interface Origin {
 export interface Trainer {
   readonly device: Machine & { readonly threads: number; readonly notice?: string };
   readonly layout: Layout;
-  /**
-   * Its phases end where `room` says so and begin where `keeping.from` says. Where rounds overlap, only such an engine takes steps while the outcome
-   * of a round is on its way.
-   */
-  readonly inParts?: boolean;
   /** Where its numbers come from; absent in engines that do not say: nobody can expect the same bits of such a worker. */
   readonly origin?: Origin;
   train(

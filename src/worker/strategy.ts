@@ -48,8 +48,6 @@ export interface OpenRound<S extends WorkerState = WorkerState> {
   readonly start: RoundStart | undefined;
   /** Whose gradients are here, with the bytes of the events that carry them; absent where the strategy tells of them itself. */
   arrived?(): ReadonlyMap<WorkerId, number>;
-  /** Resolves once no contribution is waited for, and what is left is to decide; absent where nothing is. */
-  readonly closed?: Promise<unknown>;
   /** Sends the gradient; it is on disk already. */
   publish(state: SealedState<S>): Promise<void>;
   /** Waits for the end of the round and applies it. */

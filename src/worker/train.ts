@@ -7,18 +7,11 @@ import { manifestTelemetry } from '../run/telemetry.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
 import type { PhaseKeeper } from './half-phase.ts';
-import { type Ahead, type HeadStart, phaseAfter } from './head-start.ts';
 import type { Plan } from './plan.ts';
 import type { Session, Trainer, TrainingResult, TrainTask } from './ports.ts';
 import { awake, deltaOf, localStart, putBack, takeSent } from './residual.ts';
 import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
-import type { OpenRound, RoundStart } from './strategy.ts';
-
-/** What the inner phases of a session share. */
-export interface Phases {
-  readonly keeper: PhaseKeeper;
-  readonly headStart: HeadStart;
-}
+import type { RoundStart } from './strategy.ts';
 
 /**
  * The gradient of the round: the one on disk after a restart, or a new one that is on disk before anybody sees it; undefined where this worker
@@ -26,35 +19,17 @@ export interface Phases {
  */
 export async function trainOrResume<S extends WorkerState>(
   state: S,
-  { start, closed = Promise.resolve() }: Pick<OpenRound, 'start' | 'closed'>,
+  start: RoundStart | undefined,
   session: Session,
-  { keeper, headStart }: Phases,
+  keeper: PhaseKeeper,
 ): Promise<SealedState<S> | undefined> {
-  const ahead = await headStart.end(state);
   if (start === undefined) return undefined;
   if (isSealed(state)) return state;
-  const { plan, ports } = session;
-  const inner = innerStart(state, start, ports.wire.me);
-  if (start.onlyRest && !(await keeper.isLeft(taskOf(inner, plan)))) return undefined;
-  const guide = (task: TrainTask) => guidanceOf(task, session, keeper, ahead);
-  const { sealed, trained } = await trainAndSeal(state, start, session, guide);
-  await ports.store.save(sealed);
-  const next = taskAhead(sealed, trained, session);
-  if (next) headStart.begin(sealed, next, closed);
+  const inner = innerStart(state, start, session.ports.wire.me);
+  if (start.onlyRest && !(await keeper.isLeft(taskOf(inner, session.plan)))) return undefined;
+  const sealed = await trainAndSeal(state, start, session, keeper);
+  await session.ports.store.save(sealed);
   return sealed;
-}
-
-/** The steps after those of a sealed gradient, from its worker's own end; undefined where rounds do not overlap, or none are left. */
-function taskAhead(
-  { round, moments }: WorkerState,
-  { params }: TrainingResult,
-  { plan, ports: { clock, trainer, wire } }: Session,
-): TrainTask | undefined {
-  const next = round + 1;
-  if (!plan.overlap || !trainer.inParts || next >= plan.rounds) return undefined;
-  const { pace } = plan;
-  const room = pace.innerSeconds > 0 ? { room: roomIn(pace, clock) } : {};
-  return { params, moments, ...stepsOf({ round: next, worker: wire.me }, plan), ...room };
 }
 
 /** Where an inner phase starts: everything that its end follows from, beside the data. */
@@ -113,9 +88,8 @@ async function guidanceOf(
   task: TrainTask,
   { plan: { pace }, ports }: Session,
   keeper: PhaseKeeper,
-  ahead: Ahead | undefined,
 ): Promise<Guidance> {
-  const keeping = await keeper.keepingOf(task, ahead && phaseAfter(task.params, ahead));
+  const keeping = await keeper.keepingOf(task);
   if (pace.innerSeconds === 0) return { keeping };
   return { keeping, room: roomIn(pace, ports.clock, keeping?.from?.seconds) };
 }
@@ -160,8 +134,8 @@ async function trainAndSeal<S extends WorkerState>(
   state: S,
   start: RoundStart,
   session: Session,
-  guide: (task: TrainTask) => Promise<Guidance>,
-): Promise<{ readonly sealed: SealedState<S>; readonly trained: TrainingResult }> {
+  keeper: PhaseKeeper,
+): Promise<SealedState<S>> {
   const { base, rings, roster, assignment, parent, keepsDelta, commit } = start;
   const { plan, ports, signal } = session;
   const { trainer, wire, report } = ports;
@@ -173,7 +147,7 @@ async function trainAndSeal<S extends WorkerState>(
     trainer,
     (progress) => report({ type: 'progress', round, ...progress }),
     signal,
-    guide,
+    (task) => guidanceOf(task, session, keeper),
   );
   const { examples, seconds, steps = plan.innerSteps } = trained;
   const tokens = examples * plan.tokensPerExample;
@@ -190,7 +164,7 @@ async function trainAndSeal<S extends WorkerState>(
   const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });
   const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
   putBack(residual, state.residual, stretch);
-  const made = {
+  return {
     ...state,
     ...(keepsDelta && { unpacked: whole }),
     moments: trained.moments,
@@ -204,7 +178,6 @@ async function trainAndSeal<S extends WorkerState>(
       residualShare: share,
     },
   };
-  return { sealed: made, trained };
 }
 
 function mean(values: Vector): number {

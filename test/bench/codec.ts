@@ -70,7 +70,7 @@ function printBudgets(): void {
     for (const bits of filled) {
       const maxBytes = Math.floor((bits * delta.length) / 8);
       printRow(choosePacking(maxBytes, chunks), delta);
-      for (const codec of ['range', 'scaled', 'rotated'] as const)
+      for (const codec of ['scaled', 'rotated'] as const)
         printRow({ codec, kept: 0, maxBytes }, delta);
     }
   }

@@ -9,8 +9,7 @@
  * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text; `"moments": "reset"` starts the inner
  * optimizer anew in every round, as the Python reference does. `"stepSeconds": [0.25, 0.25, 0.25, 0.75]` gives workers a speed on a clock that
  * moves by so much with each step: rows then say how long rounds take and how much of that workers wait, and nothing is kept.
- * `"aheadSteps": 5` begins each round but the first with so many steps from the worker's own end of the round before, as workers take
- * them while an outcome is on its way. `--at-once 1` trains one worker after the other instead of two at a time, on one core.
+ * `--at-once 1` trains one worker after the other instead of two at a time, on one core.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -31,8 +30,6 @@ import { stateDigest } from '../../src/tensor/digest.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import { type Ahead, phaseAfter } from '../../src/worker/head-start.ts';
-import type { TrainingResult } from '../../src/worker/ports.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
 import { roomIn, stepsOf } from '../../src/worker/train.ts';
 import { meanDelta } from '../support/mean.ts';
@@ -50,8 +47,6 @@ interface Setup {
   readonly moments: 'keep' | 'reset';
   /** What a step takes, worker by worker; none where nobody asks. */
   readonly stepSeconds: readonly number[];
-  /** Steps of a round that are taken before its beginning is known. */
-  readonly aheadSteps: number;
   readonly settings: Settings;
 }
 
@@ -82,7 +77,6 @@ interface Worker {
   readonly trainer: Trainer;
   moments: readonly Float32Array[];
   residual: Float64Array;
-  ahead?: Ahead;
 }
 
 /** What makes a model or a step another one: such runs are not kept, for losses compare within one model only. */
@@ -104,16 +98,15 @@ for (const label of positionals) {
 function readSetup(label: string): Setup {
   const asSetup = {
     ...{ form: 'interleaved', workers: 4, own: '1/1', moments: 'keep', stepSeconds: [] },
-    aheadSteps: 0,
   };
-  const { form, workers, own, moments, stepSeconds, aheadSteps, ...given } = {
+  const { form, workers, own, moments, stepSeconds, ...given } = {
     ...asSetup,
     ...JSON.parse(label),
   };
   const unused = { run: RUN, relay: [], model: 'char-gpt' } as const;
   const asked = { ...unused, ...readSettings(given, 'settings') };
   const settings = combineSettings(presets['char-gpt'], asked);
-  return { label, workers, form, own, moments, stepSeconds, aheadSteps, settings };
+  return { label, workers, form, own, moments, stepSeconds, settings };
 }
 
 async function openWorkers({ workers, form, own, settings }: Setup): Promise<readonly Worker[]> {
@@ -159,16 +152,7 @@ async function simulate(setup: Setup): Promise<void> {
         ...(await Promise.all(
           pair.map((worker, at) => {
             const stepSeconds = setup.stepSeconds[i + at] ?? 0;
-            const { aheadSteps } = setup;
-            return play(worker, {
-              params,
-              round,
-              settings,
-              packer,
-              workers,
-              stepSeconds,
-              aheadSteps,
-            });
+            return play(worker, { params, round, settings, packer, workers, stepSeconds });
           }),
         )),
       );
@@ -218,7 +202,6 @@ interface Round {
   readonly packer: Packer;
   readonly workers: readonly Worker[];
   readonly stepSeconds: number;
-  readonly aheadSteps: number;
 }
 
 interface Played {
@@ -228,7 +211,7 @@ interface Played {
 
 async function play(
   worker: Worker,
-  { params, round, settings, packer, workers, stepSeconds, aheadSteps }: Round,
+  { params, round, settings, packer, workers, stepSeconds }: Round,
 ): Promise<Played> {
   const { innerSteps, residual: rule, owners, fragments } = settings;
   const base = stateDigest(params);
@@ -240,19 +223,15 @@ async function play(
     nowMs = 1000 * step * stepSeconds;
   };
   const start = localStart(params.values, worker.residual, rule);
-  const from = worker.ahead && phaseAfter(start, worker.ahead);
   const task = {
     params: start,
     moments: worker.moments,
     ...stepsOf({ round, worker: worker.name }, settings),
-    keeping: { from, isDue: () => false, keep: async () => undefined },
     ...(settings.innerSeconds > 0 && { room: roomIn(settings, clock) }),
   };
   const { signal } = new AbortController();
   const trained = await worker.trainer.train(task, ({ step }) => taken(step), signal);
   worker.moments = trained.moments;
-  if (aheadSteps > 0)
-    worker.ahead = await headStart(worker, trained, { round, settings, aheadSteps });
   const delta = deltaOf(params.values, trained.params, worker.residual, rule);
   const assignment = assignChunks({ run: RUN, round, base, roster, owners, fragments, size });
   const { payload, sent } = packer.pack(delta, { round, worker: worker.name, assignment });
@@ -264,17 +243,4 @@ async function play(
     ...{ payloadBytes: payload.length, eventBytes: 0 },
   };
   return { contribution, share: kept.share };
-}
-
-/** As a worker goes on from its own end until it knows the outcome of the round. */
-async function headStart(
-  { name, trainer, moments }: Worker,
-  { params }: TrainingResult,
-  { round, settings, aheadSteps }: Pick<Round, 'round' | 'settings' | 'aheadSteps'>,
-): Promise<Ahead> {
-  const steps = stepsOf({ round: round + 1, worker: name }, settings);
-  const room = (done: number) => aheadSteps - done;
-  const { signal } = new AbortController();
-  const trained = await trainer.train({ params, moments, ...steps, room }, () => {}, signal);
-  return { from: params, trained };
 }

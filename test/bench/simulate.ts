@@ -34,8 +34,6 @@ const { values } = parseArgs({
     late: { type: 'string', default: 'discard' },
     /** Deviations beyond the median arrival that a round waits. */
     'deadline-c': { type: 'string', default: '4' },
-    /** Workers begin the inner steps of a round while the outcome before it is on its way. */
-    overlap: { type: 'boolean', default: false },
     /** Share of the workers killed in each round. */
     churn: { type: 'string', default: '0' },
     committee: { type: 'string', default: '64' },
@@ -83,7 +81,6 @@ const options: SimulationOptions = {
     committee: { size: Number(values.committee) },
     contributors: Number(values.contributors),
     late: values.late,
-    overlap: values.overlap,
     foundersPerRound: Number(values['founders-per-round']),
     joinsPerRound: Number(values['joins-per-round']),
   },

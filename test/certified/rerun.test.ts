@@ -124,7 +124,10 @@ describe('T-21: honest workers', { timeout: 240_000 }, () => {
   });
 
   it.each([
-    ['owners of chunks', { training: { owners: 1, residual: 'owned', topk: 1, packing: 'sign' } }],
+    [
+      'owners of chunks',
+      { training: { owners: 1, residual: 'owned', topk: 1, packing: 'ternary' } },
+    ],
     ['a rule that leaves rows out', { rule: 'krum' }],
     ['everything sent in every round', { training: { residual: 'none', packing: 'int8' } }],
   ] as const)('are not with %s', async (_, { training = {}, rule }: Change) => {

@@ -105,7 +105,7 @@ describe('a flag that would do nothing', () => {
     [[...train, 'linear', '--width', '64'], '--width goes with models of text'],
     [[...train, 'char-gpt', '--hidden', '64'], '--hidden goes with --model mlp'],
     [[...train, 'linear', '--weight-decay', '0.1'], '--weight-decay goes with --optimizer adamw'],
-    [[...train, 'mlp', '--topk', '0.1'], '--topk goes with the topk packings'],
+    [[...train, 'mlp', '--topk', '0.1'], '--topk goes with --packing topk-sign'],
     [[...train, 'linear', '--event-budget', '4096'], '--event-budget goes with --packing auto'],
     [[...train, 'linear', '--least-steps', '3'], '--least-steps goes with --inner-seconds'],
     [[...train, 'linear', '--codec', 'zstd'], '--codec goes with --profile nostrain/0'],
@@ -114,7 +114,6 @@ describe('a flag that would do nothing', () => {
       [...train, 'mlp', '--profile', 'nostrain/0', '--packing', 'int8'],
       '--packing goes with --profile nostrain/1',
     ],
-    [[...train, 'mlp', '--profile', 'nostrain/0', '--overlap'], '--overlap goes with --profile'],
     [['run-training', 'a.json', 'b.json', '--run', 'r', '--relay', 'ws://127.0.0.1:9', '--device', 'cuda'], '--device goes with --model'], // biome-ignore format: one line
     [['plan', '--model', 'linear', '--heads', '2'], '--heads goes with models of text'],
     [['demo', 'certified', '--relay', 'ws://127.0.0.1:9'], '--relay goes with demo gpt'],
@@ -158,15 +157,20 @@ describe('a spec by flags', () => {
   const folder = temporaryFolder();
   it('has the pace that was asked for', async () => {
     const seconds = ['--inner-seconds', '30', '--inner-steps', '500', '--least-steps', '5'];
-    const asked = [...seconds, '--overlap'];
     const file = folder('run.json');
     const place = ['--sec-key', '1'.repeat(64), '-o', file];
-    const { exitCode } = await runCommand('run', 'create', '--model', 'linear', ...asked, ...place);
+    const { exitCode } = await runCommand(
+      'run',
+      'create',
+      '--model',
+      'linear',
+      ...seconds,
+      ...place,
+    );
     expect(exitCode).toBe(0);
     const spec = parseRunSpec(await readFile(file, 'utf8'));
     expect(spec.pace).toEqual({ innerSeconds: 30, leastSteps: 5 });
-    expect(spec.overlap).toBe(true);
-    expect(spec.features).toEqual(['overlap', 'pace']);
+    expect(spec.features).toEqual(['pace']);
   });
 });
 

@@ -77,7 +77,7 @@ describe('training data and base models by the door of checkpoints', () => {
     const args = ['run-training', '--model', 'char-gpt', '--relay', relay.url, '--run', 'own'];
     const less = [
       ...['--width', '16', '--layers', '1', '--heads', '1', '--context', '16', '--rounds', '1'],
-      ...['--inner-steps', '1', '--owners', '0', '--fragments', '1', '--packing', 'topk-int8'],
+      ...['--inner-steps', '1', '--owners', '0', '--fragments', '1', '--packing', 'topk-sign'],
       ...['--topk', '0.3', '--residual', 'feedback', '--sync', 'strict:1'],
     ];
     const more = [...less, '--corpus', digest, '--report', 'ndjson', '--device', 'cpu'];

@@ -151,7 +151,6 @@ describe('run id', () => {
         ],
         ...ruleSettings,
         ...paceSettings,
-        'overlap',
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],
         ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),
@@ -261,7 +260,6 @@ describe('a spec is refused by path and accepted form', () => {
     ['pace.leastSteps', { pace: { innerSeconds: 30, leastSteps: 10_000 } }],
     ['pace.leastSteps', { pace: { leastSteps: 2 } }],
     ['pace.innerSeconds', { pace: { innerSeconds: 30 }, training: { weights: 'equal' } }],
-    ['overlap', { overlap: true, rerun }],
     ['admission.kind', { admission: { kind: 'stake', least: '1' } }],
     ['aggregation.hostile', { ...verified, aggregation: { rule: 'krum', hostile: 0 } }],
     ['aggregation.hostile', { aggregation: { hostile: 1 } }],
@@ -274,7 +272,7 @@ describe('a spec is refused by path and accepted form', () => {
       {
         ...verified,
         aggregation: { rule: 'multi-krum', hostile: 1 },
-        training: { packing: 'topk-q2' },
+        training: { packing: 'topk-sign' },
       },
     ],
     ['training.normalize', { ...verified, training: { normalize: 'senders' } }],
@@ -305,7 +303,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(41 + 2 + 1 + 2 + tierRules.length);
+    expect(specRules).toHaveLength(40 + 1 + 1 + 2 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

@@ -68,7 +68,6 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   tokens: fc.constantFrom('chars', 'bytes'),
   innerSeconds: real(0, 86_400),
   leastSteps: whole(1),
-  overlap: fc.boolean(),
   shard,
   seed: whole(0),
   rounds: whole(1),
@@ -136,8 +135,7 @@ describe('settings', () => {
   it('as text, as flags give them, mean the same', () => {
     fc.assert(
       fc.property(settings, (given) => {
-        const { relay, errorFeedback, evaluate, recompute, helper, overlap, ...rest } =
-          writeSettings(given);
+        const { relay, errorFeedback, evaluate, recompute, helper, ...rest } = writeSettings(given);
         const typed = Object.entries(rest).map(([name, value]) => [name, String(value)]);
         const read = readSettings(Object.fromEntries(typed), 'test');
         expect({ ...given, ...read }).toEqual(given);

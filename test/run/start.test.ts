@@ -113,14 +113,6 @@ describe('the start of a run', () => {
       },
       /training\.context/,
     ],
-    [
-      'adapters in turn, and rounds that overlap',
-      {
-        overlap: true,
-        start: start(tinyConfig, { adapter: { ...start().adapter, adapterTrain: 'alternate' } }),
-      },
-      /overlap is true.*adapterTrain is alternate/,
-    ],
   ])('with %s is refused by its path', (_, more, expected) => {
     expect(() => readSpec(document(more))).toThrow(expected);
   });

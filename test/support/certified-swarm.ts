@@ -272,7 +272,6 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
       innerSteps,
       seed,
       residual: spec.training.residual,
-      overlap: spec.overlap,
       ...options.plan,
     }),
     ...{ ports, signal },

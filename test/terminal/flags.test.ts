@@ -64,7 +64,6 @@ describe('matrices of adapters that are trained in turn', () => {
   const settings = (more: PartialSettings) =>
     combineSettings(presets.pretrained, { ...inTurn, ...strict(2), ...more });
   it.each([
-    ['rounds that overlap', { overlap: true }, '--overlap'],
     ['async workers', { sync: { strategy: 'async' } }, 'async workers'],
     ['the wire of the reference', { profile: 'nostrain/0' }, 'the wire of nostrain/0'],
   ] as const)('do not go with %s', (_, more, which) => {

@@ -10,7 +10,7 @@ const quick = { ...slow, innerSteps: 32 } as const;
 
 const whole = { packing: 'int8', ratio: 1, residual: 'feedback' } as const;
 /** Four of the 400 values from each worker. */
-const sparse = { packing: 'topk-int8', ratio: 0.01 } as const;
+const sparse = { packing: 'topk-sign', ratio: 0.01 } as const;
 
 const errorAfter = (recipe: Recipe, rounds: number) => playRounds(recipe, rounds, GOAL).at(-1)!;
 

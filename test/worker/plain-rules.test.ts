@@ -47,7 +47,7 @@ describe('T-02: a rule of a plain run', () => {
     ],
     [
       'Krum of different values',
-      { rule: 'krum', hostile: 1, packing: 'topk-int8' },
+      { rule: 'krum', hostile: 1, packing: 'topk-sign' },
       '--packing',
       /equally far apart/,
     ],

@@ -38,8 +38,6 @@ class RoundDriver implements DrivenRound {
   readonly #end = deferred<Decision>();
   readonly #looked = deferred<void>();
   readonly looked = this.#looked.promise;
-  readonly #closed = deferred<void>();
-  readonly closed = this.#closed.promise;
   readonly #observer: Observer;
   readonly #options: DriverOptions;
   readonly #judge: Judge;
@@ -199,7 +197,6 @@ class RoundDriver implements DrivenRound {
     const { state, effects } = step(context, this.#machine, input, ports.clock.now());
     if (state.held.length > this.#machine.held.length) this.#tellHeld(state);
     this.#machine = state;
-    if (state.closed !== null || state.decided !== null) this.#closed.settle();
     // signed before anything is written, so that one write holds the state and the events it promises
     for (const effect of effects) if (effect.type === 'send') this.#eventOf(effect.message);
     for (const effect of effects) await this.#perform(effect);

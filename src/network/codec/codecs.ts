@@ -24,23 +24,19 @@ export interface ChunkCodec {
 export interface StreamCodec {
   readonly code: number;
   readonly sends: 'stream';
-  /** What the values of a chunk are divided by: nothing, the root of their size, or their size, so that each chunk loses the same share. */
-  readonly scales: 'none' | 'root' | 'size';
+  /** What the values of a chunk are divided by: the root of their size, or their size, so that each chunk loses the same share. */
+  readonly scales: 'root' | 'size';
   /** Whether chunks are turned first, and levels as long as makes up for the values that round to 0. */
   readonly isTurned: boolean;
 }
 
-/** By name; the numbers are part of the format. */
+/** By name; the numbers are part of the format. nostrain 0.1.0 used 5, 17, 19 and 33 too: they stay free. */
 export const codecs = {
   int8: { code: 1, values: int8, sends: 'all' },
   int4: { code: 2, values: int4, sends: 'all' },
   q2: { code: 3, values: q2, sends: 'all' },
   ternary: { code: 4, values: ternary, sends: 'all' },
-  sign: { code: 5, values: sign, sends: 'all' },
-  'topk-int8': { code: 17, values: int8, sends: 'largest' },
-  'topk-q2': { code: 19, values: q2, sends: 'largest' },
   'topk-sign': { code: 21, values: sign, sends: 'largest' },
-  range: { code: 33, sends: 'stream', scales: 'none', isTurned: false },
   scaled: { code: 34, sends: 'stream', scales: 'root', isTurned: false },
   rotated: { code: 35, sends: 'stream', scales: 'size', isTurned: true },
 } as const satisfies Record<string, ChunkCodec | StreamCodec>;

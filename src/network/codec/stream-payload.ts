@@ -1,4 +1,4 @@
-/** Payloads of the codecs that pack all chunks as one range-coded stream: `range`, `scaled` with a scale for each chunk, and `rotated`, which rotates chunks first. */
+/** Payloads of the codecs that pack all chunks as one range-coded stream with a scale for each chunk: `scaled`, and `rotated`, which rotates chunks first. */
 import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
@@ -45,7 +45,7 @@ export function decodeStream(
   scope: PayloadScope,
 ): Result<{ readonly packing: Packing; readonly delta: PartialVector }> {
   const count = sumOf(lengthsOf(packing, scope));
-  const read = readStream(payload, codecOf(packing), PAYLOAD_HEADER_BYTES, count);
+  const read = readStream(payload, PAYLOAD_HEADER_BYTES, count);
   if (!read.ok) return read;
   if (read.value.end !== payload.length) {
     const { length } = payload;

@@ -12,8 +12,8 @@ import { MOST_CODE } from './range-coder.ts';
 /** What was sent of the chunks, and where it ends. */
 export interface Stream {
   readonly coded: Coded;
-  /** One byte per chunk; absent where all are taken as they are. */
-  readonly scales: Uint8Array | undefined;
+  /** One byte per chunk. */
+  readonly scales: Uint8Array;
   readonly end: number;
 }
 
@@ -44,15 +44,15 @@ export function writeStream(
   { at, maxBytes }: { readonly at: number; readonly maxBytes: number },
 ): Stream {
   const count = chunksOf(values.length);
-  if (rule === 'none' || count === 0) {
+  if (count === 0) {
     const { end, ...coded } = writeCoded(values, out, { at, maxBytes });
-    return { coded, scales: undefined, end };
+    return { coded, scales: new Uint8Array(0), end };
   }
   const scales = scalesFor(values, rule);
   const place = { at: at + count, maxBytes: maxBytes - count, isLengthened: isTurned };
   const { end, ...coded } = writeCoded(scaledDown(values, scales), out, place);
   const stream = onlyOfValues({ coded, scales, end }, out, at + count);
-  out.set(stream.scales!, at);
+  out.set(stream.scales, at);
   return stream;
 }
 
@@ -86,7 +86,7 @@ function scaledDown(values: Float32Array, scales: Uint8Array): Float32Array {
 
 /** Scales of chunks that sent nothing become 0, and where the largest one did, the others take its place, levels being as much lower. */
 function onlyOfValues({ coded, scales, end }: Stream, out: Uint8Array, at: number): Stream {
-  const kept = scales!.map((scale, chunk) => (sendsAny(coded.codes, chunk) ? scale : 0));
+  const kept = scales.map((scale, chunk) => (sendsAny(coded.codes, chunk) ? scale : 0));
   const top = kept.reduce((a, b) => Math.max(a, b), 0);
   const up = coded.first > 0 ? Math.max(0, (WHOLE >>> 3) - (top >>> 3)) : 0;
   if (up === 0) return { coded, scales: kept, end };
@@ -108,17 +108,12 @@ const sendsAny = (codes: Int8Array, chunk: number): boolean =>
   codes.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH).some((code) => code !== 0);
 
 /** What a stranger packed of so many values, and where it ends, or what is wrong with it. */
-export function readStream(
-  bytes: Uint8Array,
-  { scales: rule }: Pick<StreamCodec, 'scales'>,
-  at: number,
-  count: number,
-): Result<Stream> {
-  const chunks = rule === 'none' ? 0 : chunksOf(count);
+export function readStream(bytes: Uint8Array, at: number, count: number): Result<Stream> {
+  const chunks = chunksOf(count);
   const read = readCoded(bytes, at + chunks, count);
   if (!read.ok) return read;
   const { end, ...coded } = read.value;
-  if (chunks === 0) return ok({ coded, scales: undefined, end });
+  if (chunks === 0) return ok({ coded, scales: new Uint8Array(0), end });
   const scales = bytes.slice(at, at + chunks);
   const isIdle = scales.every((scale, chunk) => scale === 0 || sendsAny(coded.codes, chunk));
   const top = scales.reduce((a, b) => Math.max(a, b), 0);
@@ -138,7 +133,7 @@ export function streamView(
       const n = lengths[position]!;
       const from = position * CHUNK_LENGTH;
       // exact: a level has few bits, and a scale four
-      const scale = scales === undefined ? 1 : SCALES[scales[position]!]!;
+      const scale = SCALES[scales[position]!]!;
       for (let i = 0; i < n; i++) {
         target[at + i] = target[at + i]! + weight * (scale * levels[codes[from + i]! + MOST_CODE]!);
       }

@@ -11,6 +11,7 @@ import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { type HelperRings, tierSaid, trainedRings } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
+import { removedPackings } from '../../run/removed.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
 import {
@@ -121,7 +122,7 @@ export function createPacker(options: PackerOptions): Packer {
       return { payload, sent: within(sent, place), codec: nameOf(packing) };
     },
     open(payload, codec, place) {
-      if (!isKnown(codec)) return refuse('unknown-codec', 'codec', `${codec} is no packing`);
+      if (!isKnown(codec)) return refuse('unknown-codec', 'codec', unknownCodec(codec));
       const decoded = decodePayload(payload, scopeOf(place));
       if (!decoded.ok) return decoded;
       const { packing, delta } = decoded.value;
@@ -164,7 +165,7 @@ const isFilling = (packing: Exclude<PackingName, 'auto'>): packing is StreamCode
 /** Everything in as many bytes as there are. Throws where that is next to nothing. */
 function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number): Packing {
   const maxBytes = rawBudget(eventBudget);
-  const least = LEAST_FILLED + (codecs[codec].scales === 'none' ? 0 : chunks);
+  const least = LEAST_FILLED + chunks;
   const enough = codecs[codec].isTurned ? least + chunks * ENOUGH_TURNED : maxBytes;
   if (maxBytes >= least) return { codec, kept: 0, maxBytes: Math.min(maxBytes, enough) };
   throw new ConfigError('codec/budget', `${Math.max(0, maxBytes)} bytes are too few for values`, {
@@ -179,7 +180,14 @@ function rawBudget(eventBudget: number): number {
 }
 
 /** Whether a manifest's codec starts with the name of one; `topk` names end in how many values are kept. */
-const isKnown = (name: string): boolean => Object.hasOwn(codecs, name.replace(/-\d+$/, ''));
+const baseName = (name: string): string => name.replace(/-\d+$/, '');
+
+const isKnown = (name: string): boolean => Object.hasOwn(codecs, baseName(name));
+
+const unknownCodec = (name: string): string =>
+  removedPackings.has(baseName(name))
+    ? `${name} was removed; nostrain 0.1.0 still replays runs with it`
+    : `${name} is no packing`;
 
 const nameOf = ({ codec, kept }: Packing): string => (kept === 0 ? codec : `${codec}-${kept}`);
 

@@ -5,6 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
+import { removedSettings } from '../../run/removed.ts';
 import { roundName } from '../../run/round-name.ts';
 import {
   fields,
@@ -99,7 +100,10 @@ const roundsDone = async (dir: string): Promise<number | undefined> =>
 
 function assertSame(dir: string, before: Written, now: Written, free: readonly string[]): void {
   const changed = Object.keys({ ...before, ...now }).filter(
-    (key) => !free.includes(key) && JSON.stringify(before[key]) !== JSON.stringify(now[key]),
+    (key) =>
+      !free.includes(key) &&
+      !removedSettings.has(key) &&
+      JSON.stringify(before[key]) !== JSON.stringify(now[key]),
   );
   if (changed.length === 0) return;
   const words = changed.map(

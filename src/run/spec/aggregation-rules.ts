@@ -115,10 +115,10 @@ const betweenRows: readonly (Omit<SpecRule, 'holds'> & { holds(run: Rows): boole
   },
   {
     at: 'training.packing',
-    says: 'it is int8, int4, q2, ternary or sign for krum and multi-krum: rows of different values (top-k, and what auto may choose) are all equally far apart',
+    says: 'it is int8, int4, q2 or ternary for krum and multi-krum: rows of different values (top-k, and what auto may choose) are all equally far apart',
     nearest: 'take --packing int4, or --rule geometric-median, which top-k does not hurt so',
     holds: (spec) =>
-      !isKrum(spec) || isOneOf(spec.training.packing, 'int8', 'int4', 'q2', 'ternary', 'sign'),
+      !isKrum(spec) || isOneOf(spec.training.packing, 'int8', 'int4', 'q2', 'ternary'),
   },
   {
     at: 'training.normalize',

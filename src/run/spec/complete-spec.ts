@@ -69,7 +69,7 @@ function isSameVariant(name: string, before: Untyped, value: Untyped): boolean {
 
 /** What a worker who asks for this much plays by; what the spec says wins. */
 export function settingsOf(spec: RunSpec, asked: PartialSettings): Settings {
-  const { training, profile, timing, start, input, tiers, pace, overlap } = spec;
+  const { training, profile, timing, start, input, tiers, pace } = spec;
   return completeSettings(
     presets[training.model],
     { roundTimeout: timing.graceMaxMs / 1000 },
@@ -78,7 +78,7 @@ export function settingsOf(spec: RunSpec, asked: PartialSettings): Settings {
     start?.adapter ?? {},
     inputSettings(input),
     pace,
-    { run: runIdOf(spec), profile, tiers, overlap },
+    { run: runIdOf(spec), profile, tiers },
   );
 }
 

@@ -131,10 +131,6 @@ export const features = {
     spec: { jury: plain('jury', 0) },
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
-  overlap: {
-    says: 'workers begin the inner steps of the next round while the outcome of this one is on its way',
-    spec: { overlap: plain('overlap', false) },
-  },
   pace: {
     says: 'workers train for so many seconds in a round, and take as many steps as fit their speed',
     spec: { pace: group('pace', usualPace) },

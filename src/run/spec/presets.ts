@@ -51,7 +51,6 @@ const common: PartialSettings = {
   normalize: 'workers',
   ...usualAggregation,
   ...usualPace,
-  overlap: false,
   sync: { strategy: 'timeout' },
   roundTimeout: 60,
   peers: [],

@@ -6,6 +6,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { areNeeded } from '../chunked-files.ts';
 import { formOf, runDataOf } from '../data-forms.ts';
 import { paceRules } from '../pace.ts';
+import { removedFeatures } from '../removed.ts';
 import { fields, type SharedName, sharedNames } from '../settings.ts';
 import { aggregationRules, assertTier, type SpecRule } from './aggregation-rules.ts';
 import { type FeatureName, type FeatureTable, features, ownedSpecFields } from './features.ts';
@@ -100,7 +101,9 @@ function readFeatureNames(value: unknown, table: FeatureTable): readonly string[
       'spec/feature',
       `this run uses the feature ${JSON.stringify(unknown)}, which this program does not know`,
       {
-        hint: `it knows ${Object.keys(table).sort().join(', ')}; a later nostrain may know more`,
+        hint:
+          removedFeatures.get(String(unknown)) ??
+          `it knows ${Object.keys(table).sort().join(', ')}; a later nostrain may know more`,
         data: { at: 'features' },
       },
     );

@@ -5,7 +5,7 @@
 import { admissionFields, usualTrust } from '../admission.ts';
 import { aggregationFields, tierField, usualAggregation } from '../aggregation.ts';
 import { address, addresses, choice, real, whole, yesNo } from '../field.ts';
-import { overlapField, paceFields, usualPace } from '../pace.ts';
+import { paceFields, usualPace } from '../pace.ts';
 import { juryField, rerunFields, usualRerun } from '../rerun.ts';
 import { learningFields } from './learning-fields.ts';
 import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
@@ -35,7 +35,6 @@ export const plainFields = {
   sessions: yesNo('--sessions', 'workers may train in the name of a key that signed so'),
   seatWishes: yesNo('--seat-wishes', 'workers say whether they want seats; hidden tabs want none'),
   tiers: learningFields.tiers,
-  overlap: overlapField,
   dataFrom: address('--data-from <url>', 'where the text of the run is; joiners are told'),
   minAcceptPermille: whole(
     '--min-accept-permille <n>',
@@ -265,7 +264,6 @@ export const specDefaults = {
   telemetry: false,
   sessions: false,
   seatWishes: false,
-  overlap: false,
   places: [],
   jury: 0,
   tiers: 0,

@@ -23,11 +23,9 @@ export function printSizes(): void {
   };
   console.log(`64 of each chunk of 4096 values (1.5625 %), ${PARAMETERS} parameters`);
   console.log('codec            bytes   bits/parameter  f32 / payload');
-  for (const codec of ['topk-sign', 'topk-q2', 'topk-int8'] as const) {
-    const bytes = bytesOf({ codec, kept: 64 });
-    const [bits, ratio] = [(8 * bytes) / PARAMETERS, (4 * PARAMETERS) / bytes];
-    console.log(`${codec.padEnd(14)} ${bytes}  ${bits.toFixed(4)}  ${ratio.toFixed(1)}`);
-  }
+  const bytes = bytesOf({ codec: 'topk-sign', kept: 64 });
+  const [bits, ratio] = [(8 * bytes) / PARAMETERS, (4 * PARAMETERS) / bytes];
+  console.log(`topk-sign      ${bytes}  ${bits.toFixed(4)}  ${ratio.toFixed(1)}`);
   console.log(
     '\nworkers  owners  chunks each  bytes each, ternary  richest code that fits one event',
   );

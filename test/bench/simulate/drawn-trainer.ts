@@ -1,6 +1,6 @@
 /**
  * Training without an engine: every inner phase takes its time on the clock and moves the parameters by draws that differ from worker to
- * worker. Where it may be cut short it goes in parts: one that is taken up again takes the rest of its time, and one may begin ahead of its round.
+ * worker. Where it may be cut short it goes in parts: one that is taken up again takes the rest of its time.
  */
 import type { Clock } from '../../../src/base/clock.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
@@ -23,7 +23,6 @@ export const drawnTrainer = (
 ): Trainer => ({
   device: { device: 'cpu', threads: 1 },
   layout,
-  inParts: true,
   async train({ params, round, room, keeping }, _onProgress, signal) {
     const from = keeping?.from;
     const [begun] = from?.vectors ?? [];

@@ -80,10 +80,6 @@ export class TimeBook {
     return counts;
   }
 
-  isTraining(worker: number): boolean {
-    return this.#stretches.get(worker)?.at(-1)?.doing === 'training';
-  }
-
   /** An outcome counts this. */
   row({ worker, round, late }: Row): void {
     this.#rows.set(`${worker} ${late ? round - 1 : round}`, late);

@@ -301,7 +301,7 @@ class Simulation {
       this.#first.layout,
       this.#clock,
       (round) => this.#trainMs(index, round),
-      this.#options.churn > 0 || this.#spec.overlap ? this.#options.trainSeconds[1] : 1,
+      this.#options.churn > 0 ? this.#options.trainSeconds[1] : 1,
     );
     return {
       ...trainer,
@@ -320,8 +320,6 @@ class Simulation {
     this.#tally.reached(index, round, rows.length);
     for (const { worker, late } of rows)
       this.#time.row({ worker: this.#places.get(worker)!, round: round - 1, late });
-    // where rounds overlap the steps of the next one run already
-    if (this.#time.isTraining(index)) return;
     this.#time.is(index, round < this.#options.rounds ? 'waiting' : 'over', round);
   }
 

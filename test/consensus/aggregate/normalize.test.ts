@@ -55,13 +55,13 @@ it('a coordinate that both sent is their weighted mean under either', () => {
 describe('payloads', () => {
   const size = 2 * CHUNK_LENGTH + 100;
   const all = [0, 1, 2];
-  const sentBy = (worker: number, codec: 'topk-q2' | 'ternary', chunks: readonly number[]) => {
+  const sentBy = (worker: number, codec: 'topk-sign' | 'ternary', chunks: readonly number[]) => {
     const packing = { codec, kept: codec === 'ternary' ? 0 : 200 };
     return encodePayload(drawnDelta(size, worker), packing, scopeOf(size, [...chunks])).sent;
   };
 
   it('with indices: each value is divided by those who sent it', () => {
-    const sent = [0, 1, 2].map((worker) => sentBy(worker, 'topk-q2', all));
+    const sent = [0, 1, 2].map((worker) => sentBy(worker, 'topk-sign', all));
     const cohort = sent.map((delta, i) => contribution(`${i}`, [], { delta }));
     const { mean } = meanDelta(cohort, { size, ...equal, normalize: 'senders' });
     const values = sent.map(valuesOf);

@@ -18,7 +18,7 @@ for (const codec of Object.keys(codecs) as CodecName[]) {
 describe('a header that is not the one expected', () => {
   const size = 2 * CHUNK_LENGTH + 1;
   const scope = scopeOf(size, [0, 2]);
-  const { payload } = encodePayload(drawnDelta(size), { codec: 'ternary', kept: 0 }, scope);
+  const { payload } = encodePayload(drawnDelta(size), { codec: 'q2', kept: 0 }, scope);
   const codeWith = (at: number, ...bytes: number[]) => {
     const other = payload.slice();
     other.set(bytes, at);
@@ -41,7 +41,8 @@ describe('a header that is not the one expected', () => {
     ['another run', 51, [1], 'other-run'],
     ['another roster', 83, [1], 'other-roster'],
     ['another dense codec', 5, [1], 'truncated'],
-    ['a shorter dense codec', 5, [5], 'bad-level'],
+    ['a shorter dense codec', 5, [4], 'bad-value'],
+    ['a codec of nostrain 0.1.0', 5, [5], 'unsupported-codec'],
   ];
   test.each(cases)('%s', (_, at, bytes, code) => {
     expect(codeWith(at, ...bytes)).toBe(code);
@@ -86,9 +87,8 @@ describe('chunks with two spellings', () => {
     ['ternary', 'no base-3 digits', [...one, 243], 'bad-value'],
     ['ternary', 'a level nobody takes', [...one, 0], 'bad-level'],
     ['ternary', 'level 0 with a digit', [...zero, 1], 'bad-level'],
-    ['sign', 'fine', [...one, 0b10010], [1, -1, 1, 1, -1]],
-    ['sign', 'padding', [...one, 0x20], 'bad-padding'],
-    ['sign', 'minus zero', [...zero, 1], 'bad-value'],
+    ['topk-sign', 'minus zero', [...zero, 0b01, 0b01101], 'bad-value'],
+    ['topk-sign', 'padding of signs', [...one, 0b100, 0b01101], 'bad-padding'],
     ['topk-sign', 'fine: two of five, gaps 1 and 2', [...one, 0b01, 0b01101], [0, -1, 0, 0, 1]],
     ['topk-sign', 'padding', [...one, 0b01, 0b101101], 'bad-padding'],
     ['topk-sign', 'an index out of range', [...one, 0b01, 0b011111], 'bad-index'],

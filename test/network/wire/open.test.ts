@@ -18,7 +18,7 @@ const delta = Float64Array.from({ length: size }, (_, i) => unit(philox([1, 2], 
 
 it.each<[ProfileName, PackingName | undefined, number]>([
   ['nostrain/1', 'ternary', 2],
-  ['nostrain/1', 'topk-q2', 1],
+  ['nostrain/1', 'topk-sign', 1],
   ['nostrain/1', 'int4', 0],
   ['nostrain/1', 'int8', 0],
   ['nostrain/0', undefined, 0],

@@ -5,7 +5,7 @@ import { ConfigError } from '../../../base/errors.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { loadKey } from '../../../node/files/keys.ts';
-import { phaseSettings } from '../../../run/pace.ts';
+import { paceSettings } from '../../../run/pace.ts';
 import { roundName } from '../../../run/round-name.ts';
 import {
   fields,
@@ -98,7 +98,7 @@ const MEANINGLESS: readonly SettingName[] = [
   'normalize',
   'stripe',
   ...ruleSettings,
-  ...phaseSettings,
+  ...paceSettings,
 ];
 
 function settingsOf(asked: PartialSettings, flags: Flags): Settings {

@@ -1,0 +1,40 @@
+/** An engine evaluates and writes text while an inner phase is under way. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { deriveKey } from '../../src/base/rng.ts';
+import { initialParameters } from '../../src/model/parameters.ts';
+import { createTrainer } from '../../src/node/engine/trainer.ts';
+import type { Trainer as OrtTrainer } from '../../src/trainer/trainer.ts';
+import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';
+
+describe('an engine', () => {
+  let trainer: OrtTrainer;
+  beforeAll(async () => {
+    const corpus = chainCorpus(4000, smallGpt.vocabulary);
+    const data = { kind: 'tokens', shard: corpus.subarray(0, 3000), validation: corpus } as const;
+    const setup = { model: smallGpt, optimizer: adamwSpec, batch: 8, data } as const;
+    trainer = await createTrainer({ ...setup, device: 'cpu', threads: 1, precision: 'f16' });
+  });
+  afterAll(() => trainer.close());
+
+  it('evaluates and writes between two slices of a phase: a round does not wait for the end of the next one', async () => {
+    const abort = new AbortController();
+    const params = initialParameters(smallGpt, 1);
+    const batchKey = deriveKey('test', 'worker');
+    const request = { prompt: Uint8Array.of(4, 1), length: 5, temperature: 0, seed: 3 };
+    const loss = await trainer.evaluate(params, 'validation');
+    const text = await trainer.sample(params, request);
+    let isOver = false;
+    const task = { params, moments: [], round: 1, steps: 10_000_000, firstStep: 0, batchKey };
+    const long = trainer
+      .train(task, () => {}, abort.signal)
+      .catch(() => {
+        isOver = true;
+      });
+    expect(await trainer.evaluate(params, 'validation')).toBe(loss);
+    expect(await trainer.sample(params, request)).toEqual(text);
+    expect(isOver).toBe(false);
+    abort.abort(new Error('enough'));
+    await long;
+    expect(isOver).toBe(true);
+  });
+});
