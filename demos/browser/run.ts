@@ -12,7 +12,7 @@ import { encodeRunAddress } from '../../src/certified/wire/runs.ts';
 import { startRelay } from '../../src/cli/commands/relay.ts';
 import { pageFolder } from '../../src/cli/shared/page-folder.ts';
 import { dataOfSpec } from '../../src/cli/shared/spec-data.ts';
-import { findChromium, openPage } from '../../src/node/net/chromium.ts';
+import { findChromium, openPage } from '../../src/node/net/local-programs.ts';
 import { readPage, readTab, servePage } from '../../src/node/net/page-server.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { onInterrupt } from '../../src/terminal/interrupt.ts';

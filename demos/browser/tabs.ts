@@ -1,6 +1,6 @@
 /** The two tabs of `nostrain demo browser`: what their pages tell, and what they are asked to do. */
 import { deferred } from '../../src/base/deferred.ts';
-import type { FromWorker } from '../../src/browser/messages.ts';
+import type { FromWorker } from '../../src/browser/link.ts';
 import type { RunEvent } from '../../src/certified/rounds/events.ts';
 
 /** A tab as the demo knows it. */

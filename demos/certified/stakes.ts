@@ -1,10 +1,9 @@
 /** Stakes of the demo's workers: bonded in a registry on a chain of this machine (anvil), or from a file where none can run here. */
 import { systemClock } from '../../src/base/clock.ts';
 import type { Scope } from '../../src/base/scope.ts';
+import { createEndpoint, createPost } from '../../src/chain/endpoints.ts';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
 import { createRegistrySource } from '../../src/chain/evm/registry-source.ts';
-import { createPost } from '../../src/chain/http.ts';
-import { createEndpoint } from '../../src/chain/json-rpc.ts';
 import {
   bondFor,
   type DeployedRegistry,
@@ -13,7 +12,7 @@ import {
   sendTransaction,
   unlockedAccounts,
 } from '../../src/chain/registry/registry-calls.ts';
-import { findAnvil, startLocalChain } from '../../src/node/net/local-chain.ts';
+import { findAnvil, startLocalChain } from '../../src/node/net/local-programs.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';

@@ -8,11 +8,10 @@ import type { Scope } from '../../src/base/scope.ts';
 import { hashPictures } from '../../src/model/data/pictures.ts';
 import { linearExamples } from '../../src/model/data/regression.ts';
 import { openCorpus } from '../../src/node/data/corpus.ts';
-import { openPictures } from '../../src/node/data/forms/images.ts';
-import { openSeries } from '../../src/node/data/forms/series.ts';
-import { isDocuments } from '../../src/node/data/tokens/tokenize.ts';
+import { openPictures, openSeries } from '../../src/node/data/sources.ts';
+import { isDocuments } from '../../src/node/data/tokenize.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
-import { takeLock } from '../../src/node/files/run-lock.ts';
+import { takeLock } from '../../src/node/files/run-folder.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 
 export interface DemoData {

@@ -15,7 +15,7 @@ import { type FormName, formOf } from '../run/data-forms.ts';
 import type { Settings } from '../run/settings.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
-import type { Chosen } from './messages.ts';
+import type { Chosen } from './link.ts';
 import type { TabStorage } from './storage.ts';
 
 export interface TabTask extends Pick<TrainerSetup, 'model' | 'data'> {

@@ -9,8 +9,7 @@ import { replayRun } from '../certified/records/replay-run.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
-import { parseLink, type TabLink } from './link.ts';
-import type { FromWorker, ToWorker } from './messages.ts';
+import { type FromWorker, parseLink, type TabLink, type ToWorker } from './link.ts';
 import { runTab } from './session.ts';
 
 const say = (message: FromWorker): void => self.postMessage(message);

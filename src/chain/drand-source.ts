@@ -11,8 +11,7 @@ import {
   isDrandKey,
 } from '../consensus/committee/beacon.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
-import type { Get } from './http.ts';
-import { inTime, nameOf } from './json-rpc.ts';
+import { type Get, inTime, nameOf } from './endpoints.ts';
 
 export interface DrandAccess {
   /** With the chain in their paths where they serve several. */

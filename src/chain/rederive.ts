@@ -1,11 +1,12 @@
-/** Finds the stake source from which a snapshot document can be derived again, by the parameters in the document. */
+/** Stake sources from what is at hand: the parameters of a snapshot document, or an event that carries a snapshot. */
 import { isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
-import { ConfigError } from '../base/errors.ts';
-import type { WorkerId } from '../run/ids.ts';
+import { ChainError, ConfigError } from '../base/errors.ts';
+import type { Result } from '../base/result.ts';
+import type { Digest, WorkerId } from '../run/ids.ts';
 import type { StakeSnapshot } from '../run/stake/stake-snapshot.ts';
 import { keyListHash, type SnapshotSchedule, type StakeSource } from '../run/stake/stake-source.ts';
 import type { ChainAccess } from './evm/blocks.ts';
-import { dataOf } from './evm/hex.ts';
+import { dataOf } from './evm/encoding.ts';
 import { createRegistrySource } from './evm/registry-source.ts';
 import { createTokenSource } from './evm/token-source.ts';
 
@@ -70,3 +71,24 @@ function whole(params: Params, name: string): number {
 
 const wrong = (name: string): ConfigError =>
   new ConfigError('stake/params', `the parameters of the document say no ${name} that can be used`);
+
+/** Looks for a snapshot among the events of relays; whoever has relays brings this. */
+export type FindSnapshot = (id: Digest, signal: AbortSignal) => Promise<Result<StakeSnapshot>>;
+
+/** The snapshot of an id from whatever events carry it. */
+export const createEventSource = (id: Digest, find: FindSnapshot): StakeSource => ({
+  name: `event of snapshot ${id}`,
+  async snapshot(epoch, signal) {
+    if (epoch !== 0) {
+      const message = `event of snapshot ${id} has no epoch ${epoch}: only a chain goes on`;
+      throw new ChainError('chain/epoch', message);
+    }
+    const found = await find(id, signal);
+    if (found.ok) return found.value;
+    throw new ChainError(
+      'chain/no-event',
+      `no event carries snapshot ${id}: ${found.issue.message}`,
+      { hint: 'ask other relays, or whoever made the run for the file' },
+    );
+  },
+});

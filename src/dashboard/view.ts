@@ -1,10 +1,7 @@
 /** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/terminal. */
-
-import type { RunEvent } from '../certified/rounds/events.ts';
+import type { CertifiedRound, RunEvent } from '../certified/rounds/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import { roundName } from '../run/round-name.ts';
-import { foldRound, type RoundView } from './round-view.ts';
-import { troubleOf } from './trouble.ts';
+import { roundName, roundNumber } from '../run/round-name.ts';
 import {
   createWorkerView,
   foldPeer,
@@ -151,3 +148,124 @@ function playedBy({ phase, round, step, steps }: WorkerView): number {
   if (phase === 'training' && steps > 0) return round + step / steps;
   return phase === 'sending' || phase === 'collecting' ? round + 1 : round;
 }
+
+export interface RoundView {
+  readonly index: number;
+  /** Who finished it, with which state. */
+  readonly digests: ReadonlyMap<string, Digest>;
+  /** What the others say they hold after it. */
+  readonly peers: ReadonlyMap<WorkerId, Digest>;
+  /** Mean over those who finished it. */
+  readonly trainingLoss: number;
+  readonly validationLoss?: number;
+  readonly bitsPerByte?: number;
+  readonly accuracy?: number;
+  /** Contributions counted: the fewest any worker had. */
+  readonly accepted: number;
+  /** Events refused: the most any worker had. */
+  readonly refused: number;
+  /** The largest payload and event any worker sent. */
+  readonly payloadBytes: number;
+  readonly eventBytes: number;
+  readonly seconds: number;
+  readonly sample?: string;
+  /** How a committee ended it, where one did. */
+  readonly certified?: CertifiedRound;
+}
+
+/** The last rounds that are shown: a run may have any number of them. */
+const MOST_FINISHED = 256;
+
+/** The rounds after a worker has told of one; `peers` is what others are known to hold after it. */
+export function foldRound(
+  finished: readonly RoundView[],
+  name: string,
+  event: Extract<RunEvent, { type: 'round' }>,
+  peers: ReadonlyMap<WorkerId, Digest>,
+): readonly RoundView[] {
+  const before = finished.find(({ index }) => index === event.index);
+  const digests = new Map([...(before?.digests ?? []), [name, event.digest] as const]);
+  const share = before?.digests.has(name) ? 0 : 1 / digests.size;
+  // who only followed a round has no loss
+  const isNew = Number.isFinite(event.trainingLoss);
+  const isFirst = before === undefined || !Number.isFinite(before.trainingLoss);
+  const trainingLoss =
+    isFirst || !isNew
+      ? (isNew ? event : (before ?? event)).trainingLoss
+      : before.trainingLoss + share * (event.trainingLoss - before.trainingLoss);
+  const certified = event.certified ?? before?.certified;
+  const validationLoss = event.validationLoss ?? before?.validationLoss;
+  const bitsPerByte = event.bitsPerByte ?? before?.bitsPerByte;
+  const accuracy = event.accuracy ?? before?.accuracy;
+  const sample = event.sample ?? before?.sample;
+  const round: RoundView = {
+    index: event.index,
+    digests,
+    peers: new Map([...(before?.peers ?? []), ...peers]),
+    trainingLoss,
+    accepted: Math.min(event.accepted.length, before?.accepted ?? Number.POSITIVE_INFINITY),
+    refused: Math.max(
+      event.refused.length,
+      event.certified?.rejected.length ?? 0,
+      before?.refused ?? 0,
+    ),
+    payloadBytes: Math.max(event.payloadBytes, before?.payloadBytes ?? 0),
+    eventBytes: Math.max(event.eventBytes, before?.eventBytes ?? 0),
+    seconds: Math.max(event.seconds, before?.seconds ?? 0),
+    ...(validationLoss === undefined ? {} : { validationLoss }),
+    ...(bitsPerByte === undefined ? {} : { bitsPerByte }),
+    ...(accuracy === undefined ? {} : { accuracy }),
+    ...(sample === undefined ? {} : { sample }),
+    ...(certified === undefined ? {} : { certified }),
+  };
+  return [...finished.filter(({ index }) => index !== event.index), round]
+    .sort((a, b) => a.index - b.index)
+    .slice(-MOST_FINISHED);
+}
+
+type Trouble = 'stalled' | 'voids' | 'fault' | 'conflict' | 'fork' | 'switched' | 'screened';
+
+/** Describes a problem in a certified round. */
+export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
+  const at = roundName(event.round);
+  switch (event.type) {
+    case 'stalled': {
+      const attempt = event.attempt === 0 ? '' : ` in recovery epoch ${event.attempt}`;
+      const silent = event.missing.map(short).join(', ');
+      const why = silent === '' ? '' : `: no vote from ${silent}`;
+      return `Round ${roundNumber(event.round)} is not decided yet${attempt}${why}. Trying again.`;
+    }
+    case 'voids':
+      return `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; find out who is missing, or make a new run that waits longer (run create with a larger --timing-grace-min-ms)`;
+    case 'fault':
+      return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
+    case 'screened': {
+      const { worker, gain, bound } = event;
+      const loss = gain === null ? 'to no number any more' : `by ${(-gain).toPrecision(3)}`;
+      return `${at}: SCREENED, what ${short(worker)} sent raises the loss ${loss} on data of this worker, ${(-bound).toPrecision(3)} is allowed`;
+    }
+    case 'conflict':
+      return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
+    case 'fork':
+      return `${at}: FORK since ${roundName(event.fork)}, ${STAYS[event.obstacle](event)}`;
+    case 'switched': {
+      const { fork, depth, ours, theirs } = event;
+      const branches = `from ${short(ours)} to ${short(theirs)}`;
+      return `${at}: SWITCHED ${branches}: the run forked in ${roundName(fork)}, ${depth} of this worker's rounds are undone`;
+    }
+  }
+}
+
+type Fork = Extract<RunEvent, { type: 'fork' }>;
+
+/** Why a worker does not follow another branch automatically, and what its user can do. */
+const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
+  'too-deep': ({ depth, ours, theirs }) =>
+    `${depth} rounds would be undone, more than the run lets a worker decide: start again with --branch ${theirs} to follow, --branch ${ours} to stay`,
+  'ours-unseen': ({ theirs }) =>
+    `and no relay here has this worker's branch to compare with: ask more relays, or start again with --branch ${theirs} to follow the other one`,
+  'not-whole': ({ theirs }) =>
+    `${short(theirs)} is better, but not all of what it counts is on a relay; it is asked for again`,
+};
+
+const short = (id: string): string => id.slice(0, 8);

@@ -12,5 +12,4 @@ export { openRunFolder, type RunFolder } from './files/run-folder.ts';
 export { nativeCrypto } from './native/event-crypto.ts';
 export { nativeSha256 } from './native/sha256.ts';
 export { mine } from './net/proof-of-work.ts';
-export { fetchRelayInfo } from './net/relay-info.ts';
-export { openSocket } from './net/sockets.ts';
+export { fetchRelayInfo, openSocket } from './net/relays.ts';

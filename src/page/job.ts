@@ -8,7 +8,7 @@ import { replayRun } from '../certified/records/replay-run.ts';
 import { listRuns } from '../certified/wire/run-registry.ts';
 import { decodeRunAddress } from '../certified/wire/runs.ts';
 import { createDrandSource } from '../chain/drand-source.ts';
-import { createGet } from '../chain/http.ts';
+import { createGet } from '../chain/endpoints.ts';
 import { followRun, type OpenRun, openArchive } from '../dashboard/follow-run.ts';
 import { openSocket } from '../network/transport/browser-sockets.ts';
 import { hintProblem } from '../network/transport/public-hosts.ts';

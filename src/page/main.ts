@@ -7,10 +7,8 @@ import { type Address, readAddress, writeAddress } from './address.ts';
 import { button, type Child, h, show } from './dom.ts';
 import { bytes, loss, share, shortHash } from './format.ts';
 import { type FromJob, type ListedRun, openJob } from './messages.ts';
-import { lossView } from './views/loss.ts';
-import { nowView } from './views/now.ts';
-import { refusedView, relaysView, workersView } from './views/people.ts';
-import { reasonKey, roundView } from './views/round.ts';
+import { nowView, refusedView, relaysView, workersView } from './views/people.ts';
+import { lossView, reasonKey, roundView } from './views/rounds.ts';
 import { notVerified, type Verification, verified, verifyView } from './views/verify.ts';
 
 const at = <T extends HTMLElement = HTMLElement>(id: string): T => {

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { defaultRetry, type RetryPolicy } from '../base/retry.ts';
-import type { Connection } from '../node/net/connect-relays.ts';
+import type { Connection } from '../node/net/relays.ts';
 import { numeric, positive, whole } from './flags.ts';
 
 export interface ConnectionFlags {

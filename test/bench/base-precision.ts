@@ -17,8 +17,7 @@ import type { FrozenTensor } from '../../src/model/architectures/architecture.ts
 import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { partsOf } from '../../src/model/precision.ts';
-import { physicalCores } from '../../src/node/engine/physical-cores.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
+import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
 import { openLocalModel } from '../../src/node/pretrained/folder.ts';
 import { readFinite } from '../../src/pretrained/weights.ts';
 import type { AdamWSpec, DecoderSpec, Precision } from '../../src/run/spec/model-spec.ts';

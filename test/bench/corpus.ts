@@ -14,10 +14,9 @@ import { deriveKey } from '../../src/base/rng.ts';
 import { tokenizers } from '../../src/model/data/tokenizer.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { openCorpus } from '../../src/node/data/corpus.ts';
-import { builtInForm, prepareTokens } from '../../src/node/data/tokens/prepare.ts';
-import { usualLimits } from '../../src/node/data/tokens/tokenize.ts';
-import { physicalCores } from '../../src/node/engine/physical-cores.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
+import { builtInForm, prepareTokens } from '../../src/node/data/token-parts.ts';
+import { usualLimits } from '../../src/node/data/tokenize.ts';
+import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
 import type { AdamWSpec, GptSpec } from '../../src/run/spec/model-spec.ts';
 
 const { values: options } = parseArgs({

@@ -16,7 +16,7 @@ import { readManifest } from '../../src/node/checkpoint/folder.ts';
 import { createRunChunks } from '../../src/node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../src/node/checkpoint/run-holder.ts';
 import { createNativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { type PlacementPolicy, readPlacementField } from '../../src/run/placement-policy.ts';
 import { canonicalSpec, type RunSpec } from '../../src/run/spec/run-spec.ts';
 import { createLayout } from '../../src/tensor/params.ts';

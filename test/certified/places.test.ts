@@ -6,7 +6,7 @@ import type { CheckpointChunks } from '../../src/certified/history/checkpoint-ch
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createRunChunks } from '../../src/node/checkpoint/run-chunks.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
 import { certifiedSpec, keyOf, noticesOf, startCertified } from '../support/certified-swarm.ts';
 import { signerOf } from '../support/swarm.ts';

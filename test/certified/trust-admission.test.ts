@@ -7,7 +7,7 @@ import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import { certifiedSpec } from '../support/certified-swarm.ts';
 import { playRerun } from '../support/rerun.ts';

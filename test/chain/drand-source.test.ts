@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { createDrandSource } from '../../src/chain/drand-source.ts';
-import { createGet } from '../../src/chain/http.ts';
+import { createGet } from '../../src/chain/endpoints.ts';
 import { beaconValue, drandRandomness } from '../../src/consensus/committee/beacon.ts';
 import { type DrandEndpoint, signRound, startDrand, testChain } from '../support/drand.ts';
 import { createManualClock } from '../support/manual-clock.ts';

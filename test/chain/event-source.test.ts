@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { refuse } from '../../src/base/result.ts';
-import { createEventSource } from '../../src/chain/event-source.ts';
+import { createEventSource } from '../../src/chain/rederive.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 
 const signal = new AbortController().signal;

@@ -3,9 +3,13 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ChainError } from '../../src/base/errors.ts';
-import { agree, firstProved } from '../../src/chain/agree.ts';
-import { createPost } from '../../src/chain/http.ts';
-import { createEndpoint, type Endpoint } from '../../src/chain/json-rpc.ts';
+import {
+  agree,
+  createEndpoint,
+  createPost,
+  type Endpoint,
+  firstProved,
+} from '../../src/chain/endpoints.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 
 const never = new AbortController().signal;

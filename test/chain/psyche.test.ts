@@ -4,7 +4,7 @@ import { base58 } from '@scure/base';
 import { describe, expect, test } from 'vitest';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import type { Endpoint } from '../../src/chain/json-rpc.ts';
+import type { Endpoint } from '../../src/chain/endpoints.ts';
 import {
   fromBase58,
   isLink,

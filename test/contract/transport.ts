@@ -5,7 +5,7 @@ import type { EventDraft, SignedEvent, Signer } from '../../src/network/event.ts
 import type { Filter } from '../../src/network/transport/filter.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { openLine } from '../support/cuttable-line.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';
 import {

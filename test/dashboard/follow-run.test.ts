@@ -14,7 +14,7 @@ import { layoutOf } from '../../src/model/from-settings.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 import { OWNER } from '../support/delegated.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addPoint, emptyCurve, pointsOf } from '../../src/dashboard/curve.ts';
 import { agreementOf, createView, fold, notify, secondsLeft } from '../../src/dashboard/view.ts';
+import { addPoint, emptyCurve, pointsOf } from '../../src/dashboard/worker-view.ts';
 import * as told from '../support/demo-events.ts';
 
 const names = ['alice', 'bob'];

@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { dataHome } from '../../src/node/files/data-home.ts';
-import { takeLock } from '../../src/node/files/run-lock.ts';
+import { takeLock } from '../../src/node/files/run-folder.ts';
 import { exitCodes } from '../../src/terminal/exit-codes.ts';
 import { Interrupted } from '../../src/terminal/interrupt.ts';
 import { keepRun } from '../support/local-runs.ts';

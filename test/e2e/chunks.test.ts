@@ -6,7 +6,7 @@ import { createSigner } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import { createStage } from '../support/stage.ts';
 import {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { writePlay } from '../../src/model/data/playwright.ts';
-import { exportTiers, tierFolder } from '../../src/node/pretrained/tiers/export.ts';
+import { exportTiers, tierFolder } from '../../src/node/pretrained/tier-files.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';
 

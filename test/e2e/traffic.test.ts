@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { createSigner } from '../../src/network/event.ts';
 import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { createStage } from '../support/stage.ts';
 import { largeLayout, type Member, secretOf, smallLayout, startMember } from '../support/swarm.ts';
 

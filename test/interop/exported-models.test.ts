@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { openLocalModel } from '../../src/node/pretrained/folder.ts';
-import { exportTiers, tierFolder } from '../../src/node/pretrained/tiers/export.ts';
+import { exportTiers, tierFolder } from '../../src/node/pretrained/tier-files.ts';
 import { writeFile, writeFolder } from '../../src/node/pretrained/write-model.ts';
 import { adapterFiles, modelFiles } from '../../src/pretrained/export/folders.ts';
 import { ggufFile } from '../../src/pretrained/export/gguf.ts';

@@ -5,7 +5,7 @@ import { createRelay, type Relay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { python, pythonMissing } from '../python/support/python.ts';
 import {
   checkpointEvent,

@@ -10,8 +10,7 @@ import {
 } from '../../src/network/proof-of-work.ts';
 import type { FetchInfo } from '../../src/network/transport/relay-info.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { fetchRelayInfo } from '../../src/node/net/relay-info.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { fetchRelayInfo, openSocket } from '../../src/node/net/relays.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 import { signerOf } from '../support/signers.ts';
 

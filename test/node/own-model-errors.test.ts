@@ -5,8 +5,7 @@ import type { TrainerData } from '../../src/model/forms/table.ts';
 import type { Value } from '../../src/model/graph/value.ts';
 import * as ops from '../../src/model/graph/verbs.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
-import { openTrainer } from '../../src/node/engine/open.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
+import { createTrainer, openTrainer } from '../../src/node/engine/trainer.ts';
 import type { TrainerSetup } from '../../src/trainer/setup.ts';
 import { constantRate } from '../support/ort-models.ts';
 

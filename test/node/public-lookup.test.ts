@@ -3,8 +3,12 @@ import type { LookupAddress } from 'node:dns';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { fetchRelayInfo } from '../../src/node/net/relay-info.ts';
-import { openPublicSocket, openSocket, publicLookup } from '../../src/node/net/sockets.ts';
+import {
+  fetchRelayInfo,
+  openPublicSocket,
+  openSocket,
+  publicLookup,
+} from '../../src/node/net/relays.ts';
 
 const closing: (() => unknown)[] = [];
 afterEach(() => closing.splice(0).forEach((close) => void close()));

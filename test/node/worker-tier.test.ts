@@ -8,7 +8,7 @@ import {
   tierBanner,
   tierShown,
   withTier,
-} from '../../src/node/pretrained/tiers/worker-tier.ts';
+} from '../../src/node/pretrained/worker-tier.ts';
 import { completeSettings, type Settings } from '../../src/run/settings.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 

@@ -7,7 +7,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { keyLabel, publishSite } from '../../src/cli/commands/page/publish.ts';
 import { verifyEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
 import { startBlossomServer } from '../support/blossom-server.ts';
 import { runCommand } from '../support/command-line.ts';

@@ -3,9 +3,8 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { createEndpoint, createPost, type Endpoint } from '../../src/chain/endpoints.ts';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
-import { createPost } from '../../src/chain/http.ts';
-import { createEndpoint, type Endpoint } from '../../src/chain/json-rpc.ts';
 import {
   bondFor,
   type DeployedRegistry,
@@ -16,7 +15,7 @@ import {
   type Transaction,
   unlockedAccounts,
 } from '../../src/chain/registry/registry-calls.ts';
-import { findAnvil, startLocalChain } from '../../src/node/net/local-chain.ts';
+import { findAnvil, startLocalChain } from '../../src/node/net/local-programs.ts';
 import type { Missing } from './needs.ts';
 
 const program = findAnvil();

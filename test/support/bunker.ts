@@ -4,7 +4,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { createSigner, type EventDraft } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 
 const KIND = 24_133;
 

@@ -29,7 +29,7 @@ import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { createNativeSha256, nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { keptSeconds } from '../../src/run/lifetime.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
 import { completeDocument } from '../../src/run/spec/complete-spec.ts';

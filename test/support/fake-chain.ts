@@ -2,11 +2,16 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { fromHex, toHex } from '../../src/base/bytes.ts';
 import { ChainError } from '../../src/base/errors.ts';
-import { callData, encodeWords } from '../../src/chain/evm/abi.ts';
-import { toData, toQuantity } from '../../src/chain/evm/hex.ts';
-import { bigEndian, encodeRlp } from '../../src/chain/evm/rlp.ts';
+import type { Endpoint } from '../../src/chain/endpoints.ts';
+import {
+  bigEndian,
+  callData,
+  encodeRlp,
+  encodeWords,
+  toData,
+  toQuantity,
+} from '../../src/chain/evm/encoding.ts';
 import { evmAddress } from '../../src/chain/evm/token-source.ts';
-import type { Endpoint } from '../../src/chain/json-rpc.ts';
 
 export interface FakeChain {
   /** Of the chain 31337. */

@@ -26,7 +26,7 @@ import { createWire } from '../../src/network/wire/create-wire.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { LONGEST_EVENT_BYTES } from '../../src/node/protocol.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { smallLayout } from './swarm.ts';

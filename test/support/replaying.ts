@@ -14,7 +14,7 @@ import { fetchHistory } from '../../src/certified/history/history.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import type { Digest, WorkerId } from '../../src/run/ids.ts';
 import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Layout } from '../../src/tensor/params.ts';

@@ -16,7 +16,7 @@ import { heapChunks } from '../../src/network/chunks/payload.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import { formatShard } from '../../src/run/field.ts';
 import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Keeping, Store, Trainer } from '../../src/worker/ports.ts';

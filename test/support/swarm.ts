@@ -10,7 +10,7 @@ import type { ProfileName } from '../../src/network/wire/profile.ts';
 import type { Wire } from '../../src/network/wire/wire.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { openSocket } from '../../src/node/net/sockets.ts';
+import { openSocket } from '../../src/node/net/relays.ts';
 import type { Zstd } from '../../src/python/codec/zstd.ts';
 import { createPythonWire } from '../../src/python/wire/reference-profile.ts';
 import { runPythonWorker } from '../../src/python/worker/strategy.ts';

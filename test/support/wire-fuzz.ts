@@ -44,7 +44,7 @@ import { readManifest } from '../../src/network/wire/manifests.ts';
 import { toPresence } from '../../src/network/wire/presences.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { parseRelayInfo } from '../../src/node/net/relay-info.ts';
+import { parseRelayInfo } from '../../src/node/net/relays.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
 import { readNstr } from '../../src/python/codec/nstr-foreign.ts';
 import { openReferenceEvent } from '../../src/python/wire/reference-event.ts';

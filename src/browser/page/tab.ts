@@ -1,5 +1,5 @@
 /** The page of a worker in a tab: starts its Web Worker, shows what it reports as text, and tells it whether anybody looks. */
-import type { Chosen, FromWorker, ToWorker } from '../messages.ts';
+import type { Chosen, FromWorker, ToWorker } from '../link.ts';
 import type { Name } from '../naming.ts';
 
 const worker = new Worker(new URL('tab-worker.js', import.meta.url), { type: 'module' });

@@ -1,10 +1,10 @@
 /** Finds the block of a stake snapshot: number from the schedule, hash from k agreeing endpoints, both only once it is final. */
 import type { Clock } from '../../base/clock.ts';
 import { ChainError } from '../../base/errors.ts';
-import { agree, askAll, type Endpoints } from '../agree.ts';
-import type { Endpoint } from '../json-rpc.ts';
-import { type Header, readHeader } from './header.ts';
-import { numberOf, toQuantity } from './hex.ts';
+import type { BeaconSource } from '../../run/beacon-source.ts';
+import { agree, askAll, type Endpoint, type Endpoints } from '../endpoints.ts';
+import { numberOf, toQuantity } from './encoding.ts';
+import { type Header, readHeader } from './proof.ts';
 
 export interface ChainAccess {
   /** CAIP-2: `eip155:1`. */
@@ -113,3 +113,50 @@ function verified(endpoint: Endpoint, block: unknown): Header {
 
 /** How state is asked for: by hash (EIP-1898), so that a reorganized block fails instead of answering for another one. */
 export const blockId = ({ hash }: Header) => ({ blockHash: `0x${hash}`, requireCanonical: true });
+
+/** Blocks of this chain, so many seconds after an outcome. */
+export function createBlockBeacon(access: ChainAccess, lagSeconds: number): BeaconSource {
+  const { chain, endpoints } = access;
+  let isKnown = false;
+  return {
+    name: `blocks of ${chain} at ${endpoints.all.map(({ name }) => name).join(', ')}`,
+    async after(time, signal) {
+      if (!isKnown) await assertChain(access, signal);
+      isKnown = true;
+      const { hash, number } = await firstSince(access, time + lagSeconds, signal);
+      return { block: hash, height: number };
+    },
+  };
+}
+
+/** The first block whose time is at least this. */
+async function firstSince(
+  access: ChainAccess,
+  since: number,
+  signal: AbortSignal,
+): Promise<Header> {
+  const height = await waitFinal(access, 0, signal);
+  let first = await headerAt(access, height, signal);
+  if (first.timestamp < since) {
+    const late = since - first.timestamp;
+    throw new ChainError(
+      'chain/not-final',
+      `block ${height} is the last final one, ${late} s too early`,
+      { hint: 'wait' },
+    );
+  }
+  // blocks before `below` are too early; steps back double until one is
+  let below = 0;
+  for (let step = 1; first.number > below; step *= 2) {
+    const header = await headerAt(access, Math.max(below, first.number - step), signal);
+    if (header.timestamp >= since) first = header;
+    else below = header.number + 1;
+    if (header.timestamp < since) break;
+  }
+  while (first.number > below) {
+    const header = await headerAt(access, Math.floor((below + first.number) / 2), signal);
+    if (header.timestamp >= since) first = header;
+    else below = header.number + 1;
+  }
+  return first;
+}

@@ -12,13 +12,19 @@ import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake/stake-json.ts';
 import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';
 import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake/stake-source.ts';
-import { assertEnough, firstProved } from '../agree.ts';
-import type { Endpoint } from '../json-rpc.ts';
-import { encodeWords, eventTopic, wordAt } from './abi.ts';
+import { assertEnough, type Endpoint, firstProved } from '../endpoints.ts';
 import { assertChain, blockId, type ChainAccess, headerAt, waitFinal } from './blocks.ts';
-import type { Header } from './header.ts';
-import { dataOf, numberOf, toData, toQuantity } from './hex.ts';
-import { readStorageProof, slotKey } from './proof.ts';
+import {
+  dataOf,
+  encodeWords,
+  eventTopic,
+  numberOf,
+  toData,
+  toQuantity,
+  word,
+  wordAt,
+} from './encoding.ts';
+import { type Header, readStorageProof } from './proof.ts';
 
 export interface RegistryPlace {
   /** 20 bytes. */
@@ -82,7 +88,7 @@ async function readAccumulator(
   anchor: Header,
   signal: AbortSignal,
 ): Promise<Accumulator> {
-  const keys = [slotKey(0n), slotKey(1n)];
+  const keys = [word(0n), word(1n)];
   const params = [toData(contract), keys.map(toData), blockId(anchor)];
   const answer = await endpoint.call('eth_getProof', params, signal);
   const values = readStorageProof(answer, anchor.stateRoot, contract, keys);

@@ -16,13 +16,10 @@ import {
   type SnapshotSchedule,
   type StakeSource,
 } from '../../run/stake/stake-source.ts';
-import { agree, assertEnough, firstProved } from '../agree.ts';
-import type { Endpoint } from '../json-rpc.ts';
-import { callData, textOf, wordAt } from './abi.ts';
+import { agree, assertEnough, type Endpoint, firstProved } from '../endpoints.ts';
 import { assertChain, blockId, type ChainAccess, headerAt, waitFinal } from './blocks.ts';
-import type { Header } from './header.ts';
-import { dataOf, toData } from './hex.ts';
-import { mappingSlot, readStorageProof } from './proof.ts';
+import { callData, dataOf, textOf, toData, wordAt } from './encoding.ts';
+import { type Header, mappingSlot, readStorageProof } from './proof.ts';
 
 export interface TokenPlace {
   readonly standard: 'erc20' | 'erc5805';

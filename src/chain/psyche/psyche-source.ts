@@ -12,8 +12,7 @@ import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake/stake-json.ts';
 import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';
 import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake/stake-source.ts';
-import { agree, assertEnough, type Endpoints } from '../agree.ts';
-import type { Endpoint } from '../json-rpc.ts';
+import { agree, assertEnough, type Endpoint, type Endpoints } from '../endpoints.ts';
 import { linkedKeys, linksHash, type SignedLink } from './links.ts';
 
 /** The program that owns every coordinator account. */

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { createTextStream } from '../../model/sample.ts';
-import { createChatRenderer } from '../../node/data/tokens/chat-renderer.ts';
+import { createChatRenderer } from '../../node/data/chat-renderer.ts';
 import {
   openGptWriter,
   openPublishedWriter,

@@ -2,8 +2,8 @@
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createDrandSource } from '../../chain/drand-source.ts';
-import { createBlockBeacon } from '../../chain/evm/block-beacon.ts';
-import { createGet } from '../../chain/http.ts';
+import { createGet } from '../../chain/endpoints.ts';
+import { createBlockBeacon } from '../../chain/evm/blocks.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { accessOf, type EndpointFlags } from './endpoints.ts';

@@ -2,10 +2,8 @@
 import type { Command } from 'commander';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
-import type { Endpoints } from '../../chain/agree.ts';
+import { createEndpoint, createPost, type Endpoints } from '../../chain/endpoints.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
-import { createPost } from '../../chain/http.ts';
-import { createEndpoint } from '../../chain/json-rpc.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
 

@@ -1,5 +1,5 @@
 /** How large the payloads of settings will be: a model is laid out, none is trained and no data is read. */
-import { largestEvent } from '../../node/data/prepare-task.ts';
+import { largestEvent } from '../../node/data/task.ts';
 import { measureCheckpoint } from '../../python/wire/sizes.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';

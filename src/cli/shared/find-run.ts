@@ -10,7 +10,7 @@ import { hintProblem } from '../../network/transport/public-hosts.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { dataHome } from '../../node/files/data-home.ts';
 import { findLocalRun, readKeptSpec } from '../../node/files/local-runs.ts';
-import type { Connection } from '../../node/net/connect-relays.ts';
+import type { Connection } from '../../node/net/relays.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';

@@ -3,8 +3,8 @@ import { NostrainError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { createNativeSha256 } from '../../node/native/sha256.ts';
-import type { Connection } from '../../node/net/connect-relays.ts';
 import { Metrics, serveMetrics } from '../../node/net/metrics.ts';
+import type { Connection } from '../../node/net/relays.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
 import {
   assertHoldsModel,

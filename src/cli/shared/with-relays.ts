@@ -9,7 +9,7 @@ import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { createSecretKey } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
-import { type Connection, connectRelays } from '../../node/net/connect-relays.ts';
+import { type Connection, connectRelays } from '../../node/net/relays.ts';
 import { writeNote } from '../../terminal/output.ts';
 
 export interface Reach {

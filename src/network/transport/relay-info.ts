@@ -26,5 +26,5 @@ export interface RelayInfo {
   readonly limitation: RelayLimitation;
 }
 
-/** Asks a relay for its description; `src/node/net/relay-info.ts` does it on Node. Rejects only when aborted. */
+/** Asks a relay for its description; `src/node/net/relays.ts` does it on Node. Rejects only when aborted. */
 export type FetchInfo = (url: string, signal: AbortSignal) => Promise<Result<RelayInfo>>;

@@ -1,4 +1,4 @@
-/** The port through which the transport reaches a WebSocket; `src/node/net/sockets.ts` fills it on Node, `browser-sockets.ts` in a browser. */
+/** The port through which the transport reaches a WebSocket; `src/node/net/relays.ts` fills it on Node, `browser-sockets.ts` in a browser. */
 
 /** One connection. It never throws from callbacks' side: what goes wrong ends in `onclose`, exactly once. */
 export interface Socket {

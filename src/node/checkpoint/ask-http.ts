@@ -9,7 +9,7 @@ import type { AskHttp, HttpAnswer, HttpRequest } from '../../network/chunks/http
 import { PlaceError } from '../../network/chunks/source.ts';
 import { isPublicIp } from '../../network/transport/public-hosts.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
-import { publicLookup } from '../net/sockets.ts';
+import { publicLookup } from '../net/relays.ts';
 
 export interface AskOptions {
   /** The address came from a person at this machine, not from an event, a spec or a directory. */

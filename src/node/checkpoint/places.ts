@@ -12,7 +12,7 @@ import { isRelayUrl, withoutSecrets } from '../../network/transport/relay-urls.t
 import { createSecretKey } from '../files/keys.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
 import { nativeSha256 } from '../native/sha256.ts';
-import { type Connection, connectRelays } from '../net/connect-relays.ts';
+import { type Connection, connectRelays } from '../net/relays.ts';
 import { createAskHttp } from './ask-http.ts';
 import { createFolderPlace } from './folder-place.ts';
 

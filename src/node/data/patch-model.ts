@@ -6,10 +6,9 @@ import { asNumbers } from '../../model/forms/images.ts';
 import type { ForecasterSpec, VitSpec } from '../../run/spec/model-spec.ts';
 import { createTrainer } from '../engine/trainer.ts';
 import type { TrainedRun } from '../files/text-writer.ts';
-import { openPictures } from './forms/images.ts';
-import { openSeries } from './forms/series.ts';
-import { prepareTask } from './prepare-task.ts';
-import type { Sources } from './task.ts';
+import type { Sources } from './sources.ts';
+import { openPictures, openSeries } from './sources.ts';
+import { prepareTask } from './task.ts';
 
 type From = Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>;
 

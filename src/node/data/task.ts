@@ -1,11 +1,26 @@
-/** What a worker trains, and where its data comes from, for whoever prepares it. */
+/** From settings to something to train: the model sized to its data, the optimizer, and this worker's part of the data. */
+import { join } from 'node:path';
 import type { AnyModel } from '../../model/architectures/table.ts';
-import type { ShardForm } from '../../model/data/text.ts';
-import type { Tokenizer } from '../../model/data/tokenizer.ts';
+import { dividePictures } from '../../model/data/pictures.ts';
+import { asRows, dealRows, madeRows } from '../../model/data/regression.ts';
+import { divideSeries } from '../../model/data/series.ts';
+import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
 import type { TrainerData } from '../../model/forms/table.ts';
+import { gptSpec, inputOf, optimizerOf, patchModel } from '../../model/from-settings.ts';
+import { type EventSize, estimateEventSize } from '../../network/wire/event-size.ts';
+import { measureGradient } from '../../python/wire/sizes.ts';
+import { type FormName, formOf } from '../../run/data-forms.ts';
+import type { Settings } from '../../run/settings.ts';
 import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
-import type { BaseModel, OpensBase } from '../pretrained/base-model.ts';
+import type { Layout } from '../../tensor/params.ts';
+import type { Stretch } from '../../tensor/partial-vector.ts';
+import { mostChunks } from '../../worker/chunk-assignment.ts';
+import { dataHome } from '../files/data-home.ts';
+import { type BaseModel, openBase } from '../pretrained/base-model.ts';
+import { openNamedCorpus, openPictures, openSeries, readRows, type Sources } from './sources.ts';
+import { builtInForm, prepareTokens, publishedForm } from './token-parts.ts';
 
+/** What a worker trains. */
 export interface Task {
   readonly name: string;
   readonly model: AnyModel;
@@ -15,7 +30,7 @@ export interface Task {
   readonly tokensPerExample: number;
   readonly text?: {
     readonly tokenizer: Tokenizer;
-    /** Of the validation part: what its loss per token is as bits per byte. */
+    /** Of the validation part: converts its loss per token to bits per byte. */
     readonly bytesPerToken: number;
   };
   /** The published model that is trained, or whose adapters are. */
@@ -24,29 +39,95 @@ export interface Task {
   readonly frozen?: BaseModel['frozen'];
 }
 
-export interface Sources {
-  /** What to train on: a text or .jsonl file or a CSV, or the https address of one; or a folder of pictures. */
-  readonly corpus?: string | undefined;
-  /** A regression dataset, as CSV or in the reference's JSON form. */
-  readonly dataset?: string | undefined;
-  /** The column of a CSV that is to be predicted. */
-  readonly target?: string | undefined;
-  /** What a run spec says of the data. */
-  readonly fixed?: FixedData | undefined;
-  /** The base of the settings, where it is open already, */
-  readonly base?: BaseModel | undefined;
-  /** or what opens it; default any that is there. */
-  readonly openBase?: OpensBase | undefined;
-  readonly onNotice: (message: string) => void;
-  readonly signal: AbortSignal;
+type Prepare = (settings: Settings, sources: Sources) => Promise<Omit<Task, 'optimizer'>>;
+
+/** By the form of data that a model reads. */
+const prepares: Readonly<Record<FormName, Prepare>> = {
+  tokens: async (settings, sources) => {
+    const { base: opened, openBase: open = openBase, fixed = {} } = sources;
+    const isPublished = settings.model === 'pretrained';
+    const base = isPublished ? (opened ?? (await open(settings, sources))) : undefined;
+    const own = tokenizers[settings.tokens];
+    const form = base ? publishedForm(base.pretrained, base.tokenizerSha256) : builtInForm(own);
+    const { context, shard, model: name } = settings;
+    const { data, bytesPerToken } = await prepareTokens(await openNamedCorpus(sources), form, {
+      context,
+      shard,
+      onNotice: sources.onNotice,
+      signal: sources.signal,
+      folder: join(dataHome(), 'corpora'),
+      form: fixed.form ?? 'interleaved',
+      evaluation: fixed.evaluation,
+    });
+    return {
+      name,
+      model: base?.model ?? gptSpec(settings, own.vocabulary),
+      data,
+      tokensPerExample: context,
+      text: { tokenizer: form.tokenizer, bytesPerToken },
+      ...(base && { base, frozen: base.frozen }),
+    };
+  },
+  // the file that is named, or rows made from the seed, of which those past the last shard are for validation
+  rows: async ({ model: name, hidden, seed, shard }, { dataset, target }) => {
+    const { own, validation } =
+      dataset === undefined
+        ? madeRows({ seed, shard })
+        : dealRows(await readRows(dataset, target), shard);
+    const { features } = own;
+    const data = {
+      kind: 'regression',
+      features,
+      ...asRows(own),
+      ...(validation && { validation: asRows(validation) }),
+    } as const;
+    const model: AnyModel =
+      name === 'linear'
+        ? { architecture: 'linear', features }
+        : { architecture: 'mlp', features, hidden };
+    return { name, model, data, tokensPerExample: 1 };
+  },
+  series: async (settings, sources) => {
+    const { series, held } = await openSeries(settings, sources);
+    const form = sources.fixed?.form ?? 'interleaved';
+    const { channels } = series;
+    return {
+      name: settings.model,
+      model: patchModel(settings, inputOf(settings, { channels })!),
+      data: divideSeries(series, { ...settings, form, held }),
+      tokensPerExample: 1,
+    };
+  },
+  images: async (settings, sources) => {
+    const { pictures, held } = await openPictures(settings, sources);
+    const { channels, classes } = pictures;
+    return {
+      name: settings.model,
+      model: patchModel(settings, inputOf(settings, { channels, classes: classes.length })!),
+      data: dividePictures(pictures, settings.shard, held),
+      tokensPerExample: 1,
+    };
+  },
+};
+
+/** Reads the data and sizes the model to it. */
+export async function prepareTask(settings: Settings, sources: Sources): Promise<Task> {
+  const task = await prepares[formOf(settings)](settings, sources);
+  return { ...task, optimizer: optimizerOf(settings) };
 }
 
-export interface FixedData {
-  /** The one text that everybody trains on. */
-  readonly sha256?: string;
-  /** Where it is, by whoever made the run; nothing is fetched from there unasked. */
-  readonly from?: string;
-  readonly form?: ShardForm;
-  /** A text that everybody evaluates on; all of the own one is then for training. */
-  readonly evaluation?: Uint8Array;
+/** How many workers the settings speak of. */
+export const expectedWorkers = ({ sync, shard, waitFor }: Settings): number =>
+  sync.strategy === 'strict' ? sync.workers : Math.max(1, shard.count, waitFor);
+
+/** The largest event that a worker of these settings will send. */
+export function largestEvent(
+  settings: Settings,
+  { layout, turns }: { readonly layout: Layout; readonly turns: readonly Stretch[] },
+  workers = expectedWorkers(settings),
+): EventSize {
+  const { profile, run, packing, eventBudget, owners, fragments, topk: ratio } = settings;
+  if (profile === 'nostrain/0') return measureGradient(run, layout, ratio);
+  const most = mostChunks({ size: layout.size, owners, fragments, turns }, workers);
+  return estimateEventSize({ run, size: layout.size, packing, eventBudget, most, ratio });
 }

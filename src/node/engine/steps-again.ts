@@ -5,11 +5,11 @@ import { parseShard } from '../../run/field.ts';
 import { settingsOf } from '../../run/spec/complete-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Trainer } from '../../worker/ports.ts';
-import { prepareTask } from '../data/prepare-task.ts';
-import type { FixedData } from '../data/task.ts';
+import type { FixedData } from '../data/sources.ts';
+import { prepareTask } from '../data/task.ts';
 import type { BaseModel } from '../pretrained/base-model.ts';
 import { openTrainer } from '../worker-session.ts';
-import { computingOf } from './machine-build.ts';
+import { computingOf } from './onnxruntime.ts';
 
 export interface StepsOptions {
   readonly corpus?: string | undefined;

@@ -1,9 +1,92 @@
-/** Training on onnxruntime-node, on threads of this process. */
+/** Training on onnxruntime-node: trainer threads of this process, on the device asked for or on the best that works. */
+import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { TrainingError } from '../../base/errors.ts';
+import type { Half } from '../../model/graph/half.ts';
+import type { StartThread } from '../../trainer/engine.ts';
+import type { Answer, Device } from '../../trainer/messages.ts';
+import {
+  type Devices,
+  NO_DEVICE,
+  noDevice,
+  type Opening,
+  type OpenTrainer,
+  openOn,
+} from '../../trainer/open.ts';
 import type { TrainerSetup } from '../../trainer/setup.ts';
 import { createTrainerOn, type Trainer } from '../../trainer/trainer.ts';
-import { openTrainer } from './open.ts';
-import { physicalCores } from './physical-cores.ts';
-import { openStored } from './stored-tokens.ts';
+import { openStored } from '../data/token-file.ts';
+import { startThread } from '../start-thread.ts';
+import { CUDA_HINT, cudaProblem, requireEngine } from './onnxruntime.ts';
+
+const hints: Readonly<Record<Device, string>> = {
+  cpu: 'reinstall onnxruntime-node; it has CPU builds for linux, windows and macOS on arm64',
+  cuda: CUDA_HINT,
+  webgpu: 'it needs a GPU with a Vulkan, Metal or Direct3D 12 driver; or choose the cpu device',
+};
+
+const start: StartThread = ({ onAnswer, onEnd }) => {
+  const worker = startThread('engine/thread');
+  worker.on('message', (answer: Answer) => onAnswer(answer));
+  worker.on('error', (error) => onEnd(`the trainer thread failed: ${error.message}`, error));
+  worker.on('exit', (code) => onEnd(`the trainer thread ended with code ${code}`));
+  return {
+    post: (ask, handOver) => worker.postMessage(ask, handOver),
+    terminate: async () => {
+      await worker.terminate();
+    },
+  };
+};
+
+const devices: Devices = { start, hints };
+
+/**
+ * Throws `training/no-device` when a device was named and does not work, `training/no-engine` without onnxruntime-node. Half precision, which is
+ * slower on the CPU than f32, is not taken there unasked.
+ */
+export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Promise<OpenTrainer> {
+  requireEngine();
+  if (wanted !== 'auto') return await openHere(wanted, opening);
+  if (opening.half) return await openHere('cuda', opening).catch(refuseHalf(opening.half));
+  if (process.platform !== 'linux' || process.arch !== 'x64') return await openHere('cpu', opening);
+  try {
+    return await openHere('cuda', opening);
+  } catch (error) {
+    if (!(error instanceof TrainingError) || error.code !== NO_DEVICE) throw error;
+    const notice = `training on the CPU: ${error.message}`;
+    return { ...(await openHere('cpu', opening)), notice };
+  }
+}
+
+const refuseHalf = (half: Half) => (cause: unknown) => {
+  if (!(cause instanceof TrainingError) || cause.code !== NO_DEVICE) throw cause;
+  throw new TrainingError(NO_DEVICE, `no device for ${half}: ${cause.message}`, {
+    hint: 'leave --precision out; or --device webgpu where that GPU has f16; or --device cpu, which rounds as a GPU does and is slower than in f32',
+    cause,
+  });
+};
+
+async function openHere(device: Device, opening: Opening): Promise<OpenTrainer> {
+  const problem = device === 'cuda' ? await cudaProblem() : undefined;
+  if (problem !== undefined) throw noDevice(device, problem, CUDA_HINT);
+  return await openOn(device, opening, devices);
+}
+
+/** Physical cores this process may use; where the system does not say, the logical ones. */
+export function physicalCores(): number {
+  const available = availableParallelism();
+  try {
+    const cores = new Set<string>();
+    for (const block of readFileSync('/proc/cpuinfo', 'utf8').split('\n\n')) {
+      const core = /^core id\s*:\s*(\d+)/m.exec(block);
+      const socket = /^physical id\s*:\s*(\d+)/m.exec(block);
+      if (core && socket) cores.add(`${socket[1]}.${core[1]}`);
+    }
+    return cores.size === 0 ? available : Math.min(available, cores.size);
+  } catch {
+    return available; // not Linux
+  }
+}
 
 /** Starts the trainer thread and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
 export const createTrainer = (setup: TrainerSetup): Promise<Trainer> =>

@@ -11,7 +11,7 @@ import { MAX_HEADER_BYTES, readSafetensorsHeader } from '../../tensor/safetensor
 import { OWN } from '../../worker/state-bytes.ts';
 import { noMembers, parseRecord, parseRound } from '../../worker/worker-record.ts';
 import { dataHome } from './data-home.ts';
-import { lockOwner } from './run-lock.ts';
+import { lockOwner } from './run-folder.ts';
 
 /** One run, or a demo with all its workers. */
 export interface LocalRun {

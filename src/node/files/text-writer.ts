@@ -11,9 +11,8 @@ import type { Layout } from '../../tensor/params.ts';
 import { tensorOf, tensorsOf } from '../../trainer/runtime.ts';
 import { frozenOf } from '../../trainer/setup.ts';
 import { createTextReader } from '../../trainer/text-reader.ts';
-import { physicalCores } from '../engine/physical-cores.ts';
-import { createTrainer } from '../engine/trainer.ts';
-import { requireEngine } from '../engine/training-engine.ts';
+import { requireEngine } from '../engine/onnxruntime.ts';
+import { createTrainer, physicalCores } from '../engine/trainer.ts';
 import type { BaseModel } from '../pretrained/base-model.ts';
 
 export interface TextWriter {

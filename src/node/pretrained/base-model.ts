@@ -32,7 +32,7 @@ import type { FrozenNumbers } from '../../trainer/setup.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { hashFiles, openLocalModel } from './folder.ts';
 import { fetchModel, isHubReference, parseHubReference } from './hub.ts';
-import { type BaseTier, hashRings, identityOfTiers, openBaseTier } from './tiers/base-tier.ts';
+import { type BaseTier, hashRings, identityOfTiers, openBaseTier } from './base-tier.ts';
 
 /** A base and what is trained of it. */
 export interface BaseModel extends BaseIdentity {

@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 import { indentedJson } from '../../formats/python-json.ts';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
-import { readDataset } from '../../node/data/dataset-file.ts';
+import { readDataset } from '../../node/data/sources.ts';
 import { readStateFile } from '../../node/files/state-file.ts';
 import { writeResult } from '../../terminal/output.ts';
 import { type RegressionBackend, trainOnBackend } from '../node/train-on-backend.ts';

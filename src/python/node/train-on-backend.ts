@@ -7,7 +7,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { type RegressionModel, writeModel } from '../../formats/regression-state.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';
 import { compileTraining } from '../../model/training-program.ts';
-import { requireEngine } from '../../node/engine/training-engine.ts';
+import { requireEngine } from '../../node/engine/onnxruntime.ts';
 import type { ModelSpec, SgdSpec } from '../../run/spec/model-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import {

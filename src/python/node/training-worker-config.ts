@@ -1,7 +1,7 @@
 /** What a session of the Python reference's profile is told: its config, and the plan's settings in it. */
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
-import type { Connection } from '../../node/net/connect-relays.ts';
+import type { Connection } from '../../node/net/relays.ts';
 import {
   completeSettings,
   type PartialSettings,

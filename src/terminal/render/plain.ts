@@ -2,7 +2,7 @@
 
 import { safeLine } from '../../base/safe-text.ts';
 import type { CertifiedRound, RunEvent } from '../../certified/rounds/events.ts';
-import { troubleOf } from '../../dashboard/trouble.ts';
+import { troubleOf } from '../../dashboard/view.ts';
 import { roundName } from '../../run/round-name.ts';
 import type { RoundSummary } from '../../worker/events.ts';
 import {

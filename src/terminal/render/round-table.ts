@@ -1,7 +1,6 @@
 /** The finished rounds as a table that leaves out what there is no room for, the least telling first, and says what its marks mean. */
 
-import type { RoundView } from '../../dashboard/round-view.ts';
-import { type Agreement, agreementOf, type View } from '../../dashboard/view.ts';
+import { type Agreement, agreementOf, type RoundView, type View } from '../../dashboard/view.ts';
 import { roundNumber } from '../../run/round-name.ts';
 import { formatBytes, formatLoss, formatShare } from './numbers.ts';
 import { clip, type Paint, padStart, widthOf, wrap } from './text.ts';

@@ -1,8 +1,7 @@
 /** A row for everybody in the run: the workers of this screen in full, the others as far as they are heard of. */
 import { safeLine } from '../../base/safe-text.ts';
-import { pointsOf } from '../../dashboard/curve.ts';
 import type { View } from '../../dashboard/view.ts';
-import type { PeerView, WorkerView } from '../../dashboard/worker-view.ts';
+import { type PeerView, pointsOf, type WorkerView } from '../../dashboard/worker-view.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { roundName } from '../../run/round-name.ts';
 import { bar, sparkline } from './bars.ts';

@@ -2,7 +2,7 @@
 import { philox, unit } from '../../../src/base/rng.ts';
 import { modelLayout } from '../../../src/model/parameters.ts';
 import type { OpenSocket } from '../../../src/network/transport/socket.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
 import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
 import type { Layout } from '../../../src/tensor/params.ts';

@@ -22,7 +22,7 @@ import { createRunChunks } from '../../../src/node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../../src/node/checkpoint/run-holder.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createNativeSha256, nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';

@@ -15,7 +15,7 @@ import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 
 export interface Progress {
   readonly payloadBytes: number;

@@ -11,7 +11,7 @@ import { systemClock } from '../../../src/base/clock.ts';
 import type { EventDraft } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { readTab, servePage } from '../../../src/node/net/page-server.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { startBunker } from '../../support/bunker.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';

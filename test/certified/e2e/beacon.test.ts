@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { createDrandSource } from '../../../src/chain/drand-source.ts';
-import { createGet } from '../../../src/chain/http.ts';
+import { createGet } from '../../../src/chain/endpoints.ts';
 import { beaconValue, drandRoundAt } from '../../../src/consensus/committee/beacon.ts';
 import { certifiedRounds, certifiedSpec, startCertified } from '../../support/certified-swarm.ts';
 import { type DrandEndpoint, signRound, startDrand, testChain } from '../../support/drand.ts';

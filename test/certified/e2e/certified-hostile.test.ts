@@ -13,7 +13,7 @@ import type { OpenSocket } from '../../../src/network/transport/socket.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { outcomeDigest } from '../../../src/run/outcome.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import type { Commit, Proposal } from '../../../src/run/vote.ts';

@@ -14,7 +14,7 @@ import type { PublishOutcome } from '../../../src/network/transport/publishing.t
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { createLayout, type Layout } from '../../../src/tensor/params.ts';
 import {

@@ -1,7 +1,7 @@
 /** Runs with screening: who sends its gradient with the sign turned, ten times over, is not counted, and everybody can see why. */
 import { expect, it } from 'vitest';
 import { explain } from '../../../src/certified/records/explain.ts';
-import { troubleOf } from '../../../src/dashboard/trouble.ts';
+import { troubleOf } from '../../../src/dashboard/view.ts';
 import { drawRows } from '../../../src/model/batches.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';
 import {

@@ -4,10 +4,10 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import type { RefreshPort } from '../../../src/certified/refresh.ts';
-import { callData, encodeWords } from '../../../src/chain/evm/abi.ts';
+import type { Endpoint } from '../../../src/chain/endpoints.ts';
+import { callData, encodeWords } from '../../../src/chain/evm/encoding.ts';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
 import { createTokenSource, evmAddress } from '../../../src/chain/evm/token-source.ts';
-import type { Endpoint } from '../../../src/chain/json-rpc.ts';
 import { createRefreshPort, publishOver } from '../../../src/cli/shared/stake-refresh.ts';
 import { nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
 import {

@@ -7,7 +7,7 @@ import { writePlay } from '../../../src/model/data/playwright.ts';
 import { modelOfRun } from '../../../src/model/from-settings.ts';
 import { modelLayout } from '../../../src/model/parameters.ts';
 import { readStateFile } from '../../../src/node/files/state-file.ts';
-import { exportTiers, tierFolder } from '../../../src/node/pretrained/tiers/export.ts';
+import { exportTiers, tierFolder } from '../../../src/node/pretrained/tier-files.ts';
 import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
 import type { Params, Vector } from '../../../src/tensor/params.ts';
 import { endOf, keyFlags, programsOn } from '../../support/certified-programs.ts';

@@ -15,7 +15,7 @@ import type { RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { agreementOf, createView, fold } from '../../../src/dashboard/view.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,

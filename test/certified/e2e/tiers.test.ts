@@ -13,7 +13,7 @@ import { ringsOf } from '../../../src/model/parameters.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import type { OpenSocket, Socket } from '../../../src/network/transport/socket.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,

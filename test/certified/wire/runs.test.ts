@@ -21,7 +21,7 @@ import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { canonicalSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../../support/run-spec.ts';
 import { signerOf } from '../../support/signers.ts';

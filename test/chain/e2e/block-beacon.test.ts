@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { createBlockBeacon } from '../../../src/chain/evm/block-beacon.ts';
+import { createBlockBeacon } from '../../../src/chain/evm/blocks.ts';
 import {
   accessTo,
   anvilMissing,

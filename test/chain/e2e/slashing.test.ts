@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
 import { buildFault, proofBody, toAccusation } from '../../../src/certified/wire/faults.ts';
-import { callData } from '../../../src/chain/evm/abi.ts';
+import { callData } from '../../../src/chain/evm/encoding.ts';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
-import { slashCall } from '../../../src/chain/registry/fault-call.ts';
 import {
   type DeployedRegistry,
   requestExit,
+  slashCall,
   withdraw,
 } from '../../../src/chain/registry/registry-calls.ts';
 import { slashingRegistry } from '../../../src/chain/registry/slashing-registry.ts';

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
-import { callData, encodeWords } from '../../../src/chain/evm/abi.ts';
+import type { Endpoint } from '../../../src/chain/endpoints.ts';
+import { callData, encodeWords } from '../../../src/chain/evm/encoding.ts';
 import {
   createTokenSource,
   evmAddress,
   type TokenPlace,
 } from '../../../src/chain/evm/token-source.ts';
-import type { Endpoint } from '../../../src/chain/json-rpc.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
 import {

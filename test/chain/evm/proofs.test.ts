@@ -1,11 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
-import { callData, eventTopic } from '../../../src/chain/evm/abi.ts';
-import { readHeader } from '../../../src/chain/evm/header.ts';
-import { proveTrieValue, readStorageProof, slotKey } from '../../../src/chain/evm/proof.ts';
+import {
+  callData,
+  decodeRlp,
+  encodeRlp,
+  eventTopic,
+  type Rlp,
+  word,
+} from '../../../src/chain/evm/encoding.ts';
+import { proveTrieValue, readHeader, readStorageProof } from '../../../src/chain/evm/proof.ts';
 import { CHANGED } from '../../../src/chain/evm/registry-source.ts';
-import { decodeRlp, encodeRlp, type Rlp } from '../../../src/chain/evm/rlp.ts';
 import { stakeRegistry } from '../../../src/chain/registry/stake-registry.ts';
 import { buildTrie } from '../../support/trie-builder.ts';
 
@@ -106,7 +111,7 @@ describe('a trie', () => {
 });
 
 test('storage is read through the account, and only in canonical integers', () => {
-  const [address, key] = [new Uint8Array(20).fill(7), slotKey(0n)];
+  const [address, key] = [new Uint8Array(20).fill(7), word(0n)];
   const proofOf = (stored: Uint8Array, account: (storageRoot: Uint8Array) => Rlp) => {
     const storage = buildTrie([[key, stored]]);
     const state = buildTrie([[address, encodeRlp(account(storage.root))]]);

@@ -8,7 +8,7 @@ import { parseStateJson } from '../../../src/formats/state-json.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

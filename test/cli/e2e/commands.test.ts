@@ -7,7 +7,7 @@ import { createRelay } from '../../../relay/server.ts';
 import { NostrainError } from '../../../src/base/errors.ts';
 import { wordError } from '../../../src/cli/main.ts';
 import { parseSecretKey, publicKeyOf, toNpub } from '../../../src/node/files/keys.ts';
-import { fetchRelayInfo } from '../../../src/node/net/relay-info.ts';
+import { fetchRelayInfo } from '../../../src/node/net/relays.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { runProgram } from '../../support/processes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

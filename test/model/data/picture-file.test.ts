@@ -10,7 +10,7 @@ import { concatBytes, utf8 } from '../../../src/base/bytes.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
 import { decodePicture, squareOf } from '../../../src/model/data/picture-file.ts';
 import { packPictures, unpackPictures } from '../../../src/model/data/pictures.ts';
-import { openPictures, readPictures } from '../../../src/node/data/forms/images.ts';
+import { openPictures, readPictures } from '../../../src/node/data/sources.ts';
 
 const { signal } = new AbortController();
 

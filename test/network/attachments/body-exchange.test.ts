@@ -15,7 +15,7 @@ import type { SignedEvent, Signer } from '../../../src/network/event.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { outcomeBody } from '../../../src/run/outcome.ts';
 import type { Proposal } from '../../../src/run/vote.ts';
 import { signerOf } from '../../support/certified-run.ts';

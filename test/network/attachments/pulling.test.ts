@@ -13,7 +13,7 @@ import { createRelaySet, type RelaySet } from '../../../src/network/transport/re
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { signerOf } from '../../support/signers.ts';
 

@@ -8,7 +8,7 @@ import type { Filter } from '../../../src/network/transport/filter.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
 import type { Socket } from '../../../src/network/transport/socket.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';
 import { openReader } from '../../support/raw-reader.ts';

@@ -5,8 +5,7 @@ import { systemClock } from '../../../src/base/clock.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { mine } from '../../../src/node/net/proof-of-work.ts';
-import { fetchRelayInfo } from '../../../src/node/net/relay-info.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { fetchRelayInfo, openSocket } from '../../../src/node/net/relays.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';
 

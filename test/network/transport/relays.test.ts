@@ -9,7 +9,7 @@ import {
   type RelaySetOptions,
 } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';
 
 const opened: { close(): Promise<unknown> }[] = [];

@@ -10,7 +10,7 @@ import { draftDelegation, readDelegation } from '../../../src/certified/wire/del
 import { createSigner, verifyEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { askBunker, parseBunker } from '../../../src/network/wire/bunker.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { type BunkerHabits, startBunker } from '../../support/bunker.ts';
 
 const owner = new Uint8Array(32).fill(40);

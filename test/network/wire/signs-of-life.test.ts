@@ -6,7 +6,7 @@ import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createWire } from '../../../src/network/wire/create-wire.ts';
 import type { ProfileName } from '../../../src/network/wire/profile.ts';
 import type { Wire } from '../../../src/network/wire/wire.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { createPythonWire } from '../../../src/python/wire/reference-profile.ts';
 import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';

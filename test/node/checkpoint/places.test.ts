@@ -17,7 +17,7 @@ import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
 import { openPlaces } from '../../../src/node/checkpoint/places.ts';
 import { createSecretKey } from '../../../src/node/files/keys.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { connectRelays } from '../../../src/node/net/connect-relays.ts';
+import { connectRelays } from '../../../src/node/net/relays.ts';
 import { testPlace } from '../../contract/chunk-place.ts';
 
 const never = new AbortController().signal;

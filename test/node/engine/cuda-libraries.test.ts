@@ -3,7 +3,7 @@ import { copyFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
-import { missingLibraries, wordMissing } from '../../../src/node/engine/cuda-libraries.ts';
+import { missingLibraries, wordMissing } from '../../../src/node/engine/onnxruntime.ts';
 import { itWith } from '../../support/needs.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 

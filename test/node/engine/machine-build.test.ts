@@ -1,6 +1,6 @@
 /** What a worker says of the machine its bits come from, and what a witness makes of it. */
 import { expect, it } from 'vitest';
-import { computingOf, machineBuild } from '../../../src/node/engine/machine-build.ts';
+import { computingOf, machineBuild } from '../../../src/node/engine/onnxruntime.ts';
 
 it('is one line of ASCII that says the settings, and reads back', () => {
   const usual = {

@@ -8,7 +8,7 @@ import {
   type TokenPart,
 } from '../../../src/model/data/token-reader.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
-import { openTokens } from '../../../src/node/engine/stored-tokens.ts';
+import { openTokens } from '../../../src/node/data/token-file.ts';
 import { createTrainer } from '../../../src/node/engine/trainer.ts';
 import type { TrainerSetup } from '../../../src/trainer/setup.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../../support/ort-models.ts';

@@ -6,7 +6,7 @@ import {
   runFolderOf,
   withHistory,
 } from '../../../src/node/files/local-runs.ts';
-import { takeLock } from '../../../src/node/files/run-lock.ts';
+import { takeLock } from '../../../src/node/files/run-folder.ts';
 import { canonicalSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { keepRun } from '../../support/local-runs.ts';

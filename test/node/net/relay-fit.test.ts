@@ -1,7 +1,7 @@
 /** What a run asks of its relays before it starts. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
-import { assertRelaysFit } from '../../../src/node/net/relay-fit.ts';
+import { assertRelaysFit } from '../../../src/node/net/relays.ts';
 
 const opened: Relay[] = [];
 afterEach(async () => {

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import { afterEach, expect, test } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
-import { fetchRelayInfo, parseRelayInfo } from '../../../src/node/net/relay-info.ts';
+import { fetchRelayInfo, parseRelayInfo } from '../../../src/node/net/relays.ts';
 
 const stops: (() => unknown)[] = [];
 afterEach(async () => {

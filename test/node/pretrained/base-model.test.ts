@@ -18,7 +18,7 @@ import {
   openWholeBaseOf,
   startFrom,
 } from '../../../src/node/pretrained/base-model.ts';
-import { exportTiers, tierFolder } from '../../../src/node/pretrained/tiers/export.ts';
+import { exportTiers, tierFolder } from '../../../src/node/pretrained/tier-files.ts';
 import { completeSettings } from '../../../src/run/settings.ts';
 import type { Precision } from '../../../src/run/spec/model-spec.ts';
 import { presets } from '../../../src/run/spec/presets.ts';

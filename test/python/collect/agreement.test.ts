@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/base/clock.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 import { agreements, newestAgreed } from '../../../src/python/collect/agreement.ts';
 import { discoverCheckpoints } from '../../../src/python/collect/checkpoints.ts';
 import { runCommand } from '../../support/command-line.ts';

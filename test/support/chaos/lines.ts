@@ -2,7 +2,7 @@
 import type { Clock } from '../../../src/base/clock.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { OpenSocket, Socket } from '../../../src/network/transport/socket.ts';
-import { openSocket } from '../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../src/node/net/relays.ts';
 
 export interface Lines {
   /** Frames that left or arrived so far. */

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { ConfigError } from '../../../base/errors.ts';
 import { decodeZip } from '../../../formats/zip.ts';
-import { PROVIDER, providerFolder } from '../../../node/engine/cuda-libraries.ts';
+import { PROVIDER, providerFolder } from '../../../node/engine/onnxruntime.ts';
 import type { Check } from './check.ts';
 
 /** Of version 1.30.0, for Linux on x64 and CUDA 13, in the wheels of Python 3.11 to 3.14. */

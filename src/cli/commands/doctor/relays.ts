@@ -4,9 +4,7 @@ import { safeLine } from '../../../base/safe-text.ts';
 import { MAX_WORK_BITS } from '../../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../../network/transport/relay-info.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
-import { kilobytes } from '../../../node/net/relay-fit.ts';
-import { fetchClockSkew, fetchRelayInfo } from '../../../node/net/relay-info.ts';
-import { openSocket } from '../../../node/net/sockets.ts';
+import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../node/net/relays.ts';
 import type { Check } from './check.ts';
 
 const TIMEOUT_MS = 5000;

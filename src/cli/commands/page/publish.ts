@@ -7,8 +7,8 @@ import { createBlossomPlace } from '../../../network/chunks/http-source.ts';
 import type { Signer } from '../../../network/event.ts';
 import { createAskHttp } from '../../../node/checkpoint/ask-http.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
-import type { Connection } from '../../../node/net/connect-relays.ts';
 import { contentTypeOf, type PageFiles } from '../../../node/net/page-server.ts';
+import type { Connection } from '../../../node/net/relays.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 
 /** A site of its own under a key: others of the key, and its root site, stay as they are. */

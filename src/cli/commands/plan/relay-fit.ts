@@ -11,8 +11,7 @@ import {
   wholeSeconds,
 } from '../../../network/wire/cost.ts';
 import { brokenLimit, type StatedLimits } from '../../../network/wire/event-size.ts';
-import { fetchRelayInfo } from '../../../node/net/relay-info.ts';
-import { openSocket } from '../../../node/net/sockets.ts';
+import { fetchRelayInfo, openSocket } from '../../../node/net/relays.ts';
 import type { CheckedRelay } from '../../../probe/index.ts';
 import { workerAbilities, workLimit } from '../../../probe/verdict.ts';
 

@@ -3,8 +3,7 @@
 import { systemClock } from '../../../base/clock.ts';
 import { safeLine } from '../../../base/safe-text.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
-import { describeRelay } from '../../../node/net/relay-info.ts';
-import { openSocket } from '../../../node/net/sockets.ts';
+import { describeRelay, openSocket } from '../../../node/net/relays.ts';
 import { type CheckedRelay, type CheckOptions, checkRelays } from '../../../probe/index.ts';
 import { writeNote } from '../../../terminal/output.ts';
 

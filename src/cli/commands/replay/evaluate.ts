@@ -1,7 +1,7 @@
 /** What a recomputed model is worth: for `replay --base`, the validation loss before the first round and after the last one. */
 import { ConfigError } from '../../../base/errors.ts';
 import { startOf } from '../../../certified/decisions/chain.ts';
-import { prepareTask } from '../../../node/data/prepare-task.ts';
+import { prepareTask } from '../../../node/data/task.ts';
 import { createTrainer } from '../../../node/engine/trainer.ts';
 import { type BaseModel, openWholeBaseOf } from '../../../node/pretrained/base-model.ts';
 import { settingsOf } from '../../../run/spec/complete-spec.ts';

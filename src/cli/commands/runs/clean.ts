@@ -7,7 +7,7 @@ import { safeLine } from '../../../base/safe-text.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { parseSecretKey } from '../../../node/files/keys.ts';
 import { findLocalRun, type LocalRun, listLocalRuns } from '../../../node/files/local-runs.ts';
-import { takeLock } from '../../../node/files/run-lock.ts';
+import { takeLock } from '../../../node/files/run-folder.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';

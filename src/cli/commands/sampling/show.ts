@@ -1,11 +1,11 @@
 /** What `nostrain sample` shows of models that write no text: a forecast as a chart, and what pictures are taken for. */
 import { ConfigError } from '../../../base/errors.ts';
-import { readPicture } from '../../../node/data/forms/images.ts';
 import {
   forecastSeries,
   guessPictures,
   type SeriesForecast,
 } from '../../../node/data/patch-model.ts';
+import { readPicture } from '../../../node/data/sources.ts';
 import type { TrainedRun } from '../../../node/files/text-writer.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/bars.ts';

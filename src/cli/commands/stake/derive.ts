@@ -2,14 +2,14 @@
 
 import { isHex32 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import { agree } from '../../../chain/agree.ts';
-import { createEventSource } from '../../../chain/event-source.ts';
+import { agree } from '../../../chain/endpoints.ts';
 import { waitFinal } from '../../../chain/evm/blocks.ts';
-import { dataOf, numberOf } from '../../../chain/evm/hex.ts';
+import { dataOf, numberOf } from '../../../chain/evm/encoding.ts';
 import { createRegistrySource } from '../../../chain/evm/registry-source.ts';
 import { createTokenSource } from '../../../chain/evm/token-source.ts';
 import { parseLinks } from '../../../chain/psyche/links.ts';
 import { createPsycheSource } from '../../../chain/psyche/psyche-source.ts';
+import { createEventSource } from '../../../chain/rederive.ts';
 import { parseStakeList } from '../../../chain/stake-list.ts';
 import type { StakeSnapshot } from '../../../run/stake/stake-snapshot.ts';
 import type { StakeSource } from '../../../run/stake/stake-source.ts';

@@ -4,18 +4,16 @@ import { Command } from 'commander';
 import { systemClock } from '../../../base/clock.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import {
-  type Link,
-  linkStatement,
-  parseLinks,
-  type SignedLink,
-} from '../../../chain/psyche/links.ts';
-import {
   completeLink,
+  type Link,
   linkIssue,
+  linkStatement,
   parseAccountKey,
+  parseLinks,
   readAccountSig,
+  type SignedLink,
   signAsAccount,
-} from '../../../chain/psyche/sign-link.ts';
+} from '../../../chain/psyche/links.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { loadKey, publicKeyOf } from '../../../node/files/keys.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';

@@ -6,8 +6,7 @@ import { Command, Option } from 'commander';
 import { fromHex, toHex } from '../../../base/bytes.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import { createPost } from '../../../chain/http.ts';
-import { createEndpoint } from '../../../chain/json-rpc.ts';
+import { createEndpoint, createPost } from '../../../chain/endpoints.ts';
 import {
   bondFor,
   deployRegistry,

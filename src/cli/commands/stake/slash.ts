@@ -11,12 +11,12 @@ import { collectChunks, collectEvents } from '../../../certified/history/from-re
 import { parsePast } from '../../../certified/rounds/past.ts';
 import { faultsFilter, membersFilter } from '../../../certified/wire/certified-events.ts';
 import { openFault, toAccusation } from '../../../certified/wire/faults.ts';
-import { callData } from '../../../chain/evm/abi.ts';
-import { slashCall } from '../../../chain/registry/fault-call.ts';
+import { callData } from '../../../chain/evm/encoding.ts';
 import {
   type Receipt,
   type Sender,
   sendTransaction,
+  slashCall,
 } from '../../../chain/registry/registry-calls.ts';
 import { judgeFault } from '../../../consensus/round/receive.ts';
 import { apartIn, type BodyOf, MOST_BODY_BYTES } from '../../../network/attachments/bodies.ts';

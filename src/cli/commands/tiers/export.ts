@@ -1,7 +1,7 @@
 /** `nostrain tiers export`: narrower models in folders beside a model, and a manifest of all. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
-import { exportTiers } from '../../../node/pretrained/tiers/export.ts';
+import { exportTiers } from '../../../node/pretrained/tier-files.ts';
 import { MANIFEST } from '../../../pretrained/tiers/manifest.ts';
 import { MOST_TIER } from '../../../pretrained/tiers/tier.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';

@@ -1,6 +1,6 @@
 /** `nostrain tiers inspect`: what a worker of a tier would load, every file of it held against the manifest. */
 import { Command, Option } from 'commander';
-import { findTier, type TierLoad } from '../../../node/pretrained/tiers/load.ts';
+import { findTier, type TierLoad } from '../../../node/pretrained/tier-files.ts';
 import { MOST_TIER } from '../../../pretrained/tiers/tier.ts';
 import { type TierStrategy, tierStrategies } from '../../../run/spec/model-spec.ts';
 import { whole } from '../../../terminal/flags.ts';

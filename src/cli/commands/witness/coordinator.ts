@@ -8,7 +8,7 @@ import { createSigner, type SignedEvent } from '../../../network/event.ts';
 import type { Socket } from '../../../network/transport/socket.ts';
 import { createSecretKey } from '../../../node/files/keys.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
-import { openSocket } from '../../../node/net/sockets.ts';
+import { openSocket } from '../../../node/net/relays.ts';
 import { processorMs } from './draw-bench.ts';
 
 /** Measured up to here. */

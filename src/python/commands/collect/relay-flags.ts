@@ -6,7 +6,7 @@ import { safeLine } from '../../../base/safe-text.ts';
 import { parseRelayUrls } from '../../../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../../../network/transport/socket.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
-import { openSocket } from '../../../node/net/sockets.ts';
+import { openSocket } from '../../../node/net/relays.ts';
 import { exactRetry } from '../../../terminal/connection.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import { createRelayPorts, type RelayPorts } from '../../collect/relay-ports.ts';

@@ -5,7 +5,7 @@ import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { fixCuda } from '../../../../src/cli/commands/doctor/fix-cuda.ts';
 import { encodeZip } from '../../../../src/formats/zip.ts';
-import { cudaProblem } from '../../../../src/node/engine/cuda-libraries.ts';
+import { cudaProblem } from '../../../../src/node/engine/onnxruntime.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { itWith } from '../../../support/needs.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

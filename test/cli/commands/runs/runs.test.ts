@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { readdir, readFile, rename, symlink, utimes, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { takeLock } from '../../../../src/node/files/run-lock.ts';
+import { takeLock } from '../../../../src/node/files/run-folder.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { keepRun, SECRET } from '../../../support/local-runs.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

@@ -5,7 +5,7 @@ import { createRelay, type Relay } from '../../../../relay/server.ts';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../../src/node/net/relays.ts';
 import { createLayout } from '../../../../src/tensor/params.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';

@@ -7,7 +7,7 @@ import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
 import { buildManifest } from '../../../../src/network/wire/manifests.ts';
 import { buildPresence } from '../../../../src/network/wire/presences.ts';
 import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../../src/node/net/relays.ts';
 import { runCommand } from '../../../support/command-line.ts';
 
 const [alice, bob, carol] = [1, 2, 3].map((n) => createSigner(new Uint8Array(32).fill(n))) as [

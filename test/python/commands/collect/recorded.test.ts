@@ -6,7 +6,7 @@ import { systemClock } from '../../../../src/base/clock.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
-import { openSocket } from '../../../../src/node/net/sockets.ts';
+import { openSocket } from '../../../../src/node/net/relays.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { startPlainRelay } from '../../../support/plain-relay.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';

@@ -1,14 +1,14 @@
 /** Which tier of width a worker of this machine trains: as asked, or the largest whose memory and step time it can afford, measured; and what it is told of that. */
 import { freemem, totalmem } from 'node:os';
-import { deriveKey } from '../../../base/rng.ts';
-import type { FrozenTensor } from '../../../model/architectures/architecture.ts';
-import { widthIn } from '../../../model/architectures/rings.ts';
-import { type AnyModel, modelOf, tiersOf } from '../../../model/architectures/table.ts';
-import { countParameters, initialParameters, wholeOf } from '../../../model/parameters.ts';
-import type { Settings } from '../../../run/settings.ts';
-import type { WorkerTier } from '../../../worker/events.ts';
-import type { Trainer } from '../../../worker/ports.ts';
-import type { Task } from '../../data/task.ts';
+import { deriveKey } from '../../base/rng.ts';
+import type { FrozenTensor } from '../../model/architectures/architecture.ts';
+import { widthIn } from '../../model/architectures/rings.ts';
+import { type AnyModel, modelOf, tiersOf } from '../../model/architectures/table.ts';
+import { countParameters, initialParameters, wholeOf } from '../../model/parameters.ts';
+import type { Settings } from '../../run/settings.ts';
+import type { WorkerTier } from '../../worker/events.ts';
+import type { Trainer } from '../../worker/ports.ts';
+import type { Task } from '../data/task.ts';
 
 /** What a tier costs on a machine. */
 export interface TierCost {

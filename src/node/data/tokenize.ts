@@ -2,9 +2,9 @@
  * A corpus of any size made into a file of tokens, once: a text, or documents on the lines of a .jsonl file. Neither text nor tokens are ever
  * in memory as a whole.
  */
-import { utf8 } from '../../../base/bytes.ts';
-import { ConfigError } from '../../../base/errors.ts';
-import { sha256Hex } from '../../../base/hash.ts';
+import { concatBytes, utf8 } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
 import {
   type Document,
   encodeDocument,
@@ -12,10 +12,9 @@ import {
   parseDocument,
   type TextForm,
   type Turn,
-} from '../../../model/data/documents.ts';
-import { tokenizers } from '../../../model/data/tokenizer.ts';
+} from '../../model/data/documents.ts';
+import { tokenizers } from '../../model/data/tokenizer.ts';
 import { type ChatRenderer, type ChatTemplate, createChatRenderer } from './chat-renderer.ts';
-import { type Line, lineError, linesOf } from './lines.ts';
 import { openTokenFile, type TokenFile, type TokenSink, writeTokenFile } from './token-file.ts';
 
 /** A text or documents, read from the start as often as asked. */
@@ -224,3 +223,63 @@ async function renderAll(
   if ('lessons' in answer) return answer.lessons;
   throw lineError(name, chats[answer.at]!.line.number, answer.reason);
 }
+
+export interface Line {
+  /** From 1, as editors count. */
+  readonly number: number;
+  readonly text: string;
+}
+
+const NEWLINE = 10;
+
+/** Throws a ConfigError (`corpus/line`) that names the file and the line about one that is too long or no UTF-8. */
+export async function* linesOf(
+  chunks: AsyncIterable<Uint8Array>,
+  { file, mostBytes }: { readonly file: string; readonly mostBytes: number },
+): AsyncGenerator<Line> {
+  let parts: Uint8Array[] = [];
+  let length = 0;
+  let number = 1;
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  const take = (end: Uint8Array): Line | undefined => {
+    const bytes = concatBytes(...parts, end);
+    [parts, length] = [[], 0];
+    try {
+      const text = decoder.decode(bytes).trim();
+      return text === '' ? undefined : { number, text };
+    } catch (cause) {
+      throw lineError(file, number, 'it is no UTF-8', cause);
+    }
+  };
+  for await (const chunk of chunks) {
+    let from = 0;
+    for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
+      if (length + at - from > mostBytes) throw tooLong(file, number, mostBytes);
+      const line = take(chunk.subarray(from, at));
+      if (line) yield line;
+      number++;
+      from = at + 1;
+    }
+    parts.push(chunk.subarray(from));
+    length += chunk.length - from;
+    if (length > mostBytes) throw tooLong(file, number, mostBytes);
+  }
+  const line = take(new Uint8Array());
+  if (line) yield line;
+}
+
+const tooLong = (file: string, number: number, most: number): ConfigError =>
+  lineError(file, number, `it is longer than ${most} bytes`);
+
+/** What is wrong with one line of a corpus. */
+export const lineError = (
+  file: string,
+  number: number,
+  reason: string,
+  cause?: unknown,
+): ConfigError =>
+  new ConfigError('corpus/line', `line ${number} of ${file} cannot be used: ${reason}`, {
+    hint: 'each line of a .jsonl corpus is {"text": …}, {"prompt": …, "completion": …} or {"messages": […]}',
+    data: { line: number },
+    cause,
+  });

@@ -1,19 +1,19 @@
 /** The tier of a published model that a worker takes: a slice, or cut out of the whole model while it is read; and which model that is a tier of. */
 import { stat } from 'node:fs/promises';
-import { toHex } from '../../../base/bytes.ts';
-import { ConfigError } from '../../../base/errors.ts';
-import { ringWidths } from '../../../model/architectures/rings.ts';
-import { tiersIn } from '../../../model/from-settings.ts';
-import { rawBytes } from '../../../pretrained/export/learned.ts';
-import type { Pretrained } from '../../../pretrained/pretrained.ts';
-import { narrowed, numbersByRing } from '../../../pretrained/tiers/narrow.ts';
-import { schemaHash, tierOf } from '../../../pretrained/tiers/tier.ts';
-import type { Settings } from '../../../run/settings.ts';
-import type { DecoderSpec, Tiers } from '../../../run/spec/model-spec.ts';
-import type { BaseFile } from '../../../run/spec/start.ts';
-import { createNativeSha256 } from '../../native/sha256.ts';
-import { openLocalModel } from '../folder.ts';
-import { findTier, type TierLoad } from './load.ts';
+import { toHex } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { ringWidths } from '../../model/architectures/rings.ts';
+import { tiersIn } from '../../model/from-settings.ts';
+import { rawBytes } from '../../pretrained/export/learned.ts';
+import type { Pretrained } from '../../pretrained/pretrained.ts';
+import { narrowed, numbersByRing } from '../../pretrained/tiers/narrow.ts';
+import { schemaHash, tierOf } from '../../pretrained/tiers/tier.ts';
+import type { Settings } from '../../run/settings.ts';
+import type { DecoderSpec, Tiers } from '../../run/spec/model-spec.ts';
+import type { BaseFile } from '../../run/spec/start.ts';
+import { createNativeSha256 } from '../native/sha256.ts';
+import { openLocalModel } from './folder.ts';
+import { findTier, type TierLoad } from './tier-files.ts';
 
 /** One tier of a base. */
 export interface BaseTier {

@@ -1,27 +1,26 @@
 /** Corpora as tokens in files: the same tokens as in memory, whole documents, what cannot be used by its line, and little memory. */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { writePlay } from '../../../../src/model/data/playwright.ts';
-import { shardText, splitText } from '../../../../src/model/data/text.ts';
-import type { TokenPart } from '../../../../src/model/data/token-reader.ts';
-import { tokenizers } from '../../../../src/model/data/tokenizer.ts';
-import { openCorpus } from '../../../../src/node/data/corpus.ts';
-import { readInPieces } from '../../../../src/node/data/corpus-file.ts';
+import { writePlay } from '../../../src/model/data/playwright.ts';
+import { shardText, splitText } from '../../../src/model/data/text.ts';
+import type { TokenPart } from '../../../src/model/data/token-reader.ts';
+import { tokenizers } from '../../../src/model/data/tokenizer.ts';
+import { openCorpus, readInPieces } from '../../../src/node/data/corpus.ts';
+import { openTokens } from '../../../src/node/data/token-file.ts';
 import {
   builtInForm,
   type PrepareTokens,
   prepareTokens,
-} from '../../../../src/node/data/tokens/prepare.ts';
+} from '../../../src/node/data/token-parts.ts';
 import {
   type CorpusForm,
   type CorpusSource,
   tokenizeCorpus,
   usualLimits,
-} from '../../../../src/node/data/tokens/tokenize.ts';
-import { openTokens } from '../../../../src/node/engine/stored-tokens.ts';
-import { createTokenizer } from '../../../../src/pretrained/tokenizer.ts';
-import { temporaryFolder } from '../../../support/temporary-folder.ts';
-import { tinyTokenizer } from '../../../support/tiny-llama.ts';
+} from '../../../src/node/data/tokenize.ts';
+import { createTokenizer } from '../../../src/pretrained/tokenizer.ts';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { tinyTokenizer } from '../../support/tiny-llama.ts';
 
 const at = temporaryFolder();
 const play = writePlay({ minimumBytes: 60_000 });
@@ -272,7 +271,7 @@ describe('a hostile template', () => {
     ['grows', `{% set ns = namespace(x=[1]) %}${long('{% set ns.x = ns.x + ns.x %}')}`, 'template'],
   ])('that %s is ended', async (_, template, reason) => {
     const { createChatRenderer } = await import(
-      '../../../../src/node/data/tokens/chat-renderer.ts'
+      '../../../src/node/data/chat-renderer.ts'
     );
     const renderer = createChatRenderer({ template, config: {} }, 1);
     const asked = renderer.render([[{ role: 'assistant', content: 'a' }]]);

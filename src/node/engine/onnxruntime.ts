@@ -1,9 +1,30 @@
-/** Which shared libraries the CUDA part of onnxruntime lacks on this machine, and where each of them comes from. */
+/** onnxruntime-node on this machine: where it is, which CUDA libraries it lacks, and the name of the build that decides the bits of inner steps. */
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { requireEngine } from './training-engine.ts';
+import { TrainingError } from '../../base/errors.ts';
+import type { Arithmetic } from '../../run/spec/model-spec.ts';
+
+/** The module's file. Throws `training/no-engine` where it is not installed. */
+export function requireEngine(): string {
+  try {
+    return createRequire(import.meta.url).resolve('onnxruntime-node');
+  } catch (error) {
+    throw noEngine(error);
+  }
+}
+
+const noEngine = (cause: unknown) =>
+  new TrainingError('training/no-engine', 'training needs onnxruntime-node', {
+    hint: ENGINE_HINT,
+    cause,
+  });
+
+/** How to get it; the CPU build is inside the package, its script fetches CUDA libraries only. */
+export const ENGINE_HINT =
+  'install it beside nostrain: npm install onnxruntime-node@1.30.0 --ignore-scripts';
 
 const run = promisify(execFile);
 const PATIENCE_MS = 10_000;
@@ -86,4 +107,74 @@ export async function cudaProblem(folder = providerFolder()): Promise<string | u
   const version = cudaOf(needed);
   const pairing = version === undefined ? '' : `; the provider here is for CUDA ${version}`;
   return `${wordMissing(missing)}${pairing}`;
+}
+
+/** Vector instructions that kernels are chosen by, the widest first. */
+const VECTORS = ['avx512f', 'avx2', 'avx', 'sse4_2'];
+
+/** Settings of a worker that change the order in which its numbers are added. */
+export interface Computing {
+  readonly device: string;
+  readonly threads: number;
+  readonly accumulate: number;
+  readonly recompute: boolean;
+  readonly precision: Arithmetic;
+}
+
+/** In ASCII, at most 128 characters. */
+export function machineBuild({
+  device,
+  threads,
+  accumulate,
+  recompute,
+  precision,
+}: Computing): string {
+  const machine = `${process.platform}-${process.arch}-${vectorsOf(cpuFlags())}`;
+  const half = precision === 'f32' ? '' : ` ${precision}`;
+  const more = `${half}${accumulate > 1 ? ` accumulate-${accumulate}` : ''}${recompute ? ' recompute' : ''}`;
+  return `onnxruntime-node-${engineVersion()} ${machine} ${device} threads-${threads}${more}`;
+}
+
+/** What such a text says of the settings; the usual ones where it says nothing. */
+export function computingOf(build: string): Omit<Computing, 'device' | 'precision'> {
+  const number = (name: string) =>
+    Number(new RegExp(` ${name}-([1-9][0-9]{0,3})(?: |$)`).exec(build)?.[1] ?? 1);
+  return {
+    threads: number('threads'),
+    accumulate: number('accumulate'),
+    recompute: build.endsWith(' recompute'),
+  };
+}
+
+function engineVersion(): string {
+  const require = createRequire(import.meta.url);
+  for (
+    let folder = dirname(requireEngine());
+    folder !== dirname(folder);
+    folder = dirname(folder)
+  ) {
+    try {
+      const { name, version } = require(join(folder, 'package.json')) as {
+        readonly name?: string;
+        readonly version?: string;
+      };
+      if (name === 'onnxruntime-node' && version) return version;
+    } catch {
+      // none here: further up
+    }
+  }
+  return 'unknown';
+}
+
+/** The widest of those that kernels are chosen by; `base` where the system does not say. */
+const vectorsOf = (flags: readonly string[]): string =>
+  VECTORS.find((name) => flags.includes(name)) ?? 'base';
+
+function cpuFlags(): readonly string[] {
+  try {
+    const text = readFileSync('/proc/cpuinfo', 'utf8');
+    return (/^(?:flags|Features)\s*:\s*(.*)$/m.exec(text)?.[1] ?? '').split(' ');
+  } catch {
+    return []; // not Linux
+  }
 }

@@ -1,6 +1,6 @@
 /** A thread that renders conversations by a model's template, which may be anything: whoever started it ends it when it takes too long. */
 import { parentPort } from 'node:worker_threads';
-import { type Chat, createChat } from '../../../pretrained/chat.ts';
+import { type Chat, createChat } from '../../pretrained/chat.ts';
 import type { ChatAnswer, ChatOrder } from './chat-renderer.ts';
 
 let chat: Chat | undefined;

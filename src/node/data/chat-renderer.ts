@@ -1,9 +1,9 @@
 /** Conversations as text, by a template that is run in a thread with bounded memory and time. */
 import type { Worker } from 'node:worker_threads';
-import { ConfigError } from '../../../base/errors.ts';
-import type { Turn } from '../../../model/data/documents.ts';
-import type { ChatPiece, ChatTokens } from '../../../pretrained/chat.ts';
-import { startThread } from '../../start-thread.ts';
+import { ConfigError } from '../../base/errors.ts';
+import type { Turn } from '../../model/data/documents.ts';
+import type { ChatPiece, ChatTokens } from '../../pretrained/chat.ts';
+import { startThread } from '../start-thread.ts';
 
 /** What the thread is told. */
 export interface ChatOrder {
@@ -69,7 +69,7 @@ export function createChatRenderer(
 }
 
 function openThread(): Worker {
-  const thread = startThread('data/tokens/chat-thread', {
+  const thread = startThread('data/chat-thread', {
     maxOldGenerationSizeMb: MOST_MEMORY_MB,
     maxYoungGenerationSizeMb: MOST_MEMORY_MB / 4,
   });

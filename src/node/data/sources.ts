@@ -1,0 +1,232 @@
+/** Data of a worker as its user or its run names it, opened and held against the run: texts, series, pictures, rows of a regression. */
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { concatBytes, toHex } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { madeSeries } from '../../model/data/made-series.ts';
+import { madeShapes } from '../../model/data/made-shapes.ts';
+import {
+  decodePicture,
+  inChannels,
+  MOST_FILE_BYTES,
+  squareOf,
+} from '../../model/data/picture-file.ts';
+import {
+  gatherPictures,
+  type Likeness,
+  type PictureFile,
+} from '../../model/data/picture-folder.ts';
+import { hashPictures, type Pictures, unpackPictures } from '../../model/data/pictures.ts';
+import {
+  parseRegressionDataset,
+  type RegressionDataset,
+  type RegressionSet,
+} from '../../model/data/regression.ts';
+import { parseRegressionCsv } from '../../model/data/regression-csv.ts';
+import { parseSeriesCsv, type Series } from '../../model/data/series.ts';
+import type { ShardForm } from '../../model/data/text.ts';
+import type { Settings } from '../../run/settings.ts';
+import { dataHome } from '../files/data-home.ts';
+import { readJsonFile } from '../files/json-file.ts';
+import { createNativeSha256 } from '../native/sha256.ts';
+import type { BaseModel, OpensBase } from '../pretrained/base-model.ts';
+import { type OpenCorpus, openCorpus } from './corpus.ts';
+
+export interface Sources {
+  /** What to train on: a text, .jsonl or CSV file or its https address, or a folder of pictures. */
+  readonly corpus?: string | undefined;
+  /** A regression dataset, as CSV or in the reference's JSON form. */
+  readonly dataset?: string | undefined;
+  /** The column of a CSV dataset to predict. */
+  readonly target?: string | undefined;
+  readonly fixed?: FixedData | undefined;
+  /** The base of the settings if it is open already; else `openBase` opens it, by default any that is there. */
+  readonly base?: BaseModel | undefined;
+  readonly openBase?: OpensBase | undefined;
+  readonly onNotice: (message: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** What a run spec says of the data. */
+export interface FixedData {
+  /** The one text that everybody trains on. */
+  readonly sha256?: string;
+  /** Where whoever made the run says it is; nothing is fetched from there unasked. */
+  readonly from?: string;
+  readonly form?: ShardForm;
+  /** Data that everybody evaluates on; all of the worker's own is then for training. */
+  readonly evaluation?: Uint8Array;
+}
+
+/** What opening a corpus needs of the sources. */
+export type CorpusSources = Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>;
+
+/** A dataset in the reference's JSON form. */
+export const readDataset = async (file: string): Promise<RegressionDataset> =>
+  parseRegressionDataset(
+    await readJsonFile(file, {
+      code: 'data/file',
+      what: 'the dataset',
+      hint: 'write it like {"task": "linear-regression", "examples": [{"inputs": [1, 2], "target": 3}]}',
+    }),
+  );
+
+/** A `.json` file in that form, or any other as CSV, of which `target` is the column to predict. */
+export async function readRows(file: string, target: string | undefined): Promise<RegressionSet> {
+  if (!file.endsWith('.json')) return parseRegressionCsv(await textOf(file), target);
+  if (target === undefined) return await readDataset(file);
+  throw new ConfigError('flag/unused', '--target goes with a --dataset in CSV', {
+    hint: 'leave it out: a JSON dataset says itself what is to be predicted',
+  });
+}
+
+const textOf = (file: string): Promise<string> =>
+  readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new ConfigError('data/file', `cannot read the dataset ${file}`, {
+      hint: 'name a file that exists and that you may read',
+      cause,
+    });
+  });
+
+/** The file or address named, or what the run has; else the usual text. */
+export const openNamedCorpus = ({
+  corpus: file,
+  fixed = {},
+  onNotice,
+  signal,
+  leastBytes,
+}: CorpusSources & { readonly leastBytes?: number }): Promise<OpenCorpus> =>
+  openCorpus({
+    file,
+    onNotice,
+    signal,
+    leastBytes,
+    wanted: fixed.sha256,
+    from: fixed.from,
+    cacheDir: join(dataHome(), 'corpora'),
+    allowDownload: true,
+  });
+
+/** More than so many bytes are no series of ours: it is in memory as a whole. */
+const MOST_BYTES = 2 ** 28;
+
+/** A series, and the file it is in; none is made up of. */
+export interface OpenSeries {
+  readonly series: Series;
+  /** What everybody evaluates on, where each has their own. */
+  readonly held?: Series;
+  readonly file?: OpenCorpus;
+}
+
+/** The CSV that is named, held against a run where it names one; else what the run evaluates on, or the made-up series of a seed. */
+export async function openSeries(
+  { seed }: Pick<Settings, 'seed'>,
+  sources: CorpusSources,
+): Promise<OpenSeries> {
+  const { sha256, evaluation } = sources.fixed ?? {};
+  const held = evaluation && parseSeriesCsv(new TextDecoder().decode(evaluation));
+  if (sources.corpus === undefined && sha256 === undefined) {
+    return held ? { series: held, held } : { series: madeSeries(seed) };
+  }
+  // what is too short is said in steps
+  const file = await openNamedCorpus({ ...sources, leastBytes: 0 });
+  if (file.size > MOST_BYTES) {
+    throw new ConfigError(
+      'data/series',
+      `${file.name} has ${file.size} bytes, more than ${MOST_BYTES}`,
+      {
+        hint: 'take longer steps, or fewer columns',
+      },
+    );
+  }
+  const pieces: Uint8Array[] = [];
+  for await (const piece of file.read()) pieces.push(piece);
+  const series = parseSeriesCsv(new TextDecoder().decode(concatBytes(...pieces)));
+  return { series, file, ...(held && { held }) };
+}
+
+/** What of a folder is the same on every machine. */
+export interface OpenPictures {
+  readonly pictures: Pictures;
+  /** Of the decoded pixels and their classes; none of shapes that are made up. */
+  readonly sha256?: string;
+  /** What everybody evaluates on, where each has their own. */
+  readonly held?: Pictures;
+}
+
+/** The folder that is named, held against a run where it names one; else what the run evaluates on, or the shapes of a seed. */
+export async function openPictures(
+  { seed, pixels }: Pick<Settings, 'seed' | 'pixels'>,
+  { corpus, fixed = {}, signal }: Pick<Sources, 'corpus' | 'fixed' | 'signal'>,
+): Promise<OpenPictures> {
+  const held = fixed.evaluation && unpackPictures(fixed.evaluation);
+  if (corpus === undefined) {
+    if (held) return { pictures: held, held };
+    if (fixed.sha256 === undefined) return { pictures: madeShapes(seed, pixels) };
+    throw new ConfigError('corpus/missing', 'the run trains on a folder of pictures', {
+      hint: `name it with --corpus FOLDER${fixed.from ? `; whoever made the run says it is at ${fixed.from}` : ''}`,
+    });
+  }
+  const pictures = await readPictures(corpus, pixels, signal, held);
+  const sha256 = toHex(hashPictures(pictures, createNativeSha256));
+  const found = { pictures, sha256, ...(held && { held }) };
+  if (fixed.sha256 === undefined || fixed.sha256 === sha256) return found;
+  throw new ConfigError(
+    'corpus/other',
+    `the pictures of ${corpus} have SHA-256 ${sha256}; the run trains on those with ${fixed.sha256}`,
+    { hint: 'name the folder that the run was made with, with all its files and no other' },
+  );
+}
+
+/** A folder for each class, its name; files by name. Throws `data/pictures` that names what is wrong with which file. */
+export async function readPictures(
+  folder: string,
+  pixels: number,
+  signal: AbortSignal,
+  like?: Likeness,
+): Promise<Pictures> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((cause: unknown) => {
+    throw new ConfigError('data/pictures', `cannot read the folder of pictures ${folder}`, {
+      hint: 'name a folder that has a folder of PNG and JPEG files for each class',
+      cause,
+    });
+  });
+  const folders = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith('.'));
+  const classes = folders.map(({ name }) => name);
+  const files: PictureFile[] = [];
+  for (const name of classes) {
+    const inside = join(folder, name);
+    const own = await readdir(inside);
+    files.push(
+      ...own.map((file) => ({ class: name, name: file, read: () => bytesOf(join(inside, file)) })),
+    );
+  }
+  return gatherPictures(files, { folder, classes, pixels, like, signal });
+}
+
+/** A file as a model of such sizes reads it: grey where the model knows no colours. */
+export async function readPicture(
+  path: string,
+  { pixels, channels }: { readonly pixels: number; readonly channels: number },
+): Promise<Uint8Array> {
+  return inChannels(squareOf(decodePicture(await bytesOf(path), path), pixels), channels);
+}
+
+/** A file of bounded length. */
+async function bytesOf(path: string): Promise<Uint8Array> {
+  const unreadable = (cause: unknown): never => {
+    throw new ConfigError('data/pictures', `${path} cannot be read`, {
+      hint: 'make it readable, or take it away',
+      cause,
+    });
+  };
+  const { size } = await stat(path).catch(unreadable);
+  if (size > MOST_FILE_BYTES) {
+    throw new ConfigError(
+      'data/pictures',
+      `${path} has ${size} bytes, more than ${MOST_FILE_BYTES}`,
+      { hint: 'scale it down: models read small pictures anyway' },
+    );
+  }
+  return new Uint8Array(await readFile(path).catch(unreadable));
+}

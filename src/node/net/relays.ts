@@ -1,0 +1,343 @@
+/** Relays as Node.js reaches them: WebSockets by `ws`, their NIP-11 description, connecting before training, and whether a run fits them. */
+import { type LookupAddress, lookup } from 'node:dns';
+import { get as httpGet, type IncomingMessage } from 'node:http';
+import { get as httpsGet } from 'node:https';
+import type { LookupFunction } from 'node:net';
+import { WebSocket } from 'ws';
+import { systemClock } from '../../base/clock.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import type { RetryPolicy } from '../../base/retry.ts';
+import type { Stripe } from '../../network/chunks/reed-solomon.ts';
+import type { Signer } from '../../network/event.ts';
+import { isPublicIp } from '../../network/transport/public-hosts.ts';
+import type { RelayInfo } from '../../network/transport/relay-info.ts';
+import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import type { OpenSocket, Socket } from '../../network/transport/socket.ts';
+import { relaysOfKey } from '../../network/transport/spread.ts';
+import { brokenLimit, type EventSize } from '../../network/wire/event-size.ts';
+import type { RelayDescription } from '../../probe/index.ts';
+import type { Spread } from '../../run/field.ts';
+import { nativeCrypto } from '../native/event-crypto.ts';
+
+/** A relay that sends a longer message is disconnected. */
+const MAX_PAYLOAD_BYTES = 32 << 20;
+/** How long a closing connection waits for the other side. */
+const GOODBYE_MS = 500;
+
+/** Opens a connection without compression: payloads are compressed already. */
+export const openSocket: OpenSocket = (url) => open(url, {});
+
+/** The same for relays that strangers named: a name that leads to a private address is not connected to. */
+export const openPublicSocket: OpenSocket = (url) => open(url, { lookup: publicLookup() });
+
+/** By how it begins: the rest would have to be copied to be read. */
+const isEvent = (message: Buffer): boolean =>
+  /^\s*\[\s*"EVENT"/.test(message.toString('latin1', 0, 64));
+
+const open = (url: string, how: { readonly lookup?: LookupFunction }): Socket => {
+  const ws = new WebSocket(url, {
+    maxPayload: MAX_PAYLOAD_BYTES,
+    perMessageDeflate: false,
+    ...how,
+  });
+  const socket: Socket = {
+    get bufferedAmount() {
+      return ws.bufferedAmount;
+    },
+    onopen: undefined,
+    onmessage: undefined,
+    onerror: undefined,
+    onclose: undefined,
+    send: (text) => ws.send(text, () => {}), // a failed send ends in `close`
+    close: () => {
+      ws.close(1000);
+      setTimeout(() => ws.terminate(), GOODBYE_MS).unref();
+    },
+  };
+  ws.on('open', () => socket.onopen?.());
+  ws.on('message', (data, isBinary) => {
+    const bytes = data as Buffer; // `ws` gives one Buffer per message unless told otherwise
+    const { longestEventBytes = MAX_PAYLOAD_BYTES } = socket;
+    if (bytes.length > longestEventBytes && isEvent(bytes)) socket.onlong?.(bytes.length);
+    else socket.onmessage?.(isBinary ? undefined : bytes.toString(), bytes.length);
+  });
+  ws.on('error', (error) => socket.onerror?.(error.message || String(error)));
+  ws.on('close', (code, reason) => socket.onclose?.(code, reason.toString()));
+  return socket;
+};
+
+type Resolve = (
+  hostname: string,
+  options: { readonly all: true; readonly family?: number },
+  callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
+) => void;
+
+/** For the `lookup` of sockets and requests; `resolve` default the system's. */
+export const publicLookup =
+  (resolve: Resolve = lookup): LookupFunction =>
+  (hostname, { all, family }, callback) => {
+    const wanted = typeof family === 'number' ? { family } : {};
+    resolve(hostname, { all: true, ...wanted }, (error, found) => {
+      const usable = error ? [] : found.filter(({ address }) => isPublicIp(address));
+      const [first] = usable;
+      if (error) callback(error, '', 4);
+      else if (!first) callback(new Error(`${hostname} leads to a private address`), '', 4);
+      else if (all) callback(null, usable);
+      else callback(null, first.address, first.family);
+    });
+  };
+
+export interface FetchOptions {
+  /** Default 5000. */
+  readonly timeoutMs?: number;
+  /** Default 65536. */
+  readonly maxBytes?: number;
+  readonly signal?: AbortSignal;
+  /** A stranger named the relay: what leads to a private address is not asked. */
+  readonly publicOnly?: boolean | undefined;
+}
+
+/** The document behind `ws://…` or `wss://…`, or why there is none; rejects only with `signal.reason`. */
+export async function fetchRelayInfo(
+  url: string,
+  { maxBytes = 65_536, ...options }: FetchOptions = {},
+): Promise<Result<RelayInfo>> {
+  try {
+    const response = await ask(url, options);
+    const status = response.statusCode ?? 0;
+    if (status >= 300 && status < 400) return refuse('unreachable', '', 'it redirects');
+    if (status !== 200) return refuse('http-status', '', `HTTP ${status}`);
+    const text = await readText(response, maxBytes);
+    if (text === undefined) return refuse('too-large', '', `longer than ${maxBytes} bytes`);
+    return parseRelayInfo(jsonOf(text));
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    return refuse('unreachable', '', error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Description and clock of a relay in one answer, for relay trials. */
+export async function describeRelay(url: string, signal: AbortSignal): Promise<RelayDescription> {
+  const [info, skewSeconds] = await Promise.all([
+    fetchRelayInfo(url, { signal }),
+    fetchClockSkew(url, { signal }),
+  ]);
+  return {
+    ...(info.ok ? { stated: info.value } : {}),
+    ...(skewSeconds === undefined ? {} : { skewSeconds }),
+  };
+}
+
+/** Seconds this machine is ahead of the relay, from the Date of an HTTP answer, which is up to a second old; undefined without one. */
+export async function fetchClockSkew(
+  url: string,
+  options: FetchOptions = {},
+): Promise<number | undefined> {
+  const before = Date.now();
+  try {
+    const response = await ask(url, options);
+    response.destroy();
+    const at = Date.parse(response.headers.date ?? '');
+    const here = (before + Date.now()) / 2;
+    return Number.isNaN(at) ? undefined : (here - at - 500) / 1000;
+  } catch {
+    return undefined;
+  }
+}
+
+/** One request, no redirects; user and password go along as HTTP has it. The deadline holds for the whole answer. */
+function ask(
+  url: string,
+  { timeoutMs = 5000, signal, publicOnly = false }: FetchOptions,
+): Promise<IncomingMessage> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  const target = new URL(url.replace(/^ws/i, 'http'));
+  const options = {
+    headers: { Accept: 'application/nostr+json' },
+    agent: false,
+    signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
+    ...(publicOnly ? { lookup: publicLookup() } : {}),
+  };
+  const get = target.protocol === 'https:' ? httpsGet : httpGet;
+  return new Promise((resolve, reject) => {
+    get(target, options, resolve).on('error', reject);
+  });
+}
+
+/** The value in the text, or undefined when it is not JSON. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+async function readText(response: IncomingMessage, maxBytes: number): Promise<string | undefined> {
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Uint8Array>) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) return undefined; // leaving the loop cancels the rest
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The fields we use, of the right type and in a sane range; all others are ignored. */
+export function parseRelayInfo(json: unknown): Result<RelayInfo> {
+  if (!isObject(json)) return refuse('malformed', '', 'not an object');
+  const limitation = isObject(json.limitation) ? json.limitation : {};
+  const text = (value: unknown) => (typeof value === 'string' ? value.slice(0, 200) : undefined);
+  const count = (name: string) => {
+    const value = limitation[name];
+    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+      ? value
+      : undefined;
+  };
+  const flag = (name: string) => {
+    const value = limitation[name];
+    return typeof value === 'boolean' ? value : undefined;
+  };
+  const nips = Array.isArray(json.supported_nips) ? json.supported_nips.slice(0, 200) : [];
+  return ok({
+    ...given({
+      name: text(json.name),
+      software: text(json.software),
+      version: text(json.version),
+    }),
+    supportedNips: nips.filter((nip): nip is number => Number.isSafeInteger(nip)),
+    limitation: given({
+      maxMessageLength: count('max_message_length'),
+      maxContentLength: count('max_content_length'),
+      maxSubscriptions: count('max_subscriptions'),
+      maxFilters: count('max_filters'),
+      maxLimit: count('max_limit'),
+      maxEventTags: count('max_event_tags'),
+      minPowDifficulty: count('min_pow_difficulty'),
+      createdAtLowerLimit: count('created_at_lower_limit'),
+      createdAtUpperLimit: count('created_at_upper_limit'),
+      authRequired: flag('auth_required'),
+      paymentRequired: flag('payment_required'),
+      restrictedWrites: flag('restricted_writes'),
+    }),
+  });
+}
+
+type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** The same record without the fields that are undefined. */
+function given<T extends Record<string, unknown>>(fields: T): Given<T> {
+  const out: Given<T> = { ...fields } as Given<T>;
+  for (const key of Object.keys(out) as (keyof T)[]) {
+    if (out[key] === undefined) delete out[key];
+  }
+  return out;
+}
+
+/** How to deal with relays. */
+export interface Connection {
+  /** For each connection. */
+  readonly openTimeoutMs: number;
+  /** For connecting and publishing. */
+  readonly retry: RetryPolicy;
+  /** To begin with at every relay, 0 for no limit; without it the relay set decides. */
+  readonly eventsPerMinute?: number;
+  /** The largest event to try, 0 for no limit; without it the relay set decides. */
+  readonly maxEventBytes?: number;
+  /** Hears of relays that a question waits for, each once. */
+  readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
+  /** A stranger named the relays: what leads to a private address is not dialled. */
+  readonly publicOnly?: boolean | undefined;
+  /** Longer events are passed over unread. */
+  readonly longestEventBytes?: number | undefined;
+  /** Relays that are read, of those given, so that each event comes so many times; without it, or with 0, all of them. */
+  readonly copies?: number | undefined;
+}
+
+/** Connects, and proves to relays that ask whose key this is; throws `relay/none-reachable` when no relay answers. */
+export async function connectRelays(
+  urls: readonly string[],
+  { publicOnly = false, copies = 0, ...connection }: Connection,
+  auth: Signer,
+  signal: AbortSignal,
+): Promise<RelaySet> {
+  const reconciling = new Set<string>();
+  const relays = createRelaySet(urls, {
+    openSocket: publicOnly ? openPublicSocket : openSocket,
+    clock: systemClock,
+    crypto: nativeCrypto,
+    fetchInfo: async (url, stop) => {
+      const info = await fetchRelayInfo(url, { signal: stop, publicOnly });
+      if (info.ok && info.value.supportedNips.includes(77)) reconciling.add(url);
+      return info;
+    },
+    reconciles: (relay) => reconciling.has(relay),
+    auth,
+    ...connection,
+    own: (names) => relaysOfKey(names, auth.publicKey, copies),
+  });
+  try {
+    await relays.ready(signal);
+    return relays;
+  } catch (error) {
+    await relays.close();
+    throw error;
+  }
+}
+
+/** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */
+export function stripeOver(relays: readonly string[], { need, of }: Spread): Stripe | undefined {
+  if (of === 1) return undefined;
+  if (relays.length >= of) return { data: need, parity: of - need };
+  throw new ConfigError('relay/stripe', `--stripe ${need}/${of} needs ${of} relays`, {
+    hint: `${relays.length} given: add relays with --relay, or spread over fewer`,
+  });
+}
+
+/**
+ * Says which relays state a limit that a run's largest event would break: they carry what fits them. Throws `relay/too-small` when the
+ * others do not carry a whole payload.
+ */
+export async function assertRelaysFit(
+  urls: readonly string[],
+  size: EventSize,
+  stripe: Stripe | undefined,
+  {
+    onNotice,
+    ...how
+  }: Pick<FetchOptions, 'publicOnly'> & {
+    readonly signal: AbortSignal;
+    onNotice(message: string): void;
+  },
+): Promise<void> {
+  const infos = await Promise.all(urls.map((url) => fetchRelayInfo(url, how)));
+  const limits = infos.map((info) =>
+    info.ok ? brokenLimit(size, info.value.limitation) : undefined,
+  );
+  const small = limits.flatMap((limit, i) =>
+    limit === undefined ? [] : [`${withoutSecrets(urls[i]!)} takes ${kilobytes(limit)}`],
+  );
+  if (small.length === 0) return;
+  const words = `${small.join(', ')}, the largest event of this run is about ${kilobytes(size.eventBytes)}`;
+  // relay i gets part i modulo their number
+  const { data, parity } = stripe ?? { data: 1, parity: 0 };
+  const carried = new Set(
+    limits.flatMap((limit, i) => (limit === undefined ? i % (data + parity) : [])),
+  );
+  if (carried.size >= data) {
+    onNotice(`${words}: smaller events go there, the others carry the rest`);
+    return;
+  }
+  throw new ConfigError('relay/too-small', words, {
+    hint: 'send less (--event-budget, or --topk where that decides), or use a relay you run: nostrain relay --max-event-bytes N',
+  });
+}
+
+export const kilobytes = (bytes: number): string => `${(bytes / 1000).toFixed(0)} kB`;
