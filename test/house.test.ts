@@ -21,7 +21,6 @@ const VARIANTS = [
   /^relay\/(policies|faults|strict)\//,
   /^src\/(cli|python)\/commands\//,
   /^src\/model\/(architectures|optimizers|graph\/ops|forms)\//,
-  /^src\/node\/data\/forms\//,
   /^src\/consensus\/aggregate\//,
   /^src\/network\/codec\/values\//,
   /^src\/python\/regression\//,
