@@ -3,22 +3,24 @@ import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { systemClock } from '../base/clock.ts';
 import { ConfigError, RelayError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
-import { withScope } from '../base/scope.ts';
-import { joinCertifiedRun } from '../certified/join.ts';
+import { type Scope, withScope } from '../base/scope.ts';
+import { type CertifiedWorker, joinCertifiedRun } from '../certified/join.ts';
 import { assertAdmitted, assertFits, placeIn } from '../certified/make-spec.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { CertifiedState } from '../certified/state.ts';
-import { fetchRun, fetchSlice } from '../certified/wire/run-registry.ts';
+import { type BoardOptions, fetchRun, fetchSlice } from '../certified/wire/run-registry.ts';
 import { findSnapshot } from '../certified/wire/snapshots.ts';
 import { optimizerOf } from '../model/from-settings.ts';
 import { turnsOf } from '../model/parameters.ts';
 import { createSigner } from '../network/event.ts';
 import { openSocket } from '../network/transport/browser-sockets.ts';
-import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
+import { createRelaySet } from '../network/transport/relay-set.ts';
 import { settingsOf } from '../run/spec/complete-spec.ts';
 import { parseRunSpec } from '../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import { stateDigest } from '../tensor/digest.ts';
+import type { TrainerSetup } from '../trainer/setup.ts';
+import type { Trainer } from '../trainer/trainer.ts';
 import { prepareTabTask } from './data.ts';
 import type { Chosen, TabLink } from './link.ts';
 import { type Name, nameOf } from './naming.ts';
@@ -47,107 +49,115 @@ const EVALUATE_BATCHES = 4;
 /** Trains to the end of the run; called again, after a reload, it goes on where it was. */
 export const runTab = (options: TabSession): Promise<CertifiedState> =>
   withScope(async (scope) => {
-    const { link, report, signal } = options;
-    const { run } = link.address;
-    const storage = await openStorage();
-    scope.defer(async () => storage.close());
-    const prefix = prefixOf(run, link.slot);
-    const unlock = await takeLock(prefix);
-    scope.defer(async () => unlock());
-    const secretKey = await keyOf(storage, prefix);
-    const signer = createSigner(secretKey);
-    const relays = createRelaySet(link.relays, {
-      openSocket,
-      clock: systemClock,
-      auth: signer,
-      longestEventBytes: LONGEST_EVENT_BYTES,
-    });
-    scope.defer(() => relays.close());
-    await relays.ready(signal);
-    const board = { relays, clock: systemClock, sha256, signal };
-    const spec = await specOf(link, storage, board);
-    const delegation = await nameOf(spec, {
-      run,
-      session: signer.publicKey,
-      storage,
-      prefix,
-      given: options.name,
-      signal,
-      onNotice: (message) => report({ type: 'notice', message }),
-    });
-    assertJoinable(spec, delegation?.key ?? signer.publicKey);
-    const place = placeIn(spec, signer.publicKey, {});
-    const settings = settingsOf(spec, { relay: relays.relays, ...place });
-    const evaluation = await sliceOf(spec, storage, board);
-    assertFits(spec, evaluation);
-    const task = await prepareTabTask(spec, settings, {
-      storage,
-      prefix,
-      evaluation,
-      signal,
-      chosen: options.chosen,
-    });
-    const trainer = await createTabTrainer({
-      model: task.model,
-      data: task.data,
-      optimizer: optimizerOf(settings),
-      batch: settings.batchSize,
-      recompute: settings.recompute,
-      accumulate: settings.accumulate,
-      device: link.device,
-      ...(link.threads !== undefined && { threads: link.threads }),
-    });
+    const { report, signal, isVisible: wantsSeats } = options;
+    const tab = await openTab(options, scope);
+    const run = await prepareRun(tab, options);
+    const { spec, settings, task, delegation } = run;
+    const trainer = await createTabTrainer(setupOf(run, options.link));
     scope.defer(() => trainer.close());
-    const { device, threads, notice } = trainer.device;
-    if (notice !== undefined) report({ type: 'notice', message: notice });
-    const { store, journal } = workerStorage(storage, prefix);
+    if (trainer.device.notice !== undefined) {
+      report({ type: 'notice', message: trainer.device.notice });
+    }
+    const { secretKey, relays } = tab;
     const worker = await joinCertifiedRun({
       spec,
       secretKey,
       relays,
       trainer,
-      store,
-      journal,
       report,
       signal,
-      wantsSeats: options.isVisible,
+      wantsSeats,
       delegation,
+      ...workerStorage(tab.storage, tab.prefix),
       plan: {
         tokensPerExample: task.tokensPerExample,
         bytesPerToken: task.bytesPerToken,
         turns: turnsOf(task.model),
-        evaluate: link.evaluates && settings.evaluate,
+        evaluate: options.link.evaluates && settings.evaluate,
         evaluateBatches: EVALUATE_BATCHES,
       },
       stakes: {
-        find: (id) => findStakes(id, board),
+        find: (id) => findStakes(id, tab.board),
         // whoever derives a table from its chain publishes it
         publish: async () => undefined,
       },
     });
     scope.defer(() => worker.close());
-    report({
-      type: 'hello',
-      worker: worker.me,
-      run,
-      task: settings.model,
-      parameters: trainer.layout.size,
-      device: device === 'cpu' ? 'wasm' : device,
-      threads,
-      rounds: spec.training.rounds,
-      round: worker.start.round,
-      innerSteps: settings.innerSteps,
-      lossBefore: worker.start.lossBefore,
-      digest: stateDigest(worker.start.params),
-    });
+    report(helloOf(run, trainer, worker));
     return await worker.run();
   });
 
-interface Board {
-  readonly relays: RelaySet;
-  readonly clock: typeof systemClock;
-  readonly sha256: typeof sha256;
-  readonly signal: AbortSignal;
+/** What a tab has before it knows its run: storage, the key it plays with, connected relays. */
+type Tab = Awaited<ReturnType<typeof openTab>>;
+
+async function openTab({ link, signal }: TabSession, scope: Scope) {
+  const storage = await openStorage();
+  scope.defer(() => storage.close());
+  const prefix = prefixOf(link.address.run, link.slot);
+  scope.defer(await takeLock(prefix));
+  const secretKey = await keyOf(storage, prefix);
+  const signer = createSigner(secretKey);
+  const relays = createRelaySet(link.relays, {
+    openSocket,
+    clock: systemClock,
+    auth: signer,
+    longestEventBytes: LONGEST_EVENT_BYTES,
+  });
+  scope.defer(() => relays.close());
+  await relays.ready(signal);
+  const board: BoardOptions = { relays, clock: systemClock, sha256, signal };
+  return { storage, prefix, secretKey, me: signer.publicKey, relays, board };
+}
+
+/** The run as this tab plays it: the spec, in whose name, its settings and its data. */
+type TabRun = Awaited<ReturnType<typeof prepareRun>>;
+
+async function prepareRun(tab: Tab, { link, name: given, chosen, report, signal }: TabSession) {
+  const { storage, prefix, me, board } = tab;
+  const { run } = link.address;
+  const spec = await specOf(link, storage, board);
+  const onNotice = (message: string) => report({ type: 'notice', message });
+  const naming = { run, session: me, storage, prefix, given, signal, onNotice };
+  const delegation = await nameOf(spec, naming);
+  assertJoinable(spec, delegation?.key ?? me);
+  const settings = settingsOf(spec, { relay: tab.relays.relays, ...placeIn(spec, me, {}) });
+  const evaluation = await sliceOf(spec, storage, board);
+  assertFits(spec, evaluation);
+  const sources = { storage, prefix, evaluation, signal, chosen };
+  const task = await prepareTabTask(spec, settings, sources);
+  return { run, spec, delegation, settings, task };
+}
+
+const setupOf = ({ settings, task }: TabRun, { device, threads }: TabLink): TrainerSetup => ({
+  model: task.model,
+  data: task.data,
+  optimizer: optimizerOf(settings),
+  batch: settings.batchSize,
+  recompute: settings.recompute,
+  accumulate: settings.accumulate,
+  device,
+  ...(threads !== undefined && { threads }),
+});
+
+function helloOf(
+  { run, spec, settings }: TabRun,
+  { device: { device, threads }, layout }: Trainer,
+  { me, start }: CertifiedWorker,
+): RunEvent {
+  return {
+    type: 'hello',
+    worker: me,
+    run,
+    task: settings.model,
+    parameters: layout.size,
+    device: device === 'cpu' ? 'wasm' : device,
+    threads,
+    rounds: spec.training.rounds,
+    round: start.round,
+    innerSteps: settings.innerSteps,
+    lossBefore: start.lossBefore,
+    digest: stateDigest(start.params),
+  };
 }
 
 /** Held until the tab is closed: two of one key would contradict each other. Throws `run/busy` where another tab has it. */
@@ -176,7 +186,11 @@ async function keyOf(storage: TabStorage, prefix: string): Promise<Uint8Array> {
 }
 
 /** The spec as kept, else as relays have it; what it hashes to is in the link. */
-async function specOf({ address }: TabLink, storage: TabStorage, board: Board): Promise<RunSpec> {
+async function specOf(
+  { address }: TabLink,
+  storage: TabStorage,
+  board: BoardOptions,
+): Promise<RunSpec> {
   const { run } = address;
   const kept = await storage.get(`${run}/spec`);
   const read = typeof kept === 'string' ? parseRunSpec(kept) : undefined;
@@ -207,7 +221,7 @@ function assertJoinable(spec: RunSpec, me: string): void {
 async function sliceOf(
   { evaluation, author }: RunSpec,
   storage: TabStorage,
-  board: Board,
+  board: BoardOptions,
 ): Promise<Uint8Array | undefined> {
   if (evaluation === null) return undefined;
   const name = `slice/${evaluation.sha256}`;
@@ -223,7 +237,7 @@ async function sliceOf(
   return found.value;
 }
 
-async function findStakes(id: string, board: Board) {
+async function findStakes(id: string, board: BoardOptions) {
   const found = await findSnapshot(id, board);
   if (found.ok) return found.value;
   throw new RelayError('run/stakes', `no relay has the stakes ${id}: ${found.issue.message}`, {

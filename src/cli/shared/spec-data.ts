@@ -10,13 +10,13 @@ import { dividePictures, packPictures } from '../../model/data/pictures.ts';
 import { scaleOf } from '../../model/data/series.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';
 import { findManifest } from '../../node/checkpoint/find-manifest.ts';
+import type { Sources } from '../../node/data/sources.ts';
 import {
   openNamedCorpus,
   openPictures,
   openSeries,
   readPictures,
 } from '../../node/data/sources.ts';
-import type { Sources } from '../../node/data/sources.ts';
 import { readKeptSpec } from '../../node/files/local-runs.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';

@@ -270,9 +270,7 @@ describe('a hostile template', () => {
     ['never ends', long(long('{% set x = a %}')), 'takes more than 1 second'],
     ['grows', `{% set ns = namespace(x=[1]) %}${long('{% set ns.x = ns.x + ns.x %}')}`, 'template'],
   ])('that %s is ended', async (_, template, reason) => {
-    const { createChatRenderer } = await import(
-      '../../../src/node/data/chat-renderer.ts'
-    );
+    const { createChatRenderer } = await import('../../../src/node/data/chat-renderer.ts');
     const renderer = createChatRenderer({ template, config: {} }, 1);
     const asked = renderer.render([[{ role: 'assistant', content: 'a' }]]);
     const outcome = await asked.then(
