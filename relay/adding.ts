@@ -2,7 +2,7 @@
 
 import type { Connection, Core } from './core.ts';
 import { type Arrival, isEphemeral, isRecord, parseArrival } from './event.ts';
-import { EventFrames } from './frames.ts';
+import { EventFrames } from './messages.ts';
 import type { Work } from './turns.ts';
 
 /** Units that checking and filing an event takes for each tag. */

@@ -1,8 +1,7 @@
 /**
- * Who may connect: so many connections in all and of each address, and each with an account of the work done for it. What is held against a
- * connection is its IPv4 address, or the /64 an IPv6 customer has.
+ * Admits connections: limits per address and in total, and an account of the work done for each. An address is an IPv4
+ * address or the /64 of an IPv6 one.
  */
-
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP, isIPv6 } from 'node:net';
 import type { Limits } from './limits.ts';
@@ -119,8 +118,8 @@ export function sourceOf(remote: string): Source {
 }
 
 /**
- * Where a request comes from. Behind a proxy on a near address the last `X-Forwarded-For` is believed, the one the proxy
- * itself wrote; then nobody counts as near, because everybody comes through it.
+ * Returns the source of a request. Behind a proxy on a near address it is the last `X-Forwarded-For`, which the proxy
+ * itself wrote; then no source counts as near.
  */
 export function sourceOfRequest({ socket, headers }: IncomingMessage, hasProxy: boolean): Source {
   const direct = sourceOf(socket.remoteAddress ?? '');

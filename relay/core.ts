@@ -1,37 +1,45 @@
-/** What all connections of one relay share, and what the verbs (EVENT, REQ, COUNT, CLOSE, AUTH) may ask of a connection. */
+/** State shared by all connections of a relay, and the connection as the verbs (EVENT, REQ, AUTH, ...) see it. */
 import type { EventLog } from './durable/event-log.ts';
+import { LiveIndex, type Subscription } from './event-index.ts';
 import type { Adversary } from './faults/adversary.ts';
-import type { FaultSettings } from './faults/fault.ts';
-import type { EventFrames } from './frames.ts';
-import type { Limits } from './limits.ts';
-import type { LiveIndex, Subscription } from './live-index.ts';
-import type { IdList } from './negentropy/id-list.ts';
-import type { AuthMode, Policy, PolicySession } from './policies/policy.ts';
-import type { Buckets, Meter } from './rates.ts';
+import type { FaultSettings } from './faults/settings.ts';
+import { defaultLimits, type Limits } from './limits.ts';
+import type { EventFrames } from './messages.ts';
+import type { IdList } from './negentropy.ts';
+import {
+  type AuthMode,
+  createStandardPolicies,
+  type Policy,
+  type PolicySession,
+  proofOfWork,
+} from './policies.ts';
+import { ours, type Profile, type ProfileName, profiles } from './profiles.ts';
+import { Buckets, Meter } from './rates.ts';
 import type { Store } from './store.ts';
-import type { Profile } from './strict/profile.ts';
-import type { Account, Turns } from './turns.ts';
+import { type Account, Turns } from './turns.ts';
 
-/** Counted since the relay started. */
-export interface Counts {
-  connectionsTotal: number;
-  connectionsRefused: number;
-  eventsAccepted: number;
-  eventsDuplicate: number;
-  eventsRefused: number;
-  eventsSwallowed: number;
-  eventsDiscarded: number;
-  framesIn: number;
-  framesOut: number;
-  bytesIn: number;
-  bytesOut: number;
-  deliveriesDropped: number;
-  deliveriesDuplicated: number;
-  deliveriesDelayed: number;
-  twinsSent: number;
-  eosesFalse: number;
-  eosesWithheld: number;
-}
+const countNames = [
+  'connectionsTotal',
+  'connectionsRefused',
+  'eventsAccepted',
+  'eventsDuplicate',
+  'eventsRefused',
+  'eventsSwallowed',
+  'eventsDiscarded',
+  'framesIn',
+  'framesOut',
+  'bytesIn',
+  'bytesOut',
+  'deliveriesDropped',
+  'deliveriesDuplicated',
+  'deliveriesDelayed',
+  'twinsSent',
+  'eosesFalse',
+  'eosesWithheld',
+] as const;
+
+/** Counters since the relay started. */
+export type Counts = Record<(typeof countNames)[number], number>;
 
 export interface Core {
   readonly name: string;
@@ -98,28 +106,88 @@ export interface Connection extends PolicySession {
   readonly unsentBytes: number;
   /** Bytes it sent that wait here: messages whose turn has not come, and one that has not arrived whole. */
   readonly unreadBytes: number;
-  /** Asks a silent reader for a sign of life, and hangs up on one that gives none; forgets syncs nobody goes on with. */
+  /** Pings a silent reader, closes one that does not answer, and forgets abandoned syncs. */
   checkIdle(nowMs: number): void;
   close(): void;
   terminate(): void;
 }
 
-export const zeroCounts = (): Counts => ({
-  connectionsTotal: 0,
-  connectionsRefused: 0,
-  eventsAccepted: 0,
-  eventsDuplicate: 0,
-  eventsRefused: 0,
-  eventsSwallowed: 0,
-  eventsDiscarded: 0,
-  framesIn: 0,
-  framesOut: 0,
-  bytesIn: 0,
-  bytesOut: 0,
-  deliveriesDropped: 0,
-  deliveriesDuplicated: 0,
-  deliveriesDelayed: 0,
-  twinsSent: 0,
-  eosesFalse: 0,
-  eosesWithheld: 0,
-});
+const zeroCounts = () => Object.fromEntries(countNames.map((name) => [name, 0])) as Counts;
+
+/** What a relay is, wherever it listens. */
+export interface CoreOptions {
+  /** Largest event; default 2 MiB. */
+  readonly maxEventBytes?: number;
+  /** The other limits, where they differ from the defaults. */
+  readonly limits?: Partial<Limits>;
+  /** Behaves like another relay: its limits, words and NIP-11 document. `limits` still count. */
+  readonly strict?: ProfileName;
+  /** Who must authenticate (NIP-42); default `none`. */
+  readonly auth?: AuthMode;
+  /** Leading zero bits an id must have (NIP-13); default 0. */
+  readonly minPow?: number;
+  /**
+   * The URL others know this relay by (by name, or behind a proxy): AUTH (NIP-42) and requests to vanish (NIP-62) must
+   * name its host. Without it they must name an address this relay is reached at; what clients call it in their `Host`
+   * header proves nothing. With it, `X-Forwarded-For` from a loopback or private address is believed.
+   */
+  readonly publicUrl?: string;
+  readonly name?: string;
+  readonly faults?: FaultSettings;
+  /** Seeds the faults; default 0. */
+  readonly seed?: number;
+  /** Replaces the standard policies. */
+  readonly policies?: readonly Policy[];
+  /** Milliseconds since the epoch; default `Date.now`. */
+  readonly nowMs?: () => number;
+}
+
+const profileOf = ({ strict }: CoreOptions): Profile =>
+  strict === undefined ? ours : profiles[strict];
+
+/** The limits of the profile, where the options do not say otherwise. */
+export function limitsOf(options: CoreOptions): Limits {
+  const { maxEventBytes, minPow } = options;
+  return {
+    ...defaultLimits,
+    ...profileOf(options).limits,
+    ...options.limits,
+    ...(maxEventBytes === undefined ? {} : { maxEventBytes }),
+    ...(minPow === undefined ? {} : { minPow }),
+  };
+}
+
+/** A relay without connections yet. */
+export function createCore(
+  options: CoreOptions,
+  limits: Limits,
+  store: Store,
+  log: EventLog | undefined,
+): Core {
+  return {
+    name: options.name ?? 'nostrain relay',
+    limits,
+    profile: profileOf(options),
+    auth: options.auth ?? 'none',
+    publicUrl: options.publicUrl,
+    messages: new Meter(limits.messageRates),
+    connections: new Meter(limits.connectionRates),
+    publicMessages: new Buckets(limits.publicAddress?.messages),
+    publicBytes: new Buckets(limits.publicAddress?.bytes),
+    policies: [...(options.policies ?? createStandardPolicies(limits)), ...secret(options.faults)],
+    faults: options.faults ?? {},
+    seed: options.seed ?? 0,
+    store,
+    log,
+    sessions: new Set(),
+    live: new LiveIndex(),
+    subscribed: { bytes: 0 },
+    turns: new Turns(),
+    counts: zeroCounts(),
+    nowMs: options.nowMs ?? Date.now,
+  };
+}
+
+/** Work that the document says nothing of. */
+const secret = ({ work = 0 }: FaultSettings = {}): readonly Policy[] =>
+  work === 0 ? [] : [(event) => proofOfWork(event, { limits: { minPow: work } })];

@@ -1,12 +1,32 @@
-/** Events in order of arrival, and the few that a filter can match, found by key instead of by looking at all. */
+/** Indexes by author, kind and tag: of stored events, and of open subscriptions, so that events meet few of them. */
 import type { Entry } from './event.ts';
 import type { CompiledFilter } from './filter.ts';
-import { idKey, keysOf } from './index-keys.ts';
+import type { EventFrames } from './messages.ts';
 
-/** What an event takes in memory besides its JSON, measured: itself, each tag, each item of a tag, each key it is filed under. */
+export const idKey = (id: string): string => `i${id}`;
+export const authorKey = (pubkey: string): string => `a${pubkey}`;
+export const kindKey = (kind: number): string => `k${kind}`;
+export const tagKey = (letter: string, value: string): string => `#${letter}${value}`;
+
+/** Names of a kind together with a tag, for every two of these names that are one. */
+export const pairsOf = (kinds: Iterable<string>, names: Iterable<string>): readonly string[] => {
+  const tags = [...names].filter((name) => name.startsWith('#'));
+  return [...kinds].flatMap((kind) => tags.map((tag) => `${kind}${tag}`));
+};
+
+const LETTER = /^[a-zA-Z]$/;
+
+/** All names of one event but its id, each once. */
+export function keysOf({ pubkey, kind, tags }: Entry): ReadonlySet<string> {
+  const keys = new Set([authorKey(pubkey), kindKey(kind)]);
+  for (const [name, value = ''] of tags) if (LETTER.test(name!)) keys.add(tagKey(name!, value));
+  return keys;
+}
+
+/** Measured memory of an event besides its JSON: itself, each tag, each item of a tag, each index key. */
 const [ENTRY_BYTES, TAG_BYTES, ITEM_BYTES, KEY_BYTES] = [1000, 48, 24, 60] as const;
 
-/** What an event takes in memory besides its JSON: an estimate on the high side, for strings of two bytes a character. */
+/** Upper estimate of an event's memory besides its JSON, at two bytes per character. */
 export function indexBytesOf(entry: Entry): number {
   let bytes = ENTRY_BYTES;
   for (const tag of entry.tags) {
@@ -89,5 +109,71 @@ export class EventIndex {
     if (key[0] === idKey('')) return this.#entries.has(key.slice(1)) ? 1 : 0;
     const filed = this.#filed.get(key);
     return filed instanceof Set ? filed.size : filed ? 1 : 0;
+  }
+}
+
+/** One open REQ. */
+export interface Subscription {
+  readonly id: string;
+  readonly filters: readonly CompiledFilter[];
+  /** Length of the message that opened it, and some for each filter. */
+  readonly bytes: number;
+  /** Sends it an event, unless it has been closed. */
+  deliver(frames: EventFrames): Promise<unknown> | undefined;
+}
+
+/** Where filters without any list are filed: every event may match them. */
+const ALL: readonly string[] = ['*'];
+
+export class LiveIndex {
+  readonly #filed = new Map<string, Set<Subscription>>();
+  /** The keys under which each is filed. */
+  readonly #places = new Map<Subscription, readonly (readonly string[])[]>();
+
+  add(subscription: Subscription): void {
+    const places = subscription.filters.map((filter) => this.#quietest(filter));
+    this.#places.set(subscription, places);
+    for (const key of places.flat()) {
+      const filed = this.#filed.get(key);
+      if (filed) filed.add(subscription);
+      else this.#filed.set(key, new Set([subscription]));
+    }
+  }
+
+  remove(subscription: Subscription): void {
+    for (const key of this.#places.get(subscription)?.flat() ?? []) {
+      const filed = this.#filed.get(key);
+      filed?.delete(subscription);
+      if (filed?.size === 0) this.#filed.delete(key);
+    }
+    this.#places.delete(subscription);
+  }
+
+  /** The subscriptions with a filter that matches, each once, and how many filters were tried to find them. */
+  matching(entry: Entry): { listeners: ReadonlySet<Subscription>; tested: number } {
+    const listeners = new Set<Subscription>();
+    let tested = 0;
+    const keys = keysOf(entry);
+    for (const key of [...ALL, idKey(entry.id), ...keys, ...pairsOf([kindKey(entry.kind)], keys)]) {
+      for (const subscription of this.#filed.get(key) ?? []) {
+        if (listeners.has(subscription)) continue;
+        tested += subscription.filters.length;
+        const { filters } = subscription;
+        if (filters.some((filter) => filter.matches(entry))) listeners.add(subscription);
+      }
+    }
+    return { listeners, tested };
+  }
+
+  /** Of the lists of a filter, the one whose keys are in least demand so far; a match has a key of every list. */
+  #quietest({ places }: CompiledFilter): readonly string[] {
+    let best = ALL;
+    let least = Number.POSITIVE_INFINITY;
+    for (const keys of places) {
+      const demand = keys.reduce((sum, key) => sum + (this.#filed.get(key)?.size ?? 0), 0);
+      if (demand >= least) continue;
+      [best, least] = [keys, demand];
+    }
+    return best;
   }
 }

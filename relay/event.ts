@@ -63,7 +63,8 @@ type Parsed = Omit<Arrival, 'json' | 'hashed'>;
 /** The event as JSON without spaces, in the order of NIP-01; the id is a hash over parts of the same bytes. */
 function serialize(parsed: Parsed, isPlain: boolean) {
   const { id, pubkey, created_at, kind, tags, content, sig } = parsed;
-  const start = `{"id":"${id}","pubkey":"${pubkey}","created_at":${created_at},"kind":${kind},"tags":`;
+  const times = `"created_at":${created_at},"kind":${kind}`;
+  const start = `{"id":"${id}","pubkey":"${pubkey}",${times},"tags":`;
   const tagsJson = JSON.stringify(tags);
   const end = `,"sig":"${sig}"}`;
   const contentJson = isPlain ? `"${content}"` : JSON.stringify(content);

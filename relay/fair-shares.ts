@@ -16,7 +16,7 @@ interface Place<T> {
   member: T | undefined;
 }
 
-/** First in, first out, with members that may leave from anywhere; a `Map` would pass over all that left, every time. */
+/** FIFO queue whose members may leave from any position; a `Map` would skip over all that left on every look. */
 class Queue<T> {
   #places: Place<T>[] = [];
   #head = 0;

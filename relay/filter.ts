@@ -1,6 +1,6 @@
 /** NIP-01 filters: read strictly, then compiled to a test over stored entries and the index keys to look under. */
 import { type Entry, isCount, isRecord } from './event.ts';
-import { authorKey, idKey, kindKey, pairsOf, tagKey } from './index-keys.ts';
+import { authorKey, idKey, kindKey, pairsOf, tagKey } from './event-index.ts';
 import type { Limits } from './limits.ts';
 
 export interface CompiledFilter {

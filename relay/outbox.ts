@@ -1,8 +1,8 @@
 /** What one reader is sent: frames of the same moment leave in one write, and whoever has more can wait for room. */
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import { Line } from './faults/line.ts';
-import type { Frame } from './frames.ts';
+import { Line } from './faults/adversary.ts';
+import type { Frame } from './messages.ts';
 
 /** Stored events wait while more than this is unsent, so that live ones are not stuck behind them. */
 const ROOM_BYTES = 1 << 20;
@@ -13,7 +13,7 @@ const UNREAD_BYTES = 1 << 20;
 /** Smaller buffers are copied into one write. */
 const COPIED_BYTES = 4096;
 
-/** The socket is given so much at a time, the rest waits here: one that ends makes an error for every write it still held. */
+/** Bytes given to the socket at a time: a closing socket reports an error per pending write, so the rest waits here. */
 const HELD_BYTES = 1 << 18;
 
 export class Outbox {

@@ -1,9 +1,9 @@
 /** REQ, COUNT and CLOSE: stored events newest first, EOSE, then whatever arrives. */
 
 import type { Connection } from './core.ts';
+import type { Subscription } from './event-index.ts';
 import { type CompiledFilter, compileFilter } from './filter.ts';
-import { EventFrames } from './frames.ts';
-import type { Subscription } from './live-index.ts';
+import { EventFrames } from './messages.ts';
 import type { Found } from './store.ts';
 import type { Work } from './turns.ts';
 
@@ -43,7 +43,7 @@ export function* openSubscription(
   void sendStored(session, subscription, ids, found.hint);
 }
 
-/** Sends what was found, as fast as the reader takes it, and EOSE. What has left the store meanwhile is not held for it. */
+/** Sends the results at the reader's speed, then EOSE. Events that leave the store meanwhile are not sent. */
 async function sendStored(
   session: Connection,
   subscription: Subscription,
@@ -70,7 +70,7 @@ async function sendStored(
   else sayEose(session, id, hint);
 }
 
-/** Takes the subscription in, in place of one of the same id; undefined when it is one too many, which the reader is told. */
+/** Adds the subscription in place of one with its id. Undefined, and an answer to the reader, if it is one too many. */
 function hold(
   session: Connection,
   { id, filters }: Query,

@@ -30,7 +30,7 @@ function remember<T>(map: Map<string, T>, name: string, value: T): void {
   }
 }
 
-/** Counts what happens under each name; refused attempts do not count. Remembers every time of a window: for low rates. */
+/** Exact sliding windows per name, for low rates: every time in the window is stored. Refused attempts do not count. */
 export class Meter {
   readonly #rates: readonly Rate[];
   readonly #times = new Map<string, number[]>();

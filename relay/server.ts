@@ -1,5 +1,6 @@
 /**
- * A small Nostr relay for training runs, demos and tests, with seeded faults and the dialects of other relays. Knows nothing of training.
+ * A small Nostr relay for training runs, demos and tests, with seeded faults and the dialects of other relays.
+ * It knows nothing of training.
  *
  * @module nostrain/relay
  */
@@ -7,8 +8,14 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { WebSocketServer } from 'ws';
 import { Admission } from './admission.ts';
-import type { Connection, Core, Counts } from './core.ts';
-import { type CoreOptions, createCore, limitsOf } from './create-core.ts';
+import {
+  type Connection,
+  type Core,
+  type CoreOptions,
+  type Counts,
+  createCore,
+  limitsOf,
+} from './core.ts';
 import { recover } from './durable/recover.ts';
 import { answerHttp } from './info.ts';
 import { maxFrameBytes } from './limits.ts';

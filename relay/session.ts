@@ -1,19 +1,25 @@
-/** One connection: reads messages in turn with others, keeps its subscriptions, and writes without drowning a slow reader. */
+/** One connection: reads its messages in turn with others, keeps its subscriptions, paces writes to slow readers. */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { RawData, WebSocket } from 'ws';
 import { addEvent } from './adding.ts';
 import { authenticate } from './authenticating.ts';
 import type { Connection, Core, Sync } from './core.ts';
+import type { Subscription } from './event-index.ts';
 import { type Adversary, createAdversary } from './faults/adversary.ts';
-import type { Copies } from './faults/fault.ts';
 import { createFaultPlan } from './faults/plan.ts';
-import { EventFrames, type Frame, messageFrame } from './frames.ts';
+import type { Copies } from './faults/settings.ts';
 import type { Limits } from './limits.ts';
-import type { Subscription } from './live-index.ts';
-import { type Message, readMessage, type Unreadable } from './message.ts';
+import {
+  EventFrames,
+  type Frame,
+  type Message,
+  messageFrame,
+  readMessage,
+  type Unreadable,
+} from './messages.ts';
 import { Outbox } from './outbox.ts';
-import type { AuthMode } from './policies/policy.ts';
+import type { AuthMode } from './policies.ts';
 import { closeSubscription, countStored, forget, openSubscription, refuse } from './querying.ts';
 import { closeIdleSyncs, closeSync, continueSync, openSync } from './syncing.ts';
 import type { Account, Work } from './turns.ts';
@@ -23,7 +29,7 @@ const MAX_KEYS = 64;
 
 /** Messages that wait for their turn are read ahead up to this. */
 const INBOX_BYTES = 256 << 10;
-/** Units of the event loop that any message takes, that a signature takes, and bytes that take one to receive, and to parse. */
+/** Cost in units of the event loop: per message, per signature, and bytes per unit to receive and to parse. */
 const [MESSAGE_UNITS, SIGNATURE_UNITS] = [10, 250] as const;
 const [RECEIVED_BYTES, EVENT_BYTES, QUERY_BYTES] = [256, 256, 32] as const;
 /** Messages that nobody honest sends are answered so often, then the connection ends. */
@@ -258,7 +264,7 @@ export class Session implements Connection {
     else if (this.#inboxBytes > INBOX_BYTES) this.#ws.pause();
   }
 
-  /** Reads what is here, one message after the other; hears no more while others, the disk or the reader itself are waited for. */
+  /** Handles the buffered messages in order. Reads no more while it waits for others, the disk or the reader. */
   async #read(): Promise<void> {
     this.#isReading = true;
     for (let next = this.#inbox.shift(); next; next = this.#inbox.shift()) {

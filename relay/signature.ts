@@ -1,4 +1,4 @@
-/** Schnorr signatures over secp256k1 (BIP-340), checked by compiled code where it loads, else in JavaScript, about five times slower. */
+/** Checks Schnorr signatures (BIP-340) with compiled code; if that does not load, in JavaScript, five times slower. */
 import { createRequire } from 'node:module';
 import { schnorr } from '@noble/curves/secp256k1.js';
 

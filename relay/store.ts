@@ -12,15 +12,14 @@ import {
   VANISH_KIND,
   valuesOf,
 } from './event.ts';
-import { EventIndex, indexBytesOf } from './event-index.ts';
+import { authorKey, EventIndex, indexBytesOf, tagKey } from './event-index.ts';
 import { FairShares } from './fair-shares.ts';
 import type { CompiledFilter } from './filter.ts';
-import { authorKey, tagKey } from './index-keys.ts';
 import type { Limits } from './limits.ts';
 import { slotName, Tombstones } from './tombstones.ts';
 import { finish, type Work } from './turns.ts';
 
-/** What became of an event: kept, known, outdated by a newer version, deleted by its author before, too large, or one too many of its author's. */
+/** What the store did with an event; `full` means that its author has too many. */
 export type Kept = 'stored' | 'duplicate' | 'replaced' | 'deleted' | 'too-large' | 'full';
 
 /** What a query found, and whether that is all there is: unknown when a filter wanted nothing stored. */
@@ -250,7 +249,7 @@ export class Store {
     return [...valuesOf(tags, 'e'), ...slots].flatMap((id) => this.#index.get(id) ?? []);
   }
 
-  /** Once the store is full: away with what is over, then with what the fullest class gives up first. Says what it cost. */
+  /** Makes room in a full store: expired events go first, then those of the fullest class. Returns units spent. */
   #makeRoom(nowSeconds: number): number {
     if (this.#weight > WHOLE && this.#sweptSeconds !== nowSeconds) this.removeOver(nowSeconds);
     let units = 0;

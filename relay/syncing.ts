@@ -1,8 +1,7 @@
 /** NEG-OPEN, NEG-MSG and NEG-CLOSE (NIP-77): finding out together which stored events the other side lacks. */
 import type { Connection, Core, Sync } from './core.ts';
 import { compileFilter } from './filter.ts';
-import { IdList } from './negentropy/id-list.ts';
-import { reconcile } from './negentropy/reconcile.ts';
+import { IdList, reconcile } from './negentropy.ts';
 import type { Work } from './turns.ts';
 
 /** Syncs of one connection that may be open at once; each holds 72 bytes per matching event. */

@@ -1,4 +1,4 @@
-/** What may not come back: events deleted by their authors (NIP-09) and authors who vanished (NIP-62). Bounded, fairly by author. */
+/** Deleted events (NIP-09) and vanished authors (NIP-62), which may not come back. Bounded per author. */
 import { createHash } from 'node:crypto';
 import { DELETION_KIND, type Entry, isHex, ownersOf, slotOf, VANISH_KIND } from './event.ts';
 import { FairShares } from './fair-shares.ts';

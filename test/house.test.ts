@@ -18,7 +18,6 @@ const read = (file: string) => readFileSync(join(root, file), 'utf8');
 /** Folders whose files are variants of one thing each, or the top of a command: they may be as small as they like. */
 const VARIANTS = [
   /^kinds\//,
-  /^relay\/(policies|faults|strict)\//,
   /^src\/(cli|python)\/commands\//,
   /^src\/model\/(architectures|optimizers|graph\/ops|forms)\//,
   /^src\/consensus\/aggregate\//,

@@ -1,6 +1,6 @@
 /** What `nostrain demo elastic --json` says: what each tier of width learned and cost, beside workers that have no tiers to choose from. */
 
-import type { FaultSettings } from '../../relay/faults/fault.ts';
+import type { FaultSettings } from '../../relay/faults/settings.ts';
 import type { RunEvent } from '../../src/certified/rounds/events.ts';
 import { createRecorder, type DemoDocument, type DemoWorker } from '../shared/document.ts';
 

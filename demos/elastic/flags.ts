@@ -1,7 +1,7 @@
 /** The flags of `demo elastic`: who trains which tier, and what is done to the network: latency, loss and bandwidth of its relay, as people write them, and the same for the same seed. */
 import { Option } from 'commander';
-import type { FaultSettings } from '../../relay/faults/fault.ts';
-import { parseFaults } from '../../relay/faults/parse.ts';
+import type { FaultSettings } from '../../relay/faults/settings.ts';
+import { parseFaults } from '../../relay/faults/settings.ts';
 import { ConfigError } from '../../src/base/errors.ts';
 import { MOST_TIERS } from '../../src/run/spec/model-spec.ts';
 

@@ -2,7 +2,7 @@
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { FaultSettings } from '../../relay/faults/fault.ts';
+import type { FaultSettings } from '../../relay/faults/settings.ts';
 import { type Scope, withScope } from '../../src/base/scope.ts';
 import type { RunEvent } from '../../src/certified/rounds/events.ts';
 import { startRelay } from '../../src/cli/commands/relay.ts';

@@ -1,6 +1,6 @@
 /**
- * Starting on a folder, which belongs to one relay at a time: what its log holds goes into the store, and what must not or need not be on disk
- * leaves it.
+ * Opens a folder, which belongs to one relay at a time: loads its log into the store and removes from disk what is
+ * deleted, expired or replaced.
  */
 
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * The numbered files a log consists of, oldest first. A file is made before it is written to and removed when nothing in it counts. A record is
- * length and CRC-32 of the event's JSON, little-endian, then the JSON.
+ * The numbered files of a log, oldest first. A file is created before it is written to and removed when no record in it
+ * counts any more. A record is length and CRC-32 of the event's JSON, little-endian, then the JSON.
  */
 import { type FileHandle, open, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';

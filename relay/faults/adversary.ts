@@ -1,7 +1,9 @@
-/** What a faulty or dishonest relay does on one connection beyond losing and delaying: each from its own seeded stream. */
+/** Faults of one connection beyond losing and delaying: lies, silence, and a slow line. */
+
+import type { Frame } from '../messages.ts';
 import { Meter } from '../rates.ts';
-import { createDraws } from './draws.ts';
-import type { FaultSettings } from './fault.ts';
+import { createDraws } from './plan.ts';
+import type { FaultSettings } from './settings.ts';
 
 export interface Adversary {
   /** Whether the next published event vanishes on arrival. */
@@ -72,4 +74,47 @@ export function createAdversary(
       ...(postdates() ? [postdate(json)] : []),
     ],
   };
+}
+
+export class Line {
+  readonly #bytesPerSecond: number;
+  readonly #send: (frame: Frame) => void;
+  readonly #queue: Frame[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #bytes = 0;
+
+  constructor(bytesPerSecond: number, send: (frame: Frame) => void) {
+    this.#bytesPerSecond = bytesPerSecond;
+    this.#send = send;
+  }
+
+  /** Not sent yet. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  push(frame: Frame): void {
+    this.#queue.push(frame);
+    this.#bytes += frame.bytes;
+    if (!this.#timer) this.#advance();
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#queue.length = 0;
+    this.#bytes = 0;
+  }
+
+  #advance(): void {
+    const frame = this.#queue[0];
+    this.#timer = undefined;
+    if (!frame) return;
+    const ms = (frame.bytes / this.#bytesPerSecond) * 1000;
+    this.#timer = setTimeout(() => {
+      this.#queue.shift();
+      this.#bytes -= frame.bytes;
+      this.#send(frame);
+      this.#advance();
+    }, ms);
+  }
 }

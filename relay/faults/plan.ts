@@ -1,10 +1,54 @@
-/** All faults of one connection in a row: what happens to its next delivery. */
-import { createDelay } from './delay.ts';
-import { createDraws } from './draws.ts';
-import { createDrop } from './drop.ts';
-import { createDuplicate } from './duplicate.ts';
-import type { Copies, CreateFault, Fault, FaultSettings } from './fault.ts';
-import { createReorder } from './reorder.ts';
+/** Delivery faults (drop, duplicate, delay, reorder), drawn from a seed so that they repeat on every machine. */
+import type { Copies, CreateFault, DelayDistribution, Fault, FaultSettings } from './settings.ts';
+
+/** Uniform numbers in [0, 1). */
+export type Draws = () => number;
+
+/** FNV-1a over the name, mixed with the seed: where a stream starts. */
+function startOf(seed: number, name: string): number {
+  let hash = (0x811c9dc5 ^ seed) >>> 0;
+  for (let i = 0; i < name.length; i++) {
+    hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193) >>> 0;
+  }
+  return hash;
+}
+
+/** An independent stream per name (SplitMix32: a Weyl sequence through a 32-bit finalizer). */
+export function createDraws(seed: number, name: string): Draws {
+  let state = startOf(seed, name);
+  return () => {
+    state = (state + 0x9e3779b9) >>> 0;
+    let z = state;
+    z = Math.imul(z ^ (z >>> 16), 0x21f0aaad) >>> 0;
+    z = Math.imul(z ^ (z >>> 15), 0x735a2d97) >>> 0;
+    return ((z ^ (z >>> 15)) >>> 0) / 0x1_0000_0000;
+  };
+}
+
+export const createDrop: CreateFault = ({ drop = 0 }, draws) =>
+  drop > 0 ? (copies) => (draws() < drop ? [] : copies) : undefined;
+
+export const createDuplicate: CreateFault = ({ duplicate = 0 }, draws) =>
+  duplicate > 0 ? (copies) => (draws() < duplicate ? [...copies, ...copies] : copies) : undefined;
+
+/** The delay that the next uniform draws in [0, 1) stand for, in ms. */
+function nextDelay(draws: Draws, delay: DelayDistribution): number {
+  const draw = draws();
+  if (delay.shape === 'uniform') return delay.minMs + draw * (delay.maxMs - delay.minMs);
+  const long = -Math.log(1 - draw);
+  if (delay.shape === 'exponential') return Math.min(delay.maxMs, long * delay.meanMs);
+  // Box and Muller; a 32-bit draw reaches 6.7 deviations at most
+  const normal = Math.sqrt(2 * long) * Math.cos(2 * Math.PI * draws());
+  return Math.max(0, delay.meanMs + normal * delay.deviationMs);
+}
+
+export const createDelay: CreateFault = ({ delay }, draws) =>
+  delay ? (copies) => copies.map((ms) => ms + nextDelay(draws, delay)) : undefined;
+
+export const createReorder: CreateFault = ({ reorder = 0, reorderMs = 200 }, draws) =>
+  reorder > 0
+    ? (copies) => copies.map((ms) => (draws() < reorder ? ms + draws() * reorderMs : ms))
+    : undefined;
 
 const faults = {
   drop: createDrop,

@@ -1,8 +1,8 @@
 /** Workers behind one address share a public relay's budget: rounds as short as `nostrain plan` says, and none is lost. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { defaultLimits } from '../../relay/limits.ts';
-import type { Policy } from '../../relay/policies/policy.ts';
-import { createStandardPolicies } from '../../relay/policies/standard.ts';
+import type { Policy } from '../../relay/policies.ts';
+import { createStandardPolicies } from '../../relay/policies.ts';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { runCommand } from '../support/command-line.ts';
 import { createManualClock, type ManualClock } from '../support/manual-clock.ts';

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Arrival } from '../../relay/event.ts';
 import { defaultLimits } from '../../relay/limits.ts';
-import { createAddressRate } from '../../relay/policies/address-rate.ts';
-import type { PolicySession } from '../../relay/policies/policy.ts';
+import type { PolicySession } from '../../relay/policies.ts';
+import { createAddressRate } from '../../relay/policies.ts';
 
 const nothing = Buffer.from('');
 const event: Arrival = {

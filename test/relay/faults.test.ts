@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { FaultSettings } from '../../relay/faults/fault.ts';
-import { parseFaults } from '../../relay/faults/parse.ts';
 import { createFaultPlan } from '../../relay/faults/plan.ts';
+import type { FaultSettings } from '../../relay/faults/settings.ts';
+import { parseFaults } from '../../relay/faults/settings.ts';
 import { createRelay } from '../../relay/server.ts';
 import { openReader } from '../support/raw-reader.ts';
 import { eventOf, forgedTwin } from '../support/signers.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { FaultSettings } from '../../relay/faults/fault.ts';
 import { createFaultPlan } from '../../relay/faults/plan.ts';
+import type { FaultSettings } from '../../relay/faults/settings.ts';
 import { createRelay } from '../../relay/server.ts';
 import { openReader } from '../support/raw-reader.ts';
 import { signerOf } from '../support/signers.ts';

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { nip77 } from 'nostr-tools';
 import { expect, test } from 'vitest';
-import { IdList } from '../../relay/negentropy/id-list.ts';
-import { reconcile } from '../../relay/negentropy/reconcile.ts';
+import { IdList, reconcile } from '../../relay/negentropy.ts';
 import { createRelay } from '../../relay/server.ts';
 import { finish } from '../../relay/turns.ts';
 import { openReader } from '../support/raw-reader.ts';

@@ -2,11 +2,11 @@
 
 import { networkInterfaces } from 'node:os';
 import { Command, Option } from 'commander';
-import type { FaultSettings } from '../../../relay/faults/fault.ts';
-import { parseFaults } from '../../../relay/faults/parse.ts';
-import type { AuthMode } from '../../../relay/policies/policy.ts';
+import type { FaultSettings } from '../../../relay/faults/settings.ts';
+import { parseFaults } from '../../../relay/faults/settings.ts';
+import type { AuthMode } from '../../../relay/policies.ts';
+import { type ProfileName, profiles } from '../../../relay/profiles.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
-import { type ProfileName, profiles } from '../../../relay/strict/profiles.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { whole } from '../../terminal/flags.ts';
 import { untilInterrupted } from '../../terminal/interrupt.ts';

@@ -4,7 +4,7 @@
  */
 import { EventEmitter } from 'node:events';
 import type { Core } from '../../../relay/core.ts';
-import { type CoreOptions, createCore, limitsOf } from '../../../relay/create-core.ts';
+import { type CoreOptions, createCore, limitsOf } from '../../../relay/core.ts';
 import { hostOf, Session } from '../../../relay/session.ts';
 import { Store } from '../../../relay/store.ts';
 import { philox, unit } from '../../../src/base/rng.ts';

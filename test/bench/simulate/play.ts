@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Limits } from '../../../relay/limits.ts';
-import type { ProfileName } from '../../../relay/strict/profiles.ts';
+import type { ProfileName } from '../../../relay/profiles.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
 import { startOf } from '../../../src/certified/decisions/chain.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
