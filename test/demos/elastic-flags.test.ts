@@ -2,9 +2,7 @@
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { elasticOptions, type LineFlags, lineFaults } from '../../demos/elastic/flags.ts';
-import { createDelay } from '../../relay/faults/plan.ts';
-import { createDraws } from '../../relay/faults/plan.ts';
-import { createDrop } from '../../relay/faults/plan.ts';
+import { createDelay, createDraws, createDrop } from '../../relay/faults/plan.ts';
 
 function parse(...words: readonly string[]) {
   const command = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
