@@ -7,8 +7,7 @@ import { authenticate } from './authenticating.ts';
 import type { Connection, Core, Sync } from './core.ts';
 import type { Subscription } from './event-index.ts';
 import { type Adversary, createAdversary } from './faults/adversary.ts';
-import { createFaultPlan } from './faults/plan.ts';
-import type { Copies } from './faults/settings.ts';
+import { type Copies, createFaultPlan } from './faults/plan.ts';
 import type { Limits } from './limits.ts';
 import {
   EventFrames,

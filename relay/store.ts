@@ -12,9 +12,9 @@ import {
   VANISH_KIND,
   valuesOf,
 } from './event.ts';
-import { authorKey, EventIndex, indexBytesOf, tagKey } from './event-index.ts';
+import { EventIndex, indexBytesOf } from './event-index.ts';
 import { FairShares } from './fair-shares.ts';
-import type { CompiledFilter } from './filter.ts';
+import { authorKey, type CompiledFilter, tagKey } from './filter.ts';
 import type { Limits } from './limits.ts';
 import { slotName, Tombstones } from './tombstones.ts';
 import { finish, type Work } from './turns.ts';

@@ -1,5 +1,14 @@
 /** Delivery faults (drop, duplicate, delay, reorder), drawn from a seed so that they repeat on every machine. */
-import type { Copies, CreateFault, DelayDistribution, Fault, FaultSettings } from './settings.ts';
+import type { DelayDistribution, FaultSettings } from './settings.ts';
+
+/** Delays in ms of the copies of one delivery that go out: none is a loss, two a repetition. */
+export type Copies = readonly number[];
+
+/** Rewrites the copies of one delivery. */
+export type Fault = (copies: Copies) => Copies;
+
+/** Makes the fault that the settings ask for, or undefined. */
+export type CreateFault = (settings: FaultSettings, draws: Draws) => Fault | undefined;
 
 /** Uniform numbers in [0, 1). */
 export type Draws = () => number;

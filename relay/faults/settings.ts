@@ -1,11 +1,6 @@
 /** Settings of injected faults, and their form as text: `drop=0.1,delay=20..80,oks`, or JSON. */
 
 import { isCount, isRecord } from '../event.ts';
-import type { Draws } from './plan.ts';
-
-export type Copies = readonly number[];
-
-export type Fault = (copies: Copies) => Copies;
 
 /** How long a delivery takes: any length in a range, around a mean, or mostly short with a long tail. */
 export type DelayDistribution =
@@ -59,9 +54,6 @@ export interface FaultSettings {
   /** The relay's document (NIP-11) names limits that it does not have: next to nothing is allowed. */
   readonly falseLimits?: boolean;
 }
-
-/** Makes the fault that the settings ask for, or nothing. */
-export type CreateFault = (settings: FaultSettings, draws: Draws) => Fault | undefined;
 
 const isNumber = (value: unknown): value is number => Number.isFinite(value);
 const isShare = (value: unknown): boolean => isNumber(value) && value >= 0 && value <= 1;
