@@ -38,6 +38,7 @@ export {
   type RegressionTask,
 } from './model/data/regression.ts';
 export { type Tokenizer, tokenizers } from './model/data/tokenizer.ts';
+export type { Tokens } from './model/data/tokens.ts';
 export type { Value } from './model/graph/value.ts';
 export * as ops from './model/graph/verbs.ts';
 export { countParameters, initialParameters, modelLayout } from './model/parameters.ts';

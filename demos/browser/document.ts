@@ -1,6 +1,6 @@
-/** What `nostrain demo browser --json` says: who ended where, and what the tab proved. */
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+/** The JSON document of `nostrain demo browser`: where each worker ended, and what the tab proved. */
 import type { WorkerId } from '../../src/run/ids.ts';
+import type { EventLog, RoundEvent } from '../shared/document.ts';
 
 export interface BrowserDocument {
   /** Every worker ended in one root, and all had one after every round. */
@@ -9,7 +9,7 @@ export interface BrowserDocument {
     readonly index: number;
     readonly outcome: 'final' | 'void';
     readonly root: string;
-    /** Whose work counts, by name. */
+    /** Names of the workers whose contributions count. */
     readonly accepted: readonly string[];
     readonly signers: number;
     readonly seconds: number;
@@ -29,74 +29,59 @@ export interface BrowserDocument {
   readonly wallSeconds: number;
 }
 
-type RoundEvent = Extract<RunEvent, { type: 'round' }>;
+export type Cast = Pick<BrowserDocument['workers'][number], 'name' | 'kind'>;
 
-interface Cast {
-  readonly name: string;
-  readonly kind: 'tab' | 'node';
-}
-
-export interface BrowserRecorder {
-  take(name: string, event: RunEvent): void;
-  /** The root in which a worker ended. */
-  end(name: string, root: string): void;
-  document(
-    rest: Pick<BrowserDocument, 'reloads' | 'wallSeconds'> & { readonly proved: string },
-  ): BrowserDocument;
+interface End {
+  /** The roots with which tabs ended, by name. */
+  readonly ended: ReadonlyMap<string, string>;
+  /** The root that the run page found by replaying; empty if it failed. */
+  readonly proved: string;
+  readonly reloads: number;
+  readonly wallSeconds: number;
 }
 
 const BACKENDS = ['wasm', 'webgpu', 'cpu'] as const;
 
-/** Keeps what the workers say. The first one of the cast tells of the rounds. */
-export function createBrowserRecorder(cast: readonly Cast[]): BrowserRecorder {
-  const rounds = new Map<number, Map<string, RoundEvent>>();
-  const names = new Map<WorkerId, string>();
-  const backends = new Map<string, BrowserDocument['workers'][number]['backend']>();
-  const ended = new Map<string, string>();
-  const rootsOf = (said: ReadonlyMap<string, RoundEvent>) =>
-    new Set([...said.values()].flatMap(({ certified }) => certified?.root ?? []));
+export function browserDocumentOf(
+  log: EventLog,
+  cast: readonly Cast[],
+  { ended, proved, reloads, wallSeconds }: End,
+): BrowserDocument {
+  const reported = log.inOrder();
+  const lastRoot = (name: string): string =>
+    ended.get(name) ??
+    reported.findLast(([, by]) => by.get(name)?.certified)?.[1].get(name)?.certified?.root ??
+    '';
+  const names = new Map([...log.hellos].map(([name, { worker }]) => [worker, name] as const));
+  const [root = '', ...others] = new Set(cast.map(({ name }) => lastRoot(name)));
+  const isOne = others.length === 0 && root !== '';
+  const rounds = reported.map(([index, by]) => roundRow(index, by, cast, names));
+  const roots = (by: ReadonlyMap<string, RoundEvent>) =>
+    new Set([...by.values()].flatMap(({ certified }) => certified?.root ?? []));
   return {
-    take(name, event) {
-      if (event.type === 'hello') {
-        names.set(event.worker, name);
-        backends.set(name, BACKENDS.find((each) => each === event.device) ?? '');
-      } else if (event.type === 'round') {
-        const said = rounds.get(event.index) ?? new Map<string, RoundEvent>();
-        rounds.set(event.index, said.set(name, event));
-        if (event.certified) ended.set(name, event.certified.root);
-      }
-    },
-    end: (name, root) => void ended.set(name, root),
-    document({ proved, ...rest }) {
-      const told = [...rounds].sort(([a], [b]) => a - b);
-      const ends = new Set(cast.map(({ name }) => ended.get(name) ?? ''));
-      const [root = ''] = ends;
-      const isOne = ends.size === 1 && root !== '';
-      const rows = told.map(([index, said]) => roundRow(index, said, cast, names));
-      return {
-        agreed: isOne && told.every(([, said]) => rootsOf(said).size === 1),
-        rounds: rows,
-        workers: cast.map(({ name, kind }) => ({
-          name,
-          kind,
-          backend: backends.get(name) ?? '',
-          root: ended.get(name) ?? '',
-          counted: rows.filter(({ accepted }) => accepted.includes(name)).length,
-        })),
-        verifiedInPage: isOne && proved === root,
-        ...rest,
-      };
-    },
+    agreed: isOne && reported.every(([, by]) => roots(by).size === 1),
+    rounds,
+    workers: cast.map(({ name, kind }) => ({
+      name,
+      kind,
+      backend: BACKENDS.find((each) => each === log.hellos.get(name)?.device) ?? '',
+      root: lastRoot(name),
+      counted: rounds.filter(({ accepted }) => accepted.includes(name)).length,
+    })),
+    verifiedInPage: isOne && proved === root,
+    reloads,
+    wallSeconds,
   };
 }
 
+/** A round as the first worker of the cast that has its certificate reports it. */
 function roundRow(
   index: number,
-  said: ReadonlyMap<string, RoundEvent>,
+  reported: ReadonlyMap<string, RoundEvent>,
   cast: readonly Cast[],
   names: ReadonlyMap<WorkerId, string>,
 ): BrowserDocument['rounds'][number] {
-  const event = cast.map(({ name }) => said.get(name)).find((each) => each?.certified);
+  const event = cast.map(({ name }) => reported.get(name)).find((each) => each?.certified);
   return {
     index,
     outcome: event?.certified?.result ?? 'void',

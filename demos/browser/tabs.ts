@@ -1,7 +1,7 @@
 /** The two tabs of `nostrain demo browser`: what their pages tell, and what they are asked to do. */
 import { deferred } from '../../src/base/deferred.ts';
 import type { FromWorker } from '../../src/browser/link.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+import { type OnEvent, parseLine } from '../shared/swarm.ts';
 
 /** A tab as the demo knows it. */
 export interface Tab {
@@ -35,7 +35,7 @@ export interface TabWatch {
 }
 
 /** Hears the tabs. Told of somebody else, or of nothing that can be read, it does nothing. */
-export function watchTabs(onEvent: (name: string, event: RunEvent) => void): TabWatch {
+export function watchTabs(onEvent: OnEvent): TabWatch {
   const ends = new Map(tabs.map(({ name }) => [name, deferred<Ended>()] as const));
   const proof = deferred<Verified>();
   const over = new Set<string>();
@@ -64,7 +64,7 @@ export function watchTabs(onEvent: (name: string, event: RunEvent) => void): Tab
 
   return {
     told: (text) => {
-      const said = parseTold(text);
+      const said = parseLine<Told>(text);
       if (said?.slot === PAGE) tellProof(said.message);
       const tab = tabs.find(({ name }) => name === said?.slot);
       return tab && said ? take(tab, said.message) : '';
@@ -80,14 +80,4 @@ export function watchTabs(onEvent: (name: string, event: RunEvent) => void): Tab
 interface Told {
   readonly slot: string;
   readonly message: FromWorker;
-}
-
-/** The page is this program's own. */
-function parseTold(text: string): Told | undefined {
-  try {
-    // JSON has no NaN: it was written as null
-    return JSON.parse(text, (_, value: unknown) => (value === null ? Number.NaN : value)) as Told;
-  } catch {
-    return undefined;
-  }
 }

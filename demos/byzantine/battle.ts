@@ -16,7 +16,7 @@ import { addPartial } from '../../src/tensor/partial-vector.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { deltaOf, takeSent } from '../../src/worker/residual.ts';
-import type { Adversary, Scene } from './adversaries/adversary.ts';
+import type { Adversary, Scene } from './adversaries.ts';
 import type { Defence } from './defences.ts';
 
 /** Who trains what. Trainers are used one battle after the other; nothing of a battle stays in them. */

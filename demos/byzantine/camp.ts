@@ -10,8 +10,8 @@ import type { Settings } from '../../src/run/settings.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import type { Vector } from '../../src/tensor/params.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
-import type { Adversary } from './adversaries/adversary.ts';
-import { ANSWER, TRIGGER } from './adversaries/backdoor.ts';
+import type { Adversary } from './adversaries.ts';
+import { ANSWER, TRIGGER } from './adversaries.ts';
 import type { Camp } from './battle.ts';
 
 export interface CampOptions {

@@ -12,33 +12,20 @@ import { loadCorpus } from '../../src/node/data/corpus.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
 import { onInterrupt } from '../../src/terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../src/terminal/output.ts';
-import type { Adversary } from './adversaries/adversary.ts';
-import { adversaries } from './adversaries/table.ts';
+import type { DemoFlags } from '../shared/stage.ts';
+import { type Adversary, adversaries } from './adversaries.ts';
 import { type BattlePlan, type Fight, fight } from './battle.ts';
 import { type CampOptions, type GptCamp, openCamp } from './camp.ts';
-import { type Defence, defencesFor } from './defences.ts';
+import { type Defence, defencesFor, screenOf } from './defences.ts';
 import { KeptBattles, type Result } from './kept-battles.ts';
-import { type Pairing, type SeedLosses, tableOf } from './means.ts';
-import { screenOf } from './screening.ts';
-import { describeRows, drawTable, type LabDocument } from './words.ts';
-
-export interface LabFlags {
-  readonly attack?: string;
-  /** `2/8` */
-  readonly hostile?: { readonly index: number; readonly count: number };
-  readonly rule?: string;
-  readonly table?: boolean;
-  readonly skewed?: boolean;
-  readonly picture?: string;
-  readonly rounds?: number;
-  readonly innerSteps?: number;
-  readonly seed: number;
-  readonly seeds?: number;
-  readonly keep?: string;
-  readonly corpus?: string;
-  readonly quick?: boolean;
-  readonly json?: boolean;
-}
+import {
+  describeRows,
+  drawTable,
+  type LabDocument,
+  type Pairing,
+  type SeedLosses,
+  tableOf,
+} from './table.ts';
 
 /** Where a run is not told how much. */
 const USUAL = { rounds: 10, innerSteps: 12 };
@@ -46,7 +33,7 @@ const QUICK = { rounds: 3, innerSteps: 5 };
 const NORM_BOUND = 1.5;
 
 /** Returns the exit code. */
-export const runAttackLab = (flags: LabFlags): Promise<number> =>
+export const runAttackLab = (flags: DemoFlags): Promise<number> =>
   withScope(async (scope) => {
     const startedMs = Date.now();
     const interrupt = onInterrupt();
@@ -74,14 +61,14 @@ export const runAttackLab = (flags: LabFlags): Promise<number> =>
     return 0;
   });
 
-const given = ({ rounds, innerSteps }: LabFlags) => ({
+const given = ({ rounds, innerSteps }: DemoFlags) => ({
   ...(rounds !== undefined && { rounds }),
   ...(innerSteps !== undefined && { innerSteps }),
 });
 
 /** What is set against what. Throws a `ConfigError` that names what there is. */
 function fightsOf(
-  { attack, rule, table }: LabFlags,
+  { attack, rule, table }: DemoFlags,
   workers: number,
   hostile: number,
 ): readonly Pairing[] {
@@ -181,7 +168,7 @@ async function resultOf(camp: GptCamp, plan: BattlePlan, chosen: Fight): Promise
   };
 }
 
-async function tell(document: LabDocument, { json, picture }: LabFlags): Promise<void> {
+async function tell(document: LabDocument, { json, picture }: DemoFlags): Promise<void> {
   if (picture !== undefined) await writeFile(picture, drawTable(document));
   writeOut(json ? asJson(document) : `${describeRows(document).join('\n')}\n`);
 }

@@ -1,10 +1,11 @@
-/** What the demo of certified rounds was: one JSON document, folded from the events of its workers and from those on the relays. */
+/** The JSON document of `nostrain demo certified`, folded from the events of its workers and from those on the relays. */
+
+import type { SignedEvent } from 'nostrain';
 import { proposal } from '../../kinds/proposal.ts';
 import { vote } from '../../kinds/vote.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
 import { weightVector } from '../../src/consensus/scores.ts';
-import type { SignedEvent } from '../../src/network/event.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
+import type { EventLog, RoundEvent } from '../shared/document.ts';
 
 export interface CertifiedDocument {
   /** Every honest worker ended in one root, and had one after every round. */
@@ -38,75 +39,59 @@ interface FaultRow {
   readonly round: number;
 }
 
-/** Somebody of the demo. */
+/** A worker of the demo. */
 export interface Cast {
   readonly name: string;
   readonly pubkey: WorkerId;
   readonly hostile: boolean;
 }
 
-type RoundEvent = Extract<RunEvent, { type: 'round' }>;
-
-/** Who casts no vote in so many rounds in a row is silent; in one it may just have been slow. */
+/** Rounds in a row without a vote after which a worker counts as silent; in one it may just have been slow. */
 const SILENT_ROUNDS = 2;
 
-export interface CertifiedRecorder {
-  take(name: string, event: RunEvent): void;
-  document(
-    events: readonly SignedEvent[],
-    rest: Pick<CertifiedDocument, 'replay' | 'eventsFile' | 'wallSeconds'>,
-  ): CertifiedDocument;
-}
-
-export function createCertifiedRecorder(cast: readonly Cast[]): CertifiedRecorder {
-  const rounds = new Map<number, Map<string, RoundEvent>>();
-  const ended = new Map<string, string>();
-  const equivocations = new Map<WorkerId, number>();
+export function certifiedDocumentOf(
+  log: EventLog,
+  cast: readonly Cast[],
+  events: readonly SignedEvent[],
+  rest: Pick<CertifiedDocument, 'replay' | 'eventsFile' | 'wallSeconds'>,
+): CertifiedDocument {
   const nameOf = (key: WorkerId) => cast.find(({ pubkey }) => pubkey === key)?.name ?? key;
+  const honest = cast.filter(({ hostile }) => !hostile).map(({ name }) => name);
+  const rounds = log.inOrder();
+  const last = rounds.at(-1)?.[1];
+  const endOf = (name: string) => {
+    const done = log.dones.get(name);
+    return done ? (last?.get(name)?.certified?.root ?? done.digest) : '';
+  };
+  const roots = rounds.map(
+    ([, by]) => new Set(honest.flatMap((name) => by.get(name)?.certified?.root ?? [])),
+  );
+  const ends = new Set(honest.map(endOf));
+  const equivocations = new Map<WorkerId, number>();
+  for (const { worker, round } of log.faults) {
+    equivocations.set(worker, Math.min(equivocations.get(worker) ?? round, round));
+  }
+  const proven = [...equivocations].map(
+    ([key, round]): FaultRow => ({ kind: 'equivocation', worker: nameOf(key), round }),
+  );
+  const scores = rounds.map(([index, by]) => ({
+    index,
+    scores: by.get(honest[0]!)?.certified?.scores ?? [],
+  }));
+  const bad = badScores(scores, nameOf);
+  const silent = silences(events, cast, rounds.length, (pubkey) =>
+    Math.min(
+      equivocations.get(pubkey) ?? rounds.length,
+      ...bad.flatMap(({ worker, round }) => (worker === nameOf(pubkey) ? [round + 1] : [])),
+    ),
+  );
   return {
-    take(name, event) {
-      if (event.type === 'round') {
-        const said = rounds.get(event.index) ?? new Map<string, RoundEvent>();
-        rounds.set(event.index, said.set(name, event));
-      } else if (event.type === 'done') {
-        const last = [...rounds.values()].at(-1)?.get(name)?.certified?.root;
-        ended.set(name, last ?? event.digest);
-      } else if (event.type === 'fault') {
-        const before = equivocations.get(event.worker) ?? event.round;
-        equivocations.set(event.worker, Math.min(before, event.round));
-      }
-    },
-    document(events, rest) {
-      const honest = cast.filter(({ hostile }) => !hostile).map(({ name }) => name);
-      const told = [...rounds].sort(([a], [b]) => a - b);
-      const roots = told.map(
-        ([, said]) => new Set(honest.flatMap((name) => said.get(name)?.certified?.root ?? [])),
-      );
-      const ends = new Set(honest.map((name) => ended.get(name) ?? ''));
-      const agreed = ends.size === 1 && !ends.has('') && roots.every(({ size }) => size === 1);
-      const proven = [...equivocations].map(
-        ([key, round]): FaultRow => ({ kind: 'equivocation', worker: nameOf(key), round }),
-      );
-      const scores = told.map(([index, said]) => ({
-        index,
-        scores: said.get(honest[0]!)?.certified?.scores ?? [],
-      }));
-      const bad = badScores(scores, nameOf);
-      const silent = silences(events, cast, told.length, (pubkey) =>
-        Math.min(
-          equivocations.get(pubkey) ?? told.length,
-          ...bad.flatMap(({ worker, round }) => (worker === nameOf(pubkey) ? [round + 1] : [])),
-        ),
-      );
-      return {
-        agreed,
-        rounds: told.map(([index, said]) => roundRow(index, said.get(honest[0]!), nameOf)),
-        faults: [...proven, ...silent, ...bad].sort((a, b) => a.round - b.round),
-        weights: weightsOf(scores.at(-1)?.scores ?? [], nameOf),
-        workers: cast.map((each) => ({ ...each, root: ended.get(each.name) ?? '' })),
-        ...rest,
-      };
-    },
+    agreed: ends.size === 1 && !ends.has('') && roots.every(({ size }) => size === 1),
+    rounds: rounds.map(([index, by]) => roundRow(index, by.get(honest[0]!), nameOf)),
+    faults: [...proven, ...silent, ...bad].sort((a, b) => a.round - b.round),
+    weights: weightsOf(scores.at(-1)?.scores ?? [], nameOf),
+    workers: cast.map((each) => ({ ...each, root: endOf(each.name) })),
+    ...rest,
   };
 }
 

@@ -1,71 +1,68 @@
 /**
- * A hostile worker of `nostrain demo certified`: it plays and votes as the others do, and sends the opposite of what it learned, ten times as
- * large. It runs in the demo's own process, since no command trains so.
+ * A hostile worker of `nostrain demo certified`: it votes like the others, and sends the opposite of what it learned, ten times as large.
+ * It runs in the demo's own process, because no command trains like that.
  */
 import { join } from 'node:path';
+import type { RunSpec, Trainer } from 'nostrain';
+import { nativeCrypto, nativeSha256 } from 'nostrain/node';
 import { placeIn } from '../../src/certified/make-spec.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
 import { certifiedProtocol } from '../../src/cli/commands/run/join.ts';
 import { createRefreshPort, readStakeFile, tablesOf } from '../../src/cli/shared/stake-refresh.ts';
 import { fixedData } from '../../src/node/engine/steps-again.ts';
-import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { runWorkerSession } from '../../src/node/worker-session.ts';
-import type { WorkerId } from '../../src/run/ids.ts';
 import { settingsOf } from '../../src/run/spec/complete-spec.ts';
-import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
-import type { Running } from '../shared/swarm.ts';
+import type { Hand } from '../shared/certified.ts';
+import type { OnEvent, Running } from '../shared/swarm.ts';
 
-/** How much of the way it learned it goes, and where to. */
+/** What its delta is multiplied with. */
 const FACTOR = -10;
 
-/** What it needs to play. */
-export interface FlipperStage {
+interface FlipperRun {
   readonly spec: RunSpec;
-  readonly pubkey: WorkerId;
-  readonly dir: string;
+  readonly hands: readonly Hand[];
+  readonly folder: string;
   readonly relays: readonly string[];
   readonly corpus: string;
   readonly stakeFile: string;
-  readonly waitFor: number;
+  readonly workers: number;
 }
 
-/** Starts it; what it reports goes to `take`. */
-export function startSignFlipper(
-  name: string,
-  stage: FlipperStage,
-  take: (name: string, event: RunEvent) => void,
-): Running {
+/** Starts it; its events go to `take`. */
+export function startSignFlipper(name: string, run: FlipperRun, take: OnEvent): Running {
   const abort = new AbortController();
-  const exit = play(stage, (event) => take(name, event), abort.signal).then(
-    () => ({ name, code: 0, words: '' }),
-    (error: unknown) => ({ name, code: abort.signal.aborted ? 0 : 1, words: String(error) }),
+  const exit = play(name, run, take, abort.signal).then(
+    () => ({ name, code: 0, words: '', stopped: false }),
+    (error: unknown) => {
+      const stopped = abort.signal.aborted;
+      return { name, code: stopped ? 0 : 1, words: String(error), stopped };
+    },
   );
   return { exit, kill: () => abort.abort(new Error('stopped')) };
 }
 
 async function play(
-  { spec, pubkey, dir, relays, corpus, stakeFile, waitFor }: FlipperStage,
-  report: (event: RunEvent) => void,
+  name: string,
+  { spec, hands, folder, relays, corpus, stakeFile, workers }: FlipperRun,
+  take: OnEvent,
   signal: AbortSignal,
 ): Promise<void> {
   const given = await readStakeFile(stakeFile);
+  const { pubkey } = hands.find((hand) => hand.name === name)!;
   const settings = settingsOf(spec, {
     ...placeIn(spec, pubkey, {}),
     relay: relays,
-    waitFor,
+    waitFor: workers,
     heartbeatInterval: 10,
     evaluate: false,
   });
   await runWorkerSession({
     settings,
-    dir,
+    dir: folder,
     corpus,
-    report,
+    report: (event) => take(name, event),
     signal,
-    keyFile: join(dir, 'key'),
+    keyFile: join(folder, 'key'),
     fixed: fixedData(spec, undefined),
     protocol: certifiedProtocol({
       spec,
@@ -77,12 +74,12 @@ async function play(
     connection: connectionOf({ timeout: 10 }),
     device: 'cpu',
     threads: 1,
-    changeTrainer: turned,
+    changeTrainer: flipped,
   });
 }
 
-/** The same trainer for somebody who turns what it learns. */
-const turned = (trainer: Trainer): Trainer => ({
+/** A trainer that turns what it learns around. */
+const flipped = (trainer: Trainer): Trainer => ({
   ...trainer,
   async train(task, onProgress, signal) {
     const trained = await trainer.train(task, onProgress, signal);

@@ -1,6 +1,5 @@
 /** Stakes of the demo's workers: bonded in a registry on a chain of this machine (anvil), or from a file where none can run here. */
 import { systemClock } from '../../src/base/clock.ts';
-import type { Scope } from '../../src/base/scope.ts';
 import { createEndpoint, createPost } from '../../src/chain/endpoints.ts';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
 import { createRegistrySource } from '../../src/chain/evm/registry-source.ts';
@@ -16,6 +15,7 @@ import { findAnvil, startLocalChain } from '../../src/node/net/local-programs.ts
 import type { WorkerId } from '../../src/run/ids.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
+import type { Stage } from '../shared/stage.ts';
 
 export interface DemoStakes {
   readonly snapshot: StakeSnapshot;
@@ -26,38 +26,31 @@ export interface DemoStakes {
 /** 1.0, 1.1, 1.2 ... ether: nobody has much more than the others. */
 const STAKE = 10n ** 17n;
 
+/** Without anvil for this machine, the stakes come from a file. */
 export async function demoStakes(
   workers: readonly { readonly pubkey: WorkerId }[],
-  {
-    scope,
-    signal,
-    onNotice,
-  }: { readonly scope: Scope; readonly signal: AbortSignal; onNotice(message: string): void },
+  { scope, signal, onNotice }: Pick<Stage, 'scope' | 'signal' | 'onNotice'>,
 ): Promise<DemoStakes> {
   const stakes = new Map(workers.map(({ pubkey }, i) => [pubkey, STAKE * BigInt(10 + i)] as const));
   const chain = await startStakedChain(stakes, signal);
   if (chain === undefined) {
     onNotice('no anvil for this machine: the stakes come from a file');
-    return fromFile(stakes);
+    const snapshot: StakeSnapshot = {
+      chain: 'nostrain:file',
+      strategy: 'file',
+      params: '{}',
+      unit: 'wei',
+      height: 0,
+      blockHash: '0'.repeat(64),
+      rows: stakeRows(stakes),
+    };
+    return { snapshot, rule: { source: 'file', snapshot: snapshotId(snapshot) } };
   }
   scope.defer(() => chain.stop());
   const { snapshot } = chain;
   onNotice(`stakes: a registry on a local chain at ${chain.url}, block ${snapshot.height}`);
   const rule = { source: 'evm', snapshot: snapshotId(snapshot), period: 1, every: 0 };
   return { snapshot, rule };
-}
-
-function fromFile(stakes: ReadonlyMap<WorkerId, bigint>): DemoStakes {
-  const snapshot: StakeSnapshot = {
-    chain: 'nostrain:file',
-    strategy: 'file',
-    params: '{}',
-    unit: 'wei',
-    height: 0,
-    blockHash: '0'.repeat(64),
-    rows: stakeRows(stakes),
-  };
-  return { snapshot, rule: { source: 'file', snapshot: snapshotId(snapshot) } };
 }
 
 export interface StakedChain {

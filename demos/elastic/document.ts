@@ -1,128 +1,111 @@
-/** What `nostrain demo elastic --json` says: what each tier of width learned and cost, beside workers that have no tiers to choose from. */
-
+/** The JSON document of `nostrain demo elastic`: what each tier of width learned and cost, and workers without tiers to compare with. */
 import type { FaultSettings } from '../../relay/faults/settings.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
-import { createRecorder, type DemoDocument, type DemoWorker } from '../shared/document.ts';
+import {
+  type DemoDocument,
+  type DemoWorker,
+  documentOf,
+  type EventLog,
+  type RoundEvent,
+} from '../shared/document.ts';
 
-export interface ElasticWorker extends DemoWorker {
-  /** 0 is the whole model, 1 half of the width, 2 a quarter. */
+interface ElasticWorker extends DemoWorker {
+  /** 0 is the full model, 1 half of the width, 2 a quarter. */
   readonly tier: number;
   /** Of its feed-forward layers. */
   readonly width: number;
   readonly parameters: number;
-  /** Of the whole model's parameters. */
+  /** Share of the full model's parameters. */
   readonly share: number;
   readonly secondsPerStep: number | null;
-  /** The most memory that its process had. */
+  /** Peak memory of its process. */
   readonly peakBytes: number | null;
 }
 
-/** The model of a tier, by the loss of the first worker that trains it. */
-export interface TierLoss {
-  readonly tier: number;
-  /** On text that nobody trains on, after each round. */
-  readonly validationLosses: readonly number[];
-}
-
-/** What a play with other workers came to. */
-export interface Control {
+/** Result of a run with other workers, to compare with. */
+interface Control {
   readonly workers: number;
-  /** Of the whole model after the last round; null where the play did not end. */
+  /** Of the full model after the last round; null if the run did not end. */
   readonly validationLoss: number | null;
   readonly secondsPerStep: number | null;
   readonly peakBytes: number | null;
 }
 
-export interface ReplayFound {
-  /** Every round recomputed, and the last model root is that of the workers. */
-  readonly ok: boolean;
-  readonly rounds: number;
-  readonly modelRoot: string;
-  readonly eventsFile: string;
+/** The part of the document that one run gives. */
+interface ElasticRun extends Omit<DemoDocument, 'workers'> {
+  readonly workers: readonly ElasticWorker[];
+  /** Validation loss after each round, measured by the first worker of the tier. */
+  readonly tiers: readonly {
+    readonly tier: number;
+    readonly validationLosses: readonly number[];
+  }[];
 }
 
-export interface ElasticDocument extends Omit<DemoDocument, 'workers'> {
-  readonly workers: readonly ElasticWorker[];
-  readonly tiers: readonly TierLoss[];
-  /** One worker of the whole model, with its part of the text and as many steps; null with --no-controls. */
+export interface ElasticDocument extends ElasticRun {
+  /** One worker of the full model, with its part of the text and as many steps; null with --no-controls. */
   readonly alone: Control | null;
-  /** As many workers as here, all of the whole model. */
+  /** As many workers as here, all of the full model. */
   readonly whole: Control | null;
-  /** The whole model's last loss over that of the worker alone. */
+  /** The full model's last loss divided by that of the worker alone. */
   readonly aboveAlone: number | null;
-  /** What a replay of the tiers' run finds, from the events that the relay has; null without --certified. */
-  readonly replay: ReplayFound | null;
-  /** What was done to the network. */
+  /** Result of recomputing the run from the events on the relay; null without --certified. */
+  readonly replay: {
+    /** Every round was recomputed, and the last model root is that of the workers. */
+    readonly ok: boolean;
+    readonly rounds: number;
+    readonly modelRoot: string;
+    readonly eventsFile: string;
+  } | null;
+  /** The faults of the relay. */
   readonly faults: FaultSettings | null;
 }
 
-type Of<T extends RunEvent['type']> = Extract<RunEvent, { type: T }>;
-
-export interface ElasticRecorder {
-  take(name: string, event: RunEvent): void;
-  document(
-    end: Parameters<ReturnType<typeof createRecorder>['document']>[0],
-  ): Omit<ElasticDocument, 'alone' | 'whole' | 'aboveAlone' | 'replay' | 'faults'>;
-}
-
-/** Collects what workers of these tiers say. */
-export function createElasticRecorder(
-  names: readonly string[],
+/** The document of one run whose worker i trains tier i of `tiers`. */
+export function elasticRunOf(
+  log: EventLog,
   tiers: readonly number[],
   innerSteps: number,
-): ElasticRecorder {
-  const recorder = createRecorder(names);
-  const hellos = new Map<string, Of<'hello'>>();
-  const dones = new Map<string, Of<'done'>>();
-  const rounds = new Map<string, Of<'round'>[]>(names.map((name) => [name, []]));
-  const lossesOf = (tier: number): readonly number[] =>
-    rounds
-      .get(names[tiers.indexOf(tier)]!)!
-      .map(({ validationLoss }) => validationLoss ?? Number.NaN);
+  end: Parameters<typeof documentOf>[1],
+): ElasticRun {
+  const { workers, agreed, ...rest } = documentOf(log, end);
+  const rounds = log.inOrder();
+  const lossesOf = (tier: number): readonly number[] => {
+    const first = end.names[tiers.indexOf(tier)]!;
+    return rounds.flatMap(([, reported]) => {
+      const round = reported.get(first);
+      return round ? [round.validationLoss ?? Number.NaN] : [];
+    });
+  };
+  const largest = lossesOf(Math.min(...tiers));
   return {
-    take(name, event) {
-      recorder.take(name, event);
-      if (event.type === 'hello') hellos.set(name, event);
-      else if (event.type === 'done') dones.set(name, event);
-      else if (event.type === 'round') rounds.get(name)!.push(event);
-    },
-    document(end) {
-      const { workers, agreed, ...rest } = recorder.document(end);
-      const parameters = Math.max(0, ...[...hellos.values()].map((hello) => hello.parameters));
+    ...rest,
+    parameters: Math.max(0, ...[...log.hellos.values()].map((hello) => hello.parameters)),
+    rounds: rest.rounds.map((round, i) => ({ ...round, validationLoss: largest[i] ?? null })),
+    agreed: agreed && agreeInSlices(rounds.flatMap(([, reported]) => [...reported.values()])),
+    workers: workers.map((worker, i) => {
+      const hello = log.hellos.get(worker.name);
+      const done = log.dones.get(worker.name);
       return {
-        ...rest,
-        parameters,
-        rounds: rest.rounds.map((round, i) => ({
-          ...round,
-          validationLoss: lossesOf(Math.min(...tiers))[i] ?? null,
-        })),
-        agreed: agreed && agreeInRings([...rounds.values()]),
-        workers: workers.map((worker, i) => {
-          const [hello, done] = [hellos.get(worker.name), dones.get(worker.name)];
-          return {
-            ...worker,
-            tier: tiers[i]!,
-            width: hello?.tier?.width ?? 0,
-            parameters: hello?.parameters ?? 0,
-            share: hello?.tier?.share ?? 1,
-            secondsPerStep: done ? done.secondsTraining / (done.rounds * innerSteps) : null,
-            peakBytes: done?.peakBytes ?? null,
-          };
-        }),
-        tiers: [...new Set(tiers)]
-          .sort((a, b) => a - b)
-          .map((tier) => ({ tier, validationLosses: lossesOf(tier) })),
+        ...worker,
+        tier: tiers[i]!,
+        width: hello?.tier?.width ?? 0,
+        parameters: hello?.parameters ?? 0,
+        share: hello?.tier?.share ?? 1,
+        secondsPerStep: done ? done.secondsTraining / (done.rounds * innerSteps) : null,
+        peakBytes: done?.peakBytes ?? null,
       };
-    },
+    }),
+    tiers: [...new Set(tiers)]
+      .sort((a, b) => a - b)
+      .map((tier) => ({ tier, validationLosses: lossesOf(tier) })),
   };
 }
 
-/** After every round, whoever has a ring has the same bits of it. */
-function agreeInRings(said: readonly (readonly Of<'round'>[])[]): boolean {
+/** Whether, after every round, all workers that hold a slice have the same bits of it. */
+function agreeInSlices(reported: readonly RoundEvent[]): boolean {
   const seen = new Map<string, string>();
-  return said.flat().every(({ index, outer = [] }) =>
-    outer.every((digest, ring) => {
-      const key = `${index}/${ring}`;
+  return reported.every(({ index, outer = [] }) =>
+    outer.every((digest, slice) => {
+      const key = `${index}/${slice}`;
       const known = seen.get(key) ?? digest;
       seen.set(key, known);
       return known === digest;
@@ -130,8 +113,8 @@ function agreeInRings(said: readonly (readonly Of<'round'>[])[]): boolean {
   );
 }
 
-/** What a control came to, by the worker of the whole model that evaluates. */
-export function controlOf({ workers, tiers }: Pick<ElasticDocument, 'workers' | 'tiers'>): Control {
+/** What a control run ended with, by the worker of the full model that evaluates. */
+export function controlOf({ workers, tiers }: ElasticRun): Control {
   const [first] = workers;
   return {
     workers: workers.length,

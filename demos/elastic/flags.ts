@@ -1,64 +1,62 @@
-/** The flags of `demo elastic`: who trains which tier, and what is done to the network: latency, loss and bandwidth of its relay, as people write them, and the same for the same seed. */
+/** The flags of `demo elastic`: who trains which tier, and the latency, loss and bandwidth of its relay, repeatable by seed. */
 import { Option } from 'commander';
+import { ConfigError } from 'nostrain';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
 import { parseFaults } from '../../relay/faults/settings.ts';
-import { ConfigError } from '../../src/base/errors.ts';
 import { MOST_TIERS } from '../../src/run/spec/model-spec.ts';
+import type { DemoFlags } from '../shared/stage.ts';
 
-export interface LineFlags {
-  readonly latency?: Pick<FaultSettings, 'delay'>;
-  readonly loss?: Pick<FaultSettings, 'drop'>;
-  readonly bandwidth?: Pick<FaultSettings, 'bandwidth'>;
-}
-
-/** How the flags are called by commander. */
-export const elasticFlagNames = ['tiers', 'controls', 'latency', 'loss', 'bandwidth'] as const;
+export type LineFlags = Pick<DemoFlags, 'latency' | 'loss' | 'bandwidth'>;
 
 const RATE = /^(\d+(?:\.\d+)?)\s*(k|M|G)?B(?:\/s|ps)$/;
-const TIMES = { k: 1e3, M: 1e6, G: 1e9 } as const;
+const TIMES: Readonly<Record<string, number>> = { k: 1e3, M: 1e6, G: 1e9 };
 
-/** A fault of the relay by its own name for it, or the words that say what the flag takes. */
-function faultOf<K extends keyof FaultSettings>(
-  flag: string,
-  text: string,
-  { key, value, accepted }: { key: K; value: string | undefined; accepted: string },
-): Pick<FaultSettings, K> {
-  const faults = value === undefined ? accepted : parseFaults(`${key}=${value}`);
-  if (typeof faults !== 'string') return faults as Pick<FaultSettings, K>;
-  throw new ConfigError(
-    'flag/value',
-    `${flag} is ${JSON.stringify(text)}: it must be ${accepted}`,
-    {
-      hint: `write it like ${flag} ${EXAMPLES[flag]}`,
-    },
-  );
+interface FaultFlag {
+  /** Name of the relay's fault. */
+  readonly key: keyof FaultSettings;
+  readonly example: string;
+  readonly accepted: string;
+  /** The text as the relay's own fault settings write it; undefined if it is invalid. */
+  read(text: string): string | undefined;
 }
 
-const EXAMPLES: Readonly<Record<string, string>> = {
-  '--latency': 'normal:50,10',
-  '--loss': '0.1',
-  '--bandwidth': '1MB/s',
+const faultFlags: Readonly<Record<string, FaultFlag>> = {
+  '--latency': {
+    key: 'delay',
+    example: 'normal:50,10',
+    accepted: 'milliseconds: 50, 20..80, normal:MEAN,DEVIATION or exponential:MEAN,MOST',
+    read(text) {
+      const value = /^\d+(\.\d+)?$/.test(text) ? `${text}..${text}` : text;
+      return /^[a-z0-9.:,]+$/.test(value) ? value : undefined;
+    },
+  },
+  '--loss': {
+    key: 'drop',
+    example: '0.1',
+    accepted: 'a share from 0 to 1',
+    read: (text) => (/^\d*\.?\d+$/.test(text) ? text : undefined),
+  },
+  '--bandwidth': {
+    key: 'bandwidth',
+    example: '1MB/s',
+    accepted: 'bytes per second above 0, with their unit: 500kB/s, 1MB/s',
+    read(text) {
+      const [, number, unit = ''] = RATE.exec(text) ?? [];
+      return number === undefined ? undefined : `${Number(number) * (TIMES[unit] ?? 1)}`;
+    },
+  },
 };
 
-function latency(text: string): Pick<FaultSettings, 'delay'> {
-  const accepted = 'milliseconds: 50, 20..80, normal:MEAN,DEVIATION or exponential:MEAN,MOST';
-  const value = /^\d+(\.\d+)?$/.test(text) ? `${text}..${text}` : text;
-  const isDelay = /^[a-z0-9.:,]+$/.test(value);
-  return faultOf('--latency', text, { key: 'delay', value: isDelay ? value : undefined, accepted });
-}
-
-function loss(text: string): Pick<FaultSettings, 'drop'> {
-  const value = /^\d*\.?\d+$/.test(text) ? text : undefined;
-  return faultOf('--loss', text, { key: 'drop', value, accepted: 'a share from 0 to 1' });
-}
-
-function bandwidth(text: string): Pick<FaultSettings, 'bandwidth'> {
-  const [, number, unit] = RATE.exec(text) ?? [];
-  const times = unit === undefined ? 1 : TIMES[unit as keyof typeof TIMES];
-  const value = number === undefined ? undefined : `${Number(number) * times}`;
-  const accepted = 'bytes per second above 0, with their unit: 500kB/s, 1MB/s';
-  return faultOf('--bandwidth', text, { key: 'bandwidth', value, accepted });
-}
+/** An option whose value becomes one fault of the relay. */
+const faultOption = (flag: string, value: string, help: string): Option =>
+  new Option(`${flag} ${value}`, `elastic: ${help}`).argParser((text): FaultSettings => {
+    const { key, example, accepted, read } = faultFlags[flag]!;
+    const written = read(text);
+    const faults = written === undefined ? accepted : parseFaults(`${key}=${written}`);
+    if (typeof faults !== 'string') return faults;
+    const message = `${flag} is ${JSON.stringify(text)}: it must be ${accepted}`;
+    throw new ConfigError('flag/value', message, { hint: `write it like ${flag} ${example}` });
+  });
 
 /** `0,0,1,2`: a tier for each worker, up to the smallest there is. */
 function tiersFlag(text: string): readonly number[] {
@@ -70,26 +68,23 @@ function tiersFlag(text: string): readonly number[] {
   });
 }
 
-/** The flags of this demo alone. */
+/** The flags that only this demo has. */
 export const elasticOptions = (): readonly Option[] => [
   new Option(
     '--tiers <t,..>',
     'elastic: which tier of width each worker trains (default: 0,0,1,2)',
   ).argParser(tiersFlag),
   new Option('--no-controls', 'elastic: without the workers of the whole model to compare with'),
-  new Option('--latency <ms>', 'elastic: delay of everything the relay delivers').argParser(
-    latency,
+  faultOption('--latency', '<ms>', 'delay of everything the relay delivers'),
+  faultOption(
+    '--loss',
+    '<share>',
+    'share of its deliveries that are lost; a second relay loses nothing',
   ),
-  new Option(
-    '--loss <share>',
-    'elastic: share of its deliveries that are lost; a second relay loses nothing',
-  ).argParser(loss),
-  new Option('--bandwidth <rate>', 'elastic: what each worker gets of the relay').argParser(
-    bandwidth,
-  ),
+  faultOption('--bandwidth', '<rate>', 'what each worker gets of the relay'),
 ];
 
-/** All of them as faults of a relay; undefined where none is asked for. */
+/** The faults that the flags ask for together; undefined if there are none. */
 export function lineFaults({ latency, loss, bandwidth }: LineFlags): FaultSettings | undefined {
   const faults = { ...latency, ...loss, ...bandwidth };
   return Object.keys(faults).length === 0 ? undefined : faults;

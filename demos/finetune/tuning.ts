@@ -1,6 +1,6 @@
 /**
- * What `nostrain demo finetune` adds to a demo: a base to start from, what it writes and says of the text before anybody trained and
- * after everybody did, and what one worker alone gets from the same steps on its own part.
+ * The part of a demo that only `nostrain demo finetune` has: a base to start from, samples and losses before and after, and what one
+ * worker alone reaches with the same steps on its own part.
  */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -9,7 +9,6 @@ import { basename, join } from 'node:path';
 import { NostrainError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
-import { writeLogbook } from '../../src/model/data/logbook.ts';
 import { countParameters } from '../../src/model/parameters.ts';
 import { prepareTask, type Task } from '../../src/node/data/task.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
@@ -23,6 +22,8 @@ import { presets } from '../../src/run/spec/presets.ts';
 import { hashBase } from '../../src/run/spec/start.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import { type DemoData, demoText } from '../shared/data.ts';
+import type { Stage } from '../shared/stage.ts';
+import { writeLogbook } from './logbook.ts';
 import { trainSmallBase } from './small-base.ts';
 
 const HUB_BASE = 'hf:HuggingFaceTB/SmolLM2-135M-Instruct';
@@ -59,26 +60,12 @@ export interface Tuning {
   after(folder: string): Promise<TunedPart>;
 }
 
-export interface TuningOptions {
-  readonly dir: string;
-  readonly base?: string;
-  readonly corpus?: string;
-  readonly workers: number;
-  readonly seed: number;
-  /** A small base of our own gets fewer steps. */
-  readonly quick: boolean;
-  onNotice(message: string): void;
-  readonly signal: AbortSignal;
-}
-
-/** The base and the text of the demo. */
-export async function prepareTuning(options: TuningOptions): Promise<Tuning> {
-  const { dir, corpus, workers, seed, onNotice, signal } = options;
-  const { base, isSmall } = await chooseBase(options);
-  const data =
-    isSmall && corpus === undefined
-      ? await keepLogbook(dir)
-      : await demoText({ dir, corpus, onNotice, signal });
+/** Chooses the base and the text of the demo. */
+export async function prepareTuning(stage: Stage, workers: number): Promise<Tuning> {
+  const { dir, onNotice, signal } = stage;
+  const { corpus, seed } = stage.flags;
+  const { base, isSmall } = await chooseBase(stage);
+  const data = isSmall && corpus === undefined ? await keepLogbook(dir) : await demoText(stage);
   const settings: PartialSettings = { base, ...(isSmall ? smallSettings : {}) };
   let asked: Settings | undefined;
   let baseValidationLoss = Number.NaN;
@@ -136,8 +123,9 @@ const smallSettings: PartialSettings = {
   localLearningRate: 1e-2,
 };
 
-/** What was named; else SmolLM2 from this machine or from the hub; else a small one of our own. */
-async function chooseBase({ base, dir, quick, onNotice, signal }: TuningOptions) {
+/** The base of --base; else SmolLM2 from this machine or from the hub; else a small one that the demo trains. */
+async function chooseBase({ flags, dir, onNotice, signal }: Stage) {
+  const { base, quick } = flags;
   if (base !== undefined) return { base, isSmall: false };
   const cached = smolLM2File();
   if (existsSync(cached)) return { base: cached, isSmall: false };

@@ -1,43 +1,31 @@
-/** Folder and training data of a demo: where its workers live, and the text or examples they share. */
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+/** Training data of the demos: the text, series, pictures or examples that the workers share. */
+import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { presets } from 'nostrain';
 import { toHex } from '../../src/base/bytes.ts';
-import { ConfigError } from '../../src/base/errors.ts';
 import { createSha256 } from '../../src/base/hash.ts';
-import type { Scope } from '../../src/base/scope.ts';
 import { hashPictures } from '../../src/model/data/pictures.ts';
 import { linearExamples } from '../../src/model/data/regression.ts';
 import { openCorpus } from '../../src/node/data/corpus.ts';
 import { openPictures, openSeries } from '../../src/node/data/sources.ts';
 import { isDocuments } from '../../src/node/data/tokenize.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
-import { takeLock } from '../../src/node/files/run-folder.ts';
-import { presets } from '../../src/run/spec/presets.ts';
+import type { Stage } from './stage.ts';
 
 export interface DemoData {
   readonly name: string;
   readonly sha256: string;
   readonly bytes: number;
-  /** The text, for models that read one. */
+  /** What workers are given as --corpus. */
   readonly file?: string;
 }
 
-export interface TextOptions {
-  readonly dir: string;
-  readonly corpus: string | undefined;
-  readonly onNotice: (message: string) => void;
-  readonly signal: AbortSignal;
-}
+type Sources = Pick<Stage, 'flags' | 'dir' | 'onNotice' | 'signal'>;
 
-/** One text for all workers, kept in the demo's folder. */
-export async function demoText({
-  dir,
-  corpus: given,
-  onNotice,
-  signal,
-}: TextOptions): Promise<DemoData> {
+/** One text for all workers, copied into the demo's folder. */
+export async function demoText({ flags, dir, onNotice, signal }: Sources) {
   const { name, sha256, size, read } = await openCorpus({
-    ...(given === undefined ? {} : { file: given }),
+    file: flags.corpus,
     cacheDir: join(dataHome(), 'corpora'),
     allowDownload: true,
     onNotice,
@@ -48,69 +36,47 @@ export async function demoText({
   return { name: basename(name), sha256, bytes: size, file };
 }
 
-/** The made-up examples of all shards; each worker makes its own again from the seed. */
+/** The synthetic examples of all shards; each worker makes its own again from the seed. */
 export function demoExamples(seed: number, workers: number): DemoData {
-  const hash = createSha256();
-  let bytes = 0;
-  for (let index = 1; index <= workers; index++) {
-    const { inputs, targets } = linearExamples({ seed, shard: { index, count: workers } });
-    for (const { buffer } of [inputs, targets]) {
-      hash.update(new Uint8Array(buffer));
-      bytes += buffer.byteLength;
-    }
-  }
-  const name = `y = 3x1 - 1.5x2 + 0.5x3 + 1, seed ${seed}`;
-  return { name, sha256: toHex(hash.digest()), bytes };
+  const shards = Array.from({ length: workers }, (_, i) =>
+    linearExamples({ seed, shard: { index: i + 1, count: workers } }),
+  );
+  const parts = shards.flatMap(({ inputs, targets }) => [inputs.buffer, targets.buffer]);
+  return {
+    name: `y = 3x1 - 1.5x2 + 0.5x3 + 1, seed ${seed}`,
+    sha256: hashOf(parts),
+    bytes: parts.reduce((sum, { byteLength }) => sum + byteLength, 0),
+  };
 }
 
-/** The CSV that is named; else a series of sines that each worker makes again from the seed. */
-export async function demoSeries(seed: number, sources: TextOptions): Promise<DemoData> {
-  const { series, file } = await openSeries({ seed }, sources);
+/** The CSV of --corpus; without it a series of sines that each worker makes again from the seed. */
+export async function demoSeries(sources: Sources): Promise<DemoData> {
+  const { seed, corpus } = sources.flags;
+  const { series, file } = await openSeries({ seed }, { ...sources, corpus });
   if (file === undefined) {
-    const { buffer, byteLength } = series.values;
-    const hash = createSha256();
-    hash.update(new Uint8Array(buffer));
-    const name = `sines with noise and changes, seed ${seed}`;
-    return { name, sha256: toHex(hash.digest()), bytes: byteLength };
+    const { buffer, byteLength: bytes } = series.values;
+    return { name: `sines with noise and changes, seed ${seed}`, sha256: hashOf([buffer]), bytes };
   }
-  return namedData(basename(file.name), file.sha256, file.size, sources);
+  const { name, sha256, size: bytes } = file;
+  return { name: basename(name), sha256, bytes, ...(corpus !== undefined && { file: corpus }) };
 }
 
-/** The folder of pictures that is named; else shapes that each worker draws again from the seed. */
-export async function demoPictures(seed: number, sources: TextOptions): Promise<DemoData> {
+/** The folder of pictures of --corpus; without it shapes that each worker draws again from the seed. */
+export async function demoPictures(sources: Sources): Promise<DemoData> {
+  const { seed, corpus } = sources.flags;
   const { pixels = 0 } = presets.vit;
-  const { pictures, sha256 } = await openPictures({ seed, pixels }, sources);
+  const { pictures, sha256 } = await openPictures({ seed, pixels }, { ...sources, corpus });
   const { bytes, labels, classes } = pictures;
-  const hash = sha256 ?? toHex(hashPictures(pictures, createSha256));
-  const name = `${labels.length} pictures of ${classes.join(', ')}`;
-  return namedData(name, hash, bytes.length, sources);
+  return {
+    name: `${labels.length} pictures of ${classes.join(', ')}`,
+    sha256: sha256 ?? toHex(hashPictures(pictures, createSha256)),
+    bytes: bytes.length,
+    ...(corpus !== undefined && { file: corpus }),
+  };
 }
 
-const namedData = (
-  name: string,
-  sha256: string,
-  bytes: number,
-  { corpus }: TextOptions,
-): DemoData => ({ name, sha256, bytes, ...(corpus !== undefined && { file: corpus }) });
-
-/** An empty folder the person names, or our own, replaced each time. Never empties a folder that somebody named; throws `run/busy` when another demo uses ours. */
-export async function demoFolder(
-  name: string,
-  given: string | undefined,
-  scope: Scope,
-): Promise<string> {
-  const dir = given ?? join(dataHome(), 'demos', name);
-  await mkdir(dir, { recursive: true });
-  const entries = await readdir(dir);
-  if (given !== undefined && entries.length > 0) {
-    throw new ConfigError('demo/folder', `${dir} is not empty`, {
-      hint: 'name a new folder with --dir, or leave it out',
-    });
-  }
-  const lock = await takeLock(dir);
-  scope.defer(() => lock.release());
-  for (const entry of entries) {
-    if (entry !== 'lock') await rm(join(dir, entry), { recursive: true, force: true });
-  }
-  return dir;
+function hashOf(parts: readonly ArrayBufferLike[]): string {
+  const hash = createSha256();
+  for (const part of parts) hash.update(new Uint8Array(part));
+  return toHex(hash.digest());
 }

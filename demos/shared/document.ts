@@ -1,8 +1,34 @@
-/** What a demo was: one JSON document, folded from the events of its workers. */
-
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+/** The JSON document of a demo whose workers average, and the log of worker events from which every demo folds its document. */
+import type { RunEvent } from 'nostrain/certified';
 import type { FoundModel } from '../../src/python/commands/demo-linear.ts';
 import type { TunedPart } from '../finetune/tuning.ts';
+
+type EventOf<T extends RunEvent['type']> = Extract<RunEvent, { type: T }>;
+export type RoundEvent = EventOf<'round'>;
+
+/** What workers reported, by worker name. */
+export class EventLog {
+  readonly hellos = new Map<string, EventOf<'hello'>>();
+  readonly dones = new Map<string, EventOf<'done'>>();
+  /** By round index. */
+  readonly rounds = new Map<number, Map<string, RoundEvent>>();
+  readonly faults: EventOf<'fault'>[] = [];
+
+  take(name: string, event: RunEvent): void {
+    if (event.type === 'hello') this.hellos.set(name, event);
+    else if (event.type === 'done') this.dones.set(name, event);
+    else if (event.type === 'fault') this.faults.push(event);
+    else if (event.type === 'round') {
+      const reported = this.rounds.get(event.index) ?? new Map<string, RoundEvent>();
+      this.rounds.set(event.index, reported.set(name, event));
+    }
+  }
+
+  /** Rounds in ascending order. */
+  inOrder(): readonly (readonly [index: number, reported: ReadonlyMap<string, RoundEvent>])[] {
+    return [...this.rounds].sort(([a], [b]) => a - b);
+  }
+}
 
 export interface DemoWorker {
   readonly name: string;
@@ -21,7 +47,7 @@ export interface DemoWorker {
 export interface DemoRound {
   readonly index: number;
   readonly validationLoss: number | null;
-  /** The share that is right, of models that tell classes. */
+  /** Share of right answers, for models that classify. */
   readonly accuracy?: number;
   readonly accepted: number;
   readonly refused: number;
@@ -33,15 +59,11 @@ export interface DemoRound {
   readonly sample: string | null;
 }
 
-/** That of fine-tuning has more. */
+/** The demo of fine-tuning adds a `TunedPart`. */
 export interface DemoDocument extends Partial<TunedPart> {
   readonly task: string;
   readonly parameters: number;
-  readonly corpus: {
-    readonly name: string;
-    readonly sha256: string;
-    readonly bytes: number;
-  };
+  readonly corpus: { readonly name: string; readonly sha256: string; readonly bytes: number };
   readonly device: string;
   readonly workers: readonly DemoWorker[];
   readonly rounds: readonly DemoRound[];
@@ -50,72 +72,52 @@ export interface DemoDocument extends Partial<TunedPart> {
   readonly tokens: number;
   readonly tokensPerSecond: number;
   readonly wallSeconds: number;
-  /** What the reference's demo found, where that was played. */
+  /** The model of `demo linear --reference`. */
   readonly found?: FoundModel;
 }
 
-type RoundEvent = Extract<RunEvent, { type: 'round' }>;
-
-export interface DemoRecorder {
-  take(name: string, event: RunEvent): void;
-  document(end: {
-    readonly wallSeconds: number;
-    readonly corpus: DemoDocument['corpus'];
-    readonly rounds: number;
-  }): DemoDocument;
+interface Played {
+  readonly names: readonly string[];
+  /** How many rounds were planned. */
+  readonly rounds: number;
+  readonly corpus: DemoDocument['corpus'];
+  readonly wallSeconds: number;
 }
 
-/** Collects what workers say; names that never spoke count as failed. */
-export function createRecorder(names: readonly string[]): DemoRecorder {
-  const hellos = new Map<string, Extract<RunEvent, { type: 'hello' }>>();
-  const dones = new Map<string, Extract<RunEvent, { type: 'done' }>>();
-  const rounds = new Map<number, Map<string, RoundEvent>>();
+/** The document of a run; workers that reported nothing count as failed. */
+export function documentOf(
+  log: EventLog,
+  { names, rounds: planned, corpus: { name, sha256, bytes }, wallSeconds }: Played,
+): DemoDocument {
+  const { hellos, dones } = log;
+  const [first] = hellos.values();
+  const rounds = log.inOrder();
+  const agreed =
+    rounds.length === planned &&
+    dones.size === names.length &&
+    rounds.every(([, reported]) => {
+      const digests = new Set([...reported.values()].map(({ digest }) => digest));
+      return reported.size === names.length && digests.size === 1;
+    });
+  const tokens = [...dones.values()].reduce((sum, done) => sum + done.tokens, 0);
+  const { device, threads = 0 } = first ?? {};
   return {
-    take(name, event) {
-      if (event.type === 'hello') hellos.set(name, event);
-      else if (event.type === 'done') dones.set(name, event);
-      else if (event.type === 'round') {
-        const said = rounds.get(event.index) ?? new Map<string, RoundEvent>();
-        rounds.set(event.index, said.set(name, event));
-      }
-    },
-    document({ wallSeconds, corpus, rounds: planned }) {
-      const first = hellos.values().next().value;
-      const digests = [...rounds.values()].map(
-        (said) => new Set([...said.values()].map(({ digest }) => digest)),
-      );
-      const complete = [...rounds.values()].every((said) => said.size === names.length);
-      const agreed =
-        rounds.size === planned &&
-        complete &&
-        dones.size === names.length &&
-        digests.every(({ size }) => size === 1);
-      const tokens = [...dones.values()].reduce((sum, done) => sum + done.tokens, 0);
-      return {
-        task: first?.task ?? '',
-        parameters: first?.parameters ?? 0,
-        corpus,
-        device: first
-          ? `${first.device}, ${first.threads} thread${first.threads === 1 ? '' : 's'} per worker`
-          : '',
-        workers: names.map((name) => workerRow(name, hellos.get(name), dones.get(name))),
-        rounds: [...rounds]
-          .sort(([a], [b]) => a - b)
-          .map(([index, said]) => roundRow(index, [...said.values()])),
-        agreed,
-        tokens,
-        tokensPerSecond: tokens / wallSeconds,
-        wallSeconds,
-      };
-    },
+    task: first?.task ?? '',
+    parameters: first?.parameters ?? 0,
+    corpus: { name, sha256, bytes },
+    device: first ? `${device}, ${threads} thread${threads === 1 ? '' : 's'} per worker` : '',
+    workers: names.map((worker) => workerRow(worker, log)),
+    rounds: rounds.map(([index, reported]) => roundRow(index, [...reported.values()])),
+    agreed,
+    tokens,
+    tokensPerSecond: tokens / wallSeconds,
+    wallSeconds,
   };
 }
 
-function workerRow(
-  name: string,
-  hello: Extract<RunEvent, { type: 'hello' }> | undefined,
-  done: Extract<RunEvent, { type: 'done' }> | undefined,
-): DemoWorker {
+function workerRow(name: string, { hellos, dones }: EventLog): DemoWorker {
+  const hello = hellos.get(name);
+  const done = dones.get(name);
   return {
     name,
     pubkey: hello?.worker ?? '',
@@ -129,19 +131,20 @@ function workerRow(
   };
 }
 
-function roundRow(index: number, said: readonly RoundEvent[]): DemoRound {
-  const most = (pick: (round: RoundEvent) => number) => Math.max(...said.map(pick));
-  const accuracy = said.find((round) => round.accuracy !== undefined)?.accuracy;
+function roundRow(index: number, reported: readonly RoundEvent[]): DemoRound {
+  const most = (pick: (round: RoundEvent) => number) => Math.max(...reported.map(pick));
+  const first = <K extends keyof RoundEvent>(key: K) =>
+    reported.find((round) => round[key] !== undefined)?.[key];
+  const accuracy = first('accuracy');
   return {
     index,
-    validationLoss:
-      said.find(({ validationLoss }) => validationLoss !== undefined)?.validationLoss ?? null,
+    validationLoss: first('validationLoss') ?? null,
     ...(accuracy !== undefined && { accuracy }),
-    accepted: Math.min(...said.map(({ accepted }) => accepted.length)),
+    accepted: Math.min(...reported.map(({ accepted }) => accepted.length)),
     refused: most(({ refused }) => refused.length),
     payloadBytes: most(({ payloadBytes }) => payloadBytes),
     eventBytes: most(({ eventBytes }) => eventBytes),
     seconds: most(({ seconds }) => seconds),
-    sample: said.find(({ sample }) => sample !== undefined)?.sample ?? null,
+    sample: first('sample') ?? null,
   };
 }

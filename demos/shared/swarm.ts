@@ -1,15 +1,18 @@
-/** Worker processes of a demo: `nostrain run-training` started once per name, their events read line by line. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { extname } from 'node:path';
+/** The worker processes of a demo: their command lines, starting and stopping them, and reading their events line by line. */
+import { spawn } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { extname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { RunEvent } from 'nostrain/certified';
 import { deferred } from '../../src/base/deferred.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+import { type PartialSettings, writeSettings } from '../../src/run/settings.ts';
 
 export interface WorkerProcess {
   readonly name: string;
   readonly args: readonly string[];
-  /** Started once the others are there. */
+  /** Started once all workers that are not late have said hello. */
   readonly isLate?: boolean;
 }
 
@@ -18,19 +21,91 @@ export interface Exit {
   readonly code: number;
   /** The end of what it wrote to stderr. */
   readonly words: string;
-  /** Ended because it was asked to. */
+  /** Ended because the demo asked it to. */
   readonly stopped: boolean;
 }
 
-const STDERR_KEPT = 4000;
+export interface Running {
+  readonly exit: Promise<Exit>;
+  kill(signal: 'SIGINT' | 'SIGKILL'): void;
+}
+
+export type OnEvent = (name: string, event: RunEvent) => void;
+
+type FlagValue = string | number | boolean | undefined | readonly string[];
+
+/** `{ waitFor: 4, relay: ['a', 'b'], evaluate: undefined }` as `--wait-for 4 --relay a --relay b`. */
+export const asFlags = (values: Readonly<Record<string, FlagValue>>): readonly string[] =>
+  Object.entries(values).flatMap(([name, value]) => {
+    const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    if (value === undefined || value === false) return [];
+    if (value === true) return [flag];
+    return [value].flat().flatMap((one) => [flag, `${one}`]);
+  });
+
+export interface WorkerLine {
+  /** The folder of this worker, which also holds its key. */
+  readonly folder: string;
+  /** How many workers the demo has. */
+  readonly workers: number;
+  readonly relays: readonly string[];
+  readonly corpus: string | undefined;
+  /** One worker evaluates for all that hold the same bits. */
+  readonly evaluates: boolean;
+  /** Default: an equal part of the cores. */
+  readonly threads?: number;
+}
+
+/** Flags that each worker of every demo has. */
+export const workerFlags = ({ folder, workers, threads, ...line }: WorkerLine) =>
+  asFlags({
+    dir: folder,
+    threads: threads ?? Math.max(1, Math.floor(availableParallelism() / workers)),
+    report: 'ndjson',
+    relay: line.relays,
+    corpus: line.corpus,
+    noEvaluate: !line.evaluates,
+  });
+
+/** Writes the settings that all workers of a run share into a file for `trainLine`. */
+export async function keepSettings(dir: string, settings: PartialSettings): Promise<string> {
+  const file = join(dir, 'settings.json');
+  await writeFile(file, `${JSON.stringify(writeSettings(settings), null, 2)}\n`);
+  return file;
+}
+
+/** The command line of a worker that averages; `more` are flags in camelCase. */
+export const trainLine = (
+  settings: string,
+  line: WorkerLine,
+  more: Readonly<Record<string, FlagValue>>,
+): readonly string[] => ['run-training', ...workerFlags(line), ...asFlags({ settings, ...more })];
+
+/** The command line that joins a certified run; `more` are flags in camelCase. */
+export const joinLine = (
+  spec: string,
+  line: WorkerLine,
+  more: Readonly<Record<string, FlagValue>> = {},
+): readonly string[] => [
+  'run',
+  'join',
+  spec,
+  ...workerFlags(line),
+  ...asFlags({
+    keyFile: join(line.folder, 'key'),
+    waitFor: line.workers,
+    heartbeatInterval: 10,
+    ...more,
+  }),
+];
 
 /**
  * Runs all workers to their end. When the signal aborts, or one of them fails, the others are asked to stop and given
- * time to say goodbye: without it they could only wait for it.
+ * time to say goodbye, because they could only wait for the one that failed.
  */
 export async function runSwarm(
   workers: readonly WorkerProcess[],
-  onEvent: (name: string, event: RunEvent) => void,
+  onEvent: OnEvent,
   signal: AbortSignal,
 ): Promise<readonly Exit[]> {
   const failing = new AbortController();
@@ -39,73 +114,55 @@ export async function runSwarm(
   const { promise: ready, settle } = deferred<void>();
   if (awaited.size === 0 || either.aborted) settle();
   else either.addEventListener('abort', () => settle(), { once: true });
-  const hear = (name: string, event: RunEvent) => {
+  const hear: OnEvent = (name, event) => {
     if (event.type === 'hello' && awaited.delete(name) && awaited.size === 0) settle();
     onEvent(name, event);
   };
   const play = async (worker: WorkerProcess): Promise<Exit> => {
     if (worker.isLate) await ready;
     if (either.aborted) return { name: worker.name, code: 0, words: '', stopped: true };
-    const exit = await runOne(worker, hear, either);
+    const { exit, kill } = startWorker(worker, hear);
+    const stop = () => kill('SIGINT');
+    either.addEventListener('abort', stop, { once: true });
+    const end = await exit;
+    either.removeEventListener('abort', stop);
     const stopped = either.aborted;
-    if (exit.code !== 0) failing.abort();
-    return { ...exit, stopped };
+    if (end.code !== 0) failing.abort();
+    return { ...end, stopped };
   };
   return Promise.all(workers.map(play));
 }
 
-function runOne(
-  worker: WorkerProcess,
-  onEvent: (name: string, event: RunEvent) => void,
-  signal: AbortSignal,
-): Promise<Omit<Exit, 'stopped'>> {
-  const { exit, kill } = startWorker(worker, onEvent);
-  const stop = () => kill('SIGINT');
-  signal.addEventListener('abort', stop, { once: true });
-  return exit.finally(() => signal.removeEventListener('abort', stop));
-}
+const STDERR_KEPT = 4000;
 
-export interface Running {
-  readonly exit: Promise<Omit<Exit, 'stopped'>>;
-  kill(signal: 'SIGINT' | 'SIGKILL'): void;
-}
-
-/** Starts one worker; nothing but its own end or a kill stops it. */
-export function startWorker(
-  { name, args }: WorkerProcess,
-  onEvent: (name: string, event: RunEvent) => void,
-): Running {
-  const child = startSelf(args);
+/** Starts one worker, in a process group of its own so that Ctrl-C reaches it once: through `kill`. */
+export function startWorker({ name, args }: WorkerProcess, onEvent: OnEvent): Running {
+  // this program again, from the sources or as built
+  const bin = new URL(`../../src/cli/bin${extname(import.meta.url)}`, import.meta.url);
+  const child = spawn(process.execPath, [...process.execArgv, fileURLToPath(bin), ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: process.platform !== 'win32',
+  });
   let words = '';
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
     words = (words + text).slice(-STDERR_KEPT);
   });
-  const lines = createInterface({ input: child.stdout! });
-  lines.on('line', (line) => {
-    const event = parseEvent(line);
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const event = parseLine<RunEvent>(line);
     if (event) onEvent(name, event);
   });
-  const exit = new Promise<Omit<Exit, 'stopped'>>((resolve) => {
-    child.on('close', (code) => resolve({ name, code: code ?? 1, words: words.trim() }));
-    child.on('error', (error) => resolve({ name, code: 1, words: error.message }));
+  const exit = new Promise<Exit>((resolve) => {
+    const end = (code: number, text: string) =>
+      resolve({ name, code, words: text, stopped: false });
+    child.on('close', (code) => end(code ?? 1, words.trim()));
+    child.on('error', (error) => end(1, error.message));
   });
   return { exit, kill: (signal) => void child.kill(signal) };
 }
 
-/** This very program again, from the sources or as built. In its own group, so that Ctrl-C reaches it once, through us. */
-function startSelf(args: readonly string[]): ChildProcess {
-  const main = fileURLToPath(
-    new URL(`../../src/cli/bin${extname(import.meta.url)}`, import.meta.url),
-  );
-  return spawn(process.execPath, [...process.execArgv, main, ...args], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: process.platform !== 'win32',
-  });
-}
-
-function parseEvent(line: string): RunEvent | undefined {
+/** A line of JSON that this program wrote, in which null stands for NaN; undefined for any other line. */
+export function parseLine<T>(line: string): T | undefined {
   try {
-    // JSON has no NaN: it was written as null
     return JSON.parse(line, (_, value: unknown) => (value === null ? Number.NaN : value));
   } catch {
     return undefined;

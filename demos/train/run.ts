@@ -1,9 +1,7 @@
-/** A demo from start to verdict: relay, corpus, workers, what they agree on. */
+/** `nostrain demo gpt|linear|finetune|series|images`: a relay and worker processes that share nothing else train one model. */
 import { join } from 'node:path';
-import { ConfigError } from '../../src/base/errors.ts';
-import { type Scope, withScope } from '../../src/base/scope.ts';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
-import { startRelay } from '../../src/cli/commands/relay.ts';
+import { ConfigError } from 'nostrain';
+import { createRelay } from 'nostrain/relay';
 import {
   assertReferenceDemo,
   referenceExamples,
@@ -11,49 +9,23 @@ import {
   referenceWords,
   referenceWorker,
 } from '../../src/python/commands/demo-linear.ts';
-import type { PartialSettings, Settings } from '../../src/run/settings.ts';
+import type { PartialSettings } from '../../src/run/settings.ts';
 import { commandLine } from '../../src/terminal/command-line.ts';
 import { settingsFromFile } from '../../src/terminal/flags.ts';
-import { onInterrupt } from '../../src/terminal/interrupt.ts';
-import { asJson, writeNote, writeOut } from '../../src/terminal/output.ts';
 import type { Saved } from '../../src/terminal/render/live.ts';
-import { createReporter, type Reporter } from '../../src/terminal/reporter.ts';
-import { enlist, type Hand } from '../certified/crew.ts';
-import { prepareTuning } from '../finetune/tuning.ts';
-import { certify } from '../shared/certify.ts';
+import { prepareTuning, type Tuning } from '../finetune/tuning.ts';
+import { certify, enlist, type Hand, patientRules } from '../shared/certified.ts';
+import { type DemoData, demoExamples, demoPictures, demoSeries, demoText } from '../shared/data.ts';
+import { type DemoDocument, documentOf, EventLog } from '../shared/document.ts';
+import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
 import {
-  type DemoData,
-  demoExamples,
-  demoFolder,
-  demoPictures,
-  demoSeries,
-  demoText,
-} from '../shared/data.ts';
-import { createRecorder, type DemoDocument } from '../shared/document.ts';
-import { type Exit, runSwarm } from '../shared/swarm.ts';
-import { type DemoSettings, workerProcess } from '../shared/worker-line.ts';
-
-export const demoNames = ['gpt', 'linear', 'finetune', 'series', 'images'] as const;
-export type DemoName = (typeof demoNames)[number];
-
-export interface DemoFlags {
-  readonly workers?: number;
-  readonly rounds?: number;
-  readonly innerSteps?: number;
-  readonly seed: number;
-  readonly corpus?: string;
-  readonly base?: string;
-  readonly certified?: boolean;
-  readonly relay?: readonly string[];
-  readonly profile?: Settings['profile'];
-  readonly settings?: string;
-  readonly dir?: string;
-  readonly reference?: boolean;
-  readonly quick?: boolean;
-  readonly long?: boolean;
-  readonly headless?: boolean;
-  readonly json?: boolean;
-}
+  type Exit,
+  joinLine,
+  keepSettings,
+  runSwarm,
+  trainLine,
+  type WorkerProcess,
+} from '../shared/swarm.ts';
 
 /** How much of a demo is played. */
 interface Extent {
@@ -63,212 +35,207 @@ interface Extent {
 }
 
 interface Demo {
-  readonly settings: PartialSettings;
+  readonly model: 'char-gpt' | 'linear' | 'pretrained' | 'forecaster' | 'vit';
   readonly usual: Extent;
   readonly quick: Extent;
-  /** So long, and split so far, that nobody alone gets near what all reach together (docs/benchmarks.md). */
+  /** With --long: so many shards that a worker alone stays far behind the shared model (docs/benchmarks.md). */
   readonly long?: Extent;
+  data(stage: Stage, extent: Extent): DemoData | Promise<DemoData>;
+  /** Whether a sample of the trained model needs the data again. */
+  readonly sampleNeedsData?: true;
 }
 
-const demos: Record<DemoName, Demo> = {
+const demos = {
   gpt: {
-    settings: { model: 'char-gpt', heartbeatInterval: 10 },
+    model: 'char-gpt',
     usual: { workers: 4, rounds: 20, innerSteps: 25 },
     quick: { workers: 4, rounds: 3, innerSteps: 20 },
     long: { workers: 8, rounds: 20, innerSteps: 25 },
+    data: demoText,
   },
   linear: {
-    settings: { model: 'linear', heartbeatInterval: 10 },
+    model: 'linear',
     usual: { workers: 4, rounds: 5, innerSteps: 80 },
     quick: { workers: 4, rounds: 3, innerSteps: 40 },
     long: { workers: 4, rounds: 20, innerSteps: 80 },
+    data: ({ flags, dir }, { workers }) =>
+      flags.reference ? referenceExamples(dir) : demoExamples(flags.seed, workers),
   },
   finetune: {
-    settings: { model: 'pretrained', heartbeatInterval: 10 },
+    model: 'pretrained',
     usual: { workers: 4, rounds: 8, innerSteps: 5 },
     quick: { workers: 4, rounds: 3, innerSteps: 5 },
+    data: demoText,
   },
   series: {
-    settings: { model: 'forecaster', heartbeatInterval: 10 },
+    model: 'forecaster',
     usual: { workers: 4, rounds: 8, innerSteps: 30 },
     quick: { workers: 4, rounds: 3, innerSteps: 20 },
+    data: demoSeries,
+    sampleNeedsData: true,
   },
   images: {
-    settings: { model: 'vit', heartbeatInterval: 10 },
+    model: 'vit',
     usual: { workers: 4, rounds: 12, innerSteps: 30 },
     quick: { workers: 4, rounds: 4, innerSteps: 30 },
+    data: demoPictures,
+    sampleNeedsData: true,
   },
-};
+} as const satisfies Record<string, Demo>;
 
-/** Who trains; more are numbered. */
+export type TrainingDemo = keyof typeof demos;
+
+/** Names of the first workers; further ones are numbered. */
 const NAMES = ['alice', 'bob', 'carol', 'dave', 'erin', 'frank', 'grace', 'heidi'];
 
 /** Returns the exit code: 0 when every worker finished and all agree. */
-export const runDemo = (name: DemoName, flags: DemoFlags): Promise<number> =>
-  withScope(async (scope) => {
-    const startedMs = Date.now();
-    if (flags.reference) assertReferenceDemo(name, flags);
-    const interrupt = onInterrupt();
-    scope.defer(interrupt.dispose);
-    const extent = extentOf(name, flags);
-    const names = Array.from({ length: extent.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
-    const mode = flags.json || flags.headless ? 'plain' : undefined;
-    const stream = flags.json ? process.stderr : process.stdout;
-    const dir = await demoFolder(name, flags.dir, scope);
-    const saved = savedBy(name, dir, flags.corpus);
-    const reporter = createReporter(mode, { title: `demo ${name}`, workers: names, stream, saved });
-    scope.defer(() => reporter.close());
-    const onNotice = (message: string) => reporter.notice(message);
-    const { signal } = interrupt;
-    const seen = { dir, onNotice, signal };
-    const tuning =
-      name === 'finetune'
-        ? await prepareTuning({ ...flags, ...extent, ...seen, quick: flags.quick === true })
-        : undefined;
-    const data = tuning?.data ?? (await demoData(name, flags, extent, seen));
+export async function runTrainingDemo(name: TrainingDemo, flags: DemoFlags): Promise<number> {
+  const demo: Demo = demos[name];
+  if (flags.reference) assertReferenceDemo(name, flags);
+  const extent = extentOf(demo, flags);
+  const names = Array.from({ length: extent.workers }, (_, i) => NAMES[i] ?? `worker-${i + 1}`);
+  // all workers end with the same model, so the folder of the first one will do
+  const saved = (dir: string) => savedIn(join(dir, names[0]!), name, flags);
+  return await onStage(flags, { name, workers: names, saved }, async (stage) => {
+    const { dir, signal, onNotice } = stage;
+    const tuning = name === 'finetune' ? await prepareTuning(stage, extent.workers) : undefined;
+    const data = tuning?.data ?? (await demo.data(stage, extent));
     onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
-    const settings = { ...tuning?.settings, ...(await demoSettings(name, flags, extent)) };
+    const settings = await settingsFor(demo, flags, extent, tuning);
     await tuning?.before(settings);
-    const relays = flags.relay ?? [await ownRelay(settings, scope, reporter)];
+    const relays = flags.relay ?? [await ownRelay(settings, stage)];
     const hands: Hand[] = [];
     for (const worker of names) hands.push(await enlist(worker, dir));
-    const corpus = data.file;
-    const { seed, settings: file } = flags;
-    const certifying = { ...seen, name, settings: { ...settings, seed }, corpus, relays };
-    const founders = [hands[0]!, ...hands.slice(1)] as const;
-    const spec = flags.certified ? (await certify(founders, certifying)).file : undefined;
-    const line = { dir, workers: extent.workers, seed, file, settings, relays, corpus, spec };
-    const workers = names.map((worker, i) =>
-      flags.reference
-        ? referenceWorker(worker, i, { ...extent, dir, relays })
-        : workerProcess(worker, i, line),
+    const workers = flags.reference
+      ? names.map((worker, i) => referenceWorker(worker, i, { ...extent, dir, relays }))
+      : await workersOf(name, hands, { stage, settings, relays, corpus: data.file });
+    const log = new EventLog();
+    const exits = await runSwarm(
+      workers,
+      (worker, event) => {
+        log.take(worker, event);
+        stage.report(worker, event);
+      },
+      signal,
     );
-    const recorder = createRecorder(names);
-    const told = new Set<string>();
-    const onEvent = (worker: string, event: RunEvent) => {
-      recorder.take(worker, event);
-      if (event.type !== 'notice') reporter.event(worker, event);
-      // what all four have to say is said once
-      else if (!told.has(event.message)) onNotice(event.message);
-      if (event.type === 'notice') told.add(event.message);
-    };
-    const exits = await runSwarm(workers, onEvent, signal);
-
-    const played = recorder.document({
-      wallSeconds: (Date.now() - startedMs) / 1000,
-      corpus: { name: data.name, sha256: data.sha256, bytes: data.bytes },
-      rounds: settings.rounds,
-    });
+    const { rounds } = settings;
+    const wallSeconds = stage.wallSeconds();
+    const played = documentOf(log, { names, rounds, corpus: data, wallSeconds });
     const first = join(dir, names[0]!);
     const found = flags.reference ? { found: await referenceResult(first) } : undefined;
     const isWhole = exits.every(({ code }) => code === 0);
     const tuned = isWhole ? await tuning?.after(first) : undefined;
-    const document: DemoDocument = Object.assign(played, found, tuned);
-    reporter.close();
-    return tellEnd(document, exits, { dir, json: flags.json === true, saved });
+    return tellEnd(Object.assign(played, found, tuned), exits, stage, saved(dir));
   });
-
-interface Seen {
-  readonly dir: string;
-  onNotice(message: string): void;
-  readonly signal: AbortSignal;
 }
 
-async function demoData(
-  name: DemoName,
-  { corpus, reference, seed }: DemoFlags,
-  { workers }: Extent,
-  seen: Seen,
-): Promise<DemoData> {
-  if (name === 'gpt') return await demoText({ ...seen, corpus });
-  if (name === 'series') return demoSeries(seed, { ...seen, corpus });
-  if (name === 'images') return demoPictures(seed, { ...seen, corpus });
-  return reference ? await referenceExamples(seen.dir) : demoExamples(seed, workers);
-}
-
-/** With the limits of most public relays; the reference's events need more. */
-async function ownRelay(
-  { profile }: PartialSettings,
-  scope: Scope,
-  reporter: Reporter,
-): Promise<string> {
-  const dialect = profile === 'nostrain/0' ? {} : ({ strict: 'strfry' } as const);
-  const relay = await startRelay({ host: '127.0.0.1', port: 0, ...dialect });
-  scope.defer(() => relay.close());
-  reporter.notice(`relay: ${relay.url}`);
-  return relay.url;
-}
-
-/** What was typed goes before what `--quick` and `--long` stand for. */
-function extentOf(name: DemoName, flags: DemoFlags): Extent {
+/** Flags that the user typed override --settings, which overrides what --quick and --long stand for. */
+function extentOf({ usual, quick, long = usual }: Demo, flags: DemoFlags): Extent {
   if (flags.quick && flags.long) {
     throw new ConfigError('flag/extent', '--quick and --long exclude each other', {
       hint: 'leave one of them out',
     });
   }
-  const { usual, quick, long = usual } = demos[name];
   const extent = flags.quick ? quick : flags.long ? long : usual;
   const { workers = extent.workers, rounds = extent.rounds } = flags;
   const { innerSteps = extent.innerSteps } = flags;
   return { workers, rounds, innerSteps };
 }
 
-async function demoSettings(
-  name: DemoName,
+type RunSettings = PartialSettings & { readonly rounds: number };
+
+async function settingsFor(
+  { model }: Demo,
   flags: DemoFlags,
-  { rounds, innerSteps }: Extent,
-): Promise<DemoSettings> {
-  const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
-  const { profile } = flags;
-  const typed = {
+  { workers, rounds, innerSteps }: Extent,
+  tuning: Tuning | undefined,
+): Promise<RunSettings> {
+  const { seed, profile } = flags;
+  return {
+    ...tuning?.settings,
+    rounds,
+    innerSteps,
+    model,
+    heartbeatInterval: 10,
+    ...(flags.settings === undefined ? {} : await settingsFromFile(flags.settings)),
     ...(profile === undefined ? {} : { profile }),
     ...(flags.rounds === undefined ? {} : { rounds }),
     ...(flags.innerSteps === undefined ? {} : { innerSteps }),
+    seed,
+    sync: { strategy: 'strict', workers },
   };
-  return { rounds, innerSteps, ...demos[name].settings, ...file, ...typed };
 }
 
-/** The verdict in words (or JSON), and the exit code. */
+/** A relay with the limits of most public relays; the events of the Python reference need more. */
+async function ownRelay({ profile }: PartialSettings, { scope, onNotice }: Stage): Promise<string> {
+  const relay = await createRelay(profile === 'nostrain/0' ? {} : { strict: 'strfry' });
+  scope.defer(() => relay.close());
+  onNotice(`relay: ${relay.url}`);
+  return relay.url;
+}
+
+interface Play {
+  readonly stage: Stage;
+  readonly settings: RunSettings;
+  readonly relays: readonly string[];
+  readonly corpus: string | undefined;
+}
+
+/** Workers that average or, with --certified, that found a run with a spec. */
+async function workersOf(
+  name: TrainingDemo,
+  hands: readonly Hand[],
+  { stage, settings, relays, corpus }: Play,
+): Promise<readonly WorkerProcess[]> {
+  const { dir, signal, onNotice, flags } = stage;
+  const lineOf = (worker: string, i: number) => {
+    const folder = join(dir, worker);
+    return { folder, workers: hands.length, relays, corpus, evaluates: i === 0 };
+  };
+  if (flags.certified) {
+    const { sync: _, ...training } = settings;
+    const spec = { name, dir, training, rules: patientRules, corpus, relays, onNotice, signal };
+    const { file } = await certify(hands, spec);
+    const { base } = settings;
+    return hands.map((hand, i) => ({
+      name: hand.name,
+      args: joinLine(file, lineOf(hand.name, i), { base }),
+    }));
+  }
+  const file = await keepSettings(dir, { ...settings, run: `demo-${settings.model}` });
+  return hands.map((hand, i) => ({
+    name: hand.name,
+    args: trainLine(file, lineOf(hand.name, i), { shard: `${i + 1}/${hands.length}` }),
+  }));
+}
+
+/** Prints the verdict and returns the exit code. */
 function tellEnd(
   document: DemoDocument,
   exits: readonly Exit[],
-  { dir, json, saved }: { dir: string; json: boolean; saved: Saved },
+  stage: Stage,
+  { folder, sample }: Saved,
 ): number {
-  if (json) writeOut(asJson(document));
-  const say = (line: string) => (json ? writeNote(line) : writeOut(`${line}\n`));
-  const failed = exits.filter(({ code, stopped }) => code !== 0 && !stopped);
-  for (const { name: worker, code, words } of failed) {
-    say(`${worker} failed (exit ${code})${words ? `: ${words}` : ''}`);
-  }
+  const { say } = stage;
+  const failed = stage.end(document, exits);
   const { agreed, workers, rounds, wallSeconds, found } = document;
   for (const line of found ? referenceWords(found) : []) say(line);
-  if (agreed && failed.length === 0) {
+  if (agreed && !failed) {
     const digest = workers[0]?.stateDigest.slice(0, 16);
+    const model = `the same model, bit for bit: ${digest}…`;
     const seconds = wallSeconds.toFixed(0);
-    say(
-      `all ${workers.length} workers hold the same model, bit for bit: ${digest}… after ${rounds.length} rounds, ${seconds} s`,
-    );
-    const { folder, sample } = saved;
+    say(`all ${workers.length} workers hold ${model} after ${rounds.length} rounds, ${seconds} s`);
     say(`it is saved in ${folder}`);
     if (sample !== undefined) say(`see more of it with: ${sample}`);
     return 0;
   }
-  if (failed.length === 0 && exits.some(({ stopped }) => stopped)) {
-    say(`stopped before the end; what is there is in ${dir}`);
-    return 130;
-  }
-  say(`the workers do NOT agree; their logs are in ${dir}`);
-  return 1;
+  return stage.endWithoutAgreement(exits);
 }
 
-/** Demos whose samples need the data again. */
-const OF_CORPUS: Readonly<Partial<Record<DemoName, true>>> = { series: true, images: true };
-
-/** Where the shared model is, and the line that shows what it has learned; all workers have the same, so the first one's will do. */
-function savedBy(name: DemoName, dir: string, corpus: string | undefined): Saved {
-  const folder = join(dir, NAMES[0]!);
+/** Where the shared model is, and the command that shows what it has learned. */
+function savedIn(folder: string, name: TrainingDemo, { corpus }: DemoFlags): Saved {
   if (name === 'linear') return { folder };
-  // what a forecast or a guess is made of is no part of the model
-  const data = corpus !== undefined && name in OF_CORPUS ? ['--corpus', corpus] : [];
+  const demo: Demo = demos[name];
+  const data = corpus !== undefined && demo.sampleNeedsData ? ['--corpus', corpus] : [];
   return { folder, sample: commandLine(['sample', folder, ...data]) };
 }

@@ -41,4 +41,5 @@ export {
   replayRun,
 } from './records/replay-run.ts';
 export type { RefreshPort } from './refresh.ts';
+export type { RunEvent } from './rounds/events.ts';
 export type { Entry, Journal } from './rounds/journal.ts';

@@ -8,7 +8,7 @@
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { adversaries } from '../../demos/byzantine/adversaries/table.ts';
+import { adversaries } from '../../demos/byzantine/adversaries.ts';
 import { type BattlePlan, fight, type Screen } from '../../demos/byzantine/battle.ts';
 import { type GptCamp, openCamp } from '../../demos/byzantine/camp.ts';
 import { defencesFor } from '../../demos/byzantine/defences.ts';

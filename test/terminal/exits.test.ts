@@ -28,10 +28,7 @@ const sources = ['src', 'relay', 'kinds', ...loadedDemos].flatMap((folder) =>
 
 /** Files that hold a stream of the process: they hand it to a reporter, or write what `safe` made. */
 const STREAMS = [
-  'demos/browser/run.ts',
-  'demos/certified/run.ts',
-  'demos/elastic/run.ts',
-  'demos/train/run.ts',
+  'demos/shared/stage.ts',
   'src/python/commands/run-training/run.ts',
   'src/terminal/output.ts',
   'src/terminal/reporter.ts',
@@ -52,7 +49,7 @@ describe('ways out of the program', () => {
     expect(found).toEqual([]);
   });
 
-  it('are streams of the process in seven files; elsewhere only their width, and who closed them, is asked', () => {
+  it('are streams of the process in four files; elsewhere only their width, and who closed them, is asked', () => {
     const direct = /process\.(stdout|stderr)(?!\.(columns|rows|isTTY|on\())/;
     expect(sources.filter((file) => lines(file, direct).length > 0).sort()).toEqual(STREAMS);
   });

@@ -1,35 +1,98 @@
-/** `nostrain demo gpt|linear|finetune|series|images|certified|browser|elastic`: a relay and worker processes that share nothing but it; `demo byzantine` is the attack lab. */
+/** `nostrain demo NAME`: the flags of all demos, which demo takes which, and loading the one that is asked for from `demos/`. */
 import { Argument, Command, Option } from 'commander';
-import type { LabFlags } from '../../../demos/byzantine/run.ts';
-import { elasticFlagNames, elasticOptions } from '../../../demos/elastic/flags.ts';
-import type { ElasticFlags } from '../../../demos/elastic/run.ts';
-import { type DemoFlags, type DemoName, demoNames, runDemo } from '../../../demos/train/run.ts';
+import { elasticOptions } from '../../../demos/elastic/flags.ts';
+import type { DemoFlags } from '../../../demos/shared/stage.ts';
 import { fields } from '../../run/settings.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
-import { type FlagRule, refuseUnused } from '../../terminal/unused-flags.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
 
-const profileOption = () =>
-  new Option(fields.profile.flag, fields.profile.help).argParser((text) =>
-    fields.profile.read(text, '--profile'),
-  );
+interface Demo {
+  /** Its flags besides those that every demo takes. */
+  readonly takes: readonly string[];
+  run(flags: DemoFlags): Promise<number>;
+}
 
-export const demo = (): Command => addElasticFlags(demoCommand());
+/** Demos in which workers train one model over a relay and nothing else. */
+const training = (
+  name: 'gpt' | 'linear' | 'finetune' | 'series' | 'images',
+  takes: readonly string[],
+): Demo => ({
+  takes: ['dir', 'rounds', 'innerSteps', 'workers', 'relay', 'settings', ...takes],
+  run: async (flags) => (await import('../../../demos/train/run.ts')).runTrainingDemo(name, flags),
+});
 
-const addElasticFlags = (command: Command): Command =>
-  elasticOptions().reduce((all, option) => all.addOption(option), command);
+const demos: Readonly<Record<string, Demo>> = {
+  gpt: training('gpt', ['corpus', 'profile', 'long']),
+  linear: training('linear', ['profile', 'long', 'reference']),
+  finetune: training('finetune', ['corpus', 'base', 'certified']),
+  series: training('series', ['corpus', 'certified']),
+  images: training('images', ['corpus', 'certified']),
+  certified: {
+    takes: ['dir', 'corpus'],
+    run: async (flags) => (await import('../../../demos/certified/run.ts')).runCertifiedDemo(flags),
+  },
+  browser: {
+    takes: ['dir', 'rounds', 'innerSteps', 'corpus'],
+    run: async (flags) => (await import('../../../demos/browser/run.ts')).runBrowserDemo(flags),
+  },
+  byzantine: {
+    takes: [
+      'rounds',
+      'innerSteps',
+      'corpus',
+      'attack',
+      'hostile',
+      'rule',
+      'table',
+      'skewed',
+      'seeds',
+      'keep',
+      'picture',
+    ],
+    run: async (flags) => (await import('../../../demos/byzantine/run.ts')).runAttackLab(flags),
+  },
+  elastic: {
+    takes: [
+      'dir',
+      'rounds',
+      'innerSteps',
+      'settings',
+      'corpus',
+      'certified',
+      'tiers',
+      'controls',
+      'latency',
+      'loss',
+      'bandwidth',
+    ],
+    run: async (flags) => (await import('../../../demos/elastic/run.ts')).runElasticDemo(flags),
+  },
+};
+
+export function demo(): Command {
+  const command = demoCommand();
+  for (const option of elasticOptions()) command.addOption(option);
+  return command.action(async (name: string, flags: DemoFlags) => {
+    refuseUnused(command, [
+      ...flagRules(name),
+      { flags: ['seed'], goesWith: 'demos without --reference', holds: flags.reference !== true },
+    ]);
+    process.exitCode = await demos[name]!.run(flags);
+  });
+}
+
+/** A flag that some demos take and this one does not is refused with the names of those that do. */
+const flagRules = (name: string) =>
+  [...new Set(Object.values(demos).flatMap(({ takes }) => takes))].map((flag) => {
+    const takers = Object.keys(demos).filter((each) => demos[each]!.takes.includes(flag));
+    const goesWith = `demo ${takers.join(', ')}`;
+    return { flags: [flag], goesWith, holds: takers.includes(name) };
+  });
 
 const demoCommand = (): Command =>
   new Command('demo')
     .description('train one model with four worker processes over a local relay')
-    .addArgument(
-      new Argument('<name>', 'what to train').choices([
-        ...demoNames,
-        'certified',
-        'browser',
-        'byzantine',
-        'elastic',
-      ]),
-    )
+    .addArgument(new Argument('<name>', 'what to train').choices(Object.keys(demos)))
     .addOption(whole('--workers <n>', 'worker processes (4, or 8 with --long)', 1, 64))
     .addOption(whole('--rounds <n>', fields.rounds.help, 1))
     .addOption(whole('--inner-steps <n>', fields.innerSteps.help, 1))
@@ -47,7 +110,11 @@ const demoCommand = (): Command =>
       'finetune, series, images, elastic: as a certified run, whose rounds a committee of the workers signs',
     )
     .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
-    .addOption(profileOption())
+    .addOption(
+      new Option(fields.profile.flag, fields.profile.help).argParser((text) =>
+        fields.profile.read(text, '--profile'),
+      ),
+    )
     .option('--settings <file>', 'other settings as JSON, for every worker')
     .option('--dir <dir>', 'keep the workers there (default: your data folder, replaced each time)')
     .option('--reference', 'linear: with the data and settings of the Python reference')
@@ -69,74 +136,4 @@ const demoCommand = (): Command =>
     )
     .option('--picture <file>', 'byzantine: draw the table as SVG')
     .option('--headless', 'plain lines even on a terminal')
-    .option('--json', 'one JSON document on stdout, everything else on stderr')
-    .action(async (name: Name, flags: DemoFlags & LabFlags & ElasticFlags, command: Command) => {
-      refuseUnused(command, demoRules(name, flags));
-      if (name === 'elastic')
-        process.exitCode = await (await import('../../../demos/elastic/run.ts')).runElasticDemo(
-          flags,
-        );
-      else if (name === 'byzantine')
-        process.exitCode = await (await import('../../../demos/byzantine/run.ts')).runAttackLab(
-          flags,
-        );
-      else if (name === 'browser')
-        process.exitCode = await (await import('../../../demos/browser/run.ts')).runBrowserDemo(
-          flags,
-        );
-      else if (name === 'certified')
-        process.exitCode = await (await import('../../../demos/certified/run.ts')).runCertifiedDemo(
-          flags,
-        );
-      else process.exitCode = await runDemo(name, flags);
-    });
-
-type Name = DemoName | 'certified' | 'browser' | 'byzantine' | 'elastic';
-
-/** Which demo takes what: that of certified rounds is one play, with a cast and relays of its own. */
-const demoRules = (name: Name, { reference }: DemoFlags): readonly FlagRule[] => [
-  {
-    flags: ['workers', 'relay'],
-    goesWith: 'demo gpt, linear, finetune, series and images',
-    holds: ['gpt', 'linear', 'finetune', 'series', 'images'].includes(name),
-  },
-  {
-    flags: ['settings'],
-    goesWith: 'demo gpt, linear, finetune, series, images and elastic',
-    holds: ['gpt', 'linear', 'finetune', 'series', 'images', 'elastic'].includes(name),
-  },
-  {
-    flags: elasticFlagNames,
-    goesWith: 'demo elastic',
-    holds: name === 'elastic',
-  },
-  {
-    flags: ['profile', 'long'],
-    goesWith: 'demo gpt and linear',
-    holds: name === 'gpt' || name === 'linear',
-  },
-  {
-    flags: ['rounds', 'innerSteps'],
-    goesWith: 'demo gpt, linear, finetune, series, images, browser, byzantine and elastic',
-    holds: name !== 'certified',
-  },
-  { flags: ['dir', 'headless'], goesWith: 'other demos', holds: name !== 'byzantine' },
-  {
-    flags: ['attack', 'hostile', 'rule', 'table', 'skewed', 'seeds', 'keep', 'picture'],
-    goesWith: 'demo byzantine',
-    holds: name === 'byzantine',
-  },
-  {
-    flags: ['corpus'],
-    goesWith: 'demo gpt, finetune, series, images, certified, browser, byzantine and elastic',
-    holds: name !== 'linear',
-  },
-  { flags: ['base'], goesWith: 'demo finetune', holds: name === 'finetune' },
-  {
-    flags: ['certified'],
-    goesWith: 'demo finetune, series, images and elastic',
-    holds: ['finetune', 'series', 'images', 'elastic'].includes(name),
-  },
-  { flags: ['reference'], goesWith: 'demo linear', holds: name === 'linear' },
-  { flags: ['seed'], goesWith: 'demos without --reference', holds: reference !== true },
-];
+    .option('--json', 'one JSON document on stdout, everything else on stderr');

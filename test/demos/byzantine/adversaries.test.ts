@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import {
+  ANSWER,
+  adversaries,
   meanOf,
   norm,
   plus,
   type Scene,
   spreadOf,
-} from '../../../demos/byzantine/adversaries/adversary.ts';
-import { ANSWER, TRIGGER } from '../../../demos/byzantine/adversaries/backdoor.ts';
-import { adversaries } from '../../../demos/byzantine/adversaries/table.ts';
+  TRIGGER,
+} from '../../../demos/byzantine/adversaries.ts';
 import { tokenizers } from '../../../src/model/data/tokenizer.ts';
 import { drawsOf } from '../../support/rule-rows.ts';
 

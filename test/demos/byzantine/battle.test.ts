@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type Adversary, norm } from '../../../demos/byzantine/adversaries/adversary.ts';
-import { adversaries } from '../../../demos/byzantine/adversaries/table.ts';
+import { type Adversary, adversaries, norm } from '../../../demos/byzantine/adversaries.ts';
 import { type BattlePlan, type Camp, fight } from '../../../demos/byzantine/battle.ts';
-import { defencesFor } from '../../../demos/byzantine/defences.ts';
-import { screenOf } from '../../../demos/byzantine/screening.ts';
+import { defencesFor, screenOf } from '../../../demos/byzantine/defences.ts';
 import { linearExamples, linearTruth } from '../../../src/model/data/regression.ts';
 import { createTrainer } from '../../../src/node/engine/trainer.ts';
 import { createLayout } from '../../../src/tensor/params.ts';

@@ -2,11 +2,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { adversaries } from '../../../demos/byzantine/adversaries/table.ts';
+import { adversaries } from '../../../demos/byzantine/adversaries.ts';
 import { defencesFor } from '../../../demos/byzantine/defences.ts';
 import { type BattleName, KeptBattles } from '../../../demos/byzantine/kept-battles.ts';
-import { type Pairing, tableOf } from '../../../demos/byzantine/means.ts';
-import { describeRows } from '../../../demos/byzantine/words.ts';
+import { describeRows, type Pairing, tableOf } from '../../../demos/byzantine/table.ts';
 import { temporaryFolder } from '../../support/processes.ts';
 
 const name: BattleName = {

@@ -2,8 +2,8 @@
  * A second built-in text: the log of a ship, for fine-tuning what was trained on the built-in play. Entries of numbers, winds and
  * short remarks, by a seeded grammar in integer arithmetic: every machine writes the same bytes.
  */
-import { utf8 } from '../../base/bytes.ts';
-import { below, deriveKey, philox } from '../../base/rng.ts';
+import { utf8 } from '../../src/base/bytes.ts';
+import { below, deriveKey, philox } from '../../src/base/rng.ts';
 
 const winds = ['N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW'];
 const seas = ['calm', 'smooth', 'slight', 'moderate', 'rough', 'very rough'];

@@ -1,0 +1,115 @@
+/** Certified runs of demos: keys for the workers, a spec that is published for them, and a replay of what the relays kept. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { canonicalSpec, createSigner, type RunSpec, runIdOf, type Signer } from 'nostrain';
+import {
+  type Archive,
+  archiveRun,
+  formatArchive,
+  makeSpec,
+  type ReplayReport,
+  replayRun,
+} from 'nostrain/certified';
+import { createSecretKey, nativeCrypto, nativeSha256 } from 'nostrain/node';
+import { publishRun } from '../../src/certified/wire/run-registry.ts';
+import { dataOfSpec } from '../../src/cli/shared/spec-data.ts';
+import { withRelays } from '../../src/cli/shared/with-relays.ts';
+import { writeKeyFile } from '../../src/node/files/keys.ts';
+import { openBase, startFrom } from '../../src/node/pretrained/base-model.ts';
+import type { WorkerId } from '../../src/run/ids.ts';
+import type { PartialSettings } from '../../src/run/settings.ts';
+import type { Untyped } from '../../src/run/spec/spec-readers.ts';
+import { connectionOf } from '../../src/terminal/connection.ts';
+
+/** A worker of a demo with its key. */
+export interface Hand {
+  readonly name: string;
+  readonly pubkey: WorkerId;
+  readonly signer: Signer;
+}
+
+/** Gives a worker a folder in `dir` and a key in it. */
+export async function enlist(name: string, dir: string): Promise<Hand> {
+  const folder = join(dir, name);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const secretKey = createSecretKey();
+  await writeKeyFile(join(folder, 'key'), secretKey);
+  const signer = createSigner(secretKey, nativeCrypto);
+  return { name, pubkey: signer.publicKey, signer };
+}
+
+interface Certifying {
+  readonly name: string;
+  /** Folder that gets the spec as `run.json`. */
+  readonly dir: string;
+  readonly training: PartialSettings;
+  /** Fields of the spec besides its name and founders. */
+  readonly rules: Untyped;
+  readonly corpus: string | undefined;
+  readonly relays: readonly string[];
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+/** For workers that share a processor with several others and may be slow. */
+export const patientRules = {
+  committee: { quorum: 'bft' },
+  timing: { graceMinMs: 5000, graceMaxMs: 600_000, viewMs: 30_000, recoveryMs: 0 },
+};
+
+/** A model that several workers train at once on two cores, or in a tab. */
+export const smallGpt = {
+  model: 'char-gpt',
+  width: 32,
+  layers: 2,
+  heads: 2,
+  context: 32,
+  ffn: 128,
+  batchSize: 8,
+} as const;
+
+/** Makes the spec of a run that these workers found, writes it to a file, and publishes it so that they find the run. */
+export async function certify(
+  hands: readonly Hand[],
+  { name, dir, training, rules, corpus, relays, onNotice, signal }: Certifying,
+): Promise<{ readonly spec: RunSpec; readonly file: string }> {
+  const { heartbeatInterval: _, ...shared } = training;
+  const { signer, pubkey: me } = hands[0]!;
+  const founders = hands.map(({ pubkey }) => pubkey).sort();
+  const { spec } = await makeSpec({
+    document: { name: `demo ${name}`, founders, ...rules },
+    typed: {},
+    training: shared,
+    me,
+    start: async (of) => startFrom(await openBase(of, { onNotice, signal }), of),
+    ...(await dataOfSpec({ corpus }, { onNotice, signal })),
+  });
+  const file = join(dir, 'run.json');
+  await writeFile(file, canonicalSpec(spec));
+  const connection = connectionOf({ timeout: 10 });
+  await withRelays(relays, { connection, signer, signal }, (board) =>
+    publishRun(spec, undefined, { ...board, sign: (draft) => signer.sign(draft) }),
+  );
+  return { spec, file };
+}
+
+/** Archives what the relays have of the run in a file that stays, and replays it from there. */
+export async function replayKept(
+  spec: RunSpec,
+  urls: readonly string[],
+  dir: string,
+  signal: AbortSignal,
+): Promise<{
+  readonly archive: Archive;
+  readonly eventsFile: string;
+  readonly report: ReplayReport;
+}> {
+  const hashing = { sha256: nativeSha256, crypto: nativeCrypto };
+  const connection = connectionOf({ timeout: 10 });
+  const archive = await withRelays(urls, { connection, signal }, ({ relays }) =>
+    archiveRun(runIdOf(spec), { relays, signal, ...hashing }),
+  );
+  const eventsFile = join(dir, 'events.jsonl');
+  await writeFile(eventsFile, formatArchive(archive));
+  return { archive, eventsFile, report: await replayRun(archive, { spec, ...hashing }) };
+}

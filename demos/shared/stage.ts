@@ -1,0 +1,148 @@
+/** What all demos of `nostrain demo` share: flags, the folder, Ctrl-C, the live table of workers, and the verdict in words or JSON. */
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError, type Settings } from 'nostrain';
+import type { FaultSettings } from '../../relay/faults/settings.ts';
+import { type Scope, withScope } from '../../src/base/scope.ts';
+import { dataHome } from '../../src/node/files/data-home.ts';
+import { takeLock } from '../../src/node/files/run-folder.ts';
+import { exitCodes } from '../../src/terminal/exit-codes.ts';
+import { onInterrupt } from '../../src/terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../src/terminal/output.ts';
+import type { Saved } from '../../src/terminal/render/live.ts';
+import { createReporter } from '../../src/terminal/reporter.ts';
+import type { Exit, OnEvent } from './swarm.ts';
+
+/** The flags of `nostrain demo`; src/cli/commands/demo.ts says which demo takes which. */
+export interface DemoFlags {
+  readonly workers?: number;
+  readonly rounds?: number;
+  readonly innerSteps?: number;
+  readonly seed: number;
+  readonly corpus?: string;
+  readonly base?: string;
+  readonly certified?: boolean;
+  readonly relay?: readonly string[];
+  readonly profile?: Settings['profile'];
+  readonly settings?: string;
+  readonly dir?: string;
+  readonly reference?: boolean;
+  readonly quick?: boolean;
+  readonly long?: boolean;
+  readonly headless?: boolean;
+  readonly json?: boolean;
+  readonly attack?: string;
+  /** `2/8` */
+  readonly hostile?: { readonly index: number; readonly count: number };
+  readonly rule?: string;
+  readonly table?: boolean;
+  readonly skewed?: boolean;
+  readonly seeds?: number;
+  readonly keep?: string;
+  readonly picture?: string;
+  readonly tiers?: readonly number[];
+  readonly controls?: boolean;
+  readonly latency?: Pick<FaultSettings, 'delay'>;
+  readonly loss?: Pick<FaultSettings, 'drop'>;
+  readonly bandwidth?: Pick<FaultSettings, 'bandwidth'>;
+}
+
+export interface Stage {
+  readonly flags: DemoFlags;
+  /** The folder of all workers. */
+  readonly dir: string;
+  readonly scope: Scope;
+  readonly signal: AbortSignal;
+  /** Shows an event of one worker. A notice that several workers report is shown once. */
+  readonly report: OnEvent;
+  onNotice(message: string): void;
+  /** A line of the verdict: on stdout, or on stderr with --json. */
+  say(line: string): void;
+  /** Closes the table, prints the document with --json and a line for every worker that failed; returns whether any did. */
+  end(document: object, exits: readonly Exit[]): boolean;
+  /** Ends a demo in which the workers did not agree or were stopped; returns its exit code. */
+  endWithoutAgreement(exits: readonly Exit[]): number;
+  /** Since the demo began. */
+  wallSeconds(): number;
+}
+
+interface Show {
+  readonly name: string;
+  readonly workers: readonly string[];
+  saved?(dir: string): Saved;
+}
+
+const hasFailed = ({ code, stopped }: Exit): boolean => code !== 0 && !stopped;
+
+/** Plays a demo on its stage and returns its exit code. */
+export const onStage = (
+  flags: DemoFlags,
+  { name, workers, saved }: Show,
+  play: (stage: Stage) => Promise<number>,
+): Promise<number> =>
+  withScope(async (scope) => {
+    const startedMs = Date.now();
+    const { json = false, headless = false } = flags;
+    const { signal, dispose } = onInterrupt();
+    scope.defer(dispose);
+    const dir = await demoFolder(name, flags.dir, scope);
+    const reporter = createReporter(json || headless ? 'plain' : undefined, {
+      title: `demo ${name}`,
+      workers,
+      stream: json ? process.stderr : process.stdout,
+      ...(saved && { saved: saved(dir) }),
+    });
+    scope.defer(() => reporter.close());
+    const told = new Set<string>();
+    const say = (line: string) => (json ? writeNote(line) : writeOut(`${line}\n`));
+    return await play({
+      flags,
+      dir,
+      scope,
+      signal,
+      report(worker, event) {
+        const isKnown = event.type === 'notice' && told.has(event.message);
+        if (event.type === 'notice') told.add(event.message);
+        if (!isKnown) reporter.event(worker, event);
+      },
+      onNotice: (message) => reporter.notice(message),
+      say,
+      end(document, exits) {
+        reporter.close();
+        if (json) writeOut(asJson(document));
+        const failed = exits.filter(hasFailed);
+        for (const { name: worker, code, words } of failed) {
+          say(`${worker} failed (exit ${code})${words ? `: ${words}` : ''}`);
+        }
+        return failed.length > 0;
+      },
+      endWithoutAgreement(exits) {
+        const isStopped = !exits.some(hasFailed) && exits.some(({ stopped }) => stopped);
+        if (isStopped) say(`stopped before the end; what is there is in ${dir}`);
+        else say(`the workers do NOT agree; their logs are in ${dir}`);
+        return isStopped ? exitCodes.interrupted.code : exitCodes.failed.code;
+      },
+      wallSeconds: () => (Date.now() - startedMs) / 1000,
+    });
+  });
+
+/**
+ * An empty folder that the user names, or the demo's own one, which is emptied first. Throws `demo/folder` if the named folder is not
+ * empty, and `run/busy` when another demo uses ours.
+ */
+async function demoFolder(name: string, given: string | undefined, scope: Scope): Promise<string> {
+  const dir = given ?? join(dataHome(), 'demos', name);
+  await mkdir(dir, { recursive: true });
+  const entries = await readdir(dir);
+  if (given !== undefined && entries.length > 0) {
+    throw new ConfigError('demo/folder', `${dir} is not empty`, {
+      hint: 'name a new folder with --dir, or leave it out',
+    });
+  }
+  const lock = await takeLock(dir);
+  scope.defer(() => lock.release());
+  for (const entry of entries) {
+    if (entry !== 'lock') await rm(join(dir, entry), { recursive: true, force: true });
+  }
+  return dir;
+}
