@@ -17,7 +17,7 @@ import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { deltaOf, takeSent } from '../../src/worker/residual.ts';
 import type { Adversary, Scene } from './adversaries.ts';
-import type { Defence } from './defences.ts';
+import type { Defence, Screen } from './defences.ts';
 
 /** Who trains what. Trainers are used one battle after the other; nothing of a battle stays in them. */
 export interface Camp {
@@ -41,13 +41,6 @@ export interface BattlePlan {
   readonly normBound: number;
   readonly signal: AbortSignal;
 }
-
-/** What is left out of a round before its rule: a committee's opinion. */
-export type Screen = (
-  params: Vector,
-  rows: readonly Row[],
-  round: number,
-) => Promise<readonly Row[]>;
 
 export interface Fight {
   /** Undefined: every worker is honest. */

@@ -1,6 +1,7 @@
 /** What the attack lab sets against its adversaries: every aggregation rule that works with so many workers, with and without screening. */
 import { deriveKey, type Trainer } from 'nostrain';
 import { type Finding, gainOf, Judgment } from '../../src/certified/checks/screening.ts';
+import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import {
   type Aggregation,
   leastRows,
@@ -9,7 +10,6 @@ import {
   usualAggregation,
 } from '../../src/run/aggregation.ts';
 import type { Vector } from '../../src/tensor/params.ts';
-import type { Screen } from './battle.ts';
 
 export interface Defence {
   /** As `--rule` takes it. */
@@ -43,6 +43,13 @@ export function defencesFor(workers: number, hostile: number): readonly Defence[
 
 const nameOf = ({ rule, before }: Aggregation): string =>
   before === 'nothing' ? rule : `${before}+${rule}`;
+
+/** Removes contributions from a round before its rule sees them, as a committee does. */
+export type Screen = (
+  params: Vector,
+  rows: readonly Row[],
+  round: number,
+) => Promise<readonly Row[]>;
 
 /** Rows of its own data on which a member measures, as in certified rounds. */
 const ROWS = 32;

@@ -9,9 +9,9 @@
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { adversaries } from '../../demos/byzantine/adversaries.ts';
-import { type BattlePlan, fight, type Screen } from '../../demos/byzantine/battle.ts';
+import { type BattlePlan, fight } from '../../demos/byzantine/battle.ts';
 import { type GptCamp, openCamp } from '../../demos/byzantine/camp.ts';
-import { defencesFor } from '../../demos/byzantine/defences.ts';
+import { defencesFor, type Screen } from '../../demos/byzantine/defences.ts';
 import { deriveKey } from '../../src/base/rng.ts';
 import { withScope } from '../../src/base/scope.ts';
 import { type Finding, gainOf, Judgment, rowsFor } from '../../src/certified/checks/screening.ts';
