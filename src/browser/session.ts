@@ -11,7 +11,6 @@ import type { CertifiedState } from '../certified/state.ts';
 import { type BoardOptions, fetchRun, fetchSlice } from '../certified/wire/run-registry.ts';
 import { findSnapshot } from '../certified/wire/snapshots.ts';
 import { optimizerOf } from '../model/from-settings.ts';
-import { turnsOf } from '../model/parameters.ts';
 import { createSigner } from '../network/event.ts';
 import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
@@ -72,7 +71,6 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
       plan: {
         tokensPerExample: task.tokensPerExample,
         bytesPerToken: task.bytesPerToken,
-        turns: turnsOf(task.model),
         evaluate: options.link.evaluates && settings.evaluate,
         evaluateBatches: EVALUATE_BATCHES,
       },

@@ -240,8 +240,15 @@ async function startIn(
 ): Promise<Start | null> {
   if (training.model !== 'pretrained') return null;
   if (training.base === '' && isObject(said.start)) {
-    const { rank, alpha, targets, adapterTrain } = training;
-    return readStart({ start: { ...said.start, adapter: { rank, alpha, targets, adapterTrain } } });
+    const { rank, alpha, targets } = training;
+    const adapter = {
+      adapterTrain: 'both',
+      ...membersOf(said.start.adapter),
+      rank,
+      alpha,
+      targets,
+    };
+    return readStart({ start: { ...said.start, adapter } });
   }
   if (start !== undefined) return start(training);
   throw new ConfigError('base/missing', 'a pretrained model needs a base, and none is named', {

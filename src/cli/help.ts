@@ -49,7 +49,6 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
     'rank',
     'alpha',
     'targets',
-    'adapterTrain',
     'basePrecision',
   ],
   'Training:': [

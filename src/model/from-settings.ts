@@ -143,9 +143,8 @@ export const adapterOf = ({
   rank,
   alpha,
   targets,
-  adapterTrain,
 }: Pick<Settings, AdapterName>): LoraSpec | undefined =>
-  rank === 0 ? undefined : { rank, alpha, targets, train: adapterTrain };
+  rank === 0 ? undefined : { rank, alpha, targets };
 
 /** The parameters of these settings, by name and shape. */
 export const layoutOf = (settings: ModelSettings, parts?: ModelParts): Layout =>

@@ -6,7 +6,7 @@ import { type AnyModel, modelOf, tiersOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
 import type { Range } from './ranges.ts';
 
-/** All tensors end to end, sorted by code point of their names, within their turns or rings where they have some. */
+/** All tensors end to end, sorted by code point of their names, within their rings where they have some. */
 export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
 
 /** How many numbers a model has. */
@@ -22,24 +22,20 @@ export function hiddenMatrices(spec: AnyModel): readonly HiddenMatrix[] {
   });
 }
 
-/** By their turns and rings, so that what is trained or held together is one stretch; then by name. */
+/** By their rings, so that what is held together is one range; then by name. */
 const sorted = (spec: AnyModel): readonly TensorSpec[] =>
   [...modelOf(spec).tensors].sort(
-    (a, b) =>
-      (a.turn ?? 0) - (b.turn ?? 0) ||
-      (a.ring ?? 0) - (b.ring ?? 0) ||
-      compareCodePoints(a.name, b.name),
+    (a, b) => (a.ring ?? 0) - (b.ring ?? 0) || compareCodePoints(a.name, b.name),
   );
 
-/** The stretches of the parameters that are trained in turn, one a round; none where all of them always are. */
-export function turnsOf(spec: AnyModel): readonly Range[] {
-  const turns = stretchesBy(spec, ({ turn }) => turn ?? 0);
-  return turns.length === 1 ? [] : turns;
+/** The ranges of the parameters that the tiers of a run have one after the other: all have the first. None without tiers. */
+export function ringsOf(spec: AnyModel): readonly Range[] {
+  if (!tiersOf(spec)) return [];
+  const { slots, size } = modelLayout(spec);
+  const rings = sorted(spec).map(({ ring }) => ring ?? 0);
+  const starts = slots.filter((_, i) => i === 0 || rings[i] !== rings[i - 1]);
+  return starts.map(({ offset }, i) => ({ from: offset, to: starts[i + 1]?.offset ?? size }));
 }
-
-/** The stretches of the parameters that the tiers of a run have one after the other: all have the first. None without tiers. */
-export const ringsOf = (spec: AnyModel): readonly Range[] =>
-  tiersOf(spec) ? stretchesBy(spec, ({ ring }) => ring ?? 0) : [];
 
 /** The whole model of which the spec means a tier; the spec itself where there are none. */
 export function wholeOf(spec: AnyModel): AnyModel {
@@ -48,13 +44,6 @@ export function wholeOf(spec: AnyModel): AnyModel {
   return spec.architecture === 'own'
     ? spec.ofTier!(0)
     : ({ ...spec, tiers: { ...tiers, own: 0, helps: false } } as AnyModel);
-}
-
-function stretchesBy(spec: AnyModel, group: (tensor: TensorSpec) => number): readonly Range[] {
-  const { slots, size } = modelLayout(spec);
-  const groups = sorted(spec).map(group);
-  const starts = slots.filter((_, i) => i === 0 || groups[i] !== groups[i - 1]);
-  return starts.map(({ offset }, i) => ({ from: offset, to: starts[i + 1]?.offset ?? size }));
 }
 
 /** The same values on every machine for the same model and seed. */

@@ -38,8 +38,7 @@ import { encodeModel } from './onnx/encode.ts';
 import type { OnnxGraph } from './onnx/model.ts';
 import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
 import { optimizerOf } from './optimizers/table.ts';
-import { inTurns } from './optimizers/turns.ts';
-import { hiddenMatrices, modelLayout, turnsOf } from './parameters.ts';
+import { hiddenMatrices, modelLayout } from './parameters.ts';
 import { dataInputs, openWeights } from './program-inputs.ts';
 import { cutRanges, type Range } from './ranges.ts';
 
@@ -108,7 +107,7 @@ export function compileTraining(
     );
   }
   const layout = modelLayout(spec);
-  const optimizer = inTurns(optimizerOf(optimizerSpec, hiddenMatrices(spec)), turnsOf(spec));
+  const optimizer = optimizerOf(optimizerSpec, hiddenMatrices(spec));
   const plan: Plan = {
     form: dataFormOf(spec),
     model: modelOf(spec),
@@ -194,13 +193,11 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
   const moments = optimizer.moments.map((name) => flatInput(graph, plan, name));
   const scaled = plan.precision === 'f16' ? openScaling(graph) : undefined;
   graph.products = plan.precision;
-  const { loss, gradient: whole } = differentiate(graph, plan, params, rows, scaled?.scale);
+  const { loss, gradient } = differentiate(graph, plan, params, rows, scaled?.scale);
   graph.products = 'f32';
-  const ownRates = scalars(rates);
-  const gradient = optimizer.ofTurn?.(whole, ownRates) ?? whole;
   const squares = () => reduceSum(square(gradient));
   const factor = optimizer.clipNorm > 0 ? clipFactor(squares(), optimizer.clipNorm) : undefined;
-  const input = { params, gradient, moments, rates: ownRates, factor, from: 0 };
+  const input = { params, gradient, moments, rates: scalars(rates), factor, from: 0 };
   outputUpdate(graph, plan, input, scaled?.outputNext(squares()));
   graph.output('loss', loss);
 }

@@ -6,7 +6,7 @@ import { withScope } from '../base/scope.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
-import { initialParameters, modelLayout, ringsOf, turnsOf, wholeOf } from '../model/parameters.ts';
+import { initialParameters, modelLayout, ringsOf, wholeOf } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -123,7 +123,7 @@ export const runWorkerSession = <M extends object>(
     const { relay } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.own, settings.stripe);
-    const size = largestEvent(settings, { layout, turns: turnsOf(task.model) });
+    const size = largestEvent(settings, layout);
     const { publicOnly } = options.connection;
     await assertRelaysFit(relay, size, stripe, { signal, publicOnly, onNotice });
 
@@ -287,7 +287,6 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   tokensPerExample: task.tokensPerExample,
   bytesPerToken: task.text?.bytesPerToken ?? 0,
   evaluate: settings.evaluate && task.data.validation !== undefined,
-  turns: turnsOf(task.model),
   ...(settings.tiers > 0 && {
     tiers: tiersHeld(task.model),
   }),

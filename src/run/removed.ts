@@ -1,5 +1,7 @@
 /** Settings, packings and spec features that nostrain 0.1.0 had and this version does not, with what to use instead. */
 
+import { ConfigError } from '../base/errors.ts';
+
 /** The packing to take instead of a removed one. */
 export const removedPackings: ReadonlyMap<string, string> = new Map([
   ['sign', 'ternary'],
@@ -8,10 +10,45 @@ export const removedPackings: ReadonlyMap<string, string> = new Map([
   ['range', 'scaled'],
 ]);
 
-/** Settings in files of earlier runs: `false` is dropped, any other value is refused with this hint. */
-export const removedSettings: ReadonlyMap<string, string> = new Map([
-  ['overlap', 'leave "overlap" out: workers take all inner steps after the outcome of a round'],
+/** A setting of earlier versions: the value that changes nothing, and what to do about any other. */
+interface RemovedSetting {
+  readonly usual: unknown;
+  readonly hint: string;
+}
+
+const removedSettings: ReadonlyMap<string, RemovedSetting> = new Map([
+  [
+    'overlap',
+    {
+      usual: false,
+      hint: 'leave "overlap" out: workers take all inner steps after the outcome of a round',
+    },
+  ],
+  [
+    'adapterTrain',
+    {
+      usual: 'both',
+      hint: 'leave "adapterTrain" out: adapters train both matrices; nostrain 0.1.0 still plays runs that do not',
+    },
+  ],
 ]);
+
+/** Drops removed settings from a file. Throws a ConfigError (`settings/unknown`) if one had an effect. */
+export function withoutRemoved(
+  values: Readonly<Record<string, unknown>>,
+  from: string,
+): Readonly<Record<string, unknown>> {
+  const kept = Object.entries(values).filter(([name, value]) => {
+    const removed = removedSettings.get(name);
+    if (removed === undefined || removed.usual === value) return removed === undefined;
+    throw new ConfigError(
+      'settings/unknown',
+      `${from}: there is no setting ${JSON.stringify(name)}`,
+      { hint: removed.hint },
+    );
+  });
+  return Object.fromEntries(kept);
+}
 
 /** Features of specs that no run can use anymore, with what to do. */
 export const removedFeatures: ReadonlyMap<string, string> = new Map([

@@ -7,7 +7,7 @@ import { type Aggregation, aggregationFields } from './aggregation.ts';
 import { formOf, type InputName, inputNames } from './data-forms.ts';
 import { choice, type Field, real, spread, sync, text, texts, whole, yesNo } from './field.ts';
 import { paceFields, paceSettings } from './pace.ts';
-import { removedPackings, removedSettings } from './removed.ts';
+import { removedPackings, withoutRemoved } from './removed.ts';
 import { learningFields } from './spec/learning-fields.ts';
 import { arithmetics } from './spec/model-spec.ts';
 import { workerKeys } from './spec/spec-fields.ts';
@@ -202,7 +202,6 @@ export const adapterNames = [
   'rank',
   'alpha',
   'targets',
-  'adapterTrain',
 ] as const satisfies readonly (keyof typeof fields)[];
 
 function rate0(to: number): { from: number; to: number; open: 'from' } {
@@ -277,13 +276,12 @@ export function readSettings(
   from: string,
 ): PartialSettings {
   const out: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(values)) {
-    if (removedSettings.has(name) && value === false) continue;
+  for (const [name, value] of Object.entries(withoutRemoved(values, from))) {
     if (!Object.hasOwn(fields, name)) {
       throw new ConfigError(
         'settings/unknown',
         `${from}: there is no setting ${JSON.stringify(name)}`,
-        { hint: removedSettings.get(name) ?? `the settings are ${settingNames.join(', ')}` },
+        { hint: `the settings are ${settingNames.join(', ')}` },
       );
     }
     out[name] = fields[name as SettingName].read(value, `${from}: ${name}`);

@@ -87,7 +87,12 @@ export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const names = [...namesFor(settings.model), ...tiers, ...rule, ...pace];
   const shared = names.map((name) => [name, texts.get(name) ?? ''] as const);
   const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
-  const all = { ...Object.fromEntries(shared), ...(base && { base: hashBase(base) }) };
+  const all = {
+    ...Object.fromEntries(shared),
+    // was a setting once, and counts in the hash of workers that still have it
+    ...(settings.model === 'pretrained' && { adapterTrain: 'both' }),
+    ...(base && { base: hashBase(base) }),
+  };
   return {
     settings: toHex(hashFields('nostrain/terms', canonicalJson(all))),
     asked: [...asked.map(([name, text]) => `${name}=${text}`), ...(base ? baseTerms(base) : [])]

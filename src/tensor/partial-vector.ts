@@ -26,28 +26,6 @@ export interface Stretch {
   readonly to: number;
 }
 
-/** The part of a delta that lies in a stretch; all else of its chunks is zero and not sent. */
-export function clipPartial(partial: PartialVector, { from, to }: Stretch): PartialVector {
-  const { size, chunks } = partial;
-  const room = new Float64Array(CHUNK_LENGTH);
-  const clipped =
-    (write: 'addChunk' | 'weighChunk'): PartialVector['addChunk'] =>
-    (position, weight, target, at) => {
-      const first = chunks[position]! * CHUNK_LENGTH;
-      const end = Math.min(size, first + CHUNK_LENGTH);
-      if (from <= first && end <= to) {
-        partial[write](position, weight, target, at);
-        return;
-      }
-      room.fill(0);
-      partial[write](position, weight, room, 0);
-      for (let i = Math.max(from, first); i < Math.min(to, end); i++) {
-        target[at + i - first] = target[at + i - first]! + room[i - first]!;
-      }
-    };
-  return { size, chunks, addChunk: clipped('addChunk'), weighChunk: clipped('weighChunk') };
-}
-
 /** A delta of a vector of `size` values: the part that lies in the first ones `until` there, which end where a chunk does. */
 export function prefixOfPartial(partial: PartialVector, size: number, until = size): PartialVector {
   const most = chunkCount(Math.min(until, size));

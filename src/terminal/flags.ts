@@ -176,24 +176,6 @@ export async function settingsFromFile(file: string): Promise<PartialSettings> {
 const FORM =
   'write it like {"model": "char-gpt", "rounds": 5}; the names are those of the flags in camelCase';
 
-/** Matrices that are trained in turn need workers that are in the same round, which begins when the one before ends, and a wire that sends a part of the model. */
-function assertInTurn({ model, rank, adapterTrain, sync, profile }: Settings): void {
-  if (model !== 'pretrained' || rank === 0 || adapterTrain !== 'alternate') return;
-  const odd = [
-    ...(profile === 'nostrain/0' ? ['the wire of nostrain/0'] : []),
-    ...(sync.strategy === 'async' ? ['async workers'] : []),
-  ];
-  const [which] = odd;
-  if (which === undefined) return;
-  throw new ConfigError(
-    'flag/adapter-train',
-    `--adapter-train alternate does not go with ${which}`,
-    {
-      hint: 'train both matrices, or B alone: --adapter-train both, --adapter-train b',
-    },
-  );
-}
-
 /** Workers of several tiers send all that they have, in this program's own wire. */
 function assertTiers({ tiers, tier, owners, fragments, profile }: Settings): void {
   if (tiers === 0) return;
@@ -215,7 +197,6 @@ function assertTiers({ tiers, tier, owners, fragments, profile }: Settings): voi
 /** Throws where workers could not agree on who sends what, or a codec cannot send a part of the parameters. */
 export function assertAgreeable(settings: Settings): void {
   const { sync, owners, fragments, waitFor, profile } = settings;
-  assertInTurn(settings);
   assertTiers(settings);
   assertRule(settings);
   if (profile === 'nostrain/0' && fragments > 1) {

@@ -4,7 +4,6 @@ import { drawRows } from '../model/batches.ts';
 import { tokensPerRow } from '../model/data-form.ts';
 import type { HeldData } from '../model/forms/form.ts';
 import { hasGivenUp } from '../model/loss-scaling.ts';
-import { turnsOf } from '../model/parameters.ts';
 import type { Vector } from '../tensor/params.ts';
 import type { HalfPhase, TrainingResult, TrainProgress, TrainTask } from '../worker/ports.ts';
 import type { OpenTrainer } from './open.ts';
@@ -38,12 +37,10 @@ export async function train(
   { onProgress, withEngine, signal, scaling }: Training,
 ): Promise<TrainedSingle> {
   const { optimizer, layout } = program;
-  const { steps, firstStep, round, keeping } = task;
+  const { steps, firstStep, keeping } = task;
   const { batch, model } = setup;
   const tokensPerStep = batch * tokensPerRow(model);
-  const turns = Math.max(1, turnsOf(model).length);
-  const turn = round % turns;
-  const { vectors, seen } = readMoments(task, optimizer.moments, { size: layout.size, turns });
+  const { vectors, seen } = readMoments(task, optimizer.moments, layout.size);
   signal.throwIfAborted();
   const losses = new Float32Array(steps);
   let { done, seconds, vectors: state } = beginningOf(task, { vectors, scaling }, losses);
@@ -56,8 +53,7 @@ export async function train(
     if (count <= 0) break;
     const rates = new Float32Array(count * optimizer.rateCount);
     for (let i = 0; i < count; i++) {
-      const own = optimizer.rates(firstStep + done + i, seen[turn]! + done + i, turn);
-      rates.set(own, i * optimizer.rateCount);
+      rates.set(optimizer.rates(firstStep + done + i, seen + done + i), i * optimizer.rateCount);
     }
     const rows = rowsOf(setup, task, { done, count });
     const part = await withEngine(() => engine.advance({ rates, rows }));
@@ -82,7 +78,7 @@ export async function train(
   requireFiniteParams(params!, firstStep + done - 1);
   const moments = others.slice(0, vectors.length);
   keepScaling(scaling, others.slice(vectors.length));
-  const counted = moments.length === 0 ? [] : [...moments, seen.with(turn, seen[turn]! + done)];
+  const counted = moments.length === 0 ? [] : [...moments, Float32Array.of(seen + done)];
   const taken = { steps: done, losses: losses.slice(0, done), examples: done * batch };
   return { params: params!, moments: counted, ...taken, seconds };
 }
@@ -115,19 +111,14 @@ function rowsOf(
   return held.place('shard', drawRows({ key, round, firstStep, steps, batch, bound }));
 }
 
-/** The optimizer's vectors and how many steps each of their turns has seen; zeros before the first step. */
-function readMoments(
-  { moments }: TrainTask,
-  names: readonly string[],
-  { size, turns }: { readonly size: number; readonly turns: number },
-) {
-  if (moments.length === 0)
-    return { vectors: names.map(() => new Float32Array(size)), seen: new Float32Array(turns) };
+/** The optimizer's vectors and how many steps they have seen; zeros before the first step. */
+function readMoments({ moments }: TrainTask, names: readonly string[], size: number) {
+  if (moments.length === 0) return { vectors: names.map(() => new Float32Array(size)), seen: 0 };
   const vectors = moments.slice(0, -1);
-  const seen = moments[moments.length - 1]!;
+  const counts = moments.at(-1)!;
   if (
     vectors.length !== names.length ||
-    seen.length !== turns ||
+    counts.length !== 1 ||
     vectors.some(({ length }) => length !== size)
   ) {
     throw new TrainingError(
@@ -136,7 +127,7 @@ function readMoments(
       { hint: 'start with empty moments' },
     );
   }
-  return { vectors, seen };
+  return { vectors, seen: counts[0]! };
 }
 
 const notFinite = (step: number, what: string): TrainingError =>

@@ -8,7 +8,6 @@ import { dataFormOf } from '../model/data-form.ts';
 import type { DataName } from '../model/forms/form.ts';
 import { rulesOf } from '../model/forms/table.ts';
 import type { Half } from '../model/graph/half.ts';
-import { turnsOf } from '../model/parameters.ts';
 import { continueText } from '../model/sample.ts';
 import { compileTraining } from '../model/training-program.ts';
 import type { Vector } from '../tensor/params.ts';
@@ -55,7 +54,7 @@ export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): P
   const { model, optimizer, batch, recompute = false, accumulate = 1, precision = 'f32' } = setup;
   const { masked, feeds } = setup.held;
   const threads = setup.threads ?? host.threads;
-  const isWhole = accumulate > 1 || turnsOf(model).length > 0 || precision !== 'f32';
+  const isWhole = accumulate > 1 || precision !== 'f32';
   const opened = await host.open(setup.device, {
     compile: (rows, target) =>
       compileTraining(model, optimizer, rows, { target, recompute, accumulate, masked, precision }),

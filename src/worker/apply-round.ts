@@ -54,13 +54,7 @@ export async function applyRound<S extends WorkerState>(
   const { mean, typical } = boundedMean(rows, context, plan, { meanOf, seed: start.base });
   const [norms = [], ...outerNorms] = typical.map((size, i) => nextSizes(histories[i] ?? [], size));
   const outer = { ...plan.outer, learningRate: plan.outer.learningRate * mean.rate };
-  const stepped = nesterovStep(
-    params.values,
-    state.momentum,
-    mean,
-    outer,
-    start.assignment.stretch,
-  );
+  const stepped = nesterovStep(params.values, state.momentum, mean, outer);
   const next = { layout: params.layout, values: stepped.values };
   assertFinite(next.values, state.round);
   const [digest, ...rings] = digestsOf({ params: next }) as [Digest, ...Digest[]];

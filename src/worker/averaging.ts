@@ -101,7 +101,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
  * not divided in round 0: heartbeats are shown to some and not to others, so nobody could agree on who divides them.
  */
 function startOf(state: WorkerState, base: string, { plan }: Session): RoundStart {
-  const { run, fragments, peers, turns } = plan;
+  const { run, fragments, peers } = plan;
   const { round, params, sent, cohort } = state;
   const roster = sent?.roster ?? cohort ?? peers;
   const owners = roster.length === 0 ? 0 : plan.owners;
@@ -109,7 +109,7 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
   return {
     base,
     roster,
-    assignment: assignChunks({ run, round, base, roster, owners, fragments, size, turns }),
+    assignment: assignChunks({ run, round, base, roster, owners, fragments, size }),
     // what a rule leaves out goes back to who sent it
     keepsDelta: ruleForms[plan.aggregation.rule] !== 'mean',
   };

@@ -26,8 +26,6 @@ export interface Division {
   readonly fragments: number;
   /** Parameters of the model. */
   readonly size: number;
-  /** Stretches of the parameters that are trained in turn, one a round; fragments are then of each. Absent: all always are. */
-  readonly turns?: readonly Stretch[] | undefined;
   /** In a run with tiers of width, whose roster has the whole model: its rings, and who of `beside` has each. */
   readonly rings?: readonly Ring[] | undefined;
 }
@@ -36,28 +34,25 @@ interface Ring extends Stretch {
   readonly beside: readonly WorkerId[];
 }
 
-/** What the numbers of chunks follow from. */
-export type Widths = Pick<Division, 'size' | 'owners' | 'fragments' | 'turns'>;
-
 /** The most chunks a worker of so many sends. */
-export function mostChunks({ size, owners, fragments, turns }: Widths, workers: number): number {
-  const stretches = turns?.length ? turns : [{ from: 0, to: size }];
-  const widest = Math.max(...stretches.map((one) => chunksIn(one).count));
-  const chunks = Math.ceil(widest / fragments);
+export function mostChunks(
+  { size, owners, fragments }: Pick<Division, 'size' | 'owners' | 'fragments'>,
+  workers: number,
+): number {
+  const chunks = Math.ceil(chunkCount(size) / fragments);
   return owners === 0 ? chunks : seatsAtMost(chunks, workers, owners);
 }
 
 export function assignChunks(division: Division): ChunkAssignment {
   const { run, round, base, roster, beside = [], owners } = division;
   const moving = movingChunks(division);
-  const stretch = stretchAt(division.turns, round);
   const rings = division.rings?.map((ring) => ({ ...chunksIn(ring), beside: ring.beside }));
   // in a ring nobody beside the owners sends more than an owner would
   const most =
     rings && owners > 0
       ? rings.reduce((sum, { count }) => sum + seatsAtMost(count, roster.length, owners), 0)
       : mostChunks(division, roster.length);
-  if (owners === 0) return { digest: undefined, moving, stretch, chunksOf: () => moving, most };
+  if (owners === 0) return { digest: undefined, moving, chunksOf: () => moving, most };
   const ownership: Ownership = {
     run: sha256(utf8(run)),
     round,
@@ -76,26 +71,19 @@ export function assignChunks(division: Division): ChunkAssignment {
   return {
     digest: toHex(rosterDigest(ownership)),
     moving,
-    stretch,
     chunksOf: (worker) => (owned.get(worker) ?? new Uint32Array(0)).map((i) => moving[i]!),
     most,
   };
 }
 
-/** The stretch of the round: chunk j is in fragment floor(j * fragments / chunks), as in Streaming DiLoCo (arXiv 2501.18512). */
-function movingChunks({ size, fragments, round, turns }: Division): Uint32Array {
-  const { first, count } = chunksIn(stretchAt(turns, round) ?? { from: 0, to: size });
-  const turn = Math.floor(round / (turns?.length || 1)) % fragments;
-  const from = Math.ceil((turn * count) / fragments);
-  const to = Math.ceil(((turn + 1) * count) / fragments);
-  return Uint32Array.from({ length: to - from }, (_, i) => first + from + i);
+/** The fragment of the round: chunk j is in fragment floor(j * fragments / chunks), as in Streaming DiLoCo (arXiv 2501.18512). */
+function movingChunks({ size, fragments, round }: Division): Uint32Array {
+  const count = chunkCount(size);
+  const fragment = round % fragments;
+  const from = Math.ceil((fragment * count) / fragments);
+  const to = Math.ceil(((fragment + 1) * count) / fragments);
+  return Uint32Array.from({ length: to - from }, (_, i) => from + i);
 }
-
-/** The stretch whose turn it is; undefined where there are none. */
-export const stretchAt = (
-  turns: readonly Stretch[] | undefined,
-  round: number,
-): Stretch | undefined => turns?.[round % turns.length];
 
 /** Chunks that a stretch has a part in. */
 function chunksIn({ from, to }: Stretch): { readonly first: number; readonly count: number } {

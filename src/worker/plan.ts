@@ -36,8 +36,6 @@ export interface Plan {
   readonly owners: number;
   /** Stretches of the model that move in turn, one a round; 1 moves all of it in every round. */
   readonly fragments: number;
-  /** Stretches of the parameters that are trained in turn, one a round; none where all of them always are. */
-  readonly turns: readonly Stretch[];
   /** In a run with tiers, the rings that this worker has, from the first on, and how many values the whole model has. */
   readonly tiers:
     | {
@@ -98,7 +96,6 @@ const usual = {
   residual: 'feedback',
   owners: 0,
   fragments: 1,
-  turns: [],
   tiers: undefined,
   weights: 'equal',
   weightCap: 1,

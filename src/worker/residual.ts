@@ -4,12 +4,7 @@
  */
 import type { ResidualRule } from '../run/settings.ts';
 import type { Vector } from '../tensor/params.ts';
-import {
-  addPartial,
-  CHUNK_LENGTH,
-  type PartialVector,
-  type Stretch,
-} from '../tensor/partial-vector.ts';
+import { addPartial, CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
 
 /** Where the inner steps start: the shared parameters, or the local model, which is ahead of them by the residual. */
 export function localStart<T extends Vector>(
@@ -22,25 +17,6 @@ export function localStart<T extends Vector>(
     for (let i = 0; i < start.length; i++) start[i] = shared[i]! - residual[i]!;
   }
   return start;
-}
-
-/** What was not sent of a stretch whose turn it is not rests: it is in no delta and in no local model. */
-export function awake(residual: Float64Array, stretch: Stretch | undefined): Float64Array {
-  if (!stretch) return residual;
-  const own = new Float64Array(residual.length);
-  own.set(residual.subarray(stretch.from, stretch.to), stretch.from);
-  return own;
-}
-
-/** Puts back, in place, what rested. */
-export function putBack(
-  into: Float64Array,
-  resting: Float64Array,
-  stretch: Stretch | undefined,
-): void {
-  if (!stretch) return;
-  into.set(resting.subarray(0, stretch.from), 0);
-  into.set(resting.subarray(stretch.to), stretch.to);
 }
 
 /** shared - after, f64, and the residual where it is not part of that already. */

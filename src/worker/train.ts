@@ -5,11 +5,10 @@ import type { WorkerId } from '../run/ids.ts';
 import type { Pace } from '../run/pace.ts';
 import { manifestTelemetry } from '../run/telemetry.ts';
 import type { Vector } from '../tensor/params.ts';
-import type { Stretch } from '../tensor/partial-vector.ts';
 import type { PhaseKeeper } from './half-phase.ts';
 import type { Plan } from './plan.ts';
 import type { Session, Trainer, TrainingResult, TrainTask } from './ports.ts';
-import { awake, deltaOf, localStart, putBack, takeSent } from './residual.ts';
+import { deltaOf, localStart, takeSent } from './residual.ts';
 import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
@@ -25,7 +24,7 @@ export async function trainOrResume<S extends WorkerState>(
 ): Promise<SealedState<S> | undefined> {
   if (start === undefined) return undefined;
   if (isSealed(state)) return state;
-  const inner = innerStart(state, start, session.ports.wire.me);
+  const inner = innerStart(state, session.ports.wire.me);
   if (start.onlyRest && !(await keeper.isLeft(taskOf(inner, session.plan)))) return undefined;
   const sealed = await trainAndSeal(state, start, session, keeper);
   await session.ports.store.save(sealed);
@@ -39,7 +38,6 @@ export interface InnerStart {
   readonly params: Vector;
   readonly residual: Float64Array;
   readonly moments: readonly Float32Array[];
-  readonly stretch: Stretch | undefined;
   /** Whose batches are drawn. */
   readonly worker: WorkerId;
   /** Default as many as the plan says. */
@@ -51,21 +49,19 @@ export interface InnerEnd {
   readonly trained: TrainingResult;
   /** What is packed: before - after, with what was left unsent before where the run adds it. */
   readonly delta: Float64Array;
-  /** The same with what rests of the residual: all that was learned and not sent. */
-  readonly whole: Float64Array;
 }
 
-const innerStart = (
-  state: WorkerState,
-  { assignment: { stretch } }: RoundStart,
-  worker: WorkerId,
-): InnerStart => ({ ...state, params: state.params.values, stretch, worker });
+const innerStart = (state: WorkerState, worker: WorkerId): InnerStart => ({
+  ...state,
+  params: state.params.values,
+  worker,
+});
 
 type PhasePlan = Pick<Plan, 'innerSteps' | 'seed' | 'residual'>;
 
 /** What an engine is asked for. */
 const taskOf = (start: InnerStart, plan: PhasePlan): TrainTask => ({
-  params: localStart(start.params, awake(start.residual, start.stretch), plan.residual),
+  params: localStart(start.params, start.residual, plan.residual),
   moments: start.moments,
   ...stepsOf(start, plan),
 });
@@ -118,15 +114,11 @@ export async function innerPhase(
   signal: AbortSignal,
   guide: (task: TrainTask) => Promise<Guidance> = async () => ({}),
 ): Promise<InnerEnd> {
-  const { params, residual, stretch } = start;
-  const own = awake(residual, stretch);
+  const { params, residual } = start;
   const task = taskOf(start, plan);
   const guided = { ...task, ...(await guide(task)) };
   const trained = await trainer.train(guided, onProgress, signal);
-  const delta = deltaOf(params, trained.params, own, plan.residual);
-  const whole = Float64Array.from(delta);
-  putBack(whole, residual, stretch);
-  return { trained, delta, whole };
+  return { trained, delta: deltaOf(params, trained.params, residual, plan.residual) };
 }
 
 /** Trains from the shared parameters and seals the gradient; nothing has been sent when this returns. */
@@ -140,9 +132,8 @@ async function trainAndSeal<S extends WorkerState>(
   const { plan, ports, signal } = session;
   const { trainer, wire, report } = ports;
   const { round } = state;
-  const { stretch } = assignment;
-  const { trained, delta, whole } = await innerPhase(
-    innerStart(state, start, wire.me),
+  const { trained, delta } = await innerPhase(
+    innerStart(state, wire.me),
     plan,
     trainer,
     (progress) => report({ type: 'progress', round, ...progress }),
@@ -159,14 +150,15 @@ async function trainAndSeal<S extends WorkerState>(
   const features = {
     ...manifestTelemetry(loss, trainer.device, measuredBefore(state)),
     ...(rings && { widths: { rings, ...(own !== undefined && { tier: own }) } }),
-    ...(await commit?.({ delta: whole, moments: trained.moments })),
+    ...(await commit?.({ delta, moments: trained.moments })),
   };
   const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });
+  // takeSent changes the delta in place
+  const unpacked = keepsDelta ? { unpacked: Float64Array.from(delta) } : {};
   const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
-  putBack(residual, state.residual, stretch);
   return {
     ...state,
-    ...(keepsDelta && { unpacked: whole }),
+    ...unpacked,
     moments: trained.moments,
     residual,
     tokens: state.tokens + tokens,

@@ -1,8 +1,7 @@
 /**
  * Rounds of low-rank adapters, with this program's trainers, payloads, mean and residual, without relays. A small Llama learns the
- * built-in play first; then four workers with a quarter of another text each train adapters beside it. Without arguments: which matrices
- * to train, with the same bytes and steps (both, B alone with A as it was drawn, B and A in alternate rounds). Each argument is a set of
- * settings as JSON over `defaults` below, of which the first rate is trained:
+ * built-in play first; then four workers with a quarter of another text each train adapters beside it, at each rate. Each argument is a set
+ * of settings as JSON over `defaults` below, trained at the first rate:
  *
  *   npm run bench:adapter-averaging -- --corpus tinyshakespeare.txt
  *     [--rate 0.002 --rate 0.005 --rate 0.01] [--rounds 12] [--steps 5] [--rank 8] [--targets all-linear] [--seed 1]
@@ -15,27 +14,22 @@ import { sha256 } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
 import { weightedMean } from '../../src/consensus/aggregate/mean.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
-import { fixedLora, type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
+import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
 import { writePlay } from '../../src/model/data/playwright.ts';
 import { tokenizers } from '../../src/model/data/tokenizer.ts';
 import type { Tokens } from '../../src/model/data/tokens.ts';
-import { initialParameters, modelLayout, turnsOf } from '../../src/model/parameters.ts';
+import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { createPacker, type Packed, type Packer } from '../../src/network/wire/packer.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import type { ChunkAssignment } from '../../src/run/chunk-assignment.ts';
 import type { PackingName, ResidualRule } from '../../src/run/settings.ts';
-import {
-  type AdamWSpec,
-  adapterTrains,
-  type LlamaSpec,
-  precisions,
-} from '../../src/run/spec/model-spec.ts';
+import { type AdamWSpec, type LlamaSpec, precisions } from '../../src/run/spec/model-spec.ts';
 import { stateDigest } from '../../src/tensor/digest.ts';
 import type { Params, Vector } from '../../src/tensor/params.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import { awake, deltaOf, localStart, putBack, takeSent } from '../../src/worker/residual.ts';
+import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -99,7 +93,6 @@ async function pretrain(): Promise<ReadonlyMap<string, Float32Array>> {
 }
 
 const defaults = {
-  train: 'both' as LoraSpec['train'],
   packing: 'auto' as PackingName,
   owners: 0,
   fragments: 1,
@@ -130,19 +123,14 @@ interface Played {
 
 type Base = ReadonlyMap<string, Float32Array>;
 
-const adapterOf = ({ train }: Pick<Setup, 'train'>): LoraSpec => ({
-  ...{ rank, alpha: 2 * rank, targets: options.targets, train },
-});
+const adapter: LoraSpec = { rank, alpha: 2 * rank, targets: options.targets };
 
 /** Four workers with a quarter of the text each; who is beside the base trains, what is beside it. */
-function openWorkers(setup: Setup, rate: number, base: Base, text: Tokens): Promise<Worker[]> {
-  const adapter = adapterOf(setup);
+function openWorkers(rate: number, base: Base, text: Tokens): Promise<Worker[]> {
   const cut = Math.floor(0.9 * text.length);
   const quarter = Math.floor(cut / WORKERS);
-  const frozen = async () => ({
-    ...Object.fromEntries([...base].map(([name, values]) => [name, values.slice()])),
-    ...fixedLora(spec, adapter, seed),
-  });
+  const frozen = async () =>
+    Object.fromEntries([...base].map(([name, values]) => [name, values.slice()]));
   return Promise.all(
     Array.from({ length: WORKERS }, async (_, i): Promise<Worker> => {
       const shard = text.slice(i * quarter, (i + 1) * quarter);
@@ -160,7 +148,7 @@ function openWorkers(setup: Setup, rate: number, base: Base, text: Tokens): Prom
 
 /** Validation loss after each round. */
 async function play(setup: Setup, rate: number, base: Base, text: Tokens): Promise<Played> {
-  const model = loraModel(spec, adapterOf(setup));
+  const model = loraModel(spec, adapter);
   const layout = modelLayout(model);
   const { size } = layout;
   const { packing, owners, fragments, bits, momentum } = setup;
@@ -168,7 +156,7 @@ async function play(setup: Setup, rate: number, base: Base, text: Tokens): Promi
   const packer = createPacker({
     ...{ run: RUN, layout, packing, eventBudget, ratio: 1, sha256: nativeSha256 },
   });
-  const workers = await openWorkers(setup, rate, base, text);
+  const workers = await openWorkers(rate, base, text);
   const { trainer } = workers[0]!;
   let params: Params = { layout, values: initialParameters(model, seed) };
   let velocity: Vector = new Float32Array(size);
@@ -180,7 +168,7 @@ async function play(setup: Setup, rate: number, base: Base, text: Tokens): Promi
   for (let round = 0; round < rounds; round++) {
     const assignment = assignChunks({
       ...{ run: RUN, round, base: stateDigest(params), roster: workers.map(({ name }) => name) },
-      ...{ owners, fragments, size, turns: turnsOf(model) },
+      ...{ owners, fragments, size },
     });
     const rows = [];
     for (const worker of workers) {
@@ -192,7 +180,7 @@ async function play(setup: Setup, rate: number, base: Base, text: Tokens): Promi
     }
     const mean = weightedMean(rows, { size, normalize: 'workers' });
     const outer = { learningRate: setup.outerLearningRate, momentum };
-    const stepped = nesterovStep(params.values, velocity, mean, outer, assignment.stretch);
+    const stepped = nesterovStep(params.values, velocity, mean, outer);
     params = { layout, values: stepped.values };
     velocity = stepped.momentum;
     losses.push(await evaluate());
@@ -218,22 +206,19 @@ async function trainAndPack(
   { params, round, setup, packer, assignment }: Round,
 ): Promise<Packed> {
   const { residual: rule } = setup;
-  const { stretch, moving } = assignment;
-  const own = awake(worker.residual, stretch);
   const task = { round, steps, firstStep: round * steps, moments: worker.moments };
   const trained = await worker.trainer.train(
     {
       ...task,
-      params: localStart(Float32Array.from(params.values), own, rule),
+      params: localStart(Float32Array.from(params.values), worker.residual, rule),
       batchKey: worker.batchKey,
     },
     () => undefined,
     never,
   );
-  const delta = deltaOf(params.values, trained.params, own, rule);
+  const delta = deltaOf(params.values, trained.params, worker.residual, rule);
   const packed = packer.pack(delta, { round, worker: worker.name, assignment });
-  const { residual } = takeSent(delta, packed.sent, rule, moving);
-  putBack(residual, worker.residual, stretch);
+  const { residual } = takeSent(delta, packed.sent, rule, assignment.moving);
   Object.assign(worker, { moments: trained.moments, residual });
   return packed;
 }
@@ -243,7 +228,6 @@ async function tellPrecisions(
   base: ReadonlyMap<string, Float32Array>,
   text: ReturnType<typeof tokensOf>,
 ): Promise<void> {
-  const adapter: LoraSpec = { rank, alpha: 2 * rank, targets: options.targets, train: 'both' };
   for (const precision of precisions) {
     const model = loraModel(spec, adapter, precision);
     const trainer = await createTrainer({
@@ -274,7 +258,5 @@ for (const label of positionals) {
   await compare(label, { ...defaults, ...JSON.parse(label) }, rates[0]!);
 }
 for (const rate of positionals.length > 0 ? [] : rates) {
-  for (const train of adapterTrains) {
-    await compare(`${train.padEnd(9)} rate ${rate}`, { ...defaults, train }, rate);
-  }
+  await compare(`rate ${rate}`, defaults, rate);
 }

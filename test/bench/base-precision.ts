@@ -98,7 +98,7 @@ function drawBase(name: string): Base {
   const config = shapes[name];
   if (!config) throw new Error(`known shapes: ${Object.keys(shapes).join(', ')}`);
   const spec = readModelConfig(config, { context: context! });
-  const { frozen = [] } = loraModel(spec, { rank: 8, alpha: 16, targets: 'qv', train: 'both' });
+  const { frozen = [] } = loraModel(spec, { rank: 8, alpha: 16, targets: 'qv' });
   const draw = ({ shape, name: of }: FrozenTensor) => {
     const values = new Float32Array(shape.reduce((size, dim) => size * dim, 1));
     if (shape.length === 1) return values.fill(1);
@@ -133,7 +133,7 @@ async function measure(precision: Precision) {
     options.base === undefined
       ? drawBase(options.shape ?? 'smollm2-135m')
       : await openBase(options.base);
-  const adapter = { rank: 8, alpha: 16, targets: 'qv', train: 'both' } as const;
+  const adapter = { rank: 8, alpha: 16, targets: 'qv' } as const;
   const model = loraModel(spec, adapter, precision);
   const baseBytes = model
     .frozen!.flatMap((tensor) => partsOf(tensor))

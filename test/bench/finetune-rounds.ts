@@ -23,7 +23,6 @@ import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
-import type { LoraSpec } from '../../src/model/adapters/lora.ts';
 import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
 import type { Tokens } from '../../src/model/data/tokens.ts';
 import { learningRateAt } from '../../src/model/optimizers/schedule.ts';
@@ -59,7 +58,6 @@ const defaults = {
   rank: 8,
   alpha: 16,
   targets: 'qv',
-  train: 'both' as LoraSpec['train'],
   learningRate: 2e-3,
   warmupSteps: 5,
   finalShare: 0.1,
@@ -118,8 +116,8 @@ function openWorkers(setup: Setup, training: Tokens, size: number): readonly Loc
 
 async function simulate(label: string, setup: Setup): Promise<void> {
   const { rounds, batch, context, seed, packing, eventBudget, topk: ratio } = setup;
-  const { rank, alpha, targets, train } = setup;
-  const adapter = { rank, alpha, targets, train };
+  const { rank, alpha, targets } = setup;
+  const adapter = { rank, alpha, targets };
   const trainer = await openLocal({
     ...{ base: needSmolLM2(), context, batch, adapter, seed },
     ...{ optimizer: optimizerOf(setup), threads: Number(values.threads) },

@@ -30,7 +30,7 @@ const base = initialParameters({ ...llama, deviation: 0.1 }, 2);
 const models = {
   'char-gpt': { ...charGpt, vocabulary: 128 },
   llama,
-  lora: loraModel(llama, { rank: 8, alpha: 16, targets: 'all-linear', train: 'both' }),
+  lora: loraModel(llama, { rank: 8, alpha: 16, targets: 'all-linear' }),
 } satisfies Record<string, AnyModel>;
 type Name = keyof typeof models;
 

@@ -70,7 +70,7 @@ async function train({ threads = 1, accumulate = 1, shift = 0, wasm = '' }) {
   const trainer =
     wasm === '' ? await createTrainer(setup) : await createWasmTrainer(setup, wasm === 'cut');
   const residual = new Float64Array(first.length);
-  const start = { residual, stretch: undefined, worker: 'a'.repeat(64), moments: [] };
+  const start = { residual, worker: 'a'.repeat(64), moments: [] };
   const rules = { innerSteps: steps, seed: 1, residual: 'feedback' } as const;
   const params = first.map((value) => value * (1 + shift));
   const { signal } = new AbortController();
@@ -78,7 +78,7 @@ async function train({ threads = 1, accumulate = 1, shift = 0, wasm = '' }) {
   const end = await innerPhase({ ...start, round: 0, params }, rules, trainer, () => {}, signal);
   const seconds = (performance.now() - began) / 1000;
   await trainer.close();
-  const after = { delta: end.whole, moments: end.trained.moments };
+  const after = { delta: end.delta, moments: end.trained.moments };
   const hashing = performance.now();
   const { root, bytes } = rootOf(encodePrivate(after), nativeSha256);
   return { ...after, root, bytes, seconds, hashMs: performance.now() - hashing };

@@ -34,7 +34,7 @@ const length = Number(values.length);
 const file = needSmolLM2();
 const base = await openBase(
   {
-    ...{ base: file, rank: 0, alpha: 1, targets: 'qv', adapterTrain: 'both', seed: 1 },
+    ...{ base: file, rank: 0, alpha: 1, targets: 'qv', seed: 1 },
     basePrecision: 'f32',
   },
   { onNotice: () => undefined, signal: new AbortController().signal },

@@ -102,7 +102,7 @@ it('a payload of another tier than its author has is refused', () => {
   const shared = { run: 'run', ringEnds, ratio: 1, sha256: nativeSha256, packing: 'int8' } as const;
   const chunks = Uint32Array.from({ length: chunkCount(size) }, (_, i) => i);
   const assignment = {
-    ...{ digest: undefined, moving: chunks, stretch: undefined },
+    ...{ digest: undefined, moving: chunks },
     ...{ chunksOf: () => chunks, most: chunks.length },
   };
   const place = { round: 0, worker: 'a'.repeat(64), assignment };

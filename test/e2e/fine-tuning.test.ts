@@ -49,10 +49,6 @@ const end = async (program: Program) => {
 describe('two workers with one base', () => {
   it.each([
     ['adapters', []],
-    [
-      'adapters in turn',
-      ['--rank', '16', '--targets', 'all-linear', '--adapter-train', 'alternate'],
-    ],
     ['all of it', ['--rank', '0', '--event-budget', '1000000']],
   ])('train %s and end with the same bits', async (_, more) => {
     const url = await relay();

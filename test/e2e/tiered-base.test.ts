@@ -65,7 +65,6 @@ const end = async (program: Program) => {
 describe('three workers of tiers 0, 1 and 2 of one base', () => {
   it.each([
     ['adapters of all layers', ['--rank', '4', '--targets', 'all-linear']],
-    ['adapters whose first matrix is the seed’s', ['--rank', '4', '--targets', 'all-linear', '--adapter-train', 'b']], // biome-ignore format: one line
     ['all of it', ['--rank', '0', '--tier-strategy', 'universal']],
   ])('train %s and end with the same bits where they hold the same', async (_, more) => {
     const url = await relay();
@@ -137,7 +136,6 @@ describe('three workers of tiers 0, 1 and 2 of one base', () => {
       { tier: '0', from: tierFolder(base, 2), more: ['--tiers', '1'] },
       /tiers\/no-such-tier.*is tier 2, and the run has tiers 0 to 1/,
     ],
-    ['adapters in turn', { tier: '1', more: ['--adapter-train', 'alternate'] }, /adapter\/tiers/],
   ] as const)('refuse %s before anything trains', async (_, cast, reason) => {
     const program = start(0, await relay(), cast);
     expect(await program.exit).toBeGreaterThan(0);

@@ -85,7 +85,7 @@ describe.each(['f16', 'bf16'] as const)('products in %s', (half) => {
 
 const blocks = { width: 16, layers: 1, heads: 2, ffn: 32, patch: 4 } as const;
 const llama = { ...tinyLlama, width: 32, headSize: 8, ffn: 32 };
-const adapter = { rank: 2, alpha: 4, targets: 'all-linear', train: 'both' } as const;
+const adapter = { rank: 2, alpha: 4, targets: 'all-linear' } as const;
 const series = {
   context: 16,
   horizon: 4,

@@ -9,8 +9,7 @@ import { gapsOf } from '../support/kernels.ts';
 import { adamwSpec, charGpt, muonSpec, tinyGpt2, tinyLlama } from '../support/ort-models.ts';
 import { cases, programOf } from './graph/op-cases.ts';
 
-const adapter: LoraSpec = { rank: 2, alpha: 4, targets: 'all-linear', train: 'both' };
-const inTurn: LoraSpec = { ...adapter, train: 'alternate' };
+const adapter: LoraSpec = { rank: 2, alpha: 4, targets: 'all-linear' };
 const wide = { width: 32, headSize: 8, ffn: 32, vocabulary: 2000 } as const;
 const llama = { ...tinyLlama, ...wide };
 const gpt2 = { ...tinyGpt2, ...wide, heads: 4 };
@@ -32,7 +31,6 @@ const models: Readonly<Record<string, AnyModel>> = {
   'a Llama': llama,
   'a Llama with a window': { ...llama, window: 4, tied: false },
   'a GPT-2': gpt2,
-  'adapters in turn': loraModel(llama, inTurn),
   ...Object.fromEntries(
     precisions.flatMap((precision) =>
       [llama, gpt2].map((spec) => [

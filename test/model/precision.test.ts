@@ -118,7 +118,7 @@ const gpt2: Gpt2Spec = {
   architecture: 'gpt2',
   ...{ positions: 12, normEpsilon: 1e-5, activation: 'gelu-tanh', tied: false, deviation: 0.1 },
 };
-const adapter: LoraSpec = { rank: 4, alpha: 8, targets: 'all-linear', train: 'both' };
+const adapter: LoraSpec = { rank: 4, alpha: 8, targets: 'all-linear' };
 const batch = 4;
 const corpus = Int32Array.from(chainCorpus(400, 200), (token) => token + 90);
 

@@ -151,7 +151,7 @@ describe('run id', () => {
         ],
         ...ruleSettings,
         ...paceSettings,
-        ...['base', 'basePrecision', 'rank', 'alpha', 'targets', 'adapterTrain'],
+        ...['base', 'basePrecision', 'rank', 'alpha', 'targets'],
         ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),
     );

@@ -15,7 +15,6 @@ import {
   writeSettings,
 } from '../../src/run/settings.ts';
 import {
-  adapterTrains,
   arithmetics,
   forecastErrors,
   precisions,
@@ -47,7 +46,6 @@ const arbitraries: { readonly [K in SettingName]: fc.Arbitrary<Settings[K]> } = 
   rank: whole(0),
   alpha: above0(1e6),
   targets: text,
-  adapterTrain: fc.constantFrom(...adapterTrains),
   basePrecision: fc.constantFrom(...precisions),
   width: whole(1),
   layers: whole(1),

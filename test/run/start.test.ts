@@ -113,6 +113,11 @@ describe('the start of a run', () => {
       },
       /training\.context/,
     ],
+    [
+      'adapters in turn',
+      { start: start(tinyConfig, { adapter: { ...start().adapter, adapterTrain: 'alternate' } }) },
+      /start\.adapter\.adapterTrain is "alternate"; it must be both/,
+    ],
   ])('with %s is refused by its path', (_, more, expected) => {
     expect(() => readSpec(document(more))).toThrow(expected);
   });

@@ -19,16 +19,15 @@ export function drawDecoder(
   {
     config,
     seed,
-    adapter,
+    adapter: own,
   }: {
     readonly config: Readonly<Record<string, unknown>>;
     readonly seed: number;
-    readonly adapter?: Omit<LoraSpec, 'train'> | undefined;
+    readonly adapter?: LoraSpec | undefined;
   },
   context: number,
 ): DrawnDecoder {
   const spec = readModelConfig(config, { context });
-  const own = adapter && ({ ...adapter, train: 'both' } as const);
   let state = seed;
   const next = () => {
     state = (Math.imul(1664525, state) + 1013904223) >>> 0;

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import { combineSettings, inHalves, presets } from '../../src/run/spec/presets.ts';
-import { assertAgreeable } from '../../src/terminal/flags.ts';
 
 const asked = { run: 'r', relay: ['ws://127.0.0.1:1'], model: 'char-gpt' } as const;
 const strict = (workers: number) => ({ sync: { strategy: 'strict', workers } }) as const;
@@ -56,20 +55,5 @@ describe('settings of a run', () => {
   it('are those asked for, whatever would be chosen', () => {
     const own = { packing: 'ternary', owners: 2 } as const;
     expect(combineSettings(presets.gpt, { ...asked, ...strict(1), ...own })).toMatchObject(own);
-  });
-});
-
-describe('matrices of adapters that are trained in turn', () => {
-  const inTurn = { ...asked, model: 'pretrained', rank: 4, adapterTrain: 'alternate' } as const;
-  const settings = (more: PartialSettings) =>
-    combineSettings(presets.pretrained, { ...inTurn, ...strict(2), ...more });
-  it.each([
-    ['async workers', { sync: { strategy: 'async' } }, 'async workers'],
-    ['the wire of the reference', { profile: 'nostrain/0' }, 'the wire of nostrain/0'],
-  ] as const)('do not go with %s', (_, more, which) => {
-    expect(() => assertAgreeable(settings({}))).not.toThrow();
-    expect(() => assertAgreeable(settings(more))).toThrow(
-      `--adapter-train alternate does not go with ${which}`,
-    );
   });
 });

@@ -12,7 +12,7 @@ import { createPacker } from '../../network/wire/packer.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { isInPace } from '../../run/pace.ts';
 import type { Trainer } from '../../worker/ports.ts';
-import { awake, putBack, takeSent } from '../../worker/residual.ts';
+import { takeSent } from '../../worker/residual.ts';
 import type { PrivateState } from '../../worker/strategy.ts';
 import { type InnerEnd, innerPhase } from '../../worker/train.ts';
 import type { Certified, StakeEvidence, Taken } from '../decisions/chain.ts';
@@ -137,11 +137,10 @@ function residualAfter(
   const terms = known(termsOf(state, evidence));
   const judged = judgeSubmission(manifest, payload, terms);
   if (!judged.ok) return undefined;
-  const { stretch, moving } = assignmentOf(terms);
-  const delta = Float64Array.from(awake(shown.delta, stretch));
+  const { moving } = assignmentOf(terms);
+  const delta = Float64Array.from(shown.delta);
   const rule = state.spec.training.residual;
   const { residual } = takeSent(delta, judged.value.delta, rule, moving);
-  putBack(residual, shown.delta, stretch);
   const { eventId: id, worker } = manifest;
   const learned = { id, worker, unpacked: shown.delta, residual, waits: false };
   return residualLeft(learned, state, outcome, evidence, taken);
@@ -152,15 +151,13 @@ async function runAgain(
   { state, manifest }: CheckedRow,
   residual: Float64Array | undefined,
   moments: readonly Float32Array[],
-  { trainer, evidence, signal, onProgress }: CheckTools,
+  { trainer, signal, onProgress }: CheckTools,
 ): Promise<InnerEnd | undefined> {
   const { round, params, spec } = state;
-  const { stretch } = assignmentOf(known(termsOf(state, evidence)));
   const start = {
     round,
     params: params.values,
     moments,
-    stretch,
     worker: manifest.worker,
     steps: manifest.steps,
     residual: residual ?? new Float64Array(params.layout.size),
@@ -179,11 +176,11 @@ async function runAgain(
 async function compare(
   row: CheckedRow,
   said: Commitment,
-  { trained, delta, whole }: InnerEnd,
+  { trained, delta }: InnerEnd,
   tools: CheckTools,
 ): Promise<Finding> {
   const { state, payload } = row;
-  const own = encodePrivate({ delta: whole, moments: trained.moments });
+  const own = encodePrivate({ delta, moments: trained.moments });
   const found = rootOf(own, tools.sha256);
   if (found.root === said.root && found.bytes === said.bytes) {
     return isPackedFrom(row, delta, payload, tools) ? { result: 'same' } : fault('other-payload');
@@ -193,11 +190,10 @@ async function compare(
   const shown = await shownAs(said, state.params.layout.size, tools);
   if ('result' in shown) return isAlike ? fault('other-bits') : shown;
   const length = Math.sqrt(energyOf(state.params.values, trained.params));
-  const apartPpm = apart(whole, trained.moments, shown, length);
+  const apartPpm = apart(delta, trained.moments, shown, length);
   if (isAlike) return { ...fault('other-bits'), apartPpm };
-  const { stretch } = assignmentOf(known(termsOf(state, tools.evidence)));
-  const packed = awake(shown.delta, stretch);
-  if (!isPackedFrom(row, packed, payload, tools)) return { ...fault('other-payload'), apartPpm };
+  if (!isPackedFrom(row, shown.delta, payload, tools))
+    return { ...fault('other-payload'), apartPpm };
   if (apartPpm > state.spec.rerun.bandPpm) return { ...fault('other-steps'), apartPpm };
   return { result: 'near', apartPpm };
 }

@@ -11,7 +11,6 @@ import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { boundedMean } from '../../worker/rings.ts';
 import type { Certified, Taken } from './chain.ts';
 import type { Row } from './rows.ts';
-import { stretchOf } from './terms.ts';
 import { heldOf, type Roots, rootsAfter } from './widths.ts';
 
 /** What rows make of a model. */
@@ -52,7 +51,7 @@ export function stepModel(
     { seed: ledger.entropy ?? '' },
   );
   const step = { learningRate: outerLearningRate * found.rate, momentum: kept };
-  const stepped = nesterovStep(params.values, momentum, found, step, stretchOf(state));
+  const stepped = nesterovStep(params.values, momentum, found, step);
   const model = {
     params: { layout: params.layout, values: stepped.values },
     momentum: stepped.momentum,

@@ -3,16 +3,13 @@ import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/draw.ts';
 import { liveOf } from '../../consensus/round/membership.ts';
 import { entitled, widthTierOf } from '../../consensus/round/seats.ts';
-import { modelOfRun } from '../../model/from-settings.ts';
-import { turnsOf } from '../../model/parameters.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
 import { roundName } from '../../run/round-name.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Layout } from '../../tensor/params.ts';
-import type { Stretch } from '../../tensor/partial-vector.ts';
-import { assignChunks, stretchAt } from '../../worker/chunk-assignment.ts';
+import { assignChunks } from '../../worker/chunk-assignment.ts';
 import {
   type Certified,
   membershipOf,
@@ -89,20 +86,6 @@ function sendersOf({
   return { owners, beside: weighingOf(spec, stakes, roster).filter((key) => !isOwner.has(key)) };
 }
 
-/** Where the run trains stretches of its parameters in turn: that of a round. */
-export function stretchOf({ spec, round }: Pick<Terms, 'spec' | 'round'>): Stretch | undefined {
-  return stretchAt(turnsIn(spec), round);
-}
-
-function turnsIn(spec: RunSpec): readonly Stretch[] {
-  if (spec.start?.adapter.adapterTrain !== 'alternate') return [];
-  const found = laidOut.get(spec) ?? turnsOf(modelOfRun(spec));
-  laidOut.set(spec, found);
-  return found;
-}
-
-const laidOut = new WeakMap<RunSpec, readonly Stretch[]>();
-
 /** Who sends what in a round. Throws without the entropy of its ledger. */
 export function assignmentOf(terms: Omit<Terms, 'base' | 'parent'>): ChunkAssignment {
   const { spec, run, round, ledger, layout, stakes } = terms;
@@ -123,7 +106,6 @@ export function assignmentOf(terms: Omit<Terms, 'base' | 'parent'>): ChunkAssign
     roster,
     beside,
     size,
-    turns: turnsIn(spec),
     rings: widthsOf(spec)?.rings.map((ring, i) => ({
       ...ring,
       beside: beside.filter((key) => ringsAt(spec, tiers.get(key)!)! > i),

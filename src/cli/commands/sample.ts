@@ -147,7 +147,7 @@ async function open(
         hint: '`nostrain runs` lists the runs on this machine',
       });
     }
-    const untrained = { rank: 0, alpha: 1, targets: 'qv', adapterTrain: 'both' } as const;
+    const untrained = { rank: 0, alpha: 1, targets: 'qv' };
     const base = await openBase({ base: from, seed, ...untrained }, options);
     return { writer: await openPublishedWriter(base, await base.first(seed), threads), base, seed };
   }

@@ -25,8 +25,7 @@ export function estimatePayload(
   if (isWhole && layout.size >= SLOW_VALUES) {
     onNotice(`encoding a made-up delta of ${layout.size} values to measure the payload`);
   }
-  // what is trained in turn is never more than everything
-  const { payloadBytes } = largestEvent(settings, { layout, turns: [] }, workers);
+  const { payloadBytes } = largestEvent(settings, layout, workers);
   return {
     parameters: layout.size,
     payloadBytes,

@@ -3,7 +3,7 @@
  * and momentum 0 is plain averaging. Accumulates in f64; stores in the storage type of the parameters.
  */
 import type { Vector } from '../../tensor/params.ts';
-import { CHUNK_LENGTH, type Stretch } from '../../tensor/partial-vector.ts';
+import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import type { Mean } from '../aggregate/mean.ts';
 
 /** The outer step of a plan: how far the shared model follows the mean delta. */
@@ -20,21 +20,20 @@ export interface OuterStep {
 }
 
 /**
- * v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks in `moved`, as far as they lie in the stretch whose turn it
- * is; all else keeps parameters and momentum. Does not change its inputs.
+ * v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks in `moved`; all else keeps parameters and momentum. Does not
+ * change its inputs.
  */
 export function nesterovStep(
   values: Vector,
   velocity: Vector,
   { mean: delta, moved }: Mean,
   { learningRate, momentum }: OuterSettings,
-  { from, to }: Stretch = { from: 0, to: values.length },
 ): OuterStep {
   const next = values.slice();
   const nextVelocity = velocity.slice();
   for (const chunk of moved) {
-    const end = Math.min(to, (chunk + 1) * CHUNK_LENGTH);
-    for (let i = Math.max(from, chunk * CHUNK_LENGTH); i < end; i++) {
+    const end = Math.min(values.length, (chunk + 1) * CHUNK_LENGTH);
+    for (let i = chunk * CHUNK_LENGTH; i < end; i++) {
       const v = velocity[i]! * momentum + delta[i]!;
       nextVelocity[i] = v;
       next[i] = values[i]! - (delta[i]! + v * momentum) * learningRate;

@@ -8,7 +8,7 @@
  * untrained adapter changes nothing. GPT-2 has queries, keys and values in one layer, which then has one A and one B. No dropout.
  */
 import { ConfigError } from '../../base/errors.ts';
-import type { AdapterTrain, DecoderSpec, Precision } from '../../run/spec/model-spec.ts';
+import type { DecoderSpec, Precision } from '../../run/spec/model-spec.ts';
 import type { OwnModel, TensorSpec, Weights } from '../architectures/architecture.ts';
 import {
   decoderLogits,
@@ -22,9 +22,8 @@ import { inRings } from '../architectures/rings.ts';
 import { decoderOf, ofTier } from '../architectures/table.ts';
 import { decodingOf } from '../decoding.ts';
 import { gemm } from '../graph/verbs.ts';
-import { initialTensor } from '../parameters.ts';
 
-/** Which layers get an adapter, how large, and what of it is trained. */
+/** Which layers get an adapter, and how large. Both matrices are trained. */
 export interface LoraSpec {
   readonly rank: number;
   /** What an adapter adds is multiplied by alpha / rank. */
@@ -34,11 +33,6 @@ export interface LoraSpec {
    * asks for (`q_proj`, `mlp.down_proj`), with `*` for any characters (`layers.1*.q_proj`).
    */
   readonly targets: string;
-  /**
-   * Both matrices; B alone, with A as it was drawn, so that the average of updates is the update of the average; or one of them in each
-   * round while the other rests, which is as exact (B first, for A has no gradient while B is zero).
-   */
-  readonly train: AdapterTrain;
 }
 
 /** The layers that a word stands for. GPT-2's queries, keys and values are one layer. */
@@ -65,11 +59,6 @@ export function loraModel(
 ): OwnModel {
   const { tiers } = spec;
   if (!tiers) return adapted(spec, adapter, precision);
-  if (adapter.train === 'alternate') {
-    throw new ConfigError('adapter/tiers', 'adapters of tiers are not trained in turn', {
-      hint: 'take --adapter-train both or b, or --tiers 0',
-    });
-  }
   const own = { ...adapted(ofTier(spec), adapter, precision, spec.ffn), tiers };
   const ofOther = (tier: number) =>
     loraModel({ ...spec, tiers: { ...tiers, own: tier } }, adapter, precision);
@@ -86,19 +75,16 @@ function adapted(
   const decoder = decoderOf(spec);
   const adapted = adaptedLayers(spec, adapter, ffn);
   const layers = loraLayers(spec, adapter);
-  const turn = (of: number) => (adapter.train === 'alternate' ? { turn: of } : {});
-  const first = adapted.map(({ a }) => ({ ...a, ...turn(1) }));
-  const second = adapted.map(({ b }) => ({ ...b, ...turn(0) }));
-  const isFixed = adapter.train === 'b';
-  const base = frozenDecoder(decoder, precision);
+  const tensors = [...adapted.map(({ a }) => a), ...adapted.map(({ b }) => b)];
+  const frozen = frozenDecoder(decoder, precision);
   return {
     architecture: 'own',
     data: { kind: 'tokens', vocabulary: spec.vocabulary, context: spec.context },
-    tensors: isFixed ? second : [...first, ...second],
-    frozen: [...base, ...(isFixed ? first : [])],
+    tensors,
+    frozen,
     predict: (weights, inputs) => decoderLogits(decoder, layers(weights), inputs),
     losses: (weights, batch) => decoderLosses(decoder, layers(weights), batch),
-    decoding: decodingOf(decoder, { tensors: [...base, ...first, ...second], layers }),
+    decoding: decodingOf(decoder, { tensors: [...frozen, ...tensors], layers }),
   };
 }
 
@@ -121,21 +107,9 @@ export function loraLayers(spec: DecoderSpec, adapter: LoraSpec): (weights: Weig
   };
 }
 
-/** Every A and B, trained or not, by PEFT's names. */
+/** Every A and B, by PEFT's names. */
 export const loraTensors = (spec: DecoderSpec, adapter: LoraSpec): readonly TensorSpec[] =>
   adaptedLayers(spec, adapter).flatMap(({ a, b }) => [a, b]);
-
-/** What the seed says of the adapters' tensors that are not trained: the same A on every machine; nothing when both are. */
-export function fixedLora(
-  spec: DecoderSpec,
-  adapter: LoraSpec,
-  seed: number | string,
-): Readonly<Record<string, Float32Array>> {
-  if (adapter.train !== 'b') return {};
-  const { tensors } = loraModel(spec, { ...adapter, train: 'both' });
-  const drawn = tensors.filter(({ name }) => name.includes('.lora_A.'));
-  return Object.fromEntries(drawn.map((a) => [a.name, initialTensor(a, seed)]));
-}
 
 /** A weight of the decoder with its adapter added; `tensors` gives the numbers of the adapters' tensors. */
 export type Merge = (base: Float32Array, tensors: (name: string) => Float32Array) => Float32Array;

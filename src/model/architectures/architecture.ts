@@ -11,8 +11,6 @@ export interface TensorSpec {
   readonly start: 'zeros' | 'ones' | { readonly deviation: number } | { readonly bound: number };
   /** On hidden matrices only, not on embeddings or the last layer: how many of one width its columns hold side by side. */
   readonly abreast?: number;
-  /** Where tensors are trained in turn: in which of the turns this one is, from 0; the others rest. Turn after turn, one a round. */
-  readonly turn?: number;
   /** The axis along which it is as long as a feed-forward layer is wide: tiers hold the first part of that. */
   readonly inner?: number;
   /** Which ring of width it is of; all else is in ring 0, which every tier has. Ring after ring. */

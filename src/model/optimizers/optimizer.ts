@@ -35,13 +35,8 @@ export interface Optimizer {
   readonly whole: readonly Range[];
   /** How many numbers `rates` gives. */
   readonly rateCount: number;
-  /**
-   * Numbers for the global step `step`, when the moments have already seen `seen` steps, both from 0; where stretches are trained in
-   * turn, whose turn it is.
-   */
-  rates(step: number, seen: number, turn?: number): readonly number[];
-  /** The gradient of the stretch whose turn it is, zero elsewhere; absent where there are no turns. */
-  readonly ofTurn?: (gradient: Value, rates: readonly Value[]) => Value;
+  /** Numbers for the global step `step`, when the moments have already seen `seen` steps, both from 0. */
+  rates(step: number, seen: number): readonly number[];
   update(input: UpdateInput): { readonly params: Value; readonly moments: readonly Value[] };
 }
 

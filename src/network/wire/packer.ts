@@ -17,7 +17,6 @@ import type { Layout } from '../../tensor/params.ts';
 import {
   CHUNK_LENGTH,
   chunkCount,
-  clipPartial,
   type PartialVector,
   prefixOfPartial,
 } from '../../tensor/partial-vector.ts';
@@ -104,14 +103,10 @@ export function createPacker(options: PackerOptions): Packer {
     };
   };
   /** What of a decoded delta may move, and this worker has. */
-  const within = (
-    delta: PartialVector,
-    { assignment: { stretch }, agreed }: Place,
-  ): PartialVector => {
+  const within = (delta: PartialVector, { agreed }: Place): PartialVector => {
     const until = agreed === undefined ? layout.size : ringEnds[agreed - 1]!;
     const isWhole = layout.size === size && until === size;
-    const held = isWhole ? delta : prefixOfPartial(delta, layout.size, until);
-    return stretch ? clipPartial(held, stretch) : held;
+    return isWhole ? delta : prefixOfPartial(delta, layout.size, until);
   };
   return {
     pack(delta, place) {

@@ -13,7 +13,6 @@ import { type FormName, formOf } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
 import type { Layout } from '../../tensor/params.ts';
-import type { Stretch } from '../../tensor/partial-vector.ts';
 import { mostChunks } from '../../worker/chunk-assignment.ts';
 import { dataHome } from '../files/data-home.ts';
 import { type BaseModel, openBase } from '../pretrained/base-model.ts';
@@ -123,11 +122,11 @@ export const expectedWorkers = ({ sync, shard, waitFor }: Settings): number =>
 /** The largest event that a worker of these settings will send. */
 export function largestEvent(
   settings: Settings,
-  { layout, turns }: { readonly layout: Layout; readonly turns: readonly Stretch[] },
+  layout: Layout,
   workers = expectedWorkers(settings),
 ): EventSize {
   const { profile, run, packing, eventBudget, owners, fragments, topk: ratio } = settings;
   if (profile === 'nostrain/0') return measureGradient(run, layout, ratio);
-  const most = mostChunks({ size: layout.size, owners, fragments, turns }, workers);
+  const most = mostChunks({ size: layout.size, owners, fragments }, workers);
   return estimateEventSize({ run, size: layout.size, packing, eventBudget, most, ratio });
 }

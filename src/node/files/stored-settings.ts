@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
-import { removedSettings } from '../../run/removed.ts';
+import { withoutRemoved } from '../../run/removed.ts';
 import { roundName } from '../../run/round-name.ts';
 import {
   fields,
@@ -51,11 +51,12 @@ export async function agreeOnSettings(
   { mayExtend = false }: AgreeOptions = {},
 ): Promise<void> {
   const file = fileIn(dir);
-  const before = await readKept(file);
+  const kept = await readKept(file);
+  const before = kept && withoutRemoved(kept, file);
   const done = await roundsDone(dir);
   if (before !== undefined && done !== undefined) {
     const free = mayExtend ? [...MAY_CHANGE, 'rounds'] : MAY_CHANGE;
-    assertSame(dir, before, settings, free);
+    assertSame(dir, before, withoutRemoved(settings, dir), free);
     if (mayExtend && Number(settings.rounds) < done) throw tooFew(dir, settings, done);
   }
   await writeWhole(file, new TextEncoder().encode(`${JSON.stringify(settings, null, 2)}\n`));
@@ -79,8 +80,8 @@ export async function agreeOnBase(
 export async function keptSettings(dir: string): Promise<PartialSettings> {
   const file = fileIn(dir);
   if ((await roundsDone(dir)) === undefined) return {};
-  const kept = Object.entries((await readKept(file)) ?? {});
-  const known = kept.filter(([name]) => settingNames.includes(name as SettingName));
+  const kept = withoutRemoved((await readKept(file)) ?? {}, file);
+  const known = Object.entries(kept).filter(([name]) => settingNames.includes(name as SettingName));
   return readSettings(Object.fromEntries(known), file);
 }
 
@@ -100,10 +101,7 @@ const roundsDone = async (dir: string): Promise<number | undefined> =>
 
 function assertSame(dir: string, before: Written, now: Written, free: readonly string[]): void {
   const changed = Object.keys({ ...before, ...now }).filter(
-    (key) =>
-      !free.includes(key) &&
-      !removedSettings.has(key) &&
-      JSON.stringify(before[key]) !== JSON.stringify(now[key]),
+    (key) => !free.includes(key) && JSON.stringify(before[key]) !== JSON.stringify(now[key]),
   );
   if (changed.length === 0) return;
   const words = changed.map(

@@ -7,7 +7,7 @@ import { toHex, utf8 } from '../../base/bytes.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { modelRoot } from '../../consensus/roots.ts';
-import { fixedLora, type LoraSpec } from '../../model/adapters/lora.ts';
+import type { LoraSpec } from '../../model/adapters/lora.ts';
 import { cutInRings } from '../../model/architectures/rings.ts';
 import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
 import { adapterOf, trainedOf } from '../../model/from-settings.ts';
@@ -59,10 +59,7 @@ export interface BaseModel extends BaseIdentity {
 }
 
 /** The settings that say which base, and what of it is trained. */
-export type BaseSettings = Pick<
-  Settings,
-  'base' | 'rank' | 'alpha' | 'targets' | 'adapterTrain' | 'seed'
-> &
+export type BaseSettings = Pick<Settings, 'base' | 'rank' | 'alpha' | 'targets' | 'seed'> &
   Partial<Pick<Settings, 'tiers' | 'tier' | 'tierStrategy' | 'helper' | 'helperRotation'>> & {
     /** Tokens of a window to train on; the longest there are when left out. */
     readonly context?: number;
@@ -83,7 +80,7 @@ export type OpensBase = (settings: Settings, options: OpenBase) => Promise<BaseM
 /** Opens the base of these settings. Throws a ConfigError that says what is wrong with it (`base/missing`, `model/…`, `adapter/…`). */
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
-  const { context, seed, basePrecision, tiers = 0 } = settings;
+  const { context, basePrecision, tiers = 0 } = settings;
   const { tier = 'auto', tierStrategy = 'auto', helper = false, helperRotation = 0 } = settings;
   const asked = { tiers, tier, tierStrategy, helper, helperRotation };
   const { signal, onNotice } = options;
@@ -119,8 +116,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
       ? identityOfTiers(part, rings!)
       : await hashFiles(path, pretrained.files, options.signal),
     tokenizerSha256: hashTokenizer(pretrained),
-    frozen: async () =>
-      adapter === undefined ? {} : { ...readers(pretrained), ...fixedLora(trained, adapter, seed) },
+    frozen: async () => (adapter === undefined ? {} : readers(pretrained)),
     first: async (of) =>
       adapter === undefined
         ? await flatWeights(pretrained, wholeIfHelping(trained))
@@ -131,7 +127,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
 /** What the spec of a run says of a base, which was opened without tiers; `more` are other places to get it from. */
 export async function startFrom(
   base: BaseModel,
-  { rank, alpha, targets, adapterTrain, tiers: count = 0 }: BaseSettings,
+  { rank, alpha, targets, tiers: count = 0 }: BaseSettings,
   more: readonly string[] = [],
 ): Promise<Start> {
   const { files, tokenizerSha256, spec, pretrained, from } = base;
@@ -143,7 +139,7 @@ export async function startFrom(
     tokenizerSha256,
     model: shapeOf(spec),
     from: [...new Set([...more, ...from])],
-    adapter: { rank, alpha, targets, adapterTrain },
+    adapter: { rank, alpha, targets, adapterTrain: 'both' },
     ...(tiers && {
       rings: (await hashRings(pretrained, spec.ffn, tiers)).map(({ sha256 }) => sha256),
     }),

@@ -1,13 +1,6 @@
 /** The settings of what is trained and how: the model, its base and adapters, the worker's data, its steps, the outer step. */
 import { choice, type Field, origin, real, shard, sizes, text, whole, yesNo } from '../field.ts';
-import {
-  adapterTrains,
-  forecastErrors,
-  MOST_TIERS,
-  precisions,
-  scalings,
-  tierStrategies,
-} from './model-spec.ts';
+import { forecastErrors, MOST_TIERS, precisions, scalings, tierStrategies } from './model-spec.ts';
 
 const rate = { from: 0, to: 1000, open: 'from' } as const;
 
@@ -37,11 +30,6 @@ export const learningFields = {
   targets: text(
     '--targets <layers>',
     'pretrained: layers with an adapter: qv, attention, all-linear, or ends of their names',
-  ),
-  adapterTrain: choice(
-    '--adapter-train <matrices>',
-    'pretrained: matrices of the adapters that are trained; b leaves A as the seed draws it, alternate trains B in one round and A in the next',
-    adapterTrains,
   ),
   basePrecision: choice(
     '--base-precision <numbers>',

@@ -122,11 +122,6 @@ export const arithmetics = ['f32', 'f16', 'bf16'] as const;
 
 export type Arithmetic = (typeof arithmetics)[number];
 
-/** Which matrices of adapters are trained: both, B alone, or one of them in each round. */
-export const adapterTrains = ['both', 'b', 'alternate'] as const;
-
-export type AdapterTrain = (typeof adapterTrains)[number];
-
 /** What a forecast is held against: the mean of squares, or three quantiles of every number. */
 export const forecastErrors = ['squared', 'quantile'] as const;
 

@@ -18,7 +18,6 @@ const common: PartialSettings = {
   rank: 8,
   alpha: 16,
   targets: 'qv',
-  adapterTrain: 'both',
   basePrecision: 'f32',
   tiers: 0,
   tier: 'auto',

@@ -273,10 +273,9 @@ export const specRules: readonly SpecRule[] = [
   },
   {
     at: 'late',
-    says: 'it is discard where training.owners is above 0, training.fragments above 1 or start.adapter.adapterTrain alternate: what comes late then moves parameters that nobody else sends',
-    holds: ({ late, start, training: { owners, fragments } }) =>
-      late === 'discard' ||
-      (owners === 0 && fragments === 1 && start?.adapter.adapterTrain !== 'alternate'),
+    says: 'it is discard where training.owners is above 0 or training.fragments above 1: what comes late then moves parameters that nobody else sends',
+    holds: ({ late, training: { owners, fragments } }) =>
+      late === 'discard' || (owners === 0 && fragments === 1),
   },
   {
     at: 'rerun.permille',

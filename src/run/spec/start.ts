@@ -47,7 +47,7 @@ export interface Start extends BaseIdentity {
   readonly from: readonly string[];
   readonly model: BaseShape;
   /** What is trained: adapters, or with rank 0 all parameters. */
-  readonly adapter: Pick<Settings, AdapterName>;
+  readonly adapter: Pick<Settings, AdapterName> & { readonly adapterTrain: 'both' };
   /** In a run with tiers of width: SHA-256 of the numbers that the base has in each ring, whatever files a worker has them from. */
   readonly rings?: readonly Digest[];
   /**
@@ -142,8 +142,11 @@ export const adapterFields = {
   rank: learningFields.rank,
   alpha: learningFields.alpha,
   targets: learningFields.targets,
-  adapterTrain: learningFields.adapterTrain,
-} as const satisfies { readonly [K in AdapterName]: Group[string] };
+  adapterTrain: reading('', 'matrices of the adapters that are trained', {
+    accepted: 'both; a run that says otherwise needs an earlier version, or is created anew',
+    take: (value) => (value === 'both' ? value : undefined),
+  }),
+} as const satisfies Group & { readonly [K in AdapterName]: Group[string] };
 
 const NAMES = ['files', 'tokenizerSha256', 'from', 'model', 'adapter', 'root'];
 const WITH_TIERS = [...NAMES, 'rings'];

@@ -65,11 +65,6 @@ export const tierRules: readonly SpecRule[] = [
     why: 'tiers are cut out of gate, up and down matrices',
     nearest: 'take another --base',
   }),
-  ofBase('adapter.adapterTrain', 'it is both or b', {
-    holds: ({ adapter }) => adapter.adapterTrain !== 'alternate',
-    why: 'turns cut the adapters across their rings',
-    nearest: 'take --adapter-train both or b',
-  }),
   {
     at: 'start.rings',
     says: 'there is one more of them than tiers, of start.root too where that is a list, and none where tiers is 0',

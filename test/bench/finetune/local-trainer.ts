@@ -3,7 +3,7 @@
  * trainer for each would hold the base and its activations as often. The programs are those of the worker's trainer.
  */
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
-import { fixedLora, type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
+import { type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
 import type { OwnModel } from '../../../src/model/architectures/architecture.ts';
 import { drawRows, evenRows } from '../../../src/model/batches.ts';
 import type { Tokens } from '../../../src/model/data/tokens.ts';
@@ -69,11 +69,7 @@ export async function openLocal(options: LocalOptions): Promise<LocalTrainer> {
   const { batch, context, adapter, optimizer, threads, seed } = options;
   const base = await openLocalModel(options.base, { context });
   const model = loraModel(base.spec, adapter);
-  const weights = new Map([
-    ...(await readWeights(base)),
-    ...Object.entries(fixedLora(base.spec, adapter, seed)),
-  ]);
-  const frozen = frozenTensors(model, weights);
+  const frozen = frozenTensors(model, await readWeights(base));
   const program = compileTraining(model, optimizer, batch);
   const training = await ort.createSession(program.step(), 'cpu', threads);
   let evaluation: InferenceSession | undefined;

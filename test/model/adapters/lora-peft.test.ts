@@ -36,7 +36,7 @@ function draw(one: Case) {
     return { values, tensors };
   };
   const base = fill(spec);
-  const own = fill(loraModel(spec, { ...one.adapter, train: 'both' }));
+  const own = fill(loraModel(spec, one.adapter));
   const tensors = new Map([...base.tensors, ...own.tensors]);
   const drawn = { spec, base: base.values, own: own.values, tensors };
   return { ...drawn, tokens: tokens(one, spec.vocabulary) };
@@ -56,7 +56,7 @@ describe.each(cases)('$name', (one) => {
         { dtype: 'f32' as const, shape, elements: read(name) },
       ]),
     );
-  const model = loraModel(spec, { ...adapter, train: 'both' });
+  const model = loraModel(spec, adapter);
   const program = compileTraining(model, adamwSpec, batch);
   const rows = Array.from({ length: batch }, (_, i) => i * (context + 1));
   const data = {
@@ -79,7 +79,7 @@ describe.each(cases)('$name', (one) => {
 
   test('has the same logits, and so has the decoder they are merged into', async () => {
     const weights = base.slice();
-    const merged = mergeLora(spec, { ...adapter, train: 'both' });
+    const merged = mergeLora(spec, adapter);
     for (const { name, offset } of modelLayout(spec).slots) {
       const values = merged.get(name)?.(read(name), read);
       if (values) weights.set(values, offset);
@@ -122,26 +122,9 @@ describe.each(cases)('$name', (one) => {
     expect(same.gradient).toEqual(gradient);
   });
 
-  test('has the same gradient by B where A is frozen', async () => {
-    const fixed = loraModel(spec, { ...adapter, train: 'b' });
-    const alone = compileTraining(fixed, adamwSpec, batch);
-    const { layout } = alone;
-    const params = Float32Array.from(layout.slots.flatMap(({ name }) => [...read(name)]));
-    const run = await load(alone.gradient());
-    const { gradient } = await run({ ...data, ...feed(fixed.frozen!), params: flat(params) });
-    expect(layout.slots.map(({ name }) => name)).toEqual(
-      one.tensors.map(({ name }) => name).filter((name) => name.endsWith('lora_B.weight')),
-    );
-    for (const { name, offset, size } of layout.slots) {
-      const tensor = one.tensors.find((other) => other.name === name)!;
-      const values = gradient!.subarray(offset, offset + size);
-      expect(Math.abs(norm(values) / tensor.norm - 1), name).toBeLessThan(1e-5);
-    }
-  });
-
   test('continues a text with the same logits', async () => {
     const decoder = decoderOf(spec);
-    const settings: LoraSpec = { ...adapter, train: 'both' };
+    const settings: LoraSpec = adapter;
     const all = [...decoder.tensors, ...loraTensors(spec, settings)];
     const run = await load(
       compileDecoding(decoder, {

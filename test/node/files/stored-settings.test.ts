@@ -47,6 +47,24 @@ describe('the settings', () => {
     expect(await kept()).toEqual(before);
   });
 
+  it('that no longer exist are left out; a run that they changed is refused', async () => {
+    await begun();
+    const older = (adapterTrain: string) =>
+      writeFile(join(dir, 'settings.json'), JSON.stringify({ ...before, adapterTrain }));
+    await older('b');
+    await expect(keptSettings(dir)).rejects.toMatchObject({
+      code: 'settings/unknown',
+      hint: expect.stringContaining('adapters train both matrices'),
+    });
+    await expect(agreeOnSettings(dir, before)).rejects.toThrow(
+      'there is no setting "adapterTrain"',
+    );
+    await older('both');
+    expect(await keptSettings(dir)).not.toHaveProperty('adapterTrain');
+    await agreeOnSettings(dir, before);
+    expect(await kept()).toEqual(before);
+  });
+
   it('of the surroundings may change, and when a round closes', async () => {
     await begun();
     const now = { ...before, relay: ['ws://b'], roundTimeout: 5, sync: 'strict:3' };

@@ -32,7 +32,7 @@ const options = { onNotice: () => undefined, signal: new AbortController().signa
 const usual = completeSettings(presets.pretrained, { model: 'pretrained', run: 'run', relay: [] });
 const settings = (asked: Partial<BaseSettings> = {}): BaseSettings => ({
   ...{ base: join(home, 'tiny'), context: 16, rank: 4, alpha: 8, targets: 'qv' },
-  ...{ adapterTrain: 'both', basePrecision: 'f32', seed: 3 },
+  ...{ basePrecision: 'f32', seed: 3 },
   ...asked,
 });
 const open = (asked?: Partial<BaseSettings>) => openBase(settings(asked), options);
@@ -59,18 +59,6 @@ describe('a base', () => {
     }
     const frozen = await base.frozen();
     expect(Object.keys(frozen)).toHaveLength(base.pretrained.tensors.size);
-  });
-
-  it('of which B alone is trained: A is drawn from the seed, with the base', async () => {
-    const base = await open({ adapterTrain: 'b' });
-    expect(modelLayout(base.model).slots.every(({ name }) => name.includes('lora_B'))).toBe(true);
-    const both = await open();
-    const { slots } = modelLayout(both.model);
-    const drawn = await both.first(3);
-    const frozen = await base.frozen();
-    for (const { name, offset, size } of slots.filter(({ name }) => name.includes('lora_A'))) {
-      expect(frozen[name]).toEqual(drawn.slice(offset, offset + size));
-    }
   });
 
   it('in few bits: read one tensor after the other, and adapters learn on it as they do on f32', async () => {

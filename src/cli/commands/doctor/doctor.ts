@@ -24,7 +24,6 @@ const MODEL_FLAGS = [
   'rank',
   'alpha',
   'targets',
-  'adapterTrain',
   'basePrecision',
   'width',
   'layers',

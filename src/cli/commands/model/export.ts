@@ -2,7 +2,7 @@
 import { basename, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
-import { fixedLora, loraTensors } from '../../../model/adapters/lora.ts';
+import { loraTensors } from '../../../model/adapters/lora.ts';
 import { joinRings } from '../../../model/architectures/rings.ts';
 import { modelOf, ofTier } from '../../../model/architectures/table.ts';
 import { tokenizers } from '../../../model/data/tokenizer.ts';
@@ -57,7 +57,7 @@ export const exportModel = (): Command =>
           .choices(Object.keys(types))
           .default('f32'),
       ),
-    ['base', 'rank', 'alpha', 'targets', 'adapterTrain', 'seed', 'tiers', 'tier', 'tierStrategy'],
+    ['base', 'rank', 'alpha', 'targets', 'seed', 'tiers', 'tier', 'tierStrategy'],
   ).action((named: string, flags: Flags, command: Command) =>
     interruptibly(async (signal) => {
       const { peft, merged, gguf, state } = flags;
@@ -119,17 +119,16 @@ function planned(run: TrainedRun, base: BaseModel, flags: Flags): readonly Write
 const unfit = (message: string, instead: string): ConfigError =>
   new ConfigError('export/unfit', message, { hint: `use ${instead}` });
 
-/** The adapter with what of it was never trained, or the whole model; of a tier in ordinary rows and columns. */
-function learnedOf({ settings, values }: TrainedRun, base: BaseModel): Learned {
-  const { pretrained, adapter, spec, model, tier } = base;
+/** The adapter, or the whole model; of a tier in ordinary rows and columns. */
+function learnedOf({ values }: TrainedRun, base: BaseModel): Learned {
+  const { pretrained, adapter, spec, model } = base;
   const slots = modelLayout(model).slots;
   const own = new Map(
     slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)]),
   );
-  const fixed = adapter ? fixedLora(tier?.spec ?? spec, adapter, settings.seed) : {};
   const tensors = adapter ? loraTensors(spec, adapter) : modelOf(spec).tensors;
   const named = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const ringOf = (name: string) => own.get(name) ?? fixed[name];
+  const ringOf = (name: string) => own.get(name);
   return { pretrained, adapter, own: (name) => joinRings(named.get(name)!, ringOf)! };
 }
 

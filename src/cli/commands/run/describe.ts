@@ -55,7 +55,7 @@ function startWords({ start }: RunSpec): readonly string[] {
   const trained =
     adapter.rank === 0
       ? 'all parameters'
-      : `adapters of rank ${adapter.rank} on ${adapter.targets} (${adapter.adapterTrain}), alpha ${adapter.alpha}`;
+      : `adapters of rank ${adapter.rank} on ${adapter.targets} (both), alpha ${adapter.alpha}`;
   const shown = files.slice(0, MOST_KEYS);
   const more = files.length > shown.length ? [`and ${files.length - shown.length} files more`] : [];
   return [
