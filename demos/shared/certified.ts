@@ -11,7 +11,7 @@ import {
   replayRun,
 } from 'nostrain/certified';
 import { createSecretKey, nativeCrypto, nativeSha256 } from 'nostrain/node';
-import { publishRun } from '../../src/certified/wire/run-registry.ts';
+import { publishRun } from '../../src/certified/wire/runs.ts';
 import { dataOfSpec } from '../../src/cli/shared/spec-data.ts';
 import { withRelays } from '../../src/cli/shared/with-relays.ts';
 import { writeKeyFile } from '../../src/node/files/keys.ts';

@@ -5,7 +5,7 @@
 import { parseJson } from '../base/canonical-json.ts';
 import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
-import { draftDelegation, readDelegation, type Session } from '../certified/wire/delegations.ts';
+import { draftDelegation, readDelegation, type SessionOf } from '../certified/wire/messages.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
 import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
@@ -22,7 +22,7 @@ export type Name =
   /** Where a remote signer is. */
   | { readonly kind: 'bunker'; readonly address: string };
 
-export interface NamingOptions extends Session {
+export interface NamingOptions extends SessionOf {
   readonly storage: TabStorage;
   /** How the names of this worker begin in it. */
   readonly prefix: string;

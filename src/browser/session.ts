@@ -8,7 +8,7 @@ import { type CertifiedWorker, joinCertifiedRun } from '../certified/join.ts';
 import { assertAdmitted, assertFits, placeIn } from '../certified/make-spec.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { CertifiedState } from '../certified/state.ts';
-import { type BoardOptions, fetchRun, fetchSlice } from '../certified/wire/run-registry.ts';
+import { type BoardOptions, fetchRun, fetchSlice } from '../certified/wire/runs.ts';
 import { findSnapshot } from '../certified/wire/snapshots.ts';
 import { optimizerOf } from '../model/from-settings.ts';
 import { createSigner } from '../network/event.ts';

@@ -21,9 +21,8 @@ import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
 import type { StepsAgain } from './checks/jury-duty.ts';
-import { unknownOrigin } from './checks/private-state.ts';
 import type { CheckTools } from './checks/rerun.ts';
-import { memoryStates, Showing } from './checks/showing.ts';
+import { memoryStates, Showing, unknownOrigin } from './checks/showing.ts';
 import { evidenceFor, type Shown } from './decisions/admission.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
 import type { Hashing, ProtocolMessage } from './decisions/evidence.ts';
@@ -31,11 +30,6 @@ import { pathOf } from './decisions/replay.ts';
 import { tierOf, widthsOf } from './decisions/widths.ts';
 import { createHistory } from './history/branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './history/catch-up.ts';
-import {
-  type CheckpointChunks,
-  checkpointFeatures,
-  holdState,
-} from './history/checkpoint-chunks.ts';
 import { type GatherOptions, toProtocolMessage, valueAfter } from './history/gather.ts';
 import { type DecisionOptions, decisionsOf } from './history/history.ts';
 import { placeIn } from './make-spec.ts';
@@ -45,6 +39,7 @@ import type { CertifiedPorts, CertifiedSession, Reporter } from './rounds/events
 import type { Entry, Journal } from './rounds/journal.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
+import { type CheckpointChunks, checkpointFeatures, holdState } from './wire/checkpoints.ts';
 import { Control } from './wire/control.ts';
 
 /** What a worker of a certified run needs to know beside its machine. */

@@ -1,5 +1,4 @@
 /** One worker of a certified run as its parts, each with a narrow port: what the strategy of its rounds and their drivers work with. */
-
 import type { Clock } from '../base/clock.ts';
 import type { Certificate, Effect, RoundContext } from '../consensus/round/round-state.ts';
 import type { Beginning } from '../consensus/round/timing.ts';
@@ -35,7 +34,7 @@ import { Refresh, type RefreshPort } from './refresh.ts';
 import { Attendance } from './rounds/attendance.ts';
 import { type CertifiedPorts, createReporter, type Reporter } from './rounds/events.ts';
 import { type Delays, type Entry, type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';
-import { Past } from './rounds/past.ts';
+import { Backfill } from './rounds/keep-round.ts';
 import type { Control } from './wire/control.ts';
 
 /** What a member needs beside the ports of any worker. */
@@ -79,7 +78,7 @@ export interface Member extends Pick<MemberOptions, 'hold'> {
   readonly branches: Branches;
   readonly attendance: Attendance;
   readonly refresh: Refresh;
-  readonly past: Past;
+  readonly past: Backfill;
   readonly memory: VoteMemory;
   readonly keyWatch: KeyWatch;
   readonly inputs: RoundInputs;
@@ -105,7 +104,7 @@ export function createMember(options: MemberOptions): Member {
   const rounds = new OpenRounds(evidence);
   const showing = options.showing?.(reporter);
   const refresh = new Refresh(spec, options.refresh, { evidence, reporter });
-  const past = new Past({ control, refresh, reporter, store: journal.past });
+  const past = new Backfill({ control, refresh, reporter, store: journal.past });
   const branches = new Branches({ spec, history, through, clock, signal, reporter });
   const shared = { control, evidence, reporter, refresh, clock, signal };
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });

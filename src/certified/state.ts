@@ -2,7 +2,6 @@
  * The state of a worker in a certified run: how it is kept on disk (ledgers by their canonical bytes, checked by their roots), and what of it is
  * taken along from a round or to another branch: everything learned that no outcome took, and what the next one may still take.
  */
-
 import { isHex32, utf8 } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
 import type { Departure } from '../consensus/round/roster-change.ts';
@@ -14,8 +13,7 @@ import type { Outcome } from '../run/outcome.ts';
 import type { ResidualRule } from '../run/settings.ts';
 import { anyFeatures } from '../run/spec/features.ts';
 import { giveBack, residualAfter, takeAgain } from '../worker/residual.ts';
-import type { WorkerState } from '../worker/state.ts';
-import { idOf, type Sent } from '../worker/state.ts';
+import { idOf, type Sent, type WorkerState } from '../worker/state.ts';
 import {
   type AddedMembers,
   type Fields,
@@ -34,7 +32,7 @@ import {
   type Taken,
 } from './decisions/chain.ts';
 import type { Path } from './decisions/replay.ts';
-import { assignmentOf, known, lateTermsOf, termsOf } from './decisions/terms.ts';
+import { assignmentOf, known, lateTermsOf, termsOf } from './decisions/rows.ts';
 import type { Better } from './history/branches.ts';
 import type { CertifiedSummary } from './rounds/events.ts';
 

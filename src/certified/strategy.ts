@@ -20,7 +20,7 @@ import {
   type Electorate,
   membershipOf,
 } from './decisions/chain.ts';
-import { assignmentOf, known, termsOf, weighingOf } from './decisions/terms.ts';
+import { assignmentOf, known, termsOf, weighingOf } from './decisions/rows.ts';
 import { ringsHeld } from './decisions/widths.ts';
 import type { Better } from './history/branches.ts';
 import type { Decision, DrivenRound, Member, ReadyRound } from './member.ts';

@@ -8,10 +8,9 @@ import { safeLine } from '../base/safe-text.ts';
 import { openingOf } from '../certified/decisions/chain.ts';
 import type { Hashing, ProtocolMessage } from '../certified/decisions/evidence.ts';
 import { withoutModel } from '../certified/decisions/replay.ts';
-import { collectSpec } from '../certified/history/from-relays.ts';
+import { archiveLimits, collectSpec, KeptHistory } from '../certified/history/from-relays.ts';
 import { type BeaconRecord, beaconsOf, gather } from '../certified/history/gather.ts';
 import { fetchHistory } from '../certified/history/history.ts';
-import { archiveLimits, KeptHistory } from '../certified/history/kept-history.ts';
 import {
   type Archive,
   archiveRun,

@@ -1,5 +1,4 @@
 /** The run page: reads the address, starts the background thread, and shows what it says. */
-
 import type { ReplayReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
 import { roundNumber } from '../run/round-name.ts';

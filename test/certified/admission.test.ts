@@ -3,8 +3,13 @@ import { utf8 } from '../../src/base/bytes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { judgeSubmission } from '../../src/certified/decisions/rows.ts';
-import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/decisions/terms.ts';
+import {
+  assignmentOf,
+  judgeSubmission,
+  known,
+  type RoundTerms,
+  termsOf,
+} from '../../src/certified/decisions/rows.ts';
 import { toProtocolMessage } from '../../src/certified/history/gather.ts';
 import { historyBy } from '../../src/certified/wire/certified-events.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';
@@ -48,7 +53,7 @@ function manifest(
 const wide = createLayout([{ name: 'w', shape: [2 * CHUNK_LENGTH + 5] }]);
 const { spec } = terms;
 const fragmented = { ...spec.training, fragments: 2, packing: 'ternary' } as const;
-const inFragments: Terms = {
+const inFragments: RoundTerms = {
   ...terms,
   layout: wide,
   ledger: { ...terms.ledger },
@@ -87,7 +92,7 @@ const nstrPayload = encodeNstr(halves, { ratio: 1 }).container;
 const inTernary = (payload: Uint8Array) => manifest({ codec: 'ternary' }, member, payload);
 
 /** Stages, sealed shards and attestations come with the tiers that have them. */
-const cases: readonly (readonly [string, RejectReason, unknown, to?: Terms])[] = [
+const cases: readonly (readonly [string, RejectReason, unknown, to?: RoundTerms])[] = [
   ['not enrolled', 'not-a-member', manifest({}, stranger)],
   ['a past round', 'wrong-round', manifest({ round: 1 })],
   ['a future round', 'wrong-round', manifest({ round: 3 })],

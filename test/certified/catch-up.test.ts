@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { chunk } from '../../kinds/chunk.ts';
 import { collectEvents } from '../../src/certified/history/from-relays.ts';
-import { toCheckpointClaim } from '../../src/certified/wire/certified-checkpoints.ts';
+import { toCheckpointClaim } from '../../src/certified/wire/checkpoints.ts';
 import { queryRelays } from '../../src/network/transport/query.ts';
 import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import { certifiedRounds, certifiedSpec, rootsOf } from '../support/certified-swarm.ts';

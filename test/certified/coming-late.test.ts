@@ -1,7 +1,7 @@
 /** Who comes late to a round, and what a round teaches of how long contributions take. */
 import { describe, expect, it } from 'vitest';
-import { ArrivalTimes } from '../../src/certified/rounds/arrival-times.ts';
 import { Attendance } from '../../src/certified/rounds/attendance.ts';
+import { ArrivalTimes } from '../../src/certified/rounds/journal.ts';
 import type { Outcome } from '../../src/run/outcome.ts';
 import { friends, Player } from '../consensus/round/room.ts';
 import { certifiedSpec } from '../support/certified-run.ts';

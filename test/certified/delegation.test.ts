@@ -6,7 +6,7 @@ import {
   delegatedAgain,
   draftDelegation,
   readDelegation,
-} from '../../src/certified/wire/delegations.ts';
+} from '../../src/certified/wire/messages.ts';
 import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
 import { type Delegation, delegationField } from '../../src/run/delegation.ts';
 import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';

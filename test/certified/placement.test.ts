@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { type CheckpointChunks, packBytes } from '../../src/certified/history/checkpoint-chunks.ts';
+import { type CheckpointChunks, packBytes } from '../../src/certified/wire/checkpoints.ts';
 import { manifestDigest } from '../../src/network/chunks/manifest.ts';
 import type { PlaceReport } from '../../src/network/chunks/source.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';

@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
-import type { CheckpointChunks } from '../../src/certified/history/checkpoint-chunks.ts';
+import type { CheckpointChunks } from '../../src/certified/wire/checkpoints.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
 import { createRunChunks } from '../../src/node/checkpoint/run-chunks.ts';

@@ -10,7 +10,7 @@ import { type ReplayedRound, replay, withoutModel } from '../../src/certified/de
 import { gather } from '../../src/certified/history/gather.ts';
 import { explain } from '../../src/certified/records/explain.ts';
 import { buildMessage } from '../../src/certified/wire/certified-events.ts';
-import { toProposal } from '../../src/certified/wire/proposals.ts';
+import { toProposal } from '../../src/certified/wire/messages.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { Outcome } from '../../src/run/outcome.ts';

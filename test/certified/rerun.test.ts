@@ -1,13 +1,19 @@
 /** T-21: inner phases run again by witnesses: honest workers are never at fault, cheats are, and who shows nothing is only said to. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
-import { checkable, type ListedRow, listedRows } from '../../src/certified/checks/checks.ts';
+import {
+  type CheckFinding,
+  type CheckResult,
+  checkable,
+  checkRow,
+  type ListedRow,
+  listedRows,
+} from '../../src/certified/checks/rerun.ts';
 import {
   encodePrivate,
   mostPrivateBytes,
   readPrivate,
-} from '../../src/certified/checks/private-state.ts';
-import { type CheckResult, checkRow, type Finding } from '../../src/certified/checks/rerun.ts';
+} from '../../src/certified/checks/showing.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { isDrawn } from '../../src/run/rerun.ts';
 import { specRules } from '../../src/run/spec/read-spec.ts';
@@ -67,7 +73,7 @@ const specOf = (
 interface Checked extends ListedRow {
   /** Nothing of its author came before, so that everybody knows what it started from. */
   readonly isFirst: boolean;
-  readonly finding: Finding;
+  readonly finding: CheckFinding;
 }
 
 /** Checks those of the rows that a test wants, on trainers of this build. */

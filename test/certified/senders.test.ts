@@ -2,7 +2,12 @@
 import { describe, expect, it } from 'vitest';
 import { electorateOf } from '../../src/certified/decisions/chain.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { assignmentOf, known, type Terms, termsOf } from '../../src/certified/decisions/terms.ts';
+import {
+  assignmentOf,
+  known,
+  type RoundTerms,
+  termsOf,
+} from '../../src/certified/decisions/rows.ts';
 import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { createLayout } from '../../src/tensor/params.ts';
@@ -15,7 +20,7 @@ const wide = createLayout([{ name: 'w', shape: [CHUNKS * CHUNK_LENGTH] }]);
 const spec = certifiedSpec({ training: { rounds: 12 } });
 
 /** The round after these, of a model of forty chunks with two owners each. */
-function termsAfter(...rounds: readonly Round[]): Terms {
+function termsAfter(...rounds: readonly Round[]): RoundTerms {
   const { state } = generateRun(rounds, spec);
   const terms = known(termsOf(state, createEvidenceStore()));
   const training = { ...spec.training, owners: 2 };
@@ -23,7 +28,7 @@ function termsAfter(...rounds: readonly Round[]): Terms {
 }
 
 /** How many of these own each chunk. */
-function countBy(terms: Terms, numbers: readonly number[]): readonly number[] {
+function countBy(terms: RoundTerms, numbers: readonly number[]): readonly number[] {
   const counts = new Array<number>(CHUNKS).fill(0);
   const assignment = assignmentOf(terms);
   for (const number of numbers) {

@@ -10,7 +10,7 @@ import {
 } from '../../src/certified/decisions/chain.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { pathOf } from '../../src/certified/decisions/replay.ts';
-import { assignmentOf, known, termsOf } from '../../src/certified/decisions/terms.ts';
+import { assignmentOf, known, termsOf } from '../../src/certified/decisions/rows.ts';
 import { gather, toProtocolMessage } from '../../src/certified/history/gather.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { Filter } from '../../src/network/transport/filter.ts';

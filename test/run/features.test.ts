@@ -4,11 +4,8 @@ import { utf8 } from '../../src/base/bytes.ts';
 import { canonicalJson, type Json } from '../../src/base/canonical-json.ts';
 import { ConfigError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import {
-  publishedDraft,
-  toCheckpointClaim,
-} from '../../src/certified/wire/certified-checkpoints.ts';
-import { buildMember, buildVote, toMember, toVote } from '../../src/certified/wire/votes.ts';
+import { publishedDraft, toCheckpointClaim } from '../../src/certified/wire/checkpoints.ts';
+import { buildMember, buildVote, toMember, toVote } from '../../src/certified/wire/messages.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
 import type { EventDraft } from '../../src/network/event.ts';
 import { buildManifest, readManifest } from '../../src/network/wire/manifests.ts';

@@ -15,12 +15,12 @@ import {
 } from '../../src/certified/decisions/chain.ts';
 import type { ProtocolMessage, Verdict } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
-import { assignmentOf, known, termsOf } from '../../src/certified/decisions/terms.ts';
+import { assignmentOf, known, termsOf } from '../../src/certified/decisions/rows.ts';
 import { gather, toProtocolMessage } from '../../src/certified/history/gather.ts';
 import { bodyOfMessage, buildMessage } from '../../src/certified/wire/certified-events.ts';
 import { buildFault } from '../../src/certified/wire/faults.ts';
+import { toVote } from '../../src/certified/wire/messages.ts';
 import { buildRun } from '../../src/certified/wire/runs.ts';
-import { toVote } from '../../src/certified/wire/votes.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { type Lifetime, planChunks } from '../../src/network/chunks/payload.ts';

@@ -1,5 +1,4 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
-
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import type { Shown } from '../../src/certified/decisions/admission.ts';
 import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/decisions/chain.ts';
@@ -8,11 +7,6 @@ import type { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
 import { tierOf, widthsOf } from '../../src/certified/decisions/widths.ts';
 import { createHistory } from '../../src/certified/history/branches.ts';
 import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
-import {
-  type CheckpointChunks,
-  checkpointFeatures,
-  holdState,
-} from '../../src/certified/history/checkpoint-chunks.ts';
 import { toProtocolMessage } from '../../src/certified/history/gather.ts';
 import { createMember } from '../../src/certified/member.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
@@ -20,6 +14,11 @@ import type { CertifiedPorts, RunEvent } from '../../src/certified/rounds/events
 import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
+import {
+  type CheckpointChunks,
+  checkpointFeatures,
+  holdState,
+} from '../../src/certified/wire/checkpoints.ts';
 import { Control } from '../../src/certified/wire/control.ts';
 import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committee/randomness.ts';
 import { createView, fold } from '../../src/dashboard/view.ts';

@@ -2,7 +2,7 @@
 import { proposal as proposalKind } from '../../kinds/proposal.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { buildMember, buildVote } from '../../src/certified/wire/votes.ts';
+import { buildMember, buildVote } from '../../src/certified/wire/messages.ts';
 import type { EventDraft } from '../../src/network/event.ts';
 import { buildManifest, type OwnManifest } from '../../src/network/wire/manifests.ts';
 import type { Commit, PreparedClaim, Vote } from '../../src/run/vote.ts';

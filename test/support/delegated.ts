@@ -1,10 +1,9 @@
 /** Delegations that tests need, as an owner's signer would have signed them. */
-
 import {
   draftDelegation,
   readDelegation,
-  type Session,
-} from '../../src/certified/wire/delegations.ts';
+  type SessionOf,
+} from '../../src/certified/wire/messages.ts';
 import type { Signer } from '../../src/network/event.ts';
 import type { Delegation } from '../../src/run/delegation.ts';
 import type { Digest } from '../../src/run/ids.ts';
@@ -16,7 +15,7 @@ const AT = 1_790_000_000;
 export const OWNER = signerOf(50);
 
 /** What a join of the session key shows. */
-export function delegatedBy(owner: Signer, of: Session, until: number): Delegation {
+export function delegatedBy(owner: Signer, of: SessionOf, until: number): Delegation {
   const read = readDelegation(owner.sign(draftDelegation(of, until, AT)), of);
   if (!read.ok) throw new TypeError(read.issue.message);
   return read.value;

@@ -10,8 +10,8 @@ import { IdList, reconcile } from '../../relay/negentropy.ts';
 import { finish } from '../../relay/turns.ts';
 import { concatBytes, fromHex, toHex, utf8 } from '../../src/base/bytes.ts';
 import { NostrainError } from '../../src/base/errors.ts';
-import { toCheckpointClaim } from '../../src/certified/wire/certified-checkpoints.ts';
 import { toCertifiedEvent } from '../../src/certified/wire/certified-events.ts';
+import { toCheckpointClaim } from '../../src/certified/wire/checkpoints.ts';
 import {
   decodeRunAddress,
   encodeRunAddress,

@@ -15,17 +15,18 @@ import type { CheckVerdict, Signed } from '../../run/vote.ts';
 import type { Trainer } from '../../worker/ports.ts';
 import type { Certified, Electorate } from '../decisions/chain.ts';
 import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
-import { convicts, isUpheld, jurorsOf, juryOf } from '../decisions/jury.ts';
+import { convicts, isUpheld, jurorsOf, juryOf } from '../decisions/roster-change.ts';
 import type { Reporter } from '../rounds/events.ts';
 import type { Control } from '../wire/control.ts';
-import { checkedRow, type Kept } from './checks.ts';
 import {
   type CheckedRow,
+  type CheckFinding,
   type CheckReason,
   type CheckResult,
   type CheckTools,
+  checkedRow,
   checkRow,
-  type Finding,
+  type EndedRound,
 } from './rerun.ts';
 
 /** Makes trainers like those of others, apart from the one that this worker trains with. */
@@ -86,7 +87,7 @@ const REPEATABLE: readonly CheckReason[] = [
 
 /** The reason of a verdict that members give for a finding; undefined where it says nothing against the author that others could repeat. */
 function verdictOf(
-  { result, reason, apartPpm }: Finding,
+  { result, reason, apartPpm }: CheckFinding,
   bandPpm: number,
 ): CheckReason | undefined {
   if (result !== 'fault' || reason === undefined) return undefined;
@@ -105,7 +106,7 @@ const FOUND: Readonly<Record<CheckResult, string>> = {
   unanswered: 'nothing can be said yet',
 };
 
-const wordFound = (worker: WorkerId, { result, reason }: Finding): string =>
+const wordFound = (worker: WorkerId, { result, reason }: CheckFinding): string =>
   `ran the steps of ${worker.slice(0, 8)} again: ${FOUND[result]}${reason ? ` (${reason})` : ''}`;
 
 /** What most jurors say failed, the oldest of these. */
@@ -117,7 +118,7 @@ const wordFailed = (error: unknown): string =>
 
 export class JuryDuty {
   readonly #options: DutyOptions;
-  readonly #kept = new Map<number, Kept>();
+  readonly #kept = new Map<number, EndedRound>();
   /** Who said that a contribution failed which came out bit for bit here is not followed any more. */
   readonly #liars = new Set<WorkerId>();
   #cases: readonly Case[] = [];

@@ -1,23 +1,32 @@
 /**
- * Runs the inner phase of a listed contribution again, from the private state that its author committed to, and says whether it leads to what the
- * author sent: bit for bit where both machines compute alike, within the run's band otherwise. Needs no key; anybody who has the same bytes
- * finds the same.
+ * Which contributions of a run can be checked by running their steps again, and the check: it starts from the private state that
+ * the author committed to and compares bits, or distance within the run's band on other machines. Needs no key.
  */
+
 import { toHex } from '../../base/bytes.ts';
 import { TrainingError } from '../../base/errors.ts';
 import type { PayloadRoot } from '../../network/chunks/payload.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import { createPacker } from '../../network/wire/packer.ts';
+import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { isInPace } from '../../run/pace.ts';
+import { isDrawn } from '../../run/rerun.ts';
 import type { Trainer } from '../../worker/ports.ts';
 import { takeSent } from '../../worker/residual.ts';
 import type { PrivateState } from '../../worker/strategy.ts';
 import { type InnerEnd, innerPhase } from '../../worker/train.ts';
-import type { Certified, StakeEvidence, Taken } from '../decisions/chain.ts';
-import { judgeSubmission } from '../decisions/rows.ts';
-import { assignmentOf, known, termsOf } from '../decisions/terms.ts';
+import {
+  type Certified,
+  type Chain,
+  type StakeEvidence,
+  type Taken,
+  withEntropy,
+} from '../decisions/chain.ts';
+import type { Evidence, Gathered } from '../decisions/evidence.ts';
+import { hasModel, pathOf, replay, withoutModel } from '../decisions/replay.ts';
+import { assignmentOf, judgeSubmission, known, termsOf } from '../decisions/rows.ts';
 import { residualLeft } from '../state.ts';
 import {
   type Commitment,
@@ -25,10 +34,127 @@ import {
   mostPrivateBytes,
   readPrivate,
   rootOf,
-} from './private-state.ts';
+} from './showing.ts';
+
+/** A contribution that the outcome of its round lists. */
+export interface ListedRow {
+  readonly round: number;
+  readonly worker: WorkerId;
+  readonly manifest: EventId;
+  /** The randomness of the round after it drew it: its author shows its private state. */
+  readonly drawn: boolean;
+}
+
+/** All of them, round by round, late ones left out. */
+export function listedRows(start: Chain, events: Gathered): readonly ListedRow[] {
+  const stops = [...pathOf(withoutModel(start), events).stops.values()];
+  return stops.flatMap(({ chain, outcome }, i) => {
+    const before = stops[i - 1]?.chain;
+    if (outcome === undefined || before === undefined) return [];
+    const ready = withEntropy(chain, events);
+    const entropy = ready.ok ? ready.value.ledger.entropy : null;
+    const { run, spec } = chain;
+    const { round } = outcome;
+    const rows = outcome.accepted.filter(({ late }) => !late);
+    return rows.map(({ index, manifest }) => {
+      const worker = before.ledger.members[index]!.key;
+      const isAsked =
+        entropy !== null && isDrawn({ run, round, worker, entropy }, spec.rerun.permille);
+      return { round, worker, manifest, drawn: isAsked };
+    });
+  });
+}
+
+/** What a check of a contribution needs, or why there can be none. */
+export interface Checkable {
+  readonly listed: ListedRow;
+  readonly row: CheckedRow | CheckReason;
+}
+
+/** A round that is over, as far as contributions to it are checked. */
+export interface EndedRound {
+  readonly state: Certified;
+  readonly outcome: Outcome;
+  readonly taken: Certified['taken'];
+}
+
+/**
+ * These contributions in the order of their rounds, as the model is recomputed; it ends early where that is not possible. States of rounds that
+ * nobody needs any more are let go of.
+ */
+export function* checkable(
+  start: Certified,
+  events: Gathered,
+  wanted: readonly ListedRow[],
+): Generator<Checkable, void, undefined> {
+  const rows = wanted.map((listed) => ({ listed, ...manifestsOf(listed, events) }));
+  const lastRound = Math.max(...wanted.map(({ round }) => round));
+  const kept = new Map<number, EndedRound>();
+  for (const { round, before, decided } of replay(start, events)) {
+    if (!hasModel(before) || decided === undefined) return;
+    const ended = kept.get(round - 1);
+    if (ended) kept.set(round - 1, { ...ended, taken: before.taken });
+    const ready = withEntropy(before, events);
+    if (!ready.ok) return;
+    const state = ready.value;
+    for (const { listed, said, last } of rows) {
+      if (listed.round !== round) continue;
+      yield { listed, row: rowOf(state, said, last, kept, events) };
+    }
+    if (round >= lastRound) return;
+    const open = rows.filter(({ listed }) => listed.round > round);
+    const needed = new Set(open.map(({ last }) => last?.round));
+    for (const old of kept.keys()) if (!needed.has(old)) kept.delete(old);
+    if (needed.has(round)) kept.set(round, { state, outcome: decided.outcome, taken: undefined });
+  }
+}
+
+type Sent = Pick<Evidence, 'message' | 'payload'>;
+
+/** What a check of a contribution to a round that began with this state needs, with the rounds before it as far as they are known. */
+export function checkedRow(
+  listed: ListedRow,
+  state: Certified,
+  kept: ReadonlyMap<number, EndedRound>,
+  events: Sent,
+): CheckedRow | CheckReason {
+  const { said, last } = manifestsOf(listed, events);
+  return rowOf(state, said, last, kept, events);
+}
+
+/** The manifest of a contribution and the one that it names as the last before it, where they are here. */
+function manifestsOf({ manifest, worker, round }: ListedRow, events: Sent) {
+  const said = manifestBy(manifest, worker, events);
+  const last = said?.prev === undefined ? undefined : manifestBy(said.prev, worker, events);
+  return { said, last: last && last.round < round ? last : undefined };
+}
+
+function manifestBy(id: EventId, worker: WorkerId, events: Sent): Manifest | undefined {
+  const message = events.message(id);
+  const isOwn = message?.type === 'manifest' && message.manifest.worker === worker;
+  return isOwn ? message.manifest : undefined;
+}
+
+function rowOf(
+  state: Certified,
+  manifest: Manifest | undefined,
+  last: Manifest | undefined,
+  kept: ReadonlyMap<number, EndedRound>,
+  events: Sent,
+): CheckedRow | CheckReason {
+  const payload = manifest && events.payload(manifest);
+  if (manifest === undefined || payload === undefined) return 'not-shown';
+  const now = { state, manifest, payload };
+  if (manifest.prev === undefined) return { ...now, last: undefined };
+  const before = last && kept.get(last.round);
+  const sent = last && events.payload(last);
+  // on a branch that was left, or never sent
+  if (!before || !sent || before.state.parent !== last.parent) return 'not-linked';
+  return { ...now, last: { ...before, manifest: last, payload: sent } };
+}
 
 /** A contribution with the certified state that it was made from. */
-export interface Made {
+export interface SentFrom {
   /** With the entropy of its round. */
   readonly state: Certified;
   readonly manifest: Manifest;
@@ -36,10 +162,10 @@ export interface Made {
 }
 
 /** A listed contribution, with what its author had sent before. */
-export interface CheckedRow extends Made {
+export interface CheckedRow extends SentFrom {
   /** The contribution before it, and what became of that; undefined where it is the first. */
   readonly last:
-    | (Made & { readonly outcome: Outcome; readonly taken: Taken | undefined })
+    | (SentFrom & { readonly outcome: Outcome; readonly taken: Taken | undefined })
     | undefined;
 }
 
@@ -63,7 +189,7 @@ export type CheckReason =
   | 'other-count';
 
 /** What a check found. */
-export interface Finding {
+export interface CheckFinding {
   readonly result: CheckResult;
   readonly reason?: CheckReason;
   /** How far what came out lies from what the author committed to, in millionths of the length of the step; where both are known. */
@@ -83,11 +209,11 @@ export interface CheckTools {
   onProgress?(step: number, steps: number): void;
 }
 
-const unanswered = (reason: CheckReason): Finding => ({ result: 'unanswered', reason });
-const fault = (reason: CheckReason): Finding => ({ result: 'fault', reason });
+const unanswered = (reason: CheckReason): CheckFinding => ({ result: 'unanswered', reason });
+const fault = (reason: CheckReason): CheckFinding => ({ result: 'fault', reason });
 
 /** Runs the steps of a contribution again and compares. Rejects with the reason of the signal, and where this machine fails. */
-export async function checkRow(row: CheckedRow, tools: CheckTools): Promise<Finding> {
+export async function checkRow(row: CheckedRow, tools: CheckTools): Promise<CheckFinding> {
   const { last, manifest, state } = row;
   const said = manifest.features?.rerun;
   if (said === undefined) return unanswered('not-linked');
@@ -108,7 +234,7 @@ export async function checkRow(row: CheckedRow, tools: CheckTools): Promise<Find
 async function shownBefore(
   { last, state }: CheckedRow,
   tools: CheckTools,
-): Promise<Finding | { readonly state: PrivateState | undefined }> {
+): Promise<CheckFinding | { readonly state: PrivateState | undefined }> {
   if (last === undefined) return { state: undefined };
   const said = last.manifest.features?.rerun;
   if (said === undefined) return unanswered('not-linked');
@@ -121,7 +247,7 @@ async function shownAs(
   said: Commitment,
   size: number,
   { fetch }: CheckTools,
-): Promise<Finding | PrivateState> {
+): Promise<CheckFinding | PrivateState> {
   if (said.bytes > mostPrivateBytes(size)) return fault('not-a-state');
   const bytes = await fetch(said);
   if (bytes === undefined) return unanswered('not-shown');
@@ -178,7 +304,7 @@ async function compare(
   said: Commitment,
   { trained, delta }: InnerEnd,
   tools: CheckTools,
-): Promise<Finding> {
+): Promise<CheckFinding> {
   const { state, payload } = row;
   const own = encodePrivate({ delta, moments: trained.moments });
   const found = rootOf(own, tools.sha256);
@@ -200,7 +326,7 @@ async function compare(
 
 /** Whether a payload is what comes of packing this delta the way it is packed. */
 function isPackedFrom(
-  { state, manifest }: Made,
+  { state, manifest }: SentFrom,
   delta: Float64Array,
   payload: Uint8Array,
   { evidence, sha256 }: CheckTools,

@@ -15,7 +15,7 @@ import type { Delegation } from '../../run/delegation.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { FeatureValues } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import { delegatedAgain } from '../wire/delegations.ts';
+import { delegatedAgain } from '../wire/messages.ts';
 
 /** A join, as far as its admission goes. */
 export interface Asking {

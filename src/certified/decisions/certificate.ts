@@ -2,7 +2,6 @@
  * Which votes decide a round: a quorum of commits for one outcome, of one view of one committee; and which outcomes of a round have such a
  * certificate among the events at hand.
  */
-
 import { hasQuorum } from '../../consensus/committee/quorum.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Committee } from '../../run/committee.ts';
@@ -13,7 +12,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Commit, Signed, ViewChangeVote } from '../../run/vote.ts';
-import { signedAgain } from '../wire/votes.ts';
+import { signedAgain } from '../wire/messages.ts';
 import {
   type Chain,
   type Electorate,

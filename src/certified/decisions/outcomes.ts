@@ -1,13 +1,18 @@
 /**
- * The one way the certified state of a run moves: outcome by outcome, with the roster change that each makes. The worker that plays and whoever
- * replays the run use the same functions, so a replay checks what was really done.
+ * The one way the certified state of a run moves: outcome by outcome, with the roster change and the model step that each makes.
+ * The worker that plays and whoever replays the run use the same functions, so a replay checks what was really done.
  */
 import { canonicalJson } from '../../base/canonical-json.ts';
+import { weightOf } from '../../consensus/aggregate/mean.ts';
 import { rosterWeights, type Stakes } from '../../consensus/committee/committee.ts';
+import { nesterovStep } from '../../consensus/outer/nesterov.ts';
+import type { ModelState } from '../../consensus/roots.ts';
 import type { RosterChange } from '../../consensus/round/membership.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
-import type { WorkerId } from '../../run/ids.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
+import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import { boundedMean } from '../../worker/rings.ts';
 import {
   type Certified,
   type Chain,
@@ -15,13 +20,13 @@ import {
   electorateOf,
   follow,
   stakesOf,
+  type Taken,
   withEntropy,
 } from './chain.ts';
 import { type Evidence, found, invalid, type Verdict } from './evidence.ts';
-import { type Stepped, stepModel } from './model-step.ts';
 import { rosterChange } from './roster-change.ts';
-import { acceptedRows, checkRejected, markEmpty } from './rows.ts';
-import { isPart, ofRings, type Roots } from './widths.ts';
+import { acceptedRows, type CountedRow, checkRejected, markEmpty } from './rows.ts';
+import { heldOf, isPart, ofRings, type Roots, rootsAfter } from './widths.ts';
 
 /** What an outcome leads to. */
 export interface Completed {
@@ -60,7 +65,7 @@ export function completeOutcome(
   return found({ outcome, next: { ...next, ...model, taken } });
 }
 
-const isFiniteModel = ({ params, momentum }: Stepped['model']): boolean =>
+const isFiniteModel = ({ params, momentum }: ModelStep['model']): boolean =>
   params.values.every(Number.isFinite) && momentum.every(Number.isFinite);
 
 const notFinite = () =>
@@ -114,7 +119,7 @@ function applyToPart(
 function differentRing(
   sizes: readonly number[],
   rings: readonly string[],
-  { typical, roots }: Stepped,
+  { typical, roots }: ModelStep,
 ): ReturnType<typeof invalid> | undefined {
   const at = typical.findIndex((size, i) => size !== sizes[i] || roots.rings![i] !== rings[i]);
   if (at < 0) return undefined;
@@ -209,4 +214,53 @@ function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid
     return invalid(`wrong-${name}`, name, `${name} is ${said[name]}, computed ${found[name]}`);
   }
   return undefined;
+}
+
+/** What rows make of a model. */
+export interface ModelStep {
+  readonly model: ModelState;
+  readonly roots: Roots;
+  /** Typical size of the rows in each ring that is here; of all of them in a run without tiers. */
+  readonly typical: readonly number[];
+  readonly taken: Taken | undefined;
+}
+
+/** Mean of the rows, outer step. Without rows nothing moves, not even the momentum. */
+export function stepModel(
+  state: Certified,
+  rows: readonly CountedRow[],
+  stakeOf: (worker: WorkerId) => number,
+  { hash, outer }: { readonly hash?: Sha256 | undefined; readonly outer?: readonly Digest[] } = {},
+): ModelStep {
+  const { spec, params, momentum, ledger } = state;
+  const tiers = heldOf(spec, params.layout);
+  if (rows.length === 0) {
+    const typical = Array.from({ length: tiers?.rings.length ?? 1 }, () => 0);
+    return { model: { params, momentum }, roots: state, typical, taken: undefined };
+  }
+  const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;
+  const { normBoundC: normBound, weightCap } = spec.limits;
+  const { mean: found, typical } = boundedMean(
+    rows.map(({ late, contribution: { worker, eventId: id, delta, examples } }) => ({
+      worker,
+      id,
+      late,
+      delta,
+      stake: stakeOf(worker),
+      weight: weightOf(examples, { weights, cap: weightCap }) * stakeOf(worker),
+    })),
+    { params, histories: [ledger.rowSizes, ...(ledger.features.widths?.sizes ?? [])] },
+    { tiers, normBound, normalize, aggregation: spec.aggregation },
+    { seed: ledger.entropy ?? '' },
+  );
+  const step = { learningRate: outerLearningRate * found.rate, momentum: kept };
+  const stepped = nesterovStep(params.values, momentum, found, step);
+  const model = {
+    params: { layout: params.layout, values: stepped.values },
+    momentum: stepped.momentum,
+  };
+  const moved = ({ from, to }: { readonly from: number; readonly to: number }) =>
+    found.moved.some((chunk) => from <= chunk * CHUNK_LENGTH && chunk * CHUNK_LENGTH < to);
+  const roots = rootsAfter(spec, model, { before: state, moved, outer, hash });
+  return { model, roots, typical, taken: found };
 }

@@ -2,7 +2,6 @@
  * Plays a run again from its events alone: who decided each round and whether they could, and where payloads are at hand every parameter and both
  * roots. No key, no clock, no network. A path is one branch followed without the model.
  */
-
 import { quorumOf } from '../../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';

@@ -1,20 +1,36 @@
-/** Which contributions count in a certified round: the judgment on one manifest and its payload, and on the rows that an outcome lists. */
+/**
+ * Which contributions count in a certified round: what they are compared with (base, roster, chunk assignment), the judgment on one
+ * manifest and its payload, and on the rows that an outcome lists.
+ */
+
 import { sha256 } from '../../base/hash.ts';
+import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/draw.ts';
-import { widthTierOf } from '../../consensus/round/seats.ts';
+import { liveOf } from '../../consensus/round/membership.ts';
+import { entitled, widthTierOf } from '../../consensus/round/seats.ts';
 import { accept, type Judged, refusal } from '../../network/wire/judged.ts';
 import { judgePayload, type Manifest } from '../../network/wire/manifests.ts';
 import { createPacker, openContribution } from '../../network/wire/packer.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
-import type { EventId } from '../../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { type Ledger, lateOf } from '../../run/ledger.ts';
 import type { AcceptedRow, RejectedRow } from '../../run/outcome.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Signed } from '../../run/vote.ts';
+import type { Layout } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
+import { assignChunks } from '../../worker/chunk-assignment.ts';
 import type { Submission } from '../wire/certified-events.ts';
-import type { Certified, Draft } from './chain.ts';
+import {
+  type Certified,
+  type Draft,
+  membershipOf,
+  type Situation,
+  type StakeEvidence,
+  stakesOf,
+} from './chain.ts';
 import {
   type Evidence,
   found,
@@ -23,11 +39,111 @@ import {
   type ProtocolMessage,
   type Verdict,
 } from './evidence.ts';
-import { assignmentOf, lateTermsOf, type Terms, termsOf } from './terms.ts';
 import { ringsAt, widthsOf } from './widths.ts';
 
+/** A round as its contributions are held against it. */
+export interface RoundTerms extends Situation {
+  /** Model root it starts from. */
+  readonly base: string;
+  /** Of each ring, in a run with tiers of width. */
+  readonly rings?: readonly Digest[] | undefined;
+  /** Of what of the model is here. */
+  readonly layout: Layout;
+  /** Of that round; null in a run without. */
+  readonly stakes: Stakes;
+}
+
+/** The terms of the round to come. */
+export function termsOf(state: Certified, evidence: StakeEvidence): Verdict<RoundTerms> {
+  const stakes = stakesOf(state.ledger, evidence);
+  if (!stakes.ok) return stakes;
+  const { modelRoot: base, params } = state;
+  return found({ ...state, base, layout: params.layout, stakes: stakes.value });
+}
+
+/** The terms of the round before, for what comes late; null in round 0. */
+export function lateTermsOf(state: Certified, evidence: StakeEvidence): Verdict<RoundTerms | null> {
+  const { spec, run, before, params } = state;
+  if (before === null) return found(null);
+  const stakes = stakesOf(before.ledger, evidence);
+  if (!stakes.ok) return stakes;
+  return found({ spec, run, ...before, layout: params.layout, stakes: stakes.value });
+}
+
+/** The value where the stakes are known to be here: those of a round are waited for before it is opened. */
+export function known<T>(verdict: Verdict<T>): T {
+  if (verdict.ok) return verdict.value;
+  throw new TypeError('the stakes of a round that was opened are not here');
+}
+
+/** Who sends which parameters of the model in a round. */
+interface Senders {
+  /** Keys that may sit, whether they want to or not: every chunk has some of them as its owners. */
+  readonly owners: readonly WorkerId[];
+  /** Others of the roster whose rows weigh something: newcomers, and who was away. They send chunks beside the owners. */
+  readonly beside: readonly WorkerId[];
+}
+
+/** Those of the keys whose rows weigh something: all of them in a run without stakes. */
+export const weighingOf = (
+  { committee: rules }: RunSpec,
+  stakes: Stakes,
+  eligible: readonly WorkerId[],
+): readonly WorkerId[] => weigh({ eligible, stakes, rules }).map(({ key }) => key);
+
+/** The senders of a round. In a run with stakes keys without enough of it send nothing: what they sent would weigh nothing. */
+function sendersOf({
+  spec,
+  run,
+  ledger,
+  stakes,
+}: Pick<RoundTerms, 'spec' | 'run' | 'ledger' | 'stakes'>): Senders {
+  const rules = membershipOf(spec, run);
+  const drawn = drawnOf(rules, ledger);
+  const isDrawn = (key: WorkerId) => drawn?.has(key) !== false;
+  const owners = weighingOf(spec, stakes, entitled(ledger, liveOf(rules, ledger)).filter(isDrawn));
+  const isOwner = new Set(owners);
+  const roster = ledger.members.map(({ key }) => key).filter(isDrawn);
+  return { owners, beside: weighingOf(spec, stakes, roster).filter((key) => !isOwner.has(key)) };
+}
+
+/** Who sends what in a round. Throws without the entropy of its ledger. */
+export function assignmentOf(terms: Omit<RoundTerms, 'base' | 'parent'>): ChunkAssignment {
+  const { spec, run, round, ledger, layout, stakes } = terms;
+  const { size } = widthsOf(spec) ?? layout;
+  const before = divided.get(ledger);
+  if (before?.size === size && before.stakes === stakes) return before.assignment;
+  const { owners, fragments } = spec.training;
+  const { entropy } = ledger;
+  if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
+  const { owners: roster, beside } = sendersOf(terms);
+  const tiers = new Map(ledger.members.map((member) => [member.key, widthTierOf(member)]));
+  const assignment = assignChunks({
+    run,
+    round,
+    base: entropy,
+    owners,
+    fragments,
+    roster,
+    beside,
+    size,
+    rings: widthsOf(spec)?.rings.map((ring, i) => ({
+      ...ring,
+      beside: beside.filter((key) => ringsAt(spec, tiers.get(key)!)! > i),
+    })),
+  });
+  divided.set(ledger, { size, stakes, assignment });
+  return assignment;
+}
+
+/** Dividing costs a hash for each key and chunk, and every row of a round asks for the same division. */
+const divided = new WeakMap<
+  Ledger,
+  { readonly size: number; readonly stakes: Stakes; readonly assignment: ChunkAssignment }
+>();
+
 /** An accepted row with what it brings. */
-export interface Row {
+export interface CountedRow {
   readonly late: boolean;
   readonly contribution: Contribution;
 }
@@ -37,7 +153,7 @@ export function acceptedRows(
   state: Certified,
   { accepted }: Draft,
   evidence: Evidence,
-): Verdict<readonly Row[]> {
+): Verdict<readonly CountedRow[]> {
   const verdicts = accepted.map((row) => acceptedRow(state, row, evidence));
   const lacks = verdicts.flatMap((verdict) =>
     !verdict.ok && 'missing' in verdict ? verdict.missing : [],
@@ -51,7 +167,7 @@ export function acceptedRows(
 /** The rows with a mark on those whose payload brings no value but zeros. */
 export const markEmpty = (
   accepted: readonly AcceptedRow[],
-  rows: readonly Row[],
+  rows: readonly CountedRow[],
 ): readonly AcceptedRow[] =>
   accepted.map(({ empty: _, ...row }, i) => ({
     ...row,
@@ -71,7 +187,7 @@ function acceptedRow(
   state: Certified,
   { index, late, manifest: id }: AcceptedRow,
   evidence: Evidence,
-): Verdict<Row> {
+): Verdict<CountedRow> {
   const key = state.ledger.members[index]?.key;
   const wrong = (reason: string, detail: string) =>
     invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'nobody'}: ${detail}`);
@@ -151,7 +267,7 @@ function whyRejected(
 /** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
 export function judgeManifest(
   said: Manifest,
-  terms: Terms,
+  terms: RoundTerms,
   assignment: ChunkAssignment,
 ): Judged<Manifest> {
   const { spec, run, round, parent, base, ledger } = terms;
@@ -192,7 +308,7 @@ export function judgeManifest(
 /** Why a manifest does not name the rings of the tier that its author joined with, as they are certified. */
 function refuseRings(
   { worker, features }: Manifest,
-  { spec, ledger, rings }: Terms,
+  { spec, ledger, rings }: RoundTerms,
 ): Judged<never> | undefined {
   if (rings === undefined) return undefined;
   const said = features?.widths?.rings ?? [];
@@ -221,7 +337,7 @@ const judgments = new WeakMap<Ledger, Judgments>();
 export function judgeSubmission(
   said: Manifest,
   payload: Uint8Array,
-  terms: Terms,
+  terms: RoundTerms,
   hash = sha256,
 ): Judged<Contribution> {
   const { ledger, base, parent, layout } = terms;
@@ -238,7 +354,7 @@ export function judgeSubmission(
 function judgePayloadOf(
   said: Manifest,
   payload: Uint8Array,
-  terms: Terms,
+  terms: RoundTerms,
   hash: typeof sha256,
 ): Judged<Contribution> {
   const assignment = assignmentOf(terms);

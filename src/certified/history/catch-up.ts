@@ -3,7 +3,6 @@
  * follows who decided what from the run id on, without payloads, then pulls the chunks of the certified model root from whoever serves them;
  * a chunk proves itself.
  */
-
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
@@ -29,11 +28,12 @@ import type { Verdict } from '../decisions/evidence.ts';
 import { type Path, pathOf, replay } from '../decisions/replay.ts';
 import { payloadsOf, readRings } from '../decisions/widths.ts';
 import {
+  type CheckpointChunks,
   type CheckpointClaim,
   checkpointsFilter,
+  manifestsOf,
   toCheckpointClaim,
-} from '../wire/certified-checkpoints.ts';
-import { type CheckpointChunks, manifestsOf } from './checkpoint-chunks.ts';
+} from '../wire/checkpoints.ts';
 import { type Asked, collectChunks, collectEvents } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
 

@@ -1,6 +1,6 @@
 /**
- * A run's past as relays have it, read member by member: founders, then whom certified outcomes list, until nobody is new. Nobody else is asked
- * for, so that strangers cannot fill a reader; members can fill what is theirs. Where originals are gone, what members copied takes their place.
+ * Reads a run's past from relays member by member: founders, then the members that certified outcomes list, until nobody is new.
+ * Strangers are not asked for, so they cannot fill a reader. Where originals are gone, copies by members take their place.
  */
 import { isHex32 } from '../../base/bytes.ts';
 import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
@@ -9,34 +9,33 @@ import type { SignedEvent } from '../../network/event.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
-import { anyFeatures } from '../../run/spec/features.ts';
+import { anyFeatures, featureSet } from '../../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
+import { certifiedAfter } from '../decisions/certificate.ts';
 import { type Chain, openingOf } from '../decisions/chain.ts';
-import type { Gathered } from '../decisions/evidence.ts';
+import type { Gathered, Verdict } from '../decisions/evidence.ts';
+import { applyToChain } from '../decisions/outcomes.ts';
 import { withoutModel } from '../decisions/replay.ts';
 import { decisionsBy, historyBy, historyFilter } from '../wire/certified-events.ts';
 import { copiesFilters, openCopies, readCopies } from '../wire/copies.ts';
-import { toProposal } from '../wire/proposals.ts';
-import { type Followed, followAll, namedBy } from './follow-members.ts';
+import { toProposal } from '../wire/messages.ts';
 import {
   type Asked,
   type Asking,
+  archiveLimits,
+  type Charge,
   collectChunks,
   collectEvents,
   collectIds,
   collectSnapshots,
   collectSpec,
-  type Wanted,
-} from './from-relays.ts';
-import { completeBeacons, type GatherOptions, gather, valueAfter } from './gather.ts';
-import {
-  archiveLimits,
-  type Charge,
   decisionLimits,
   type HistoryLimits,
   KeptHistory,
   strangerLimits,
-} from './kept-history.ts';
+  type Wanted,
+} from './from-relays.ts';
+import { completeBeacons, type GatherOptions, gather, valueAfter } from './gather.ts';
 
 export interface DecisionOptions extends Asked {
   /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
@@ -60,7 +59,7 @@ export async function decisionsOf(
   start: Chain,
   options: DecisionOptions,
 ): Promise<Decisions> {
-  const past = new Past(spec, start, options, decisionLimits);
+  const past = new HistoryReader(spec, start, options, decisionLimits);
   await past.read();
   options.signal.throwIfAborted();
   return { gathered: past.gather(), with: (more) => past.gather(more) };
@@ -74,7 +73,7 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
   if (spec === undefined) return fromAnybody(run, asking);
   const start = asking.start?.(spec) ?? openingOf(spec, { sha256 });
   const beacon = asking.beacon?.(spec);
-  const past = new Past(
+  const past = new HistoryReader(
     spec,
     start,
     { ...asking, beacon },
@@ -98,7 +97,7 @@ async function fromAnybody(run: Digest, asking: Asking): Promise<readonly Signed
 type Options = DecisionOptions & Pick<Asking, 'since' | 'onProgress'>;
 
 /** One reading of one run's past. */
-class Past {
+class HistoryReader {
   readonly #spec: RunSpec;
   readonly #run: Digest;
   readonly #start: Chain;
@@ -294,4 +293,63 @@ class Past {
   #asking(): Asked & { readonly rounds: number } {
     return { ...this.#options, rounds: this.#spec.training.rounds };
   }
+}
+
+/** How far a run can be followed. */
+export interface Followed {
+  /** Whom its outcomes list, until now and in the round to come. */
+  readonly keys: ReadonlySet<WorkerId>;
+  /** The first round in which some branch ends. */
+  readonly frontier: number;
+  /** A branch ends because a beacon value or a table of stake is not here: it may go on. */
+  readonly isBlind: boolean;
+}
+
+/** Every certified branch to its end, each outcome once. */
+export function followAll(start: Chain, events: Gathered): Followed {
+  const keys = new Set<WorkerId>();
+  const chains = new Map<Digest, Chain>([[start.parent, start]]);
+  let frontier = Number.POSITIVE_INFINITY;
+  let isBlind = false;
+  const note = (verdict: Verdict<unknown>) => {
+    isBlind ||= 'missing' in verdict && verdict.missing.some(({ what }) => UNSEEN.includes(what));
+  };
+  // a map hands out what is added while it is gone through
+  for (const chain of chains.values()) {
+    for (const { key } of chain.ledger.members) keys.add(key);
+    const after = certifiedAfter(chain, events);
+    note(after);
+    let goesOn = false;
+    for (const { outcome, certificate } of after.ok ? after.value : []) {
+      const next = applyToChain(chain, outcome, events);
+      note(next);
+      if (next.ok) chains.set(certificate.digest, next.value);
+      goesOn ||= next.ok;
+    }
+    if (!goesOn) frontier = Math.min(frontier, chain.round);
+  }
+  return { keys, frontier, isBlind };
+}
+
+/** Without these nobody can say who could decide. */
+const UNSEEN: readonly string[] = ['beacon', 'snapshot'];
+
+/** A made-up key costs a member nothing where no chain can be followed: so many are asked for then. */
+const MOST_BLIND = 4096;
+
+/** Who joined by outcomes that founders and such keys proposed: where no chain can be followed, members are among them. */
+export function namedBy(spec: RunSpec, events: readonly SignedEvent[]): readonly WorkerId[] {
+  const chunks = heapChunks(events, MOST_BODY_BYTES);
+  const joins = new Map<WorkerId, WorkerId[]>();
+  for (const event of events) {
+    const proposal = toProposal(event, chunks, featureSet(spec.features));
+    if (!proposal?.ok) continue;
+    const { key, outcome } = proposal.value;
+    joins.set(key, [...(joins.get(key) ?? []), ...outcome.joins.map((join) => join.key)]);
+  }
+  const members = new Set(spec.founders);
+  for (const member of members) {
+    for (const key of joins.get(member) ?? []) if (members.size < MOST_BLIND) members.add(key);
+  }
+  return [...members];
 }

@@ -25,8 +25,8 @@ import {
   specsOf,
 } from '../history/gather.ts';
 import { fetchHistory } from '../history/history.ts';
+import { archiveOrder } from '../wire/runs.ts';
 import { readSnapshots } from '../wire/snapshots.ts';
-import { archiveOrder } from '../wire/stored-run.ts';
 
 /** A line that is not a genuine event. */
 export interface BadLine {

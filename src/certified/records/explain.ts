@@ -1,5 +1,4 @@
 /** Why a worker's contribution to a round was or was not counted, in plain words, each with the ids that show it. */
-
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { roundName } from '../../run/round-name.ts';
@@ -8,8 +7,7 @@ import type { Decided } from '../decisions/certificate.ts';
 import { openingOf } from '../decisions/chain.ts';
 import type { Gathered } from '../decisions/evidence.ts';
 import { hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
-import { judgeManifest, judgeSubmission } from '../decisions/rows.ts';
-import { assignmentOf, termsOf } from '../decisions/terms.ts';
+import { assignmentOf, judgeManifest, judgeSubmission, termsOf } from '../decisions/rows.ts';
 import type { Submission } from '../wire/certified-events.ts';
 import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
 

@@ -1,5 +1,4 @@
 /** What follows a decided round: the state it leads to, its summary, and, for who is behind, the search for what members copied of it. */
-
 import { rollingScore } from '../../consensus/scores.ts';
 import { within } from '../../network/transport/deadline.ts';
 import type { Rejection } from '../../run/contribution.ts';
@@ -15,7 +14,7 @@ import type { RoundResult } from '../../worker/strategy.ts';
 import { listVotes } from '../decisions/certificate.ts';
 import { chainHeadOf, electorateOf, stakesOf } from '../decisions/chain.ts';
 import { type Evidence, isCommit } from '../decisions/evidence.ts';
-import { known as settled } from '../decisions/terms.ts';
+import { known as settled } from '../decisions/rows.ts';
 import { ringsHeld } from '../decisions/widths.ts';
 import type { Decision, DriverOptions, Member, OpenRound, ReadyRound } from '../member.ts';
 import { type CertifiedState, carryOver } from '../state.ts';

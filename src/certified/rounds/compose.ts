@@ -23,8 +23,8 @@ import {
   stakesOf,
 } from '../decisions/chain.ts';
 import type { Evidence, EvidenceStore, FaultProof } from '../decisions/evidence.ts';
-import { convictedBy, isUpheld } from '../decisions/jury.ts';
-import { known as knownStakes } from '../decisions/terms.ts';
+import { convictedBy, isUpheld } from '../decisions/roster-change.ts';
+import { known as knownStakes } from '../decisions/rows.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
 export interface Bad {

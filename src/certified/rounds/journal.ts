@@ -1,12 +1,12 @@
 /**
- * Keeps a worker from signing twice: the vote journal, which has what it signed in the round in progress on disk before anything of it is sent;
- * the memory of it after a restart; and the watch for other uses of its key. Two different contributions of one key in one round are a fault
- * that anybody can prove, whatever the reason.
+ * Keeps a worker from signing twice: the vote journal on disk, the memory of it after a restart, and the watch for other uses of
+ * its key. Also how long contributions took to arrive, from which the next deadline follows.
  */
 import { deferred } from '../../base/deferred.ts';
 import { RelayError } from '../../base/errors.ts';
 import { Recent } from '../../base/recent.ts';
-import type { RoundState } from '../../consensus/round/round-state.ts';
+import type { RoundContext, RoundState } from '../../consensus/round/round-state.ts';
+import { type Beginning, delayOf, delaysIn } from '../../consensus/round/timing.ts';
 import { parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { idOf } from '../../worker/state.ts';
@@ -15,7 +15,7 @@ import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
 import type { CertifiedState } from '../state.ts';
 import type { Control } from '../wire/control.ts';
-import type { PastStore } from './past.ts';
+import type { PastStore } from './keep-round.ts';
 
 /** What a worker signed in the round in progress. */
 export interface Entry {
@@ -71,7 +71,7 @@ export interface Memory {
   readonly isEmpty: boolean;
 }
 
-interface Ports {
+interface MemoryPorts {
   readonly me: WorkerId;
   readonly journal: Pick<Journal, 'load'>;
   readonly control: Pick<Control<ProtocolMessage>, 'look'>;
@@ -84,12 +84,12 @@ const LEARNT_ROUNDS = 3;
 
 export class VoteMemory {
   readonly delays: Delays;
-  readonly #ports: Ports;
+  readonly #ports: MemoryPorts;
   readonly #entry: Promise<Entry | undefined>;
   /** How long contributions took, round by round. */
   #arrivals: readonly (readonly number[])[] = [];
 
-  constructor(ports: Ports) {
+  constructor(ports: MemoryPorts) {
     this.#ports = ports;
     this.#entry = ports.journal.load();
     const arrivals = () => this.#arrivals;
@@ -252,4 +252,51 @@ export interface Delays {
   readonly recent: readonly number[];
   /** Adds those of a round. */
   learn(delays: readonly number[]): void;
+}
+
+export interface ArrivalOptions {
+  readonly context: RoundContext;
+  /** When the round began for this worker. */
+  readonly beginning: Beginning;
+  /** It goes on with what is on disk of the round. */
+  readonly isResumed: boolean;
+  readonly delays: Delays;
+}
+
+export class ArrivalTimes {
+  readonly #options: ArrivalOptions;
+  readonly #delays = new Map<WorkerId, number>();
+  #hasTaught = false;
+
+  constructor(options: ArrivalOptions) {
+    this.#options = options;
+  }
+
+  /** A worker's contribution is here, in this event. */
+  note(
+    worker: WorkerId,
+    message: ProtocolMessage | undefined,
+    machine: RoundState,
+    now: number,
+  ): void {
+    const { context, beginning, isResumed } = this.#options;
+    // what a restart finds came while nobody was there to see it, though the round began before
+    const isThere = !isResumed && machine.back === null;
+    const signed = message?.type === 'manifest' ? 1000 * (message.manifest.createdAt + 1) : now;
+    const delay = delayOf(isThere ? machine : beginning, context, { now, signed });
+    if (delay !== undefined && !this.#delays.has(worker)) this.#delays.set(worker, delay);
+  }
+
+  /** Hands on what is known when the round is decided, once. Who only followed it, and never closed it, saw what had arrived long ago. */
+  teach({ closed, decided }: RoundState): void {
+    if (closed === null || decided === null || this.#hasTaught) return;
+    this.#hasTaught = true;
+    const { context, beginning, isResumed, delays } = this.#options;
+    // founders begin the first round together: who takes longer than most began no later than they did
+    const isTogether = context.round === 0 && !isResumed && this.#delays.has(context.me);
+    const learned = isTogether
+      ? [...this.#delays.values()]
+      : delaysIn(this.#delays, beginning, context.me);
+    if (learned.length > 0) delays.learn(learned);
+  }
 }

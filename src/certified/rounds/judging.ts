@@ -2,7 +2,6 @@
  * The judge of a round driver checks the outcomes that others propose and composes this worker's own; what is missing is asked for, then
  * tried again.
  */
-
 import { RelayError } from '../../base/errors.ts';
 import type {
   Arrival,
@@ -15,13 +14,11 @@ import type { Digest, EventId } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
 import { Judgment, type Screen } from '../checks/screening.ts';
-import type { Certified } from '../decisions/chain.ts';
-import { stakesOf } from '../decisions/chain.ts';
+import { type Certified, stakesOf } from '../decisions/chain.ts';
 import { lacking, type Missing, type Verdict } from '../decisions/evidence.ts';
-import { convictedBy, proofsIn } from '../decisions/jury.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
-import { contributionOf } from '../decisions/rows.ts';
-import { known, weighingOf } from '../decisions/terms.ts';
+import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
+import { contributionOf, known, weighingOf } from '../decisions/rows.ts';
 import type { Decision, DriverOptions } from '../member.ts';
 import type { StakeOpinion } from '../refresh.ts';
 import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';

@@ -2,7 +2,6 @@
  * The observer of a round driver gathers contributions as they arrive: whose are here in full and good, whose are not and why, who sent two,
  * and under `defer` those of the round before that no outcome listed.
  */
-
 import type { Arrival } from '../../consensus/round/round-state.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Rejection } from '../../run/contribution.ts';
@@ -10,8 +9,15 @@ import type { EventId, WorkerId } from '../../run/ids.ts';
 import { lateOf } from '../../run/ledger.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
-import { judgeManifest, judgeSubmission } from '../decisions/rows.ts';
-import { assignmentOf, known, lateTermsOf, type Terms, termsOf } from '../decisions/terms.ts';
+import {
+  assignmentOf,
+  judgeManifest,
+  judgeSubmission,
+  known,
+  lateTermsOf,
+  type RoundTerms,
+  termsOf,
+} from '../decisions/rows.ts';
 import type { DriverOptions } from '../member.ts';
 import type { Submission } from '../wire/certified-events.ts';
 import type { Bad, LateRow } from './compose.ts';
@@ -43,7 +49,7 @@ const MOST_OF_ONE = 2;
 
 /** Watches for what these keys send in the round of these terms. */
 function createWatch(
-  terms: Terms,
+  terms: RoundTerms,
   keys: ReadonlySet<WorkerId>,
   evidence: EvidenceStore,
   { signal, bring, onHeld, onFault, onRefused, onChange }: Wants,

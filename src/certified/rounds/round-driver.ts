@@ -7,8 +7,13 @@ import { anySignal } from '../../base/abort.ts';
 import { deferred } from '../../base/deferred.ts';
 import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
 import { beginRound, step } from '../../consensus/round/machine.ts';
-import type { Certificate, Effect, Input, RoundState } from '../../consensus/round/round-state.ts';
-import { hasSigned } from '../../consensus/round/round-state.ts';
+import {
+  type Certificate,
+  type Effect,
+  hasSigned,
+  type Input,
+  type RoundState,
+} from '../../consensus/round/round-state.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
@@ -20,8 +25,8 @@ import { isMessage, type ProtocolMessage } from '../decisions/evidence.ts';
 import type { Decision, DrivenRound, DriverOptions } from '../member.ts';
 import type { OwnEvent, RoundListening } from '../wire/control.ts';
 import { type CopiesSearch, createCopiesSearch } from './apply-decision.ts';
-import { ArrivalTimes } from './arrival-times.ts';
 import { createRefusals, type Refusals } from './events.ts';
+import { ArrivalTimes } from './journal.ts';
 import { ASK_MS, Judge } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
 

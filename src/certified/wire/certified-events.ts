@@ -20,8 +20,7 @@ import { outcomeBody } from '../../run/outcome.ts';
 import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
 import type { Message, Notice, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 import { type Accusation, toAccusation } from './faults.ts';
-import { buildProposal, toProposal } from './proposals.ts';
-import { buildMember, buildVote, toMember, toVote } from './votes.ts';
+import { buildMember, buildProposal, buildVote, toMember, toProposal, toVote } from './messages.ts';
 
 /** A worker's commitment to a payload for a round. */
 export interface Submission {

@@ -20,7 +20,6 @@ import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Message, Notice } from '../../run/vote.ts';
-import { type CheckpointedState, publishCheckpoint } from './certified-checkpoints.ts';
 import {
   bodyOfMessage,
   buildMessage,
@@ -33,6 +32,7 @@ import {
   refuseShortLived,
   roundFilter,
 } from './certified-events.ts';
+import { type CheckpointedState, publishCheckpoint } from './checkpoints.ts';
 import { type Bundle, findCopiers, findCopies, publishCopies } from './copies.ts';
 import { buildFault, proofBody } from './faults.ts';
 import { KeptEvents } from './kept-events.ts';

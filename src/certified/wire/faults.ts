@@ -22,8 +22,7 @@ import { readManifest } from '../../network/wire/manifests.ts';
 import type { Digest } from '../../run/ids.ts';
 import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
 import type { CheckVerdict, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
-import { type Proposed, toProposed } from './proposals.ts';
-import { toMember, toVote } from './votes.ts';
+import { type Proposed, toMember, toProposed, toVote } from './messages.ts';
 
 /** A manifest, as far as faults are concerned. */
 export interface Submitted {

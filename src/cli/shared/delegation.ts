@@ -5,7 +5,7 @@ import { type Command, Option } from 'commander';
 import { parseJson } from '../../base/canonical-json.ts';
 import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { draftDelegation, readDelegation, type Session } from '../../certified/wire/delegations.ts';
+import { draftDelegation, readDelegation, type SessionOf } from '../../certified/wire/messages.ts';
 import type { Signer } from '../../network/event.ts';
 import { askBunker, parseBunker } from '../../network/wire/bunker.ts';
 import { type Delegation, delegationField } from '../../run/delegation.ts';
@@ -36,7 +36,7 @@ const seatsOption = (): Option =>
     'ask for no seats in committees, in runs made with --seat-wishes; without it the next time it asks for them again',
   );
 
-export interface DelegationOptions extends Pick<Session, 'run'>, Reach {
+export interface DelegationOptions extends Pick<SessionOf, 'run'>, Reach {
   /** Of the session key. */
   readonly signer: Signer;
   /** The folder of the run. */

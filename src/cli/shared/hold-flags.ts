@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
-import type { CheckpointChunks } from '../../certified/history/checkpoint-chunks.ts';
+import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
 import type { PlaceReport } from '../../network/chunks/source.ts';
 import type { Signer } from '../../network/event.ts';
 import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';

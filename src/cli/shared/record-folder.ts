@@ -13,11 +13,12 @@ import type { Opened } from '../../certified/records/archive.ts';
 import {
   parseRecord,
   type RecordedState,
+  type ReplayOptions,
+  type ReplayReport,
   type RunRecord,
   recordRun,
   recordText,
-} from '../../certified/records/record.ts';
-import type { ReplayOptions, ReplayReport } from '../../certified/records/replay-run.ts';
+} from '../../certified/records/replay-run.ts';
 import { bytesRoot } from '../../consensus/roots.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';

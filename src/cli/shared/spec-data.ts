@@ -5,7 +5,7 @@ import { concatBytes } from '../../base/bytes.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
-import { fetchSlice } from '../../certified/wire/run-registry.ts';
+import { fetchSlice } from '../../certified/wire/runs.ts';
 import { dividePictures, packPictures } from '../../model/data/pictures.ts';
 import { scaleOf } from '../../model/data/series.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';

@@ -1,8 +1,7 @@
 /** Relays for one piece of work of a command: connected before it, closed after it. */
-
 import { anySignal } from '../../base/abort.ts';
 import { systemClock } from '../../base/clock.ts';
-import type { BoardOptions } from '../../certified/wire/run-registry.ts';
+import type { BoardOptions } from '../../certified/wire/runs.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';

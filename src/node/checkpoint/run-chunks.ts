@@ -12,7 +12,7 @@ import {
   type CheckpointChunks,
   type ChunkHolder,
   type WantedCheckpoint,
-} from '../../certified/history/checkpoint-chunks.ts';
+} from '../../certified/wire/checkpoints.ts';
 import { createRelayPlace } from '../../network/attachments/relay-source.ts';
 import type { FetchEvent } from '../../network/chunks/fetch.ts';
 import { createBlossomPlace } from '../../network/chunks/http-source.ts';

@@ -3,7 +3,7 @@
  * announced to relays and other holders. Whatever goes wrong here is told, and never keeps the worker from training.
  */
 import { systemClock } from '../../base/clock.ts';
-import type { ChunkHolder, PackedBytes } from '../../certified/history/checkpoint-chunks.ts';
+import type { ChunkHolder, PackedBytes } from '../../certified/wire/checkpoints.ts';
 import type { Placement } from '../../consensus/placement/place.ts';
 import { fetchChunks } from '../../network/chunks/fetch.ts';
 import { type FileManifest, type Piece, piecesOf } from '../../network/chunks/manifest.ts';

@@ -18,7 +18,7 @@ import {
   type Journal,
   parseEntry,
 } from '../../certified/rounds/journal.ts';
-import type { PastStore } from '../../certified/rounds/past.ts';
+import type { PastStore } from '../../certified/rounds/keep-round.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { Store } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';

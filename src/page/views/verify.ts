@@ -1,5 +1,4 @@
 /** What a replay in the page has found so far, and what it proves. */
-
 import type { ReplayReport, RoundReport } from '../../certified/records/replay-run.ts';
 import { roundNumber } from '../../run/round-name.ts';
 import { type Child, h } from '../dom.ts';

@@ -10,11 +10,8 @@ import { createRelay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { genesisOf } from '../../../src/certified/decisions/chain.ts';
 import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
-import {
-  type CheckpointChunks,
-  packBytes,
-} from '../../../src/certified/history/checkpoint-chunks.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
+import { type CheckpointChunks, packBytes } from '../../../src/certified/wire/checkpoints.ts';
 import { pullOnce } from '../../../src/network/attachments/pull.ts';
 import { sendShare } from '../../../src/network/attachments/share.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';

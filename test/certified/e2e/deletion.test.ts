@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { startOf } from '../../../src/certified/decisions/chain.ts';
 import { archiveRun } from '../../../src/certified/records/archive.ts';
 import { replayRun } from '../../../src/certified/records/replay-run.ts';
-import { toProposed } from '../../../src/certified/wire/proposals.ts';
+import { toProposed } from '../../../src/certified/wire/messages.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { keptSeconds, leastSeconds } from '../../../src/run/lifetime.ts';

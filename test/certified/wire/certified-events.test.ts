@@ -6,7 +6,7 @@ import {
   toCertifiedEvent,
 } from '../../../src/certified/wire/certified-events.ts';
 import { buildFault } from '../../../src/certified/wire/faults.ts';
-import { signedAgain } from '../../../src/certified/wire/votes.ts';
+import { signedAgain } from '../../../src/certified/wire/messages.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type {
   Commit,

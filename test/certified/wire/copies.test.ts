@@ -10,7 +10,7 @@ import {
   openCopies,
   readCopies,
 } from '../../../src/certified/wire/copies.ts';
-import { buildMember } from '../../../src/certified/wire/votes.ts';
+import { buildMember } from '../../../src/certified/wire/messages.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';

@@ -4,16 +4,14 @@ import { createRelay, type Relay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import {
-  fetchRun,
-  fetchSlice,
-  listRuns,
-  publishRun,
-} from '../../../src/certified/wire/run-registry.ts';
-import {
   buildRun,
   decodeRunAddress,
   encodeRunAddress,
+  fetchRun,
+  fetchSlice,
   isServable,
+  listRuns,
+  publishRun,
   readCanonical,
   toRun,
 } from '../../../src/certified/wire/runs.ts';

@@ -8,7 +8,7 @@ import { utf8 } from '../../../src/base/bytes.ts';
 import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { buildMessage, toCertifiedEvent } from '../../../src/certified/wire/certified-events.ts';
 import { buildFault, proofBody } from '../../../src/certified/wire/faults.ts';
-import { buildProposal, toProposal } from '../../../src/certified/wire/proposals.ts';
+import { buildProposal, toProposal } from '../../../src/certified/wire/messages.ts';
 import {
   apartIn,
   type BodyOf,

@@ -8,7 +8,7 @@ import type { ProtocolMessage } from '../../../src/certified/decisions/evidence.
 import { collectEvents } from '../../../src/certified/history/from-relays.ts';
 import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { Control } from '../../../src/certified/wire/control.ts';
-import { buildProposal } from '../../../src/certified/wire/proposals.ts';
+import { buildProposal } from '../../../src/certified/wire/messages.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import { planChunks } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent, Signer } from '../../../src/network/event.ts';

@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
-import type { BoardOptions } from '../../../certified/wire/run-registry.ts';
+import type { BoardOptions } from '../../../certified/wire/runs.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { attestationFilter, holderFilter } from '../../../network/wire/holders.ts';

@@ -1,7 +1,7 @@
 /** Reads what `placement check` is given: placement documents (TOML, JSON) and announcements of holders with attestations (JSON lines). */
 import { parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import { CHECKPOINT_CHUNK_BYTES } from '../../../certified/history/checkpoint-chunks.ts';
+import { CHECKPOINT_CHUNK_BYTES } from '../../../certified/wire/checkpoints.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../../network/event.ts';
 import { newestHolders, withAttestations } from '../../../network/wire/holders.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';

@@ -1,12 +1,10 @@
 /** `nostrain run create`: a spec out of flags and a file, what it means, and where relays are given its publication. */
-
 import { readFile, writeFile } from 'node:fs/promises';
 import { Argument, Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
-import { publishRun } from '../../../certified/wire/run-registry.ts';
-import { encodeRunAddress } from '../../../certified/wire/runs.ts';
+import { encodeRunAddress, publishRun } from '../../../certified/wire/runs.ts';
 import type { Signer } from '../../../network/event.ts';
 import { hintProblem } from '../../../network/transport/public-hosts.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';

@@ -1,12 +1,11 @@
 /** `nostrain run leave`: says that a key leaves the roster of a run. Its worker, if one is running, ends with the outcome that lists it. */
-
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../../base/clock.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import type { Chain } from '../../../certified/decisions/chain.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
 import { buildMessage, controlLifetime } from '../../../certified/wire/certified-events.ts';
-import type { BoardOptions } from '../../../certified/wire/run-registry.ts';
+import type { BoardOptions } from '../../../certified/wire/runs.ts';
 import type { Signer } from '../../../network/event.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { keptSeconds } from '../../../run/lifetime.ts';

@@ -18,7 +18,7 @@ import { applyToChain } from '../../../../src/certified/decisions/outcomes.ts';
 import { replay, withoutModel } from '../../../../src/certified/decisions/replay.ts';
 import { rosterChange } from '../../../../src/certified/decisions/roster-change.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
-import { signedAgain } from '../../../../src/certified/wire/votes.ts';
+import { signedAgain } from '../../../../src/certified/wire/messages.ts';
 import {
   createRevealChain,
   revealOf,

@@ -1,14 +1,22 @@
 /**
- * Votes, view-change votes, joins, leaves and verdicts: messages to events and back, and events made again from what an outcome says of them: what was
- * said, who signed it, its dates and signature. Only events that can be made again count, so the signature of a vote, join or leave covers
- * everything it says, and needs no relay that still has it.
+ * Votes, proposals, view-change votes, joins, leaves, verdicts and delegations: messages to events and back. A vote, join, leave
+ * or delegation is made again from what an outcome lists of it (content, author, dates, signature), so no relay has to keep it.
+ * An outcome inside a proposal, or in chunks beside it, is read and its digest compared; it is not judged.
  */
+import type { Carried } from '../../../kinds/_body.ts';
+import { DELEGATION_ALT, delegation as delegationKind } from '../../../kinds/delegation.ts';
 import { memberKind } from '../../../kinds/member.ts';
+import { proposal } from '../../../kinds/proposal.ts';
 import { vote } from '../../../kinds/vote.ts';
+import { ok, type Result, refuse } from '../../base/result.ts';
+import { type BodyOf, carryBody, noBodies, openBody } from '../../network/attachments/bodies.ts';
 import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
-import { type EventDraft, eventId, type SignedEvent } from '../../network/event.ts';
+import { type EventDraft, eventId, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { accept, type Judged, reject } from '../../network/wire/judged.ts';
+import type { Delegation } from '../../run/delegation.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import { readNonce, type Signature } from '../../run/listed.ts';
+import { bodyDigest, outcomeBody, parseOutcome } from '../../run/outcome.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import type {
   CheckVerdict,
@@ -17,6 +25,7 @@ import type {
   Leave,
   Notice,
   PreparedClaim,
+  Proposal,
   Signed,
   ViewChangeVote,
   Vote,
@@ -75,13 +84,13 @@ export function toMember(
   const signed = { id: event.id, key: event.pubkey };
   // which members are there with which type is a rule of the kind
   if (said.type === 'leave')
-    return keep(event, { type: 'leave', run, last: said.last! }, expiration);
+    return withSignature(event, { type: 'leave', run, last: said.last! }, expiration);
   if (said.type === 'join') {
     const { after, tip, evidence = '' } = said;
     const added = features.read('join', said.features);
     if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
     const more = { after: after!, tip: tip!, evidence, ...withFeatures(added.value) };
-    return keep(event, { type: 'join', run, ...more }, expiration);
+    return withSignature(event, { type: 'join', run, ...more }, expiration);
   }
   if (said.type === 'verdict') {
     if (!features.names.includes('jury')) return reject(event, 'malformed', 'a run without a jury');
@@ -109,7 +118,7 @@ export function toMember(
 }
 
 /** A join or leave with its signature, if the event can be made again from both. */
-function keep<T extends Join | Leave>(
+function withSignature<T extends Join | Leave>(
   event: SignedEvent,
   said: T,
   expiration: number,
@@ -208,4 +217,137 @@ export function signedAgain(
   const tags = nonce ? [...plain.tags, ['nonce', ...nonce]] : plain.tags;
   const draft: EventDraft = { ...plain, tags };
   return { id: eventId(key, draft), pubkey: key, sig, ...draft };
+}
+
+/** What is in the event of a proposal, wherever its outcome is. */
+export type Proposed = Omit<Proposal, 'outcome'>;
+
+/** An unsigned proposal. The chunks of an outcome that has no room in it are the caller's to send first. */
+export function buildProposal(made: Proposal, lifetime: Lifetime): EventDraft {
+  const { run, round, digest } = made;
+  const body = carryBody(outcomeBody(made.outcome), (carried) => contentOf(made, carried));
+  return proposal.build(
+    {
+      ...membersOf(made),
+      ...body,
+      scope: [run, `${run}/${round}`],
+      x: digest,
+      expiration: expirationOf(lifetime),
+    },
+    lifetime.createdAt,
+  );
+}
+
+function membersOf({ prepares, ballots, ...made }: Proposed) {
+  const { run, round, attempt, parent, ctx, view, digest, justify } = made;
+  return {
+    run,
+    round,
+    attempt,
+    parent,
+    ctx,
+    view,
+    digest,
+    justify,
+    prepares: prepares.length > 0 ? prepares : undefined,
+    ballots: ballots.length > 0 ? ballots : undefined,
+  };
+}
+
+const contentOf = (made: Proposed, carried: Carried): string =>
+  proposal.declaration.content.write({ ...membersOf(made), ...carried });
+
+/** What a verified event says of its proposal, whether or not the outcome is here. */
+export function toProposed(event: SignedEvent): Judged<Signed<Proposed>> {
+  const read = readProposed(event);
+  return read.ok ? accept(read.value.said) : read;
+}
+
+function readProposed(
+  event: SignedEvent,
+): Judged<{ readonly said: Signed<Proposed>; readonly carried: Carried }> {
+  const parsed = proposal.parse(event);
+  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
+  const { run, round, attempt, parent, ctx, view, digest, justify } = parsed.value;
+  const { prepares = [], ballots = [], body, root, bytes } = parsed.value;
+  const said: Signed<Proposed> = {
+    type: 'proposal',
+    step: 'prepare',
+    id: event.id,
+    key: event.pubkey,
+    run,
+    round,
+    attempt,
+    parent,
+    ctx,
+    view,
+    digest,
+    justify,
+    prepares,
+    ballots,
+  };
+  return accept({ said, carried: { body, root, bytes } });
+}
+
+/** The proposal inside a verified event, or why it does not count; undefined while the chunks of its outcome are not here. */
+export function toProposal(
+  event: SignedEvent,
+  bodyOf: BodyOf = noBodies,
+  features: FeatureSet = noFeatures,
+): Judged<Signed<Proposal>> | undefined {
+  const judged = readProposed(event);
+  if (!judged.ok) return judged;
+  const { said, carried } = judged.value;
+  const opened = openBody(carried, (inside) => contentOf(said, inside), bodyOf);
+  if (opened === undefined) return undefined;
+  if (!opened.ok) return reject(event, 'malformed', opened.issue.message);
+  const { digest, run, round, parent } = said;
+  if (bodyDigest(opened.value) !== digest) {
+    return reject(event, 'malformed', `the body is not the outcome ${digest}`);
+  }
+  const read = parseOutcome(opened.value, features);
+  if (!read.ok) return reject(event, 'malformed', `${read.issue.at}: ${read.issue.message}`);
+  const outcome = read.value;
+  if (outcome.run !== run || outcome.round !== round || outcome.parent !== parent) {
+    return reject(event, 'malformed', 'the body is of another round than the proposal');
+  }
+  return accept({ ...said, outcome });
+}
+
+/** What a session key takes part in. */
+export interface SessionOf {
+  readonly run: Digest;
+  /** The key that takes part. */
+  readonly session: WorkerId;
+}
+
+/** What the owner of a name signs: this session key may take part in this run up to this round. */
+export const draftDelegation = (of: SessionOf, until: number, createdAt: number): EventDraft =>
+  delegationKind.build({ ...of, until, alt: DELEGATION_ALT }, createdAt);
+
+/** The event that a join shows; whether its signature holds is not judged. */
+export function delegatedAgain(of: SessionOf, { key, until, createdAt, sig }: Delegation) {
+  const draft = draftDelegation(of, until, createdAt);
+  return { id: eventId(key, draft), pubkey: key, sig, ...draft } satisfies SignedEvent;
+}
+
+/** What a join shows of an event that a signer returned: it must be of this session key and run, signed, and without additions. */
+export function readDelegation(event: SignedEvent, of: SessionOf): Result<Delegation> {
+  const verified = verifyEvent(event);
+  if (!verified.ok) return verified;
+  const parsed = delegationKind.parse(event);
+  if (!parsed.ok) return refuse('no-delegation', parsed.issue.at, parsed.issue.message);
+  const { run, session, until } = parsed.value;
+  if (run !== of.run || session !== of.session) {
+    return refuse('other-session', 'content', 'it is about another run or another session key');
+  }
+  const read: Delegation = {
+    key: event.pubkey,
+    until,
+    createdAt: event.created_at,
+    sig: event.sig,
+  };
+  return delegatedAgain(of, read).id === event.id
+    ? ok(read)
+    : refuse('changed', 'tags', 'the signer added to it or wrote it anew');
 }

@@ -1,0 +1,295 @@
+/** `nostrain challenge`: runs the inner steps of listed contributions again and says which match what their authors sent. */
+import { Command } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import {
+  type Checkable,
+  type CheckFinding,
+  type CheckReason,
+  type CheckResult,
+  type CheckTools,
+  checkable,
+  checkRow,
+  type ListedRow,
+  listedRows,
+} from '../../certified/checks/rerun.ts';
+import { mostPrivateBytes } from '../../certified/checks/showing.ts';
+import { openingOf } from '../../certified/decisions/chain.ts';
+import { hasModel } from '../../certified/decisions/replay.ts';
+import { openHistory } from '../../certified/records/archive.ts';
+import type { BoardOptions } from '../../certified/wire/runs.ts';
+import { createPuller } from '../../network/attachments/pull.ts';
+import { heapChunks } from '../../network/chunks/payload.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { hintProblem } from '../../network/transport/public-hosts.ts';
+import type { RelaySet } from '../../network/transport/relay-set.ts';
+import { TrainersAgain } from '../../node/engine/steps-again.ts';
+import { toNpub } from '../../node/files/keys.ts';
+import { nativeSha256 } from '../../node/native/sha256.ts';
+import type { BaseModel } from '../../node/pretrained/base-model.ts';
+import type { Digest } from '../../run/ids.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
+import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
+import { readKey } from '../../run/spec/spec-fields.ts';
+import { exitCodes } from '../../terminal/exit-codes.ts';
+import { roundOption, whole } from '../../terminal/flags.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
+import {
+  addSourceFlags,
+  openSource,
+  type SourceFlags,
+  sourceOf,
+} from '../shared/archive-source.ts';
+import { addSigningFlags, type SigningFlags, signedDocument } from '../shared/signed-document.ts';
+import { withRelays } from '../shared/with-relays.ts';
+import { openBaseIn } from './replay.ts';
+
+/** The same with its verdict as an event (kind 30078), where it was signed. */
+type SignedCheck = Check & { readonly event?: SignedEvent };
+
+interface ChallengeDocument {
+  readonly run: Digest;
+  /** How far what comes out may lie from what was said, in millionths, where machines differ. */
+  readonly bandPpm: number;
+  readonly checks: readonly SignedCheck[];
+}
+
+/** The command. */
+export const challenge = (): Command =>
+  addSigningFlags(
+    addSourceFlags(
+      new Command('challenge').description(
+        'run the inner steps of listed contributions again and say which are what their authors say',
+      ),
+    )
+      .option(
+        '--events <file>',
+        'read this instead of asking relays; those of --rerun-relay are asked for private state all the same',
+      )
+      .addOption(roundOption('--round <n>', 'a round (default: every one)'))
+      .option('--worker <npub>', 'a worker (default: everybody)')
+      .option('--base <path>', 'published model that the run starts from')
+      .option('--corpus <file>', 'text that the run trains on (default: the usual one)')
+      .addOption(
+        whole(
+          '--threads <n>',
+          'threads of the engine (default: as many as the worker had)',
+          1,
+          1024,
+        ),
+      ),
+  )
+    .option('--json', 'print JSON')
+    .action(async (flags: ChallengeFlags, command: Command) => {
+      refuseUnused(command, []);
+      await interruptibly((signal) => run(flags, signal));
+    });
+
+async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
+  const source = await sourceOf(flags, signal);
+  const archive = await openSource(flags, source);
+  const { spec, gathered } = await openHistory(archive, source.options);
+  assertRerun(spec);
+  const base = await openBaseFor(spec, flags, signal);
+  const first = spec.start?.root ? await base?.first(spec.training.seed) : undefined;
+  const start = openingOf(spec, { ...source.options, first });
+  if (!hasModel(start)) {
+    throw new ConfigError('base/needed', 'this run trains all parameters of a published model', {
+      hint: 'name its files with --base PATH',
+    });
+  }
+  const wanted = wantedOf(listedRows(start, gathered), flags);
+  const document: ChallengeDocument = await withRelays(
+    placesOf(spec, flags, source.reach.relays),
+    source.reach,
+    async (board) => {
+      const trainers = new TrainersAgain(spec, {
+        ...flags,
+        openBase: base,
+        signal,
+        onNotice: writeNote,
+      });
+      const fetch = fetching(archive.events, start.params.layout.size, board);
+      const checks: SignedCheck[] = [];
+      try {
+        for (const each of checkable(start, gathered, wanted)) {
+          const began = performance.now();
+          const finding = await find(each);
+          const check = checkOf(each, finding, trainers.ours, (performance.now() - began) / 1000);
+          if (!flags.json) writeOut(formatCheck(check));
+          const { seconds: _, ...said } = check;
+          const name = `nostrain/verdict/${check.manifest}`;
+          const event = await signedDocument(flags, name, { run: runIdOf(spec), ...said });
+          checks.push({ ...check, ...(event && { event }) });
+        }
+      } finally {
+        await trainers.close();
+      }
+      return { run: runIdOf(spec), bandPpm: spec.rerun.bandPpm, checks };
+
+      async function find({ row }: Checkable): Promise<CheckFinding> {
+        if (typeof row === 'string') return { result: 'unanswered', reason: row };
+        const trainer = await trainers.like(row.manifest);
+        return checkRow(row, { trainer, evidence: gathered, fetch, sha256: nativeSha256, signal });
+      }
+    },
+  );
+  writeOut(flags.json ? asJson(document) : formatTotal(document.checks, wanted.length));
+  const isBad = document.checks.some(({ result }) => result === 'fault');
+  if (isBad) process.exitCode = exitCodes.failed.code;
+}
+
+function checkOf(
+  { listed, row }: Checkable,
+  finding: CheckFinding,
+  ours: string,
+  seconds: number,
+): Check {
+  const theirs = typeof row === 'string' ? '' : (row.manifest.features?.rerun?.build ?? '');
+  return { ...listed, ...finding, theirs, ours: typeof row === 'string' ? '' : ours, seconds };
+}
+
+function assertRerun({ rerun, data }: RunSpec): void {
+  if (rerun.permille > 0) return;
+  const isOwn = data.kind === 'own';
+  throw new ConfigError(
+    'run/no-rerun',
+    isOwn
+      ? 'each worker of this run trains on a text of its own: nobody else can run its steps again'
+      : 'workers of this run commit to no private state: their steps cannot be run again',
+    {
+      hint: isOwn
+        ? 'members can still screen and score what they send: `nostrain run create --screening --scores`'
+        : 'a run whose steps can be checked is made by `nostrain run create --rerun-permille N --rerun-relay URL`',
+    },
+  );
+}
+
+/** The row that was asked for, drawn or not; else all that were drawn. */
+function wantedOf(
+  rows: readonly ListedRow[],
+  { round, worker }: ChallengeFlags,
+): readonly ListedRow[] {
+  const key = worker === undefined ? undefined : readKey(worker);
+  if (worker !== undefined && key === undefined) {
+    throw new ConfigError('flag/worker', `--worker ${worker} is not a public key`, {
+      hint: 'give npub1… or 64 hex digits',
+    });
+  }
+  const isNamed = round !== undefined && key !== undefined;
+  const wanted = rows.filter(
+    (row) =>
+      (round === undefined || row.round === round) &&
+      (key === undefined || row.worker === key) &&
+      (isNamed || row.drawn),
+  );
+  if (wanted.length > 0) return wanted;
+  const where = round === undefined ? 'this run' : roundName(round);
+  throw new ConfigError('challenge/nothing', `${where} has no contribution that was asked for`, {
+    hint: 'say --round N and --worker NPUB for one that was not drawn; `nostrain explain` lists who counted',
+  });
+}
+
+export interface ChallengeFlags extends SourceFlags, SigningFlags {
+  readonly round?: number;
+  readonly worker?: string;
+  readonly base?: string;
+  readonly corpus?: string;
+  readonly threads?: number;
+  readonly json?: boolean;
+}
+
+/** The base of a run that has one. */
+export async function openBaseFor(
+  spec: RunSpec,
+  { base, corpus }: ChallengeFlags,
+  signal: AbortSignal,
+): Promise<BaseModel | undefined> {
+  if (spec.start === null && base === undefined) return undefined;
+  return openBaseIn(spec, { base: base ?? '', corpus, signal, onNotice: writeNote });
+}
+
+/** Relays that the run names for private state. Those of a private network are dialled only where this machine was told of them. */
+export function placesOf(
+  { rerun }: RunSpec,
+  { allowPrivateRelays = false }: ChallengeFlags,
+  known: readonly string[],
+): readonly string[] {
+  const dialled = rerun.relays.filter(
+    (url) => allowPrivateRelays || known.includes(url) || hintProblem(url) === undefined,
+  );
+  if (dialled.length > 0) return dialled;
+  throw new ConfigError(
+    'challenge/private-relay',
+    `the run shows private state on ${rerun.relays.join(', ')}, in a private network`,
+    { hint: 'say --relay URL with it, or --allow-private-relays' },
+  );
+}
+
+/** No chunk of a state for so long. */
+const IDLE_MS = 20_000;
+
+/** Private states by root: among the events that are here, else from these relays. */
+export function fetching(
+  events: readonly SignedEvent[],
+  size: number,
+  { relays, clock, signal }: BoardOptions & { readonly relays: RelaySet },
+): CheckTools['fetch'] {
+  const here = heapChunks(events, mostPrivateBytes(size));
+  const puller = createPuller({ relays, clock, sha256: nativeSha256 });
+  return async ({ root, bytes }) => {
+    const found = here({ root, bytes });
+    if (found) return found;
+    const wanted = { root, bytes, worker: '', need: undefined, shards: undefined };
+    const pulled = await puller.pull(wanted, { signal, idleMs: IDLE_MS }).done;
+    return pulled?.payload;
+  };
+}
+
+/** One check. */
+export interface Check extends ListedRow, CheckFinding {
+  /** What the author says of its machine, and of this one. */
+  readonly theirs: string;
+  readonly ours: string;
+  readonly seconds: number;
+}
+
+const REASONS: Readonly<Record<CheckReason, string>> = {
+  'not-shown': 'what it starts from is on no relay that the run names',
+  'not-linked': 'the contribution before it is not on this branch',
+  'not-a-state': 'it committed to what is no state of this model',
+  'other-bits': 'its steps lead to other bits on a machine that computes alike',
+  'other-steps': 'its steps lead elsewhere',
+  'other-payload': 'it sent other values than it committed to',
+  'other-count': 'it says another number of steps or examples',
+};
+
+const RESULTS: Readonly<Record<CheckResult, string>> = {
+  same: 'the same bits',
+  near: 'near enough for another machine',
+  fault: 'NOT WHAT IT SAYS',
+  unanswered: 'not checked',
+};
+
+/** One line. */
+export const formatCheck = ({ round, worker, result, reason, apartPpm, seconds }: Check): string =>
+  [
+    `round ${String(roundNumber(round)).padStart(4)}  ${toNpub(worker)}  ${RESULTS[result]}`,
+    ...(reason ? [`: ${REASONS[reason]}`] : []),
+    ...(apartPpm === undefined ? [] : [`, ${apartPpm} ppm apart`]),
+    ` (${seconds.toFixed(1)} s)\n`,
+  ].join('');
+
+/** The last line. */
+export function formatTotal(checks: readonly Check[], wanted: number): string {
+  const count = (result: CheckResult) => checks.filter((each) => each.result === result).length;
+  const parts = [
+    `${count('same')} the same`,
+    `${count('near')} near enough`,
+    `${count('fault')} at fault`,
+    `${count('unanswered')} not checked`,
+  ];
+  const rest = wanted - checks.length;
+  return `${parts.join(', ')}${rest > 0 ? `; the model is not at hand for ${rest} more` : ''}\n`;
+}

@@ -1,0 +1,274 @@
+/** `nostrain replay`: recomputes a certified run from its events, without any key, and names the first bad round. */
+import { Command } from 'commander';
+import { isHex32 } from '../../base/bytes.ts';
+import { ConfigError } from '../../base/errors.ts';
+import { startOf } from '../../certified/decisions/chain.ts';
+import type { BadLine } from '../../certified/records/archive.ts';
+import {
+  type ReplayReport,
+  type RoundReport,
+  recordDifference,
+  replayRun,
+} from '../../certified/records/replay-run.ts';
+import { prepareTask } from '../../node/data/task.ts';
+import { createTrainer } from '../../node/engine/trainer.ts';
+import { toNpub } from '../../node/files/keys.ts';
+import { type BaseModel, openWholeBaseOf } from '../../node/pretrained/base-model.ts';
+import type { Digest } from '../../run/ids.ts';
+import { roundName, roundNumber } from '../../run/round-name.ts';
+import { settingsOf } from '../../run/spec/complete-spec.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Params } from '../../tensor/params.ts';
+import { exitCodes } from '../../terminal/exit-codes.ts';
+import { repeatable } from '../../terminal/flags.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { refuseUnused } from '../../terminal/unused-flags.ts';
+import {
+  addSourceFlags,
+  askingRule,
+  openSource,
+  type SourceFlags,
+  sourceOf,
+} from '../shared/archive-source.ts';
+import { bringEvents } from '../shared/bring-files.ts';
+import { branchOption, trustOption } from '../shared/member-flags.ts';
+import { type OpenedRecord, openRecord } from '../shared/record-folder.ts';
+
+interface ReplayFlags extends SourceFlags {
+  readonly from?: readonly string[];
+  readonly branch?: Digest;
+  readonly trust?: Digest;
+  readonly base?: string;
+  readonly corpus?: string;
+  readonly json?: boolean;
+}
+
+export const replay = (): Command =>
+  addSourceFlags(
+    new Command('replay').description(
+      'recompute a certified run from its events and name the first bad round; needs no key',
+    ),
+  )
+    .option(
+      '--events <file>',
+      'read this file or folder instead of asking relays; any bad line is an error; or the digest of its chunks',
+    )
+    .addOption(
+      repeatable(
+        '--from <place>',
+        'where chunks of --events DIGEST are: https://…, wss://… or a folder, repeatable',
+      ),
+    )
+    .addOption(branchOption())
+    .addOption(trustOption())
+    .option(
+      '--base <path>',
+      'published model that the run starts from: also evaluates what was recomputed',
+    )
+    .option(
+      '--corpus <file>',
+      'text or .jsonl file that the run trains on, or the https address of one (default: the usual one)',
+    )
+    .option('--json', 'print JSON')
+    .action(async (asked: ReplayFlags, command: Command) => {
+      refuseUnused(command, [
+        askingRule(asked),
+        { flags: ['from'], goesWith: '--events DIGEST', holds: isHex32(asked.events ?? '') },
+        { flags: ['corpus'], goesWith: '--base', holds: asked.base !== undefined },
+      ]);
+      await interruptibly(async (signal) => {
+        const flags = await withEvents(asked, signal);
+        const source = await sourceOf(flags, signal);
+        const kept = flags.events === undefined ? undefined : await openRecord(flags.events);
+        const archive = await openSource(flags, source);
+        const model = modelIn(flags, signal);
+        const report = await replayRun(archive, {
+          ...source.options,
+          states: kept?.states,
+          through: flags.branch,
+          trust: flags.trust,
+          ...model,
+          onRound: (round) => {
+            if (!flags.json) writeOut(formatLine(round));
+          },
+        });
+        const evaluation = await model.evaluate();
+        const told = { ...report, ...(evaluation && { evaluation }) };
+        writeOut(flags.json ? asJson(told) : formatEnd(report, evaluation));
+        const { believed } = report;
+        if (believed > 0) {
+          writeNote(
+            `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain`,
+          );
+        }
+        const isAsRecorded = kept === undefined || compareRecord(kept, report);
+        if (!report.ok || !isAsRecorded) process.exitCode = exitCodes.failed.code;
+      });
+    });
+
+/** With the file of events, fetched where they are named by the digest of their chunks. */
+async function withEvents(flags: ReplayFlags, signal: AbortSignal): Promise<ReplayFlags> {
+  const { events, from = [] } = flags;
+  if (events === undefined || !isHex32(events)) return flags;
+  return { ...flags, events: await bringEvents(events, from, flags, signal) };
+}
+
+/** Says what of a folder is not as its record has it. */
+function compareRecord({ record, changed }: OpenedRecord, report: ReplayReport): boolean {
+  const difference = recordDifference(record, report);
+  for (const file of changed) writeNote(`${file} is lost, or not what record.json says`);
+  if (difference !== undefined) writeNote(difference);
+  return changed.length === 0 && difference === undefined;
+}
+
+/** What a replay asks about the base of a run, and what it is told of the model. */
+function modelIn({ base: path, corpus }: ReplayFlags, signal: AbortSignal) {
+  const options = path && { base: path, corpus, signal, onNotice: writeNote };
+  let base: BaseModel | undefined;
+  let last: { readonly spec: RunSpec; readonly params: Params } | undefined;
+  return {
+    first: async (spec: RunSpec) => {
+      if (options) base = await openBaseIn(spec, options);
+      else if (spec.start !== null) writeNote(spec.start.root === null ? ADAPTERS : WHOLE);
+      return spec.start?.root ? await base?.first(spec.training.seed) : undefined;
+    },
+    onModel: (spec: RunSpec, params: Params) => {
+      last = { spec, params };
+    },
+    evaluate: async () =>
+      options && base && last
+        ? await evaluateModel(last.spec, last.params, base, options)
+        : undefined,
+  };
+}
+
+const ADAPTERS =
+  'the roots of adapters follow from the events alone: no base is needed for them; --base PATH also evaluates';
+const WHOLE =
+  'all of a published model is trained: without its files (--base PATH) votes are checked, and the model is not';
+
+/** Validation losses, per token. */
+export interface Evaluation {
+  readonly before: number;
+  readonly after: number;
+}
+
+export interface EvaluateOptions {
+  /** Path or reference of the base. */
+  readonly base: string;
+  /** File of the text that the run trains on. */
+  readonly corpus?: string | undefined;
+  onNotice(message: string): void;
+  readonly signal: AbortSignal;
+}
+
+const settingsIn = (spec: RunSpec, base: string) =>
+  settingsOf(spec, { base, relay: [], shard: { index: 1, count: 1 } });
+
+/** The base of a run, held against its spec. */
+export function openBaseIn(spec: RunSpec, options: EvaluateOptions): Promise<BaseModel> {
+  if (spec.start !== null) {
+    return openWholeBaseOf(spec.start, settingsIn(spec, options.base), options);
+  }
+  throw new ConfigError('flag/unused', 'this run starts from no published model', {
+    hint: 'leave --base out',
+  });
+}
+
+/** Evaluates on the validation part of the text that the run trains on. */
+export async function evaluateModel(
+  spec: RunSpec,
+  { values }: Params,
+  base: BaseModel,
+  options: EvaluateOptions,
+): Promise<Evaluation> {
+  const { data, dataFrom } = spec;
+  if (data.kind !== 'corpus') {
+    throw new ConfigError('replay/data', 'each worker of this run has a text of its own', {
+      hint: 'leave --base out: the roots need none',
+    });
+  }
+  const fixed = { sha256: data.sha256, form: data.form, from: dataFrom };
+  const settings = settingsIn(spec, options.base);
+  const task = await prepareTask(settings, { ...options, base, fixed });
+  const trainer = await createTrainer({ ...task, batch: settings.batchSize, device: 'cpu' });
+  try {
+    const first = startOf(spec, spec.start?.root ? await base.first(settings.seed) : undefined);
+    const before = await trainer.evaluate(first.values, 'validation');
+    return { before, after: await trainer.evaluate(values, 'validation') };
+  } finally {
+    await trainer.close();
+  }
+}
+
+const short = (hex: string): string => hex.slice(0, 12);
+const name = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
+const MOST_BAD = 20;
+
+/** One round in one line. */
+export function formatLine(line: RoundReport): string {
+  const { round, checked, result, problem, missing } = line;
+  const head = `round ${String(roundNumber(round)).padStart(4)}  `;
+  if (problem !== undefined) return `${head}BAD          ${problem}\n`;
+  const lacks = missing === undefined ? '' : `  not here: ${missing.join(', ')}`;
+  if (result === undefined) return `${head}not checked${lacks}\n`;
+  const { accepted = [], signers, seats, modelRoot = '', ledgerRoot = '' } = line;
+  const how =
+    checked === 'full' ? 'full       ' : checked === 'chain' ? 'chain      ' : 'not checked';
+  const roots = `model ${short(modelRoot)}  ledger ${short(ledgerRoot)}`;
+  const rows = `${String(accepted.length).padStart(3)} accepted`;
+  const model =
+    checked === 'chain' && lacks !== '' ? `  model not checked,${lacks.trimStart()}` : '';
+  const rest = checked === 'nothing' ? lacks : model;
+  return `${head}${how}  ${result.padEnd(5)}  ${rows}  ${signers} of ${seats} signed  ${roots}${notes(line)}${rest}\n`;
+}
+
+/** What is out of the ordinary. */
+function notes({
+  attempt,
+  view,
+  accepted,
+  rejected,
+  joined,
+  left,
+  faults,
+  forks,
+}: RoundReport): string {
+  const late = (accepted ?? []).filter((row) => row.late).map(({ worker }) => worker);
+  const all = [
+    ...(attempt ? [`recovery epoch ${attempt}`] : []),
+    ...(view ? [`view ${view}`] : []),
+    ...late.map((key) => `late ${name(key)}`),
+    ...(rejected ?? []).map(({ worker, reason }) => `rejected ${name(worker)} (${reason})`),
+    ...(joined ?? []).map((key) => `joined ${name(key)}`),
+    ...(left ?? []).map((key) => `left ${name(key)}`),
+    ...(faults ?? []).map(({ worker, kind }) => `fault ${name(worker)} (${kind})`),
+    ...(forks ?? []).map((digest) => `FORK: ${digest} was decided too`),
+  ];
+  return all.length === 0 ? '' : `  ${all.join(', ')}`;
+}
+
+/** A line of a file that is no event. */
+const formatBad = ({ line, reason, round }: BadLine): string =>
+  `line ${line}  BAD  ${reason}${round === undefined ? '' : `  (${roundName(round)})`}\n`;
+
+/** What comes after the rounds. */
+export function formatEnd(report: ReplayReport, evaluation?: Evaluation): string {
+  const { ok, rounds, firstBad, bad, lines, runRoot, modelRoot, ledgerRoot } = report;
+  const wrong = bad.slice(0, MOST_BAD).map(formatBad).join('');
+  const more = bad.length > MOST_BAD ? `and ${bad.length - MOST_BAD} more lines\n` : '';
+  const full = lines.filter(({ checked }) => checked === 'full').length;
+  const roots = `run root ${runRoot ?? 'none'}\nmodel root ${modelRoot}\nledger root ${ledgerRoot}\n`;
+  const loss = evaluation
+    ? `validation loss ${evaluation.before.toFixed(4)} before the first round, ${evaluation.after.toFixed(4)} after the last one\n`
+    : '';
+  if (ok) return `${roots}${loss}ok: ${rounds} rounds, all recomputed in full\n`;
+  const untrusted = report.isTrusted ? '' : 'BAD: the outcome to trust is not in this history\n';
+  const first = firstBad === null ? '' : `; the first bad round is ${roundNumber(firstBad)}`;
+  const verdict =
+    firstBad === null && bad.length === 0
+      ? `not checked in full: ${full} of ${rounds} rounds recomputed`
+      : `BAD: ${full} of ${rounds} rounds recomputed${first}`;
+  return `${wrong}${more}${roots}${untrusted}${verdict}\n`;
+}
