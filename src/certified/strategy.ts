@@ -23,10 +23,11 @@ import {
 import { assignmentOf, known, termsOf, weighingOf } from './decisions/rows.ts';
 import { ringsHeld } from './decisions/widths.ts';
 import type { Better } from './history/branches.ts';
-import type { Decision, DrivenRound, Member, ReadyRound } from './member.ts';
+import type { Member } from './member.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
 import type { CertifiedSession } from './rounds/events.ts';
 import { ownIn, sentBefore, votesOfBefore } from './rounds/journal.ts';
+import type { Decision, DrivenRound, ReadyRound } from './rounds/round.ts';
 import { driveRound } from './rounds/round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
 

@@ -16,10 +16,11 @@ import { chainHeadOf, electorateOf, stakesOf } from '../decisions/chain.ts';
 import { type Evidence, isCommit } from '../decisions/evidence.ts';
 import { known as settled } from '../decisions/rows.ts';
 import { ringsHeld } from '../decisions/widths.ts';
-import type { Decision, DriverOptions, Member, OpenRound, ReadyRound } from '../member.ts';
+import type { Member } from '../member.ts';
 import { type CertifiedState, carryOver } from '../state.ts';
 import type { CertifiedRound, CertifiedSession, CertifiedSummary } from './events.ts';
 import { keepRound } from './keep-round.ts';
+import type { Decision, DriverOptions, OpenRound, ReadyRound } from './round.ts';
 
 /** From so many void rounds in a row on somebody should know. */
 const VOIDS_TO_TELL = 3;

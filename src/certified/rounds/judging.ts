@@ -19,10 +19,10 @@ import { lacking, type Missing, type Verdict } from '../decisions/evidence.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
 import { contributionOf, known, weighingOf } from '../decisions/rows.ts';
-import type { Decision, DriverOptions } from '../member.ts';
 import type { StakeOpinion } from '../refresh.ts';
 import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
 import type { Observer } from './observer.ts';
+import type { Decision, DriverOptions } from './round.ts';
 
 /** Callbacks from the judge to the round. */
 export interface JudgeHost {

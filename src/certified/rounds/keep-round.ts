@@ -2,7 +2,6 @@
  * What members keep and publish so that a run outlives its events: copies of what decided a round, the spec, the stakes and now
  * and then the whole state; and each worker's own record of past rounds, published again where relays have forgotten them.
  */
-
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 import { stateBytes } from '../../consensus/roots.ts';
 import { parseEvent } from '../../network/event.ts';
@@ -12,13 +11,19 @@ import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-json.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
 import { isPart, ringStates } from '../decisions/widths.ts';
-import type { Decision, Member, ReadyRound } from '../member.ts';
 import type { Refresh } from '../refresh.ts';
 import type { Control } from '../wire/control.ts';
 import type { Bundle } from '../wire/copies.ts';
 import type { Reporter } from './events.ts';
+import type { Decision, ReadyRound } from './round.ts';
 
-type KeepPorts = Pick<Member, 'control' | 'evidence' | 'refresh' | 'reporter' | 'past' | 'hold'>;
+interface KeepPorts extends Pick<BackfillPorts, 'reporter'> {
+  readonly control: Control<ProtocolMessage>;
+  readonly evidence: EvidenceStore;
+  readonly refresh: Refresh;
+  readonly past: Backfill;
+  readonly hold?: ((state: Certified) => Promise<void>) | undefined;
+}
 
 /** Who keeps it; `isOver` where it was over before this worker looked. */
 interface Keeping {

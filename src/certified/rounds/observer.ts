@@ -18,9 +18,9 @@ import {
   type RoundTerms,
   termsOf,
 } from '../decisions/rows.ts';
-import type { DriverOptions } from '../member.ts';
 import type { Submission } from '../wire/certified-events.ts';
 import type { Bad, LateRow } from './compose.ts';
+import type { DriverOptions } from './round.ts';
 
 export interface Watch {
   /** What is of another round, or of nobody who may send in this one, is passed over. */

@@ -22,13 +22,13 @@ import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
 import { isMessage, type ProtocolMessage } from '../decisions/evidence.ts';
-import type { Decision, DrivenRound, DriverOptions } from '../member.ts';
 import type { OwnEvent, RoundListening } from '../wire/control.ts';
 import { type CopiesSearch, createCopiesSearch } from './apply-decision.ts';
 import { createRefusals, type Refusals } from './events.ts';
 import { ArrivalTimes } from './journal.ts';
 import { ASK_MS, Judge } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
+import type { Decision, DrivenRound, DriverOptions } from './round.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;

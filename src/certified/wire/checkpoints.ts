@@ -34,7 +34,6 @@ import {
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { CertifiedPorts } from '../rounds/events.ts';
-import type { ControlOptions } from './control.ts';
 
 /** A state that a certified outcome led to. */
 export interface CheckpointedState {
@@ -187,7 +186,7 @@ export function checkpointFeatures(
   { features, places }: RunSpec,
   chunks: CheckpointChunks | undefined,
   { signal, report, createSha256 = pureCreateSha256 }: Machine,
-): Pick<ControlOptions<unknown>, 'checkpointFeatures'> {
+): { checkpointFeatures?(model: readonly Uint8Array[]): Promise<FeatureValues<'checkpoint'>> } {
   const said = named.filter((name) => features.includes(name));
   if (said.length === 0) return {};
   return {

@@ -1,0 +1,219 @@
+/**
+ * A certified round as the parts of a member see it: ready to be opened, listened to, driven to its end, decided; and the wait for the
+ * stake table and beacon value that it needs.
+ */
+import type { Clock } from '../../base/clock.ts';
+import type { Certificate, Effect, RoundContext } from '../../consensus/round/round-state.ts';
+import type { Beginning } from '../../consensus/round/timing.ts';
+import type { Sealed } from '../../network/wire/wire.ts';
+import type { Rejection } from '../../run/contribution.ts';
+import type { Digest, EventId } from '../../run/ids.ts';
+import type { Ledger } from '../../run/ledger.ts';
+import { leastSeconds } from '../../run/lifetime.ts';
+import type { ListedVotes } from '../../run/listed.ts';
+import type { Outcome } from '../../run/outcome.ts';
+import type { Measurers } from '../checks/scoring.ts';
+import {
+  type Certified,
+  type Electorate,
+  electorateOf,
+  stakesOf,
+  withEntropy,
+} from '../decisions/chain.ts';
+import type { EvidenceStore, Missing, ProtocolMessage } from '../decisions/evidence.ts';
+import type { applyOutcome } from '../decisions/outcomes.ts';
+import type { Refresh } from '../refresh.ts';
+import type { Control } from '../wire/control.ts';
+import type { Reporter } from './events.ts';
+import type { Delays, Entry, Journal, KeyWatch } from './journal.ts';
+
+/** Rounds that are listened to: the one in progress and the one before, for who still looks for its end. */
+export class OpenRounds {
+  readonly #evidence: EvidenceStore;
+  #open: readonly OpenRound[] = [];
+
+  constructor(evidence: EvidenceStore) {
+    this.#evidence = evidence;
+  }
+
+  /** What is of the whole run goes to the round in progress. */
+  take(message: ProtocolMessage): void {
+    const now = this.#open.at(-1);
+    if (now) now.take(message);
+    else this.#evidence.add(message);
+  }
+
+  refuse(rejection: Rejection, id: EventId | undefined): void {
+    this.#open.at(-1)?.refuse(rejection, id);
+  }
+
+  /** Goes on listening to this round; the one before stays open, older ones do not. */
+  follow(round: OpenRound): void {
+    const [before, ...older] = [...this.#open].reverse();
+    for (const each of older) each.close();
+    this.#open = before ? [before, round] : [round];
+  }
+
+  close(): void {
+    for (const each of this.#open) each.close();
+    this.#open = [];
+  }
+}
+
+/** A round that is over. */
+export interface Decision {
+  readonly outcome: Outcome;
+  readonly certificate: Certificate;
+  /** The state it leads to. */
+  readonly next: Certified;
+}
+
+/** A round that is listened to. */
+export interface OpenRound {
+  /** Takes in a protocol message as if a relay had brought it. */
+  take(message: ProtocolMessage): void;
+  /** Notes what a relay brought and is no event of its author. */
+  refuse(rejection: Rejection, id: EventId | undefined): void;
+  close(): void;
+}
+
+/** A round with a driver. */
+export interface DrivenRound extends OpenRound {
+  /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
+  readonly decided: Promise<Decision>;
+  /** What was dropped until now, and why. */
+  readonly refused: readonly Rejection[];
+  /** A certificate is here; what it names may still be on its way. */
+  readonly isCertified: boolean;
+  /** This worker was one of those who decided: it knew the end of the round when they did. */
+  readonly hasCommitted: boolean;
+  /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
+  readonly looked: Promise<void>;
+  /** Takes in this worker's own contribution. */
+  enter(sent: Sealed): void;
+}
+
+/** What a round driver needs of the worker around it. */
+export interface DriverPorts extends Measurers {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Signs, sends, receives and re-sends protocol messages. */
+  readonly control: Control<ProtocolMessage>;
+  readonly evidence: EvidenceStore;
+  readonly apply?: typeof applyOutcome | undefined;
+  /** Holds what is signed before it is sent. */
+  readonly journal: Pick<Journal, 'save'>;
+  readonly reporter: Reporter;
+  /** Which stake table an outcome may name. */
+  readonly refresh: Pick<Refresh, 'offer' | 'judge'>;
+  /** Called on evidence of another branch. */
+  readonly branches: { hint(key?: string): void; stuck(): void };
+  readonly delays: Delays;
+  /** Knows what this worker signed. */
+  readonly keyWatch: Pick<KeyWatch, 'heard' | 'signed'>;
+  /** This worker's value of its reveal chain for a round. */
+  reveal(round: number): Digest | '';
+  /** Gets a stake table or a beacon value, however long it takes. */
+  obtain(missing: Missing, state: Certified): Promise<void>;
+  /** A view ended without a certificate. */
+  onStall(round: number, stall: Extract<Effect, { readonly type: 'stalled' }>): void;
+}
+
+/** What it takes to drive a round to its end. */
+export interface DriverOptions {
+  readonly state: Certified;
+  readonly context: RoundContext;
+  readonly ports: DriverPorts;
+  /** What was signed in this round before; undefined where nothing was. */
+  readonly entry: Entry | undefined;
+  /** When the round began for this worker. */
+  readonly beginning: Beginning;
+  /** The first recovery epoch that it may vote in: in those before it may have signed something that is not on disk. */
+  readonly voteFrom: number;
+  /** A quorum of commits of the round before. */
+  readonly votes: ListedVotes | null;
+  /** Others may have decided the round: what members copied of it is asked for at once. */
+  readonly isBehind: boolean;
+}
+
+/** A round that can be opened: its entropy and stakes are here. */
+export interface ReadyRound {
+  readonly state: Certified;
+  readonly electorate: Electorate;
+}
+
+export interface InputPorts {
+  /** The beacon value after an outcome of this time. Rejects while nobody has it. */
+  beacon(time: number): Promise<Digest>;
+  readonly control: Pick<Control<ProtocolMessage>, 'forgetBefore' | 'admit' | 'require'>;
+  readonly evidence: EvidenceStore;
+  readonly refresh: Pick<Refresh, 'begin' | 'obtain'>;
+  readonly reporter: Reporter;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Rounds whose messages are kept: a vote of the round before is evidence of the next one. */
+const KEPT_ROUNDS = 2;
+/** Between two tries to get a stake table or a beacon value. */
+const AGAIN_MS = 2000;
+
+export class RoundInputs {
+  readonly #ports: InputPorts;
+
+  constructor(ports: InputPorts) {
+    this.#ports = ports;
+  }
+
+  /** The round once everything is here that it is drawn with. What belongs to rounds long over is let go. */
+  async ready(certified: Certified): Promise<ReadyRound> {
+    const { evidence, control, refresh } = this.#ports;
+    evidence.forgetBefore(certified.round - KEPT_ROUNDS);
+    control.forgetBefore(certified.round - KEPT_ROUNDS);
+    const ledgers = [certified.ledger, ...(certified.before ? [certified.before.ledger] : [])];
+    const members = ledgers.flatMap((ledger) => ledger.members.map(({ key }) => key));
+    const { spec, round, time } = certified;
+    control.require({ since: time, seconds: leastSeconds(spec, round) });
+    control.admit(members);
+    evidence.admit(members);
+    // votes and late rows of the round before are judged by those
+    if (certified.before) await this.stakes(certified.before.ledger, round);
+    for (;;) {
+      const entropy = withEntropy(certified, evidence);
+      const stakes = stakesOf(certified.ledger, evidence);
+      if (entropy.ok && stakes.ok) {
+        const state = entropy.value;
+        refresh.begin(state);
+        return { state, electorate: electorateOf(state, stakes.value) };
+      }
+      const missing = [entropy, stakes].flatMap((each) =>
+        !each.ok && 'missing' in each ? each.missing : [],
+      );
+      for (const each of missing) await this.obtain(each, certified);
+    }
+  }
+
+  /** Waits until the table of stakes of a ledger is here, if it has one. */
+  async stakes(ledger: Ledger, round: number): Promise<void> {
+    const found = stakesOf(ledger, this.#ports.evidence);
+    if (found.ok || !('missing' in found)) return;
+    for (const each of found.missing) await this.obtain(each, { round });
+  }
+
+  /** Gets a stake table or a beacon value, however long it takes. */
+  async obtain({ what, id }: Missing, { round }: Pick<Certified, 'round'>): Promise<void> {
+    const { evidence, refresh, beacon, reporter, clock, signal } = this.#ports;
+    for (;;) {
+      try {
+        if (what === 'snapshot') await refresh.obtain(id);
+        else if (what === 'beacon') evidence.addBeacon(Number(id), await beacon(Number(id)));
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        const why = error instanceof Error ? error.message : String(error);
+        reporter.unavailable(round, what, why);
+        await clock.sleep(AGAIN_MS, signal);
+      }
+    }
+  }
+}
