@@ -15,7 +15,6 @@ import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
 import type { CertifiedState } from '../state.ts';
 import type { Control } from '../wire/control.ts';
-import type { PastStore } from './keep-round.ts';
 
 /** What a worker signed in the round in progress. */
 export interface Entry {
@@ -27,6 +26,13 @@ export interface Entry {
   readonly own: Readonly<Record<string, SignedEvent>>;
   /** How long manifests took to arrive in the last rounds, in milliseconds. */
   readonly delays: readonly number[];
+}
+
+/** Where past rounds are kept. */
+export interface PastStore {
+  save(round: number, text: string): Promise<void>;
+  /** Undefined where there is none. */
+  load(round: number): Promise<string | undefined>;
 }
 
 /** Where a worker keeps what it signed, so that it never contradicts itself after a restart. */

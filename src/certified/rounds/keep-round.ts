@@ -15,6 +15,7 @@ import type { Refresh } from '../refresh.ts';
 import type { Control } from '../wire/control.ts';
 import type { Bundle } from '../wire/copies.ts';
 import type { Reporter } from './events.ts';
+import type { PastStore } from './journal.ts';
 import type { Decision, ReadyRound } from './round.ts';
 
 interface KeepPorts extends Pick<BackfillPorts, 'reporter'> {
@@ -119,13 +120,6 @@ export interface PastRound extends Bundle {
   readonly by: readonly WorkerId[];
   /** The table of stakes that counts from then on, as JSON, where it is another one. */
   readonly stakes?: string;
-}
-
-/** Where past rounds are kept. */
-export interface PastStore {
-  save(round: number, text: string): Promise<void>;
-  /** Undefined where there is none. */
-  load(round: number): Promise<string | undefined>;
 }
 
 /** The same with bodies in base64. */

@@ -16,9 +16,9 @@ import {
   type Entry,
   formatEntry,
   type Journal,
+  type PastStore,
   parseEntry,
 } from '../../certified/rounds/journal.ts';
-import type { PastStore } from '../../certified/rounds/keep-round.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { Store } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
