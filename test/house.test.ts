@@ -40,7 +40,7 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'src/network/transport/relay-list.ts': 'NIP-65, exported by the package',
   'src/node/files/run-folder.ts': 'the format of one file on disk',
   'src/python/node/protocol.ts': 'how the Python profile is played on a machine',
-  'src/python/outer/mean-by-reciprocal.ts': 'an aggregation rule',
+  'src/python/outer-step.ts': 'an aggregation rule',
   'src/page/address.ts': 'what links to the page say, pure',
   'src/worker/sync.ts': 'the sync rules, pure and tested alone',
 };

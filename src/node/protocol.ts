@@ -6,8 +6,12 @@ import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Journal } from '../certified/rounds/journal.ts';
 import type { Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
+import type { WholePayloadEvents } from '../network/wire/cost.ts';
 import { createWire } from '../network/wire/create-wire.ts';
+import type { EventSize } from '../network/wire/event-size.ts';
 import type { Wire, WireOptions } from '../network/wire/wire.ts';
+import type { Settings } from '../run/settings.ts';
+import type { Layout } from '../tensor/params.ts';
 import { runWorker } from '../worker/loop.ts';
 import type { Ports, Session } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
@@ -41,6 +45,14 @@ export interface OpenProtocol<M extends object> {
   ): Promise<WorkerState>;
 }
 
+/** Sizes of the events of a protocol that sends each payload whole, in one event. */
+export interface ProtocolSizes extends WholePayloadEvents {
+  /** Encodes a random delta to measure the event of a round. */
+  largestEvent(run: string, layout: Layout, ratio: number): EventSize;
+  /** Bytes of the checkpoint event after a round; undefined where the state does not fit one. */
+  checkpointBytes(layout: Layout, settings: Settings): number | undefined;
+}
+
 /** `M` is what it adds to a worker's state. */
 export interface Protocol<M extends object = object> {
   /** How that is written to disk. */
@@ -49,6 +61,8 @@ export interface Protocol<M extends object = object> {
   readonly maxPayloadBytes?: number | undefined;
   /** Longer events are passed over unread; default any that a frame holds. */
   readonly longestEventBytes?: number | undefined;
+  /** Absent where payloads are sent as a manifest and chunks. */
+  readonly sizes?: ProtocolSizes | undefined;
   /** The state of a worker that has none yet. */
   first(
     genesis: WorkerState,

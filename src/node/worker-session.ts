@@ -123,7 +123,7 @@ export const runWorkerSession = <M extends object>(
     const { relay } = settings;
     const { layout } = trainer;
     const stripe = stripeOver(relays.own, settings.stripe);
-    const size = largestEvent(settings, layout);
+    const size = largestEvent(settings, layout, protocol);
     const { publicOnly } = options.connection;
     await assertRelaysFit(relay, size, stripe, { signal, publicOnly, onNotice });
 

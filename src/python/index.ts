@@ -62,67 +62,58 @@ export {
   type TensorSlot as TensorLayout,
 } from '../tensor/params.ts';
 export type { NamedTensor, NamedTensor as TensorState } from '../tensor/safetensors.ts';
+export type { Zstd } from './codec/container.ts';
+export type {
+  EncodedNstr,
+  EncodedNstr as CompressedGradientPayload,
+  NstrStats,
+} from './codec/nstr.ts';
+export type { ForeignNstr, ForeignNstrLimits } from './codec/payload.ts';
 export {
   type CompressionOptions,
   compressDelta,
   decompressPayload,
   inspectPayload,
-} from './codec/delta-payload.ts';
-export type { NstrStats } from './codec/header.ts';
-export type {
-  EncodedNstr,
-  EncodedNstr as CompressedGradientPayload,
-} from './codec/nstr.ts';
-export type { ForeignNstr, ForeignNstrLimits } from './codec/nstr-foreign.ts';
-export type { Zstd } from './codec/zstd.ts';
+} from './codec/payload.ts';
+export type { CollectedAt, Collection, KeptEvent as Kept, Patience } from './collect/collect.ts';
 export {
   type CheckpointsFound,
   type CheckpointsFound as CheckpointCollectionResult,
   type CheckpointsQuery,
-  discoverCheckpoints as collectCheckpointEvents,
-  discoverCheckpoints as collectCheckpointEventsAcrossRelays,
-  latestOf as latestCheckpoint,
-} from './collect/checkpoints.ts';
-export type { CollectedAt, Collection, Patience } from './collect/collect.ts';
-export type { Kept } from './collect/event-collector.ts';
-export {
   collectGradients as collectGradientEvents,
   collectGradients as collectGradientEventsAcrossRelays,
+  collectLateGradients as collectLateGradientEvents,
+  collectLateGradients as collectLateGradientEventsAcrossRelays,
+  discoverCheckpoints as collectCheckpointEvents,
+  discoverCheckpoints as collectCheckpointEventsAcrossRelays,
+  discoverWorkers as collectHeartbeatEvents,
+  discoverWorkers as collectHeartbeatEventsAcrossRelays,
   type GradientsFound,
   type GradientsFound as RelayCollectionResult,
   type GradientsQuery,
-  type SyncStrategy,
-} from './collect/gradients.ts';
-export {
-  collectLateGradients as collectLateGradientEvents,
-  collectLateGradients as collectLateGradientEventsAcrossRelays,
   type LateGradientsFound,
   type LateGradientsFound as LateGradientCollectionResult,
   type LateGradientsQuery,
-} from './collect/late-gradients.ts';
+  latestOf as latestCheckpoint,
+  type SyncStrategy,
+  type WorkersFound,
+  type WorkersFound as HeartbeatCollectionResult,
+  type WorkersQuery,
+} from './collect/queries.ts';
 export type { ReadingPorts } from './collect/read-relay.ts';
 export {
   createRelayPorts,
   type RelayPorts,
   type RelayPortsOptions,
-} from './collect/relay-ports.ts';
-export {
-  discoverWorkers as collectHeartbeatEvents,
-  discoverWorkers as collectHeartbeatEventsAcrossRelays,
-  type WorkersFound,
-  type WorkersFound as HeartbeatCollectionResult,
-  type WorkersQuery,
-} from './collect/workers.ts';
-export {
-  nesterovOuterStep,
-  type OuterStepOptions,
-  type OuterStepResult,
-} from './outer/nesterov-outer-step.ts';
+} from './collect/read-relay.ts';
 export {
   aggregateDeltas,
   aggregateWeightedDeltas,
+  nesterovOuterStep,
+  type OuterStepOptions,
+  type OuterStepResult,
   type WeightedDelta,
-} from './outer/weighted-deltas.ts';
+} from './outer-step.ts';
 export {
   evaluateLinearRegression,
   evaluateMlpRegression,
@@ -153,7 +144,7 @@ export {
   type EventAuthor,
   type GradientEventMetadata,
   type HeartbeatEventMetadata,
-} from './wire/build-reference-event.ts';
+} from './wire/build-event.ts';
 export type { CheckpointBody, TrainingCheckpoint } from './wire/checkpoints.ts';
 export type {
   LateGradient as LateGradientRecord,
@@ -166,6 +157,7 @@ export {
   type SigningState,
   signingState,
 } from './wire/loose-event.ts';
+export type { PublishingReport, RelayAttempts, RelayFailure } from './wire/publishing.ts';
 export {
   type PublishingPorts,
   publishNostrainEvent,
@@ -173,8 +165,7 @@ export {
   publishNostrainEvent as publishGradientEvent,
   publishNostrainEvent as publishHeartbeatEvent,
   publishNostrainEvent as publishNostrainEvents,
-} from './wire/publish-event.ts';
-export type { PublishingReport } from './wire/publishing-report.ts';
+} from './wire/publishing.ts';
 export {
   type EventOf,
   parseCheckpointEvent,
@@ -184,6 +175,5 @@ export {
   type ReferenceEventOptions,
   readReferenceEvent as parseNostrainEvent,
 } from './wire/reference-event.ts';
-export type { RelayAttempts, RelayFailure } from './wire/retry-telemetry.ts';
 export type { RoundRecord as TrainingRoundSummary } from './wire/round-record.ts';
 export { schnorrSign, schnorrVerify, secretKeyToPublicKey } from './wire/schnorr-hex.ts';

@@ -45,7 +45,7 @@ import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { parseRelayInfo } from '../../src/node/net/relays.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
-import { readNstr } from '../../src/python/codec/nstr-foreign.ts';
+import { readNstr } from '../../src/python/codec/payload.ts';
 import { openReferenceEvent } from '../../src/python/wire/reference-event.ts';
 import { ledgerBytes, parseLedger } from '../../src/run/ledger.ts';
 import { outcomeBody, parseOutcome } from '../../src/run/outcome.ts';

@@ -7,22 +7,16 @@ import { runFolderOf } from '../../node/files/local-runs.ts';
 import { readStateFile } from '../../node/files/state-file.ts';
 import { keptSettings } from '../../node/files/stored-settings.ts';
 import { lastingBase } from '../../node/pretrained/base-model.ts';
-import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
 import {
   addReferenceFlags,
   assertNoReferenceFlags,
   type ReferenceFlags,
 } from '../../python/commands/run-training/flags.ts';
 import { runReference } from '../../python/commands/run-training/run.ts';
-import {
-  addStateInput,
-  addStateOutput,
-  assertWritable,
-} from '../../python/commands/state-formats.ts';
-import { pythonProtocol } from '../../python/node/protocol.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../run/spec/presets.ts';
+import { addFlags } from '../../terminal/flag-table.ts';
 import {
   addUncheckedSettingFlags,
   assertAgreeable,
@@ -31,11 +25,13 @@ import {
   settingsFromFlags,
 } from '../../terminal/flags.ts';
 import { onInterrupt } from '../../terminal/interrupt.ts';
+import { assertWritable, stateFormatFlag, stateOutputFlags } from '../../terminal/state-flags.ts';
 import { type FlagRule, refuseUnused, settingRules } from '../../terminal/unused-flags.ts';
 import { addWorkerFlags } from '../../terminal/worker-flags.ts';
 import { addBringFlags, type BringFlags, bringFiles } from '../shared/bring-files.ts';
 import { hintOption } from '../shared/find-run.ts';
 import { addMemberFlags, type MemberFlags, memberFlagNames } from '../shared/member-flags.ts';
+import { protocolOf } from '../shared/protocol.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
 import { trainIn } from './run/join.ts';
 
@@ -64,9 +60,13 @@ const command = (): Command =>
   );
 
 export const runTraining = (): Command =>
-  addReferenceFlags(addBringFlags(addMemberFlags(addStateInput(addStateOutput(command()))))).action(
-    train,
-  );
+  addReferenceFlags(
+    addBringFlags(
+      addMemberFlags(
+        addFlags(addFlags(command(), stateOutputFlags), { stateFormat: stateFormatFlag }),
+      ),
+    ),
+  ).action(train);
 
 /** Forms of states that this run neither reads nor writes. */
 const formRules = (command: Command): readonly FlagRule[] => [
@@ -135,10 +135,6 @@ async function train(
     interrupt.dispose();
   }
 }
-
-/** The events of the run: ours, or those of the Python reference. */
-const protocolOf = ({ profile, codec }: Settings): Protocol =>
-  profile === 'nostrain/0' ? pythonProtocol(codec) : averagingProtocol;
 
 function trainBySpec(
   spec: string,

@@ -1,8 +1,8 @@
 /** How large the payloads of settings will be: a model is laid out, none is trained and no data is read. */
 import { largestEvent } from '../../node/data/task.ts';
-import { measureCheckpoint } from '../../python/wire/sizes.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
+import { protocolOf } from './protocol.ts';
 
 export interface Estimate {
   readonly parameters: number;
@@ -21,15 +21,15 @@ export function estimatePayload(
   workers: number,
   onNotice: (words: string) => void,
 ): Estimate {
-  const isWhole = settings.profile === 'nostrain/0';
-  if (isWhole && layout.size >= SLOW_VALUES) {
+  const { sizes } = protocolOf(settings);
+  if (sizes && layout.size >= SLOW_VALUES) {
     onNotice(`encoding a made-up delta of ${layout.size} values to measure the payload`);
   }
-  const { payloadBytes } = largestEvent(settings, layout, workers);
+  const { payloadBytes } = largestEvent(settings, layout, { sizes, workers });
   return {
     parameters: layout.size,
     payloadBytes,
-    checkpointBytes: isWhole ? measureCheckpoint(layout, settings) : undefined,
+    checkpointBytes: sizes?.checkpointBytes(layout, settings),
   };
 }
 

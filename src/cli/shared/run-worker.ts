@@ -6,11 +6,6 @@ import { createNativeSha256 } from '../../node/native/sha256.ts';
 import { Metrics, serveMetrics } from '../../node/net/metrics.ts';
 import type { Connection } from '../../node/net/relays.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
-import {
-  assertHoldsModel,
-  type StateOutput,
-  writeState,
-} from '../../python/commands/state-formats.ts';
 import { formOf, runDataOf } from '../../run/data-forms.ts';
 import { stateDigest } from '../../tensor/digest.ts';
 import { commandLine } from '../../terminal/command-line.ts';
@@ -19,6 +14,7 @@ import { type Interrupt, Interrupted } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeResult } from '../../terminal/output.ts';
 import type { Saved } from '../../terminal/render/live.ts';
 import { createReporter } from '../../terminal/reporter.ts';
+import { assertHoldsModel, type StateOutput, writeState } from '../../terminal/state-flags.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import type { WorkerState } from '../../worker/state.ts';
 

@@ -8,7 +8,6 @@ import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
 import type { TrainerData } from '../../model/forms/table.ts';
 import { gptSpec, inputOf, optimizerOf, patchModel } from '../../model/from-settings.ts';
 import { type EventSize, estimateEventSize } from '../../network/wire/event-size.ts';
-import { measureGradient } from '../../python/wire/sizes.ts';
 import { type FormName, formOf } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
@@ -16,6 +15,7 @@ import type { Layout } from '../../tensor/params.ts';
 import { mostChunks } from '../../worker/chunk-assignment.ts';
 import { dataHome } from '../files/data-home.ts';
 import { type BaseModel, openBase } from '../pretrained/base-model.ts';
+import type { Protocol } from '../protocol.ts';
 import { openNamedCorpus, openPictures, openSeries, readRows, type Sources } from './sources.ts';
 import { builtInForm, prepareTokens, publishedForm } from './token-parts.ts';
 
@@ -123,10 +123,13 @@ export const expectedWorkers = ({ sync, shard, waitFor }: Settings): number =>
 export function largestEvent(
   settings: Settings,
   layout: Layout,
-  workers = expectedWorkers(settings),
+  {
+    sizes,
+    workers = expectedWorkers(settings),
+  }: Pick<Protocol, 'sizes'> & { readonly workers?: number },
 ): EventSize {
-  const { profile, run, packing, eventBudget, owners, fragments, topk: ratio } = settings;
-  if (profile === 'nostrain/0') return measureGradient(run, layout, ratio);
+  const { run, packing, eventBudget, owners, fragments, topk: ratio } = settings;
+  if (sizes) return sizes.largestEvent(run, layout, ratio);
   const most = mostChunks({ size: layout.size, owners, fragments }, workers);
   return estimateEventSize({ run, size: layout.size, packing, eventBudget, most, ratio });
 }

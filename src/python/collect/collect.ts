@@ -1,11 +1,18 @@
-/** Events of one kind and run from several relays, each read on its own, then put together. */
-
-import type { Filter } from '../../network/transport/filter.ts';
+/**
+ * Collects the events of one kind and run from several relays: reads each relay on its own, keeps the newest event of each address,
+ * counts what does not count, and gives events in an order that does not depend on arrival.
+ */
+import { checkpoint } from '../../../kinds/checkpoint.ts';
+import { gradient } from '../../../kinds/gradient.ts';
+import { heartbeat } from '../../../kinds/heartbeat.ts';
+import type { SignedEvent } from '../../network/event.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { codecReason, judgeClaim } from '../../network/wire/judged.ts';
+import { newer } from '../../network/wire/newest.ts';
 import type { RejectReason } from '../../run/contribution.ts';
-import type { ReferenceEvent } from '../wire/reference-event.ts';
-import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retry-telemetry.ts';
-import { EventCollector, type Kept, merged, type Wanted } from './event-collector.ts';
+import { compareCodePoints } from '../../tensor/params.ts';
+import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/publishing.ts';
+import { type EventOf, openReferenceEvent, type ReferenceEvent } from '../wire/reference-event.ts';
 import { type ReadingPorts, readRelay } from './read-relay.ts';
 
 /** How long relays are listened to. */
@@ -20,110 +27,215 @@ const IDLE_MS = 2000;
 const MAX_MS = 60_000;
 const MAX_IDLES = 30;
 
-export interface Request<E extends ReferenceEvent> extends Patience {
+/** An event that counts. */
+export interface KeptEvent<E extends ReferenceEvent = ReferenceEvent> {
+  readonly read: E;
+  readonly event: SignedEvent;
+  readonly eventId: string;
+  /** Unix seconds. */
+  readonly createdAt: number;
+}
+
+type EventType = ReferenceEvent['type'];
+
+interface WantedEvents<T extends EventType> {
+  readonly type: T;
+  readonly run: string;
+  /** Whether workers may go by a name that is not their key. */
+  readonly anyKey?: boolean | undefined;
+  /** Whether an event is one of those wanted, by what its tags say. */
+  matches(tags: EventTags): boolean;
+}
+
+/** Which events are collected. */
+export interface CollectRequest<T extends EventType> extends Patience, WantedEvents<T> {
   readonly operation: RelayOperation;
-  readonly filter: Filter;
-  readonly wanted: Wanted<E>;
-  /** Whether one that matches is out of date. */
-  isStale?(kept: Kept<E>): boolean;
-  /** Why so many are enough, if they are. */
-  enough(count: number, isCaughtUp: boolean): string | undefined;
+  /** Unix seconds; older events are not asked for. */
+  readonly since?: number | undefined;
+  /** Whether an event that matches is out of date. */
+  isStale?(kept: KeptEvent<EventOf<T>>): boolean;
+  /** Why no more events are needed; default `caught-up` once the relay has sent what it stored. */
+  enough?(count: number, isCaughtUp: boolean): string | undefined;
+}
+
+/** The tags by which events are told apart before anything costly is read; the last of a name counts. */
+interface EventTags {
+  readonly run: string | undefined;
+  readonly round: number;
+  readonly worker: string | undefined;
+}
+
+interface CollectedEvents<E extends ReferenceEvent> {
+  readonly events: readonly KeptEvent<E>[];
+  readonly duplicates: number;
+  readonly invalid: ReadonlyMap<RejectReason, number>;
+  readonly stale: readonly KeptEvent<E>[];
+  readonly notices: readonly string[];
 }
 
 /** What one relay brought. */
-export interface CollectedAt<E extends ReferenceEvent> extends RelayAttempts {
-  readonly events: readonly Kept<E>[];
-  readonly duplicates: number;
-  readonly invalid: ReadonlyMap<RejectReason, number>;
-  readonly stale: readonly Kept<E>[];
-  readonly notices: readonly string[];
+export interface CollectedAt<E extends ReferenceEvent> extends RelayAttempts, CollectedEvents<E> {
   /** Why it ended. */
   readonly reason: string;
 }
 
 /** What all of them brought. */
-export interface Collection<E extends ReferenceEvent> {
+export interface Collection<E extends ReferenceEvent> extends CollectedEvents<E> {
   readonly relays: readonly string[];
   readonly at: readonly CollectedAt<E>[];
   readonly failed: readonly RelayFailure[];
-  readonly events: readonly Kept<E>[];
-  readonly duplicates: number;
-  readonly invalid: ReadonlyMap<RejectReason, number>;
-  readonly stale: readonly Kept<E>[];
-  readonly notices: readonly string[];
 }
 
+/** Limits of a payload from a stranger; the largest models people send this way have a million values. */
+const LIMITS = { maxContainerBytes: 32 << 20, maxValues: 1 << 24 };
+/** Memory that one collection may keep; a round of a hundred workers with the demo's GPT takes 80 MB. */
+const MAX_KEPT_BYTES = 256 << 20;
 /** Stale events remembered by name; beyond, they are not even counted. */
 const MAX_STALE = 10_000;
 
-/** Reads all relays at once; one that fails is told of, the others count. */
-export async function collect<E extends ReferenceEvent>(
+const kinds = { gradient, heartbeat, checkpoint };
+
+/** Reads all relays at once. A relay that fails is reported in `failed`; the others count. */
+export async function collect<T extends EventType>(
   relays: readonly string[],
-  request: Request<E>,
+  request: CollectRequest<T>,
   ports: ReadingPorts,
-): Promise<Collection<E>> {
+): Promise<Collection<EventOf<T>>> {
   const answers = await Promise.all(relays.map((relay) => collectAt(relay, request, ports)));
-  const at = answers.flatMap((answer) => (answer.ok ? [answer.collected] : []));
-  const failed = answers.flatMap((answer) => (answer.ok ? [] : [answer.failure]));
-  const { events, duplicates } = merged(at.map((each) => each.events));
+  const at = answers.flatMap((answer) => ('reason' in answer ? [answer] : []));
+  const slots = new EventSlots<EventOf<T>>();
+  for (const kept of at.flatMap(({ events }) => events)) slots.keep(kept);
+  const invalid = new Map<RejectReason, number>();
+  for (const [reason, count] of at.flatMap((each) => [...each.invalid])) {
+    invalid.set(reason, (invalid.get(reason) ?? 0) + count);
+  }
   return {
     relays: relays.map(withoutSecrets),
     at,
-    failed,
-    events,
-    duplicates: at.reduce((sum, each) => sum + each.duplicates, duplicates),
-    invalid: total(at.map(({ invalid }) => invalid)),
+    failed: answers.flatMap((answer) => ('reason' in answer ? [] : [answer])),
+    events: slots.inOrder(),
+    duplicates: at.reduce((sum, each) => sum + each.duplicates, slots.duplicates),
+    invalid,
     stale: at.flatMap(({ stale }) => stale),
     notices: at.flatMap(({ notices }) => notices),
   };
 }
 
-type Answer<E extends ReferenceEvent> =
-  | { readonly ok: true; readonly collected: CollectedAt<E> }
-  | { readonly ok: false; readonly failure: RelayFailure };
-
-async function collectAt<E extends ReferenceEvent>(
+async function collectAt<T extends EventType>(
   relay: string,
-  { operation, filter, wanted, idleMs = IDLE_MS, maxMs, ...request }: Request<E>,
+  request: CollectRequest<T>,
   ports: ReadingPorts,
-): Promise<Answer<E>> {
-  const collector = new EventCollector(wanted);
-  const stale: Kept<E>[] = [];
+): Promise<CollectedAt<EventOf<T>> | RelayFailure> {
+  const { operation, type, since, idleMs = IDLE_MS, maxMs } = request;
+  const { enough = (_, isCaughtUp) => (isCaughtUp ? 'caught-up' : undefined) } = request;
+  const slots = new EventSlots<EventOf<T>>();
+  const stale: KeptEvent<EventOf<T>>[] = [];
+  const invalid = new Map<RejectReason, number>();
+  const refuse = (reason: RejectReason) => invalid.set(reason, (invalid.get(reason) ?? 0) + 1);
   const end = await readRelay(
     relay,
     {
       operation,
-      filter,
+      filter: kinds[type].filter({}, since === undefined ? {} : { since }),
       idleMs,
       maxMs: maxMs ?? Math.max(MAX_MS, MAX_IDLES * idleMs),
       onEvent(event) {
-        const kept = collector.read(event);
-        if (!kept) return false;
+        const kept = readWanted(event, request, ports);
+        if (typeof kept === 'string') refuse(kept);
+        if (kept === undefined || typeof kept === 'string') return false;
         if (request.isStale?.(kept)) {
           if (stale.length < MAX_STALE) stale.push(kept);
           return false;
         }
-        collector.keep(kept);
+        slots.keep(kept);
         return true;
       },
-      onRepeated: () => collector.repeat(),
-      onRefused: (reason) => collector.refuse(reason),
-      enough: (isCaughtUp) =>
-        collector.isFull ? 'too-much' : request.enough(collector.size, isCaughtUp),
+      onRepeated: () => {
+        slots.duplicates++;
+      },
+      onRefused: refuse,
+      enough: (isCaughtUp) => (slots.isFull ? 'too-much' : enough(slots.size, isCaughtUp)),
     },
     ports,
   );
-  if (!end.ok) return end;
-  const { took, notices, reason } = end;
-  const { duplicates, invalid } = collector;
-  const events = collector.inOrder();
-  return { ok: true, collected: { ...took, events, duplicates, invalid, stale, notices, reason } };
+  if ('operation' in end) return end;
+  const { duplicates } = slots;
+  return { ...end, events: slots.inOrder(), duplicates, invalid, stale };
 }
 
-function total(counts: readonly ReadonlyMap<RejectReason, number>[]): Map<RejectReason, number> {
-  const all = new Map<RejectReason, number>();
-  for (const [reason, count] of counts.flatMap((each) => [...each])) {
-    all.set(reason, (all.get(reason) ?? 0) + count);
-  }
-  return all;
+/** The event when it is one of those wanted, undefined when it is another, or why it is refused. */
+export function readWanted<T extends EventType>(
+  event: SignedEvent,
+  { run, type, anyKey, matches }: WantedEvents<T>,
+  { clock, zstd }: Pick<ReadingPorts, 'clock' | 'zstd'>,
+): KeptEvent<EventOf<T>> | RejectReason | undefined {
+  const tags = tagsOf(event);
+  // other runs share the relay: theirs are passed over before their payload is opened
+  if (isReadable(tags) && (tags.run !== run || !matches(tags))) return undefined;
+  const opened = openReferenceEvent(event, { ...LIMITS, zstd });
+  if (!opened.ok) return codecReason(opened.issue.code);
+  const read = opened.value;
+  const nowSeconds = Math.floor(clock.now() / 1000);
+  const untrue = judgeClaim(event, read.said, { run, nowSeconds, anyKey });
+  if (untrue !== undefined) return untrue.rejection.reason;
+  const isOfAnother = read.type === 'checkpoint' && read.body.writer !== read.said.worker;
+  if (isOfAnother || !isOfType(read, type)) return 'malformed';
+  return { read, event, eventId: event.id, createdAt: event.created_at };
 }
+
+const isOfType = <T extends EventType>(read: ReferenceEvent, type: T): read is EventOf<T> =>
+  read.type === type;
+
+/** The newest event of each address. */
+export class EventSlots<E extends ReferenceEvent> {
+  readonly #slots = new Map<string, KeptEvent<E>>();
+  duplicates = 0;
+  /** What keeping them costs, about: their texts, and what was unpacked from them. */
+  #bytes = 0;
+
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  /** Whether it keeps as much as it may. */
+  get isFull(): boolean {
+    return this.#bytes >= MAX_KEPT_BYTES;
+  }
+
+  /** Keeps the event, or the one that was there before. */
+  keep(kept: KeptEvent<E>): void {
+    // its author wrote the worker's name into the address, so an address is one author's
+    const slot = kept.event.tags.find(([name]) => name === 'd')?.[1] ?? '';
+    const before = this.#slots.get(slot);
+    if (before) this.duplicates++;
+    if (before && !newer(kept, before)) return;
+    this.#slots.set(slot, kept);
+    this.#bytes += bytesOf(kept) - (before ? bytesOf(before) : 0);
+  }
+
+  /** By worker, time and id, in code points; checkpoints by round first. */
+  inOrder(): readonly KeptEvent<E>[] {
+    const round = ({ read }: KeptEvent<E>) => (read.type === 'checkpoint' ? read.said.round : 0);
+    return [...this.#slots.values()].sort(
+      (a, b) =>
+        round(a) - round(b) ||
+        compareCodePoints(a.read.said.worker, b.read.said.worker) ||
+        a.createdAt - b.createdAt ||
+        compareCodePoints(a.eventId, b.eventId),
+    );
+  }
+}
+
+function bytesOf({ event, read }: KeptEvent): number {
+  const unpacked = read.type === 'gradient' ? 12 * read.payload.stats.selected : 0;
+  return 2 * event.content.length + unpacked + 2048;
+}
+
+function tagsOf({ tags }: SignedEvent): EventTags {
+  const last = (name: string) => tags.findLast((tag) => tag[0] === name)?.[1];
+  return { run: last('run'), round: Number(last('round')), worker: last('worker') };
+}
+
+/** Whether the tags say what the event is about; where they do not, it is read and refused. */
+const isReadable = ({ run, round, worker }: EventTags): boolean =>
+  run !== undefined && worker !== undefined && Number.isSafeInteger(round);

@@ -1,18 +1,21 @@
 /**
- * One subscription at one relay: what it stores and what it sends meanwhile, until there is enough, silence, or no time left.
- * A lost connection is tried again as often as asked; what was heard before the loss still counts.
+ * One subscription at one relay: what it stores and what it sends meanwhile, until there is enough, silence, or no time left. A lost
+ * connection is tried again as often as asked; what came before the loss still counts.
  */
-
-import type { Clock } from '../../base/clock.ts';
+import { type Clock, systemClock } from '../../base/clock.ts';
 import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
 import { Recent } from '../../base/recent.ts';
+import type { RetryPolicy } from '../../base/retry.ts';
 import type { SignedEvent } from '../../network/event.ts';
+import type { EventCrypto } from '../../network/event-crypto.ts';
 import type { Filter } from '../../network/transport/filter.ts';
-import type { RelaySet, RelayStatus } from '../../network/transport/relay-set.ts';
+import { defaultQuota } from '../../network/transport/quota.ts';
+import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import type { OpenSocket } from '../../network/transport/socket.ts';
 import type { RejectReason } from '../../run/contribution.ts';
-import type { Zstd } from '../codec/zstd.ts';
-import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retry-telemetry.ts';
+import type { Zstd } from '../codec/container.ts';
+import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/publishing.ts';
 
 /** What collecting needs of a machine, as `createRelayPorts` gives it. */
 export interface ReadingPorts {
@@ -26,36 +29,100 @@ export interface ReadingPorts {
   readonly zstd?: Zstd | undefined;
 }
 
-export interface Reading {
+/** What `createRelayPorts` takes. */
+export interface RelayPortsOptions {
+  /** On Node `openSocket` of `nostrain/node`. */
+  readonly openSocket: OpenSocket;
+  /** Default the system's. */
+  readonly clock?: Clock;
+  /** For connecting and publishing; default one attempt. */
+  readonly retry?: RetryPolicy;
+  /** For each connection, and for each answer to an event; default 10 s. */
+  readonly timeoutMs?: number;
+  /** Ends everything with its reason. */
+  readonly signal?: AbortSignal;
+  /** Reads zstd payloads, which are refused without it; on Node `openZstd` of `nostrain/node` gives it. */
+  readonly zstd?: Zstd | undefined;
+  /** For ids and signatures; default pure JavaScript, on Node give `nativeCrypto`. */
+  readonly crypto?: EventCrypto;
+}
+
+/** Ports with which several relays can be used as one set, too. */
+export interface RelayPorts extends ReadingPorts {
+  openAll(relays: readonly string[]): RelaySet;
+}
+
+const ONCE: RetryPolicy = { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' };
+
+/**
+ * Badly made events that a relay may pass on in a minute. More than where a run trains: a relay that checks no signatures passes on
+ * what strangers send, and collections end by themselves.
+ */
+const FAULTS_PER_MINUTE = 10_000;
+
+/**
+ * Ports for every `publish…` and `collect…` function.
+ *
+ * @example
+ * ```ts
+ * import { collectHeartbeatEvents, createRelayPorts } from 'nostrain/python';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const ports = createRelayPorts({ openSocket, timeoutMs: 5000 });
+ * const found = await collectHeartbeatEvents([relay.url], { run: 'tea' }, ports);
+ * await relay.close();
+ * found.events; // => []
+ * ```
+ */
+export function createRelayPorts(options: RelayPortsOptions): RelayPorts {
+  const { openSocket, crypto, zstd, clock = systemClock, retry = ONCE, timeoutMs } = options;
+  const openAll = (relays: readonly string[]): RelaySet =>
+    createRelaySet(relays, {
+      openSocket,
+      clock,
+      retry,
+      ...(crypto === undefined ? {} : { crypto }),
+      ...(timeoutMs === undefined ? {} : { openTimeoutMs: timeoutMs, publishTimeoutMs: timeoutMs }),
+      quota: { ...defaultQuota, faultsPerMinute: FAULTS_PER_MINUTE },
+    });
+  return {
+    clock,
+    zstd,
+    openAll,
+    maxAttempts: retry.maxAttempts,
+    open: (relay) => openAll([relay]),
+    signal: options.signal ?? new AbortController().signal,
+  };
+}
+
+export interface RelayReading {
   readonly operation: RelayOperation;
   readonly filter: Filter;
   /** Ends after this long without any message from the relay. */
   readonly idleMs: number;
   /** Ends so long after the first connection, however much the relay sends. */
   readonly maxMs: number;
-  /** A verified event that the filter asks for, once; true when it is one of those looked for. */
+  /** A verified event that the filter asks for, once; true when it is one of those wanted. */
   onEvent(event: SignedEvent): boolean;
-  /** One of those looked for came again. */
+  /** A wanted event came again. */
   onRepeated(): void;
   onRefused(reason: RejectReason): void;
   /** Why no more is needed, if so; asked after each event, and once all that was stored has come. */
   enough(isCaughtUp: boolean): string | undefined;
 }
 
-/** How the reading ended. */
-export type ReadEnd =
-  | {
-      readonly ok: true;
-      /** `idle-timeout`, `relay-closed`, `deadline`, or what `enough` said. */
-      readonly reason: string;
-      readonly took: RelayAttempts;
-      readonly notices: readonly string[];
-    }
-  | { readonly ok: false; readonly failure: RelayFailure };
+/** How a reading ended that the relay let through. */
+export interface ReadEnd extends RelayAttempts {
+  /** `idle-timeout`, `relay-closed`, `deadline`, or what `enough` returned. */
+  readonly reason: string;
+  readonly notices: readonly string[];
+}
 
 type End = { readonly reason: string } | { readonly failed: string };
 
-/** As good as no deadline: timers of most platforms know no longer ones. */
+/** As good as no deadline: timers of most platforms take no longer ones. */
 const LONGEST_MS = 86_400_000;
 /** Ids by which repeats are known. */
 const REMEMBERED = 32_768;
@@ -63,33 +130,39 @@ const REMEMBERED = 32_768;
 /** Reads from one relay; rejects only with `signal.reason`. */
 export async function readRelay(
   relay: string,
-  reading: Reading,
+  reading: RelayReading,
   { open, clock, maxAttempts, signal }: ReadingPorts,
-): Promise<ReadEnd> {
+): Promise<ReadEnd | RelayFailure> {
   const relays = open(relay);
-  const status = () => relays.status()[0]!;
   const changed = createNotifier();
-  let ended: End | undefined;
+  const progress = new Progress(reading, () => changed.notify());
   let untilMs = Number.POSITIVE_INFINITY;
-  const finish = (end: End) => {
-    ended ??= end;
-    changed.notify();
-  };
-  const subscription = relays.subscribe(
-    [reading.filter],
-    handlersOf(reading, { status, maxAttempts, finish, isOver: () => ended !== undefined }, () => {
+  const status = () => relays.status()[0]!;
+  const handlers = {
+    onEvent: (event: SignedEvent) => progress.take(event),
+    onRepeated: (id: string) => progress.repeat(id),
+    onRefused(reason: RejectReason) {
+      if (!progress.ended) reading.onRefused(reason);
+    },
+    onAsked() {
+      progress.asked++;
       untilMs = Math.min(untilMs, clock.now() + reading.maxMs);
       changed.notify();
-    }),
-    { recheck: false },
-  );
+    },
+    onCaughtUp: () => progress.catchUp(),
+    onLost(_: string, message: string) {
+      if (status().state === 'open') progress.end({ reason: 'relay-closed' });
+      else if (++progress.losses >= maxAttempts) progress.end({ failed: message });
+    },
+  };
+  const subscription = relays.subscribe([reading.filter], handlers, { recheck: false });
   try {
-    while (!ended) {
+    while (!progress.ended) {
       const { state, heardMs } = status();
       const idleAtMs = state === 'open' ? heardMs + reading.idleMs : Number.POSITIVE_INFINITY;
       const nowMs = clock.now();
-      if (nowMs >= untilMs) finish({ reason: 'deadline' });
-      else if (nowMs >= idleAtMs) finish({ reason: 'idle-timeout' });
+      if (nowMs >= untilMs) progress.end({ reason: 'deadline' });
+      else if (nowMs >= idleAtMs) progress.end({ reason: 'idle-timeout' });
       else {
         const dueMs = Math.min(untilMs, idleAtMs, nowMs + LONGEST_MS);
         await notifiedOrDeadline(changed, clock, dueMs, signal);
@@ -101,64 +174,57 @@ export async function readRelay(
       attempts,
       delaysMs: delaysMs.slice(0, attempts - 1),
     };
-    if ('reason' in ended) return { ok: true, reason: ended.reason, took, notices };
-    const { operation } = reading;
-    return { ok: false, failure: { ...took, operation, message: ended.failed } };
+    return 'reason' in progress.ended
+      ? { ...took, reason: progress.ended.reason, notices }
+      : { ...took, operation: reading.operation, message: progress.ended.failed };
   } finally {
     subscription.close();
     await relays.close();
   }
 }
 
-interface Control {
-  status(): RelayStatus;
-  readonly maxAttempts: number;
-  finish(end: End): void;
-  /** What comes now comes too late, though before anybody has closed the connection. */
-  isOver(): boolean;
-}
+/** How far a reading has come. What arrives after its end is too late, though the connection is still open. */
+class Progress {
+  readonly #reading: RelayReading;
+  readonly #onEnd: () => void;
+  /** Ids of wanted events, and in which asking each came last. */
+  readonly #heard = new Recent<number>(REMEMBERED);
+  #isCaughtUp = false;
+  asked = 0;
+  losses = 0;
+  ended: End | undefined;
 
-function handlersOf(
-  reading: Reading,
-  { status, maxAttempts, finish, isOver }: Control,
-  onAsked: () => void,
-) {
-  let losses = 0;
-  let isCaughtUp = false;
-  /** Ids of what was looked for, and in which asking each came last. */
-  const heard = new Recent<number>(REMEMBERED);
-  let asked = 0;
-  const judge = () => {
-    const reason = reading.enough(isCaughtUp);
-    if (reason !== undefined) finish({ reason });
-  };
-  return {
-    onEvent(event: SignedEvent) {
-      if (isOver() || !reading.onEvent(event)) return;
-      heard.set(event.id, asked);
-      judge();
-    },
-    onRepeated(id: string) {
-      const before = heard.get(id);
-      if (isOver() || before === undefined) return;
-      heard.set(id, asked);
-      // after a reconnect everything is sent once more
-      if (before === asked) reading.onRepeated();
-    },
-    onRefused(reason: RejectReason) {
-      if (!isOver()) reading.onRefused(reason);
-    },
-    onAsked() {
-      asked++;
-      onAsked();
-    },
-    onCaughtUp() {
-      isCaughtUp = true;
-      judge();
-    },
-    onLost(_: string, message: string) {
-      if (status().state === 'open') finish({ reason: 'relay-closed' });
-      else if (++losses >= maxAttempts) finish({ failed: message });
-    },
-  };
+  constructor(reading: RelayReading, onEnd: () => void) {
+    this.#reading = reading;
+    this.#onEnd = onEnd;
+  }
+
+  end(end: End): void {
+    this.ended ??= end;
+    this.#onEnd();
+  }
+
+  take(event: SignedEvent): void {
+    if (this.ended || !this.#reading.onEvent(event)) return;
+    this.#heard.set(event.id, this.asked);
+    this.#judge();
+  }
+
+  repeat(id: string): void {
+    const before = this.#heard.get(id);
+    if (this.ended || before === undefined) return;
+    this.#heard.set(id, this.asked);
+    // after a reconnect everything is sent once more
+    if (before === this.asked) this.#reading.onRepeated();
+  }
+
+  catchUp(): void {
+    this.#isCaughtUp = true;
+    this.#judge();
+  }
+
+  #judge(): void {
+    const reason = this.#reading.enough(this.#isCaughtUp);
+    if (reason !== undefined) this.end({ reason });
+  }
 }

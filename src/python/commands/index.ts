@@ -1,27 +1,18 @@
 /** The commands of the Python nostrain, by the same names; `run-training` is the command line's own, which also trains other models. */
-import type { Command } from 'commander';
-import { aggregatePayloads } from './aggregate-payloads.ts';
-import { aggregateRound } from './aggregate-round.ts';
-import { applyPayload } from './apply-payload.ts';
-import { buildCheckpointCommand } from './build-checkpoint.ts';
-import { buildEvent } from './build-event.ts';
-import { buildHeartbeat } from './build-heartbeat.ts';
-import { collectEvents } from './collect-events.ts';
-import { convertState } from './convert-state.ts';
-import { decodePayloadCommand } from './decode-payload.ts';
-import { derivePubkey } from './derive-pubkey.ts';
-import { discoverCheckpoints } from './discover-checkpoints.ts';
-import { discoverWorkers } from './discover-workers.ts';
-import { encodeDelta } from './encode-delta.ts';
-import { hashState } from './hash-state.ts';
-import { initState } from './init-state.ts';
-import { inspectEvent } from './inspect-event.ts';
-import { outerStep } from './outer-step.ts';
-import { publishEvent } from './publish-event.ts';
-import { trainLocal } from './train-local.ts';
+import { aggregateRound, collectEvents, discoverCheckpoints, discoverWorkers } from './collect.ts';
+import {
+  buildCheckpoint,
+  buildEvent,
+  buildHeartbeat,
+  derivePubkey,
+  inspectEvent,
+  publishEvent,
+} from './events.ts';
+import { aggregatePayloads, applyPayload, decodePayload, encodeDelta } from './payloads.ts';
+import { convertState, hashState, initState, outerStep, trainLocal } from './states.ts';
 
 /** What builds each command, in the order of `--help`. */
-export const pythonCommands: readonly (() => Command)[] = [
+export const pythonCommands = [
   trainLocal,
   derivePubkey,
   initState,
@@ -33,12 +24,12 @@ export const pythonCommands: readonly (() => Command)[] = [
   discoverCheckpoints,
   convertState,
   encodeDelta,
-  decodePayloadCommand,
+  decodePayload,
   applyPayload,
   aggregatePayloads,
   outerStep,
   buildEvent,
   buildHeartbeat,
-  buildCheckpointCommand,
+  buildCheckpoint,
   inspectEvent,
-];
+] as const;

@@ -1,155 +1,77 @@
-/**
- * Files a person names for the commands that take payloads and events: text, payloads of either wire, events, and deltas in every form: a JSON
- * state, a payload, a gradient event (which has a weight), or base64 text.
- */
-
-import { readFile } from 'node:fs/promises';
-import { ConfigError } from '../../base/errors.ts';
-import type { Issue } from '../../base/result.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../../formats/python-json.ts';
-import { parseStateJson } from '../../formats/state-json.ts';
-import { nativeCrypto } from '../../node/native/event-crypto.ts';
-import type { Params } from '../../tensor/params.ts';
-import { defaultPayloadLimits, wholeDelta } from '../codec/delta-payload.ts';
-import type { EncodedNstr } from '../codec/nstr.ts';
-import { type ForeignNstr, type ForeignNstrLimits, readNstr } from '../codec/nstr-foreign.ts';
+/** Commands on payloads of the Python reference: pack the difference of two states, unpack it, add it to a state, average several. */
+import { difference, moved } from '../../formats/arithmetic.ts';
+import { indentedJson } from '../../formats/python-json.ts';
+import { formatStateJson } from '../../formats/state-json.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
+import { choice, toggle, withDefault } from '../../terminal/flag-table.ts';
+import { writeResult } from '../../terminal/output.ts';
+import {
+  assertWritable,
+  outputFlag,
+  stateFormatFlag,
+  stateOutputFlags,
+  writeState,
+} from '../../terminal/state-flags.ts';
+import { encodeNstr } from '../codec/nstr.ts';
 import { openZstd } from '../node/zstd.ts';
-import type { WeightedDelta } from '../outer/weighted-deltas.ts';
-import { type ReferenceEvent, readReferenceEvent } from '../wire/reference-event.ts';
+import { aggregateWeightedDeltas, type WeightedDelta } from '../outer-step.ts';
+import { PAYLOAD_WORDS, payloadJson, readDelta, readPayload } from './files.ts';
+import { decimal, pythonCommand, share } from './flags.ts';
 
-/** The text of a file without blanks around it. */
-export async function readTextFile(path: string, what: string): Promise<string> {
-  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
-    throw new ConfigError('input/file', `cannot read ${what} ${path}`, {
-      hint: 'name a file that exists and that you may read',
-      cause,
-    });
-  });
-  if (text.trim() !== '') return text.trim();
-  throw new ConfigError('input/empty', `${path} is empty; it must be ${what}`);
-}
-
-/** The JSON object in a text that a file held; integers and floats kept apart. */
-export function readJsonText(text: string, path: string, what: string): JsonObject {
-  const json = parseJson(text);
-  if (json.ok && isJsonObject(json.value)) return json.value;
-  const why = json.ok ? 'not a JSON object' : json.issue.message;
-  throw new ConfigError('input/json', `${path} is not ${what}: ${why}`);
-}
-
-const WHAT = 'a delta, a payload or a gradient event';
-
-/** The improvement (after - before) in a file; an event weighs its examples, everything else 1. */
-export async function readDelta(path: string): Promise<WeightedDelta> {
-  const text = await readTextFile(path, WHAT);
-  if (!text.startsWith('{')) {
-    return whole(path, wholeDelta(await openPayload(text.replace(/\s+/g, ''), path)));
-  }
-  const json = readJsonText(text, path, WHAT);
-  if (json.parameters !== undefined) return whole(path, parseStateJson(text));
-  if (json.kind !== undefined && json.content !== undefined) {
-    const read = await openEvent(text, path);
-    if (read.type === 'gradient') {
-      return { delta: wholeDelta(read.payload), weight: read.said.examples ?? 1, name: path };
-    }
-    throw new ConfigError('delta/kind', `${path} is a ${read.type} event and holds no delta`, {
-      hint: 'give gradient events (kind 33333)',
-    });
-  }
-  if (typeof json.payload === 'string') {
-    return whole(path, wholeDelta(await openPayload(json.payload, path)));
-  }
-  throw new ConfigError('delta/unknown', `${path} is not ${WHAT}`, {
-    hint: 'JSON with "parameters", with "payload", or an event; or base64 text',
-  });
-}
-
-const whole = (name: string, delta: WeightedDelta['delta']): WeightedDelta => ({
-  delta,
-  weight: 1,
-  name,
+export const encodeDelta = pythonCommand({
+  name: 'encode-delta',
+  description: 'pack what was learned between two states, its largest values, as int8',
+  words: { initial: 'state before training', current: 'state after training' },
+  flags: {
+    topk: withDefault(decimal('<share>', 'share of the values that is sent', share), 0.01),
+    codec: withDefault(
+      choice('<name>', 'compression; zstd only where every worker reads it', ['zlib', 'zstd']),
+      'zlib',
+    ),
+    raw: toggle('print the base64 text alone'),
+    stateFormat: stateFormatFlag,
+    output: outputFlag,
+  },
+  async run({ topk: ratio, codec, raw, stateFormat, output }, { initial, current }) {
+    const before = await readStateFile(initial, stateFormat);
+    const after = await readStateFile(current, stateFormat);
+    const zstd = codec === 'zstd' ? await openZstd() : undefined;
+    const encoded = encodeNstr(difference(before, after, current), { ratio, zstd });
+    const written = raw ? encoded.payload : indentedJson(payloadJson(encoded));
+    await writeResult(`${written}\n`, output);
+  },
 });
 
-/** The event in a file, checked whole. */
-export const readEventFile = async (path: string): Promise<ReferenceEvent> =>
-  openEvent(await readTextFile(path, 'an event'), path);
-
-/** The event in a text that a file held, checked whole. */
-async function openEvent(text: string, path: string): Promise<ReferenceEvent> {
-  const read = readReferenceEvent(parse(text, path), {
-    limits: await payloadLimits(),
-    crypto: nativeCrypto,
-  });
-  if (read.ok) return read.value;
-  const { at, message } = read.issue;
-  throw new ConfigError('event/refused', `${path} is not a sound event, ${at}: ${message}`, {
-    hint: 'build it again with build-event, build-heartbeat or build-checkpoint',
-  });
-}
-
-function parse(text: string, path: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw noJson(path, error);
-  }
-}
-
-const noJson = (path: string, cause: unknown): ConfigError =>
-  new ConfigError('event/json', `${path} is not JSON`, { cause });
-
-/** What a payload may be on this machine: of any model that can be printed. */
-const payloadLimits = async (): Promise<ForeignNstrLimits> => ({
-  ...defaultPayloadLimits,
-  zstd: await openZstd(),
+export const decodePayload = pythonCommand({
+  name: 'decode-payload',
+  description: 'print the delta (after - before) inside a payload',
+  words: { payload: PAYLOAD_WORDS },
+  flags: { output: outputFlag },
+  async run({ output }, { payload }) {
+    await writeResult(formatStateJson(await readPayload(payload)), output);
+  },
 });
 
-/** The payload in a file, as base64 without line breaks. */
-export async function readPayloadText(path: string): Promise<string> {
-  const text = await readTextFile(path, 'a payload');
-  if (!text.startsWith('{')) return text.replace(/\s+/g, '');
-  const { payload } = readJsonText(text, path, 'a payload');
-  if (typeof payload === 'string') return payload;
-  throw new ConfigError('payload/missing', `${path} has no "payload" member`, {
-    hint: 'give what `nostrain encode-delta` wrote; of events, aggregate-payloads and outer-step take the delta',
-  });
-}
+export const applyPayload = pythonCommand({
+  name: 'apply-payload',
+  description: 'add the delta inside a payload to a state',
+  words: { base: 'state to add to', payload: PAYLOAD_WORDS },
+  flags: { stateFormat: stateFormatFlag, ...stateOutputFlags },
+  async run(flags, { base, payload }) {
+    assertWritable(flags);
+    const state = await readStateFile(base, flags.stateFormat);
+    await writeState(moved(state, await readPayload(payload), payload), flags);
+  },
+});
 
-/** What is inside a payload, or an error that names its file. */
-export async function openPayload(payload: string, path: string): Promise<ForeignNstr> {
-  const read = readNstr(payload, await payloadLimits());
-  if (read.ok) return read.value;
-  throw payloadError(path, read.issue);
-}
-
-/** The improvement (after - before) in a payload file. */
-export const readPayload = async (path: string): Promise<Params> =>
-  wholeDelta(await openPayload(await readPayloadText(path), path));
-
-/** What a person reads of a payload that is none. */
-const payloadError = (path: string, { at, message }: Issue): ConfigError =>
-  new ConfigError('payload/refused', `${path} is not a sound payload, ${at}: ${message}`, {
-    hint: 'have whoever made the payload send it again',
-  });
-
-/** A payload and its sizes in the Python reference's members. */
-export const payloadJson = ({
-  payload,
-  stats,
-}: Pick<EncodedNstr, 'payload' | 'stats'>): JsonObject => ({
-  payload,
-  stats: {
-    codec: stats.codec,
-    topk_ratio: stats.ratio,
-    total_values: BigInt(stats.total),
-    selected_values: BigInt(stats.selected),
-    density: stats.density,
-    parameter_count: BigInt(stats.tensors),
-    scale: stats.scale,
-    wire_bytes: BigInt(stats.containerBytes),
-    encoded_bytes: BigInt(stats.payloadChars),
-    dense_bytes: BigInt(stats.denseBytes),
-    compression_ratio: stats.compressionRatio,
-    compression_label: stats.label,
+export const aggregatePayloads = pythonCommand({
+  name: 'aggregate-payloads',
+  description: 'print the mean of deltas; events weigh their examples, everything else weighs 1',
+  words: { 'inputs...': 'deltas (JSON states), payloads or gradient events' },
+  flags: { output: outputFlag },
+  async run({ output }, { 'inputs...': inputs }) {
+    const deltas: WeightedDelta[] = [];
+    for (const input of inputs) deltas.push(await readDelta(input));
+    await writeResult(formatStateJson(aggregateWeightedDeltas(deltas)), output);
   },
 });

@@ -3,12 +3,18 @@ import type { Protocol } from '../../node/protocol.ts';
 import { noMembers } from '../../worker/worker-record.ts';
 import type { BlockCodec } from '../codec/container.ts';
 import { createPythonWire } from '../wire/reference-profile.ts';
+import { gradientEvents, measureCheckpoint, measureGradient } from '../wire/sizes.ts';
 import { runPythonWorker } from '../worker/strategy.ts';
 import { openZstd } from './zstd.ts';
 
 /** The protocol; payloads it sends are compressed with that codec. */
 export const pythonProtocol = (codec: BlockCodec): Protocol => ({
   members: noMembers,
+  sizes: {
+    ...gradientEvents,
+    largestEvent: measureGradient,
+    checkpointBytes: measureCheckpoint,
+  },
   first: async (genesis) => genesis,
   async open(options) {
     const { wire, events } = createPythonWire({ ...options, codec, zstd: await openZstd() });

@@ -1,6 +1,6 @@
 /** libzstd as WebAssembly, for payloads of kind 33333: Node 20 has no zstd of its own. */
 import { compress, decompress, init } from '@bokuweb/zstd-wasm';
-import type { Zstd } from '../codec/zstd.ts';
+import type { Zstd } from '../codec/container.ts';
 
 /** What the Python reference compresses with. */
 const LEVEL = 9;

@@ -14,8 +14,7 @@ import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import { partialOf } from '../../tensor/sparse.ts';
 import type { ContainerLimits } from '../codec/container.ts';
-import type { NstrStats } from '../codec/header.ts';
-import { decodeNstr, encodeNstr, type NstrEncoding } from '../codec/nstr.ts';
+import { decodeNstr, encodeNstr, type NstrEncoding, type NstrStats } from '../codec/nstr.ts';
 import { flipped } from './sign.ts';
 
 /** What a contribution is measured against. */

@@ -5,8 +5,7 @@ import type { Sending } from '../../network/transport/delivery.ts';
 import type { ProfileOptions } from '../../network/wire/profile.ts';
 import type { WireOptions } from '../../network/wire/wire.ts';
 import type { Params } from '../../tensor/params.ts';
-import type { BlockCodec } from '../codec/container.ts';
-import type { Zstd } from '../codec/zstd.ts';
+import type { BlockCodec, Zstd } from '../codec/container.ts';
 import type { LateGradient, Reconciliation } from './late-record.ts';
 import type { RoundRecord } from './round-record.ts';
 

@@ -5,8 +5,12 @@ import { heartbeat } from '../../../kinds/heartbeat.ts';
 import type { Kind } from '../../../kinds/index.ts';
 import { ok, type Result, refuse } from '../../base/result.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
-import { defaultPayloadLimits } from '../codec/delta-payload.ts';
-import { type ForeignNstr, type ForeignNstrLimits, readNstr } from '../codec/nstr-foreign.ts';
+import {
+  defaultPayloadLimits,
+  type ForeignNstr,
+  type ForeignNstrLimits,
+  readNstr,
+} from '../codec/payload.ts';
 import { type CheckpointBody, readCheckpointBody } from './checkpoints.ts';
 import { mismatch } from './gradients.ts';
 import { type LooseEvent, readLooseEvent } from './loose-event.ts';

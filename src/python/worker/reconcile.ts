@@ -9,7 +9,7 @@ import { addPartial, chunkCount, type PartialVector } from '../../tensor/partial
 import { partialOf } from '../../tensor/sparse.ts';
 import type { ContainerLimits } from '../codec/container.ts';
 import { decodeNstr } from '../codec/nstr.ts';
-import { readNstr } from '../codec/nstr-foreign.ts';
+import { readNstr } from '../codec/payload.ts';
 import { isPending, type LateGradient, type Reconciliation } from '../wire/late-record.ts';
 import { flipped } from '../wire/sign.ts';
 

@@ -2,14 +2,13 @@
 import { weightOf } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { within } from '../../network/transport/deadline.ts';
-import type { Sending, Tracked } from '../../network/transport/delivery.ts';
-import { isTaken } from '../../network/transport/delivery.ts';
+import { isTaken, type Sending, type Tracked } from '../../network/transport/delivery.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import { liveWorkers } from '../../worker/peers.ts';
 import { assertSealed } from '../../worker/state.ts';
+import { type RetryTotals, retryTotals } from '../wire/publishing.ts';
 import type { CheckpointSent } from '../wire/python-events.ts';
-import { type RetryTotals, retryTotals } from '../wire/retry-telemetry.ts';
 import { NOT_SENT, NOTHING_LATE, type RoundRecord, type SentRecord } from '../wire/round-record.ts';
 import type { Notes, PythonState, RecordedSession } from './session.ts';
 

@@ -8,7 +8,7 @@ import { createAveraging } from '../../worker/averaging.ts';
 import { runWorker } from '../../worker/loop.ts';
 import type { Plan } from '../../worker/plan.ts';
 import type { OpenRound, RoundStrategy } from '../../worker/strategy.ts';
-import { meanByReciprocal } from '../outer/mean-by-reciprocal.ts';
+import { meanByReciprocal } from '../outer-step.ts';
 import { publishCheckpoint } from './checkpoint.ts';
 import { foldLate } from './late.ts';
 import { closeRound, inRound, recordRound } from './record.ts';

@@ -5,8 +5,7 @@ import { createSigner, type SignedEvent, verifyEvent } from '../../../src/networ
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createNativeSha256 } from '../../../src/node/native/sha256.ts';
 import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { nesterovOuterStep } from '../../../src/python/outer/nesterov-outer-step.ts';
-import { aggregateWeightedDeltas } from '../../../src/python/outer/weighted-deltas.ts';
+import { aggregateWeightedDeltas, nesterovOuterStep } from '../../../src/python/outer-step.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createLayout, type Params } from '../../../src/tensor/params.ts';
 

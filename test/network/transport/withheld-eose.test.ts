@@ -10,7 +10,7 @@ import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { collectGradients } from '../../../src/python/collect/gradients.ts';
+import { collectGradients } from '../../../src/python/collect/queries.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { signerOf } from '../../support/signers.ts';

@@ -2,7 +2,7 @@
 import { deflateSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { readNstr } from '../../../src/python/codec/nstr-foreign.ts';
+import { readNstr } from '../../../src/python/codec/payload.ts';
 import {
   type Block,
   blockBytes,

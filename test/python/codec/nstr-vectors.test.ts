@@ -4,9 +4,13 @@ import { ConfigError, TrainingError } from '../../../src/base/errors.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { parseStateJson } from '../../../src/formats/state-json.ts';
 import { inflateAtMost } from '../../../src/python/codec/container.ts';
-import { compressionLabel, type NstrStats } from '../../../src/python/codec/header.ts';
-import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { readNstr } from '../../../src/python/codec/nstr-foreign.ts';
+import {
+  compressionLabel,
+  decodeNstr,
+  encodeNstr,
+  type NstrStats,
+} from '../../../src/python/codec/nstr.ts';
+import { readNstr } from '../../../src/python/codec/payload.ts';
 import { selectedCount } from '../../../src/python/codec/selection.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createLayout, type Layout } from '../../../src/tensor/params.ts';

@@ -1,8 +1,8 @@
 /** Payloads in zstd: those of the reference are read, ours are read back, hostile frames are refused before they cost anything. */
 import { describe, expect, test } from 'vitest';
+import { expandZstd, type Zstd } from '../../../src/python/codec/container.ts';
 import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { readNstr } from '../../../src/python/codec/nstr-foreign.ts';
-import { expandZstd, type Zstd } from '../../../src/python/codec/zstd.ts';
+import { readNstr } from '../../../src/python/codec/payload.ts';
 import { openZstd } from '../../../src/python/node/zstd.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createLayout } from '../../../src/tensor/params.ts';

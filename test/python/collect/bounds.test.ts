@@ -4,8 +4,8 @@ import type { SignedEvent } from '../../../src/network/event.ts';
 import { defaultQuota } from '../../../src/network/transport/quota.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { EventCollector } from '../../../src/python/collect/event-collector.ts';
-import { collectGradients, type GradientsQuery } from '../../../src/python/collect/gradients.ts';
+import { EventSlots } from '../../../src/python/collect/collect.ts';
+import { collectGradients, type GradientsQuery } from '../../../src/python/collect/queries.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { forgedTwin, signerOf } from '../../support/signers.ts';
@@ -173,10 +173,7 @@ it('takes no more than the limit of what comes at once', async () => {
 });
 
 it('keeps no more than it may', () => {
-  const collector = new EventCollector({
-    ...{ run: 'demo', nowSeconds: 0, matches: () => true },
-    isOf: (read): read is Extract<typeof read, { type: 'heartbeat' }> => read.type === 'heartbeat',
-  });
+  const collector = new EventSlots();
   const said = { run: 'demo', worker: 'w', round: 0, interval: 1 };
   for (let i = 0; i < 3; i++) {
     expect(collector.isFull).toBe(false);

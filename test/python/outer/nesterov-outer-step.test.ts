@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { nesterovOuterStep } from '../../../src/python/outer/nesterov-outer-step.ts';
+import { nesterovOuterStep } from '../../../src/python/outer-step.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import type { Params } from '../../../src/tensor/params.ts';
 import { nesterovCases } from '../../support/nesterov-vectors.ts';

@@ -1,8 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import {
-  aggregateWeightedDeltas,
-  type WeightedDelta,
-} from '../../../src/python/outer/weighted-deltas.ts';
+import { aggregateWeightedDeltas, type WeightedDelta } from '../../../src/python/outer-step.ts';
 import { stateDigest } from '../../../src/tensor/digest.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';

@@ -5,7 +5,7 @@ import { fromHex } from '../../../src/base/bytes.ts';
 import { nesterovStep } from '../../../src/consensus/outer/nesterov.ts';
 import { parseStateJson } from '../../../src/formats/state-json.ts';
 import { createSigner, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
-import { meanByReciprocal } from '../../../src/python/outer/mean-by-reciprocal.ts';
+import { meanByReciprocal } from '../../../src/python/outer-step.ts';
 import { buildGradient, toContribution } from '../../../src/python/wire/gradients.ts';
 import { toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
-import { publishingMembers, reportPublishing } from '../../../src/python/wire/publishing-report.ts';
 import {
+  publishingMembers,
   recoveryMembers,
+  reportPublishing,
   retryTotals,
   totalsMembers,
-} from '../../../src/python/wire/retry-telemetry.ts';
+} from '../../../src/python/wire/publishing.ts';
 
 it('tells waits in seconds as they were typed', () => {
   const took = { relay: 'ws://a', attempts: 4, delaysMs: [100.00000000000001, 200, 0.57 * 1000] };

@@ -10,7 +10,6 @@ import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../../network/wire/co
 import { expectedWorkers } from '../../../node/data/task.ts';
 import { stripeOver } from '../../../node/net/relays.ts';
 import { openBase } from '../../../node/pretrained/base-model.ts';
-import { gradientEvents } from '../../../python/wire/sizes.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
@@ -25,6 +24,7 @@ import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { refuseUnused, settingRules } from '../../../terminal/unused-flags.ts';
 import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
+import { protocolOf } from '../../shared/protocol.ts';
 import { checkRelaysHere } from '../relays/check-here.ts';
 import { advise } from './advice.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from './relay-fit.ts';
@@ -117,7 +117,7 @@ async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): 
   const estimate = await measure(settings, workers, flags.payloadBytes, signal);
   const { payloadBytes, checkpointBytes } = estimate;
   const pace = { heartbeatSeconds: heartbeatInterval, workersPerIp };
-  const whole = profile === 'nostrain/0' ? gradientEvents : undefined;
+  const whole = protocolOf(settings).sizes;
   const sizes = { profile, whole, run, payloadBytes, checkpointBytes, stripe };
   const input = { ...sizes, workers, relays: urls.map(withoutSecrets), roundSeconds, ...pace };
   const cost = roundCost(input);

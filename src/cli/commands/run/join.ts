@@ -22,11 +22,6 @@ import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { lastingBase, openBaseOf, referenceOf } from '../../../node/pretrained/base-model.ts';
 import { LONGEST_EVENT_BYTES, type Protocol } from '../../../node/protocol.ts';
-import {
-  addStateOutput,
-  assertWritable,
-  type StateOutput,
-} from '../../../python/commands/state-formats.ts';
 import { runDataOf } from '../../../run/data-forms.ts';
 import {
   joinNames,
@@ -39,9 +34,15 @@ import { settingsOf } from '../../../run/spec/complete-spec.ts';
 import { featureSet } from '../../../run/spec/features.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
+import { addFlags } from '../../../terminal/flag-table.ts';
 import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
 import { writeNote } from '../../../terminal/output.ts';
+import {
+  assertWritable,
+  type StateOutput,
+  stateOutputFlags,
+} from '../../../terminal/state-flags.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { addWorkerFlags, type WorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
@@ -88,7 +89,7 @@ function hideShared(command: Command): Command {
 const joining = (): Command =>
   addBringFlags(
     addMemberFlags(
-      addStateOutput(
+      addFlags(
         addWorkerFlags(
           addSettingFlags(
             new Command('join')
@@ -103,6 +104,7 @@ const joining = (): Command =>
           ),
           'your data folder',
         ),
+        stateOutputFlags,
       ),
     ),
   );
@@ -115,7 +117,7 @@ const advertiseOption = (): Option =>
   ).argParser((url: string, before: readonly string[] = []) => [...before, url]);
 
 interface JoinFlags extends BringFlags, MemberFlags, NamingFlags, StateOutput {
-  readonly advertiseRelay?: readonly string[];
+  readonly advertiseRelay?: readonly string[] | undefined;
   readonly discoverRelays?: boolean;
 }
 

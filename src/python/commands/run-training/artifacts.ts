@@ -12,18 +12,17 @@ import { stateToJson } from '../../../formats/state-json.ts';
 import type { Tracked } from '../../../network/transport/delivery.ts';
 import { stateDigest } from '../../../tensor/digest.ts';
 import type { Vector } from '../../../tensor/params.ts';
-import { readNstr } from '../../codec/nstr-foreign.ts';
-import type { Zstd } from '../../codec/zstd.ts';
+import type { Zstd } from '../../codec/container.ts';
+import { readNstr } from '../../codec/payload.ts';
 import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
 import { isPending, lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
-import { publishingMembers, reportPublishing } from '../../wire/publishing-report.ts';
+import { publishingMembers, reportPublishing, retryTotals } from '../../wire/publishing.ts';
 import { openReferenceEvent } from '../../wire/reference-event.ts';
-import { retryTotals } from '../../wire/retry-telemetry.ts';
 import { type RoundRecord, roundRecord } from '../../wire/round-record.ts';
 import { flipped } from '../../wire/sign.ts';
 import { noHistory } from '../../worker/history.ts';
 import type { PythonState, RoundTrace } from '../../worker/session.ts';
-import { payloadJson } from '../payloads.ts';
+import { payloadJson } from '../files.ts';
 
 export interface ArtifactOptions {
   readonly run: string;

@@ -8,7 +8,7 @@ import type { RegressionDataset } from '../../../model/data/regression.ts';
 import { readStateFile } from '../../../node/files/state-file.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import { roundName } from '../../../run/round-name.ts';
-import { discoverCheckpoints } from '../../collect/checkpoints.ts';
+import { discoverCheckpoints } from '../../collect/queries.ts';
 import type { ReadingPorts } from '../../collect/read-relay.ts';
 import { evaluateRegression } from '../../regression/train.ts';
 import { readCheckpointFile } from '../../wire/checkpoint-file.ts';
@@ -16,7 +16,7 @@ import { readCheckpointBody } from '../../wire/checkpoints.ts';
 import { resumeFrom, startingState } from '../../worker/resume.ts';
 import type { PythonState } from '../../worker/session.ts';
 import { chooseCheckpoint, type FoundCheckpoint } from '../../worker/trust.ts';
-import { readJsonText, readTextFile } from '../payloads.ts';
+import { readJsonText, readTextFile } from '../files.ts';
 import type { ReferenceFlags } from './flags.ts';
 
 export interface StartOptions {

@@ -1,28 +1,31 @@
-/** Collections in the JSON members of the Python reference, in its order; what it does not have comes after them. */
-
-import type { JsonObject } from '../../formats/python-json.ts';
+/** Reports of collections, as JSON and as lines for people: the Python reference's members and words in its order, then our own. */
+import { safeLine } from '../../base/safe-text.ts';
+import type { Json, JsonObject } from '../../formats/python-json.ts';
+import { roundName } from '../../run/round-name.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
+import type { CollectedAt, Collection, KeptEvent } from '../collect/collect.ts';
+import {
+  type CheckpointsFound,
+  type GradientsFound,
+  gradientRetries,
+  invalidCount,
+  isWeighted,
+  latestOf,
+  staleWorkersOf,
+  type WorkersFound,
+  weightOf,
+} from '../collect/queries.ts';
 import { collectedEvent, collectedWhole } from '../wire/describe-event.ts';
-import type { ReferenceEvent } from '../wire/reference-event.ts';
 import {
   failureMembers,
   type RetryTotals,
   recoveryMembers,
   retryTotals,
   totalsMembers,
-} from '../wire/retry-telemetry.ts';
-import { type Agreed, newestAgreed } from './agreement.ts';
-import { type CheckpointsFound, latestOf } from './checkpoints.ts';
-import type { CollectedAt, Collection } from './collect.ts';
-import type { Kept } from './event-collector.ts';
-import {
-  type GradientsFound,
-  gradientRetries,
-  invalidCount,
-  isWeighted,
-  weightOf,
-} from './gradients.ts';
-import { staleWorkersOf, type WorkersFound } from './workers.ts';
+} from '../wire/publishing.ts';
+import type { ReferenceEvent } from '../wire/reference-event.ts';
+import { type Agreed, newestAgreed } from '../worker/trust.ts';
+import type { NativeWorker } from './relays.ts';
 
 /** What `collect-events --json` prints; without events what `aggregate-round --summary-out` writes. */
 export function gradientsMembers(found: GradientsFound, withEvents: boolean): JsonObject {
@@ -167,11 +170,9 @@ const severalRelays = <E extends ReferenceEvent>({ relays, at }: Collection<E>):
   successful_relays: at.map(({ relay }) => relay),
 });
 
-const listMembers = (of: {
-  readonly events: readonly Kept[];
-  readonly duplicates: number;
-  readonly invalid: GradientsFound['invalid'];
-}): JsonObject => ({
+const listMembers = (
+  of: Pick<Collection<ReferenceEvent>, 'events' | 'duplicates' | 'invalid'>,
+): JsonObject => ({
   event_count: BigInt(of.events.length),
   workers: of.events.map(({ read }) => read.said.worker),
   ...countMembers(of),
@@ -182,11 +183,141 @@ const countMembers = ({ duplicates, invalid }: Pick<Part, 'duplicates' | 'invali
   invalid_events: BigInt(invalidCount(invalid)),
 });
 
-const wholes = (events: readonly Kept[]) => events.map(({ read }) => collectedWhole(read));
+const wholes = (events: readonly KeptEvent[]) => events.map(({ read }) => collectedWhole(read));
 
 /** Why events did not count, where some did not. */
 function reasons({ invalid }: Pick<Part, 'invalid'>): JsonObject {
   if (invalid.size === 0) return {};
   const counted = [...invalid].sort(([a], [b]) => compareCodePoints(a, b));
   return { invalid_reasons: Object.fromEntries(counted.map(([why, n]) => [why, BigInt(n)])) };
+}
+
+/** The lines of `collect-events`. */
+export function gradientsText(found: GradientsFound): string {
+  const { workers } = found;
+  const discovery = workers && retryTotals([...workers.at, ...workers.failed]);
+  const members = {
+    ...gradientsMembers(found, false),
+    aggregation: isWeighted(found) ? 'weighted-by-examples' : 'mean',
+    ...(discovery && { heartbeat_discovery_retry_count: BigInt(discovery.retries) }),
+  };
+  const names = [
+    'run',
+    'round',
+    'event_count',
+    'workers',
+    'known_workers',
+    'duplicates_discarded',
+    'invalid_events',
+    'sync_strategy',
+    'completion_reason',
+    'aggregation',
+    'total_aggregation_weight',
+    ...retryNames(found),
+    'heartbeat_discovery_retry_count',
+  ];
+  return linesOf('gradient', found, members, names);
+}
+
+/** The lines of `discover-workers`. */
+export const workersText = (found: WorkersFound): string =>
+  linesOf('worker', found, workersMembers(found, true), [
+    'run',
+    'target_round',
+    'event_count',
+    'workers',
+    'duplicates_discarded',
+    'invalid_events',
+    'stale_events',
+    ...retryNames(found),
+    'stale_workers',
+  ]);
+
+/** The lines of `discover-checkpoints`. */
+export function checkpointsText(
+  found: CheckpointsFound,
+  states: readonly Agreed[],
+  faults: number,
+): string {
+  const latest = latestOf(found.events);
+  const said = latest?.read.said;
+  const slot = said?.slot === undefined ? '' : ` (slot ${said.slot})`;
+  const equals = states.find(({ checkpoints }) => latest && checkpoints.includes(latest));
+  const agreed = newestAgreed(states, faults);
+  const members = {
+    ...checkpointsMembers(found, states, faults),
+    latest: said ? `round ${said.round}${slot} -> next ${said.nextRound}` : null,
+    latest_author: said?.worker ?? null,
+    latest_equal_hashes: equals ? `${equals.authors.length} of ${faults + 1} needed` : null,
+    newest_agreed: agreed
+      ? `round ${agreed.round} -> next ${agreed.nextRound}, model ${agreed.model}, by ${list(agreed.authors)}`
+      : null,
+  };
+  return linesOf('checkpoint', found, members, [
+    'run',
+    'event_count',
+    'workers',
+    'latest',
+    'duplicates_discarded',
+    'invalid_events',
+    ...retryNames(found),
+    'latest_author',
+    'latest_equal_hashes',
+    'newest_agreed',
+  ]);
+}
+
+const retryNames = ({ relays, at }: Collection<ReferenceEvent>): readonly string[] =>
+  relays.length === 1 && at.length === 1
+    ? ['attempt_count', 'retry_count', 'retry_delays']
+    : ['total_retry_count', 'max_attempt_count', 'retried_relays'];
+
+/** Relays, then the members named, then what went wrong: why events did not count, and which relays failed. */
+function linesOf(
+  what: string,
+  found: Collection<ReferenceEvent> & { readonly run: string },
+  members: JsonObject,
+  names: readonly string[],
+): string {
+  const lines = names
+    .filter((name) => members[name] !== undefined)
+    .map((name) => [name === 'event_count' ? 'events' : name, wordOf(members[name]!)] as const);
+  const reasons = [...found.invalid].sort().map(([why, count]) => `${why} ${count}`);
+  return written([
+    ['relays', list(found.relays)],
+    ...lines,
+    ...(reasons.length > 0 ? [['invalid_reasons', list(reasons)] as const] : []),
+    ...found.failed.map(
+      ({ relay, operation, message }) =>
+        ['failed_relay', `${relay} (${operation}): ${safeLine(message)}`] as const,
+    ),
+  ]).concat(found.events.length > 0 ? '' : `No ${what} of run "${safeLine(found.run)}" found.\n`);
+}
+
+const wordOf = (value: Json): string => {
+  if (value === null) return '-';
+  if (!Array.isArray(value)) return String(value);
+  return list(value.map((item) => (typeof item === 'number' ? item.toFixed(3) : String(item))));
+};
+
+const list = (words: readonly string[]): string => (words.length === 0 ? '-' : words.join(', '));
+
+const written = (lines: readonly (readonly [name: string, value: string])[]): string =>
+  lines.map(([name, value]) => `${name}: ${value}\n`).join('');
+
+/** The lines of `discover-workers` for a run on the other wire, which the Python reference does not know. */
+export function nativeWorkersText(
+  { run, relays }: { readonly run: string; readonly relays: readonly string[] },
+  workers: readonly NativeWorker[],
+): string {
+  const live = workers.filter((each) => !each.isStale);
+  const stale = workers.filter((each) => each.isStale).map(({ worker }) => worker);
+  return written([
+    ['relays', list(relays)],
+    ['run', run],
+    ['wire', 'nostrain/1'],
+    ['workers', list(live.map(({ worker }) => worker))],
+    ...(stale.length > 0 ? [['stale_workers', list(stale)] as const] : []),
+    ...workers.map(({ worker, round }) => [worker, `in ${roundName(round)}`] as const),
+  ]);
 }

@@ -1,0 +1,7 @@
+/** The protocol of a run without a spec, by the wire profile in its settings: plain averaging, or the Python reference's. */
+import { averagingProtocol, type Protocol } from '../../node/protocol.ts';
+import { pythonProtocol } from '../../python/node/protocol.ts';
+import type { Settings } from '../../run/settings.ts';
+
+export const protocolOf = ({ profile, codec }: Pick<Settings, 'profile' | 'codec'>): Protocol =>
+  profile === 'nostrain/0' ? pythonProtocol(codec) : averagingProtocol;

@@ -1,0 +1,366 @@
+/** What relays have of a run: the gradients of a round, late gradients, the workers by their heartbeats, and checkpoints. */
+import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import type { RejectReason } from '../../run/contribution.ts';
+import { isStale } from '../../run/heartbeat.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { compareCodePoints } from '../../tensor/params.ts';
+import { type RelayAttempts, type RetryTotals, retryTotals } from '../wire/publishing.ts';
+import type { EventOf } from '../wire/reference-event.ts';
+import { type Collection, collect, type KeptEvent, type Patience } from './collect.ts';
+import type { ReadingPorts } from './read-relay.ts';
+
+/** Which heartbeats `collectHeartbeatEvents` asks for. */
+export interface WorkersQuery extends Patience {
+  readonly run: string;
+  /** Only workers that say they are in this round or a later one. */
+  readonly round?: number | undefined;
+  /** Unix seconds; older events are not asked for. */
+  readonly since?: number | undefined;
+  /** A worker is gone after missing so many of its own intervals; default 3. */
+  readonly maxMissed?: number | undefined;
+}
+
+/** What `collectHeartbeatEvents` gives. */
+export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
+  readonly run: string;
+  readonly round: number | undefined;
+}
+
+/**
+ * Heartbeats of live workers, verified, the newest of each, sorted by worker; a worker that missed too many of its own intervals,
+ * or left, is stale. Ends once relays have sent what they stored, or with silence. A relay that failed is told of in `failed`:
+ * never rejects but with `ports.signal.reason`, or a ConfigError for an address that is none.
+ *
+ * @example
+ * ```ts
+ * import { buildHeartbeatEvent, collectHeartbeatEvents, createRelayPorts, createSigner } from 'nostrain/python';
+ * import { publishHeartbeatEvent } from 'nostrain/python';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const ports = createRelayPorts({ openSocket });
+ * const signer = createSigner(new Uint8Array(32).fill(3));
+ * const heartbeat = { run: 'tea', round: 2, worker: signer.publicKey, interval: 60 };
+ * const createdAt = Math.floor(Date.now() / 1000);
+ * await publishHeartbeatEvent([relay.url], buildHeartbeatEvent({ ...heartbeat, createdAt }, signer), ports);
+ *
+ * const found = await collectHeartbeatEvents([relay.url], { run: 'tea', round: 1 }, ports);
+ * await relay.close();
+ * found.events.map(({ read }) => read.said.worker); // => [signer.publicKey]
+ * ```
+ */
+export async function discoverWorkers(
+  relays: readonly string[],
+  { round, maxMissed = 3, ...query }: WorkersQuery,
+  ports: ReadingPorts,
+): Promise<WorkersFound> {
+  const nowSeconds = Math.floor(ports.clock.now() / 1000);
+  const request = {
+    ...query,
+    operation: 'collect-heartbeats',
+    type: 'heartbeat',
+    matches: (tags: { readonly round: number }) => round === undefined || tags.round >= round,
+    isStale({ read: { said }, createdAt }: KeptEvent<EventOf<'heartbeat'>>) {
+      const { interval: intervalSeconds, leaving = false } = said;
+      return isStale({ intervalSeconds, leaving, createdAt }, nowSeconds, maxMissed);
+    },
+  } as const;
+  return { ...(await collect(relays, request, ports)), run: query.run, round };
+}
+
+/** The workers heard of, by name; one that several keys claim to be cannot be, since names are keys. */
+export const workersOf = ({ events }: Pick<WorkersFound, 'events'>): readonly WorkerId[] =>
+  events.map(({ read }) => read.said.worker);
+
+/** Workers of whom nothing but stale heartbeats was heard, by name. */
+export function staleWorkersOf(found: WorkersFound): readonly WorkerId[] {
+  const alive = new Set(workersOf(found));
+  const stale = found.stale.map(({ read }) => read.said.worker);
+  return [...new Set(stale)].filter((worker) => !alive.has(worker)).sort();
+}
+
+/** What a collection waits for besides silence; the names are the Python reference's. */
+export type SyncStrategy = 'timeout' | 'strict' | 'quorum' | 'async';
+
+/** Which gradients `collectGradientEvents` asks for, and when it is done. */
+export interface GradientsQuery extends Patience {
+  readonly run: string;
+  readonly round: number;
+  /** So many workers are enough. */
+  readonly limit?: number | undefined;
+  /** Unix seconds; older events are not asked for. */
+  readonly since?: number | undefined;
+  /** Default `timeout`: silence. */
+  readonly sync?: SyncStrategy | undefined;
+  /** Looks for heartbeats first; `strict` and `quorum` always do. */
+  readonly discover?: boolean | undefined;
+  /** `idleMs` and `since` are by default those of the query. */
+  readonly heartbeats?: Pick<WorkersQuery, 'idleMs' | 'since' | 'maxMissed'> | undefined;
+}
+
+/** What `collectGradientEvents` gives. */
+export interface GradientsFound extends Collection<EventOf<'gradient'>> {
+  readonly run: string;
+  readonly round: number;
+  readonly sync: SyncStrategy;
+  /** What each relay was waited for: with several of them none is enough alone. */
+  readonly syncAt: SyncStrategy;
+  /** Why it ended: `limit`, the strategy, `relay-closed`, `idle-timeout`, `deadline`, `too-much`. */
+  readonly reason: string;
+  readonly known: readonly WorkerId[];
+  readonly workers: WorkersFound | undefined;
+}
+
+/**
+ * Gradients of one round, verified, the newest of each worker, sorted by worker. Ends with what `sync` waits for, else with
+ * silence. What a relay sent that does not count is counted by reason, a relay that failed is told of in `failed`: never rejects
+ * but with `ports.signal.reason`, or a ConfigError for an address that is none. Where the only relay fails while workers are
+ * looked for, no gradients are asked of it.
+ *
+ * @example
+ * ```ts
+ * import { buildGradientEvent, collectGradientEvents, compressDelta, createLayout } from 'nostrain/python';
+ * import { createRelayPorts, createSigner, decompressPayload, publishGradientEvent } from 'nostrain/python';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const ports = createRelayPorts({ openSocket });
+ * const signer = createSigner(new Uint8Array(32).fill(3));
+ * const layout = createLayout([{ name: 'w', shape: [2] }]);
+ * const { payload } = compressDelta({ layout, values: Float64Array.of(127, 2) }, { ratio: 1 });
+ * const about = { run: 'tea', round: 0, worker: signer.publicKey, model: 'ab'.repeat(32), steps: 500 };
+ * const createdAt = Math.floor(Date.now() / 1000);
+ * await publishGradientEvent([relay.url], buildGradientEvent({ ...about, createdAt }, payload, signer), ports);
+ *
+ * const found = await collectGradientEvents([relay.url], { run: 'tea', round: 0, limit: 1 }, ports);
+ * await relay.close();
+ * found.reason; // => 'limit'
+ * const { read } = found.events[0]!;
+ * read.said.worker; // => signer.publicKey
+ * decompressPayload(read.said.payload).ok; // => true
+ * ```
+ */
+export async function collectGradients(
+  relays: readonly string[],
+  query: GradientsQuery,
+  ports: ReadingPorts,
+): Promise<GradientsFound> {
+  const { run, round, limit, since, sync = 'timeout', idleMs, maxMs } = query;
+  const isWithHeartbeats = query.discover || sync === 'strict' || sync === 'quorum';
+  const patience = { idleMs: query.heartbeats?.idleMs ?? idleMs, maxMs };
+  const asked = { ...query.heartbeats, since: query.heartbeats?.since ?? since, ...patience };
+  const workers = isWithHeartbeats
+    ? await discoverWorkers(relays, { run, round, ...asked }, ports)
+    : undefined;
+  const known = workers ? workersOf(workers) : [];
+  const isAlone = relays.length === 1;
+  const syncAt = isAlone || sync === 'async' ? sync : 'timeout';
+  const reasonFor = (strategy: SyncStrategy) => (count: number, isCaughtUp: boolean) =>
+    reasonToEnd({ strategy, count, limit, known: known.length, isCaughtUp });
+  const found = await collect(
+    isAlone && workers && workers.failed.length > 0 ? [] : relays,
+    {
+      run,
+      since,
+      idleMs,
+      maxMs,
+      operation: 'collect-gradients',
+      type: 'gradient',
+      matches: (tags) => tags.round === round,
+      enough: reasonFor(syncAt),
+    },
+    ports,
+  );
+  const isAsync = found.at.length > 0 && found.at.every(({ reason }) => reason === 'async');
+  const reason = isAlone
+    ? (found.at[0]?.reason ?? 'idle-timeout')
+    : (reasonFor(sync)(found.events.length, isAsync) ?? sharedReason(found));
+  return {
+    ...found,
+    relays: relays.map(withoutSecrets),
+    failed: [...(workers?.failed ?? []), ...found.failed],
+    notices: [...(workers?.notices ?? []), ...found.notices],
+    run,
+    round,
+    sync,
+    syncAt,
+    reason,
+    known,
+    workers,
+  };
+}
+
+interface RoundProgress {
+  readonly strategy: SyncStrategy;
+  /** Workers whose gradient is there. */
+  readonly count: number;
+  readonly limit: number | undefined;
+  readonly known: number;
+  readonly isCaughtUp: boolean;
+}
+
+/** Why a collection that has come so far may end, if it may. */
+function reasonToEnd(progress: RoundProgress): string | undefined {
+  const { strategy, count, limit, known, isCaughtUp } = progress;
+  if (limit !== undefined && count >= limit) return 'limit';
+  if (strategy === 'async' && isCaughtUp) return 'async';
+  if (known === 0) return undefined;
+  if (strategy === 'strict' && count >= known) return 'strict';
+  if (strategy === 'quorum' && count > Math.floor(known / 2)) return 'quorum';
+  return undefined;
+}
+
+/** Of several relays that all ended for one of these, else silence. */
+function sharedReason({ at }: Collection<EventOf<'gradient'>>): string {
+  const shared = ['relay-closed', 'deadline', 'too-much'];
+  const first = at[0]?.reason;
+  const isShared = first !== undefined && at.every(({ reason }) => reason === first);
+  return isShared && shared.includes(first) ? first : 'idle-timeout';
+}
+
+/** Retries of the collection and of the discovery before it, as the Python reference adds them up. */
+export function gradientRetries({ at, failed, workers }: GradientsFound): RetryTotals {
+  const all: readonly RelayAttempts[] = [...at, ...failed, ...(workers?.at ?? [])];
+  return retryTotals(all);
+}
+
+/** What a collected gradient weighs: its examples, 1 where it does not say. */
+export const weightOf = ({ said }: EventOf<'gradient'>): number => said.examples ?? 1;
+
+/** Whether any of them says how many examples it saw. */
+export const isWeighted = ({ events }: Pick<GradientsFound, 'events'>): boolean =>
+  events.some(({ read }) => read.said.examples !== undefined);
+
+/** How many events did not count. */
+export const invalidCount = (invalid: ReadonlyMap<RejectReason, number>): number =>
+  [...invalid.values()].reduce((sum, count) => sum + count, 0);
+
+/** Which gradients `collectLateGradientEvents` asks for. */
+export interface LateGradientsQuery extends Patience {
+  readonly run: string;
+  /** Only gradients of rounds before this one. */
+  readonly currentRound: number;
+  /** Unix seconds; older events are not asked for. */
+  readonly since?: number | undefined;
+}
+
+/** What `collectLateGradientEvents` gives. */
+export interface LateGradientsFound extends Collection<EventOf<'gradient'>> {
+  readonly run: string;
+  readonly currentRound: number;
+}
+
+/** Short, since nobody waits for what is late. */
+const LATE_IDLE_MS = 200;
+
+/**
+ * Gradients of a run's earlier rounds, verified, the newest of each worker and round, sorted by round and worker. Without `since`
+ * that is also the history of the run. Ends once relays have sent what they stored, or after 0.2 s of silence. A relay that failed
+ * is told of in `failed`: never rejects but with `ports.signal.reason`, or a ConfigError for an address that is none.
+ *
+ * @example
+ * ```ts
+ * import { collectLateGradientEvents, createRelayPorts } from 'nostrain/python';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const ports = createRelayPorts({ openSocket });
+ * const found = await collectLateGradientEvents([relay.url], { run: 'tea', currentRound: 3 }, ports);
+ * await relay.close();
+ * found.events; // => []
+ * ```
+ */
+export async function collectLateGradients(
+  relays: readonly string[],
+  { currentRound, idleMs = LATE_IDLE_MS, ...query }: LateGradientsQuery,
+  ports: ReadingPorts,
+): Promise<LateGradientsFound> {
+  const request = {
+    ...query,
+    idleMs,
+    operation: 'collect-late-gradients',
+    type: 'gradient',
+    matches: (tags: { readonly round: number }) => tags.round < currentRound,
+  } as const;
+  const found = await collect(relays, request, ports);
+  const events = [...found.events].sort((a, b) => a.read.said.round - b.read.said.round);
+  return { ...found, events, run: query.run, currentRound };
+}
+
+/** Which checkpoints `collectCheckpointEvents` asks for. */
+export interface CheckpointsQuery extends Patience {
+  readonly run: string;
+  /** Only of this worker. */
+  readonly worker?: string | undefined;
+  /** Only of this completed round or later ones. */
+  readonly minRound?: number | undefined;
+  /** Unix seconds; older events are not asked for. */
+  readonly since?: number | undefined;
+  /** Also of workers whose name is not their key. */
+  readonly anyKey?: boolean | undefined;
+}
+
+export type CheckpointEvent = EventOf<'checkpoint'>;
+
+/** What `collectCheckpointEvents` gives. */
+export interface CheckpointsFound extends Collection<CheckpointEvent> {
+  readonly run: string;
+}
+
+/**
+ * Every checkpoint of a run that holds together, by round and worker: hashes and digests are recomputed. Whose to use is another
+ * question: see `agreements`. Ends once relays have sent what they stored, or with silence. A relay that failed is told of in
+ * `failed`: never rejects but with `ports.signal.reason`, or a ConfigError for an address that is none.
+ *
+ * @example
+ * ```ts
+ * import { collectCheckpointEvents, createRelayPorts, latestCheckpoint } from 'nostrain/python';
+ * import { openSocket } from 'nostrain/node';
+ * import { createRelay } from 'nostrain/relay';
+ *
+ * const relay = await createRelay();
+ * const ports = createRelayPorts({ openSocket });
+ * const found = await collectCheckpointEvents([relay.url], { run: 'tea', minRound: 4 }, ports);
+ * await relay.close();
+ * latestCheckpoint(found.events); // => undefined
+ * ```
+ */
+export async function discoverCheckpoints(
+  relays: readonly string[],
+  { worker, minRound, ...query }: CheckpointsQuery,
+  ports: ReadingPorts,
+): Promise<CheckpointsFound> {
+  const request = {
+    ...query,
+    operation: 'collect-checkpoints',
+    type: 'checkpoint',
+    matches: (tags: { readonly round: number; readonly worker: string | undefined }) =>
+      (minRound === undefined || tags.round >= minRound) &&
+      (worker === undefined || tags.worker === worker),
+  } as const;
+  return { ...(await collect(relays, request, ports)), run: query.run };
+}
+
+/**
+ * The one that claims the highest next round, the latest of those: no reason to trust it.
+ *
+ * @example
+ * ```ts
+ * import { latestCheckpoint } from 'nostrain/python';
+ *
+ * latestCheckpoint([]); // => undefined
+ * ```
+ */
+export const latestOf = (
+  events: readonly KeptEvent<CheckpointEvent>[],
+): KeptEvent<CheckpointEvent> | undefined =>
+  [...events].sort(
+    (a, b) =>
+      b.read.said.nextRound - a.read.said.nextRound ||
+      b.read.said.round - a.read.said.round ||
+      b.createdAt - a.createdAt ||
+      compareCodePoints(b.eventId, a.eventId),
+  )[0];

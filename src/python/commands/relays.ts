@@ -1,0 +1,156 @@
+/**
+ * The relays that a command of the Python reference names, and what they have of a run on this program's own wire (nostrain/1): a
+ * run that speaks the other wire must not look like no run at all.
+ */
+import { manifest } from '../../../kinds/manifest.ts';
+import { presence } from '../../../kinds/presence.ts';
+import { RelayError } from '../../base/errors.ts';
+import { safeLine } from '../../base/safe-text.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { judgeClaim } from '../../network/wire/judged.ts';
+import { toPresence } from '../../network/wire/presences.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
+import { isStale } from '../../run/heartbeat.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { exactRetry } from '../../terminal/connection.ts';
+import type { Patience } from '../collect/collect.ts';
+import { createRelayPorts, type RelayPorts, readRelay } from '../collect/read-relay.ts';
+import { openZstd } from '../node/zstd.ts';
+import type { RelayFailure } from '../wire/publishing.ts';
+import type { CommandPorts, ListeningFlags, RelayFlags } from './flags.ts';
+
+/** The relays named, each once. */
+export const relaysOf = ({ relay }: RelayFlags): readonly string[] => parseRelayUrls(relay);
+
+export const patienceOf = ({ idleTimeout, maxWait }: ListeningFlags): Patience => ({
+  idleMs: idleTimeout * 1000,
+  maxMs: maxWait === undefined ? undefined : maxWait * 1000,
+});
+
+/** What publishing and collecting need. */
+export const relayPorts = async (flags: RelayFlags, ports: CommandPorts): Promise<RelayPorts> =>
+  createRelayPorts({
+    ...ports,
+    crypto: nativeCrypto,
+    retry: exactRetry(flags, 'settings/value'),
+    timeoutMs: flags.timeout * 1000,
+    zstd: await openZstd(),
+  });
+
+type Failures = { readonly failed: readonly RelayFailure[] };
+
+/** Reads from the relays that flags name. Throws when the only one failed; with several, the report lists failures. */
+export async function readRelays<Query, Found extends Failures>(
+  collect: (relays: readonly string[], query: Query, ports: RelayPorts) => Promise<Found>,
+  query: Query,
+  flags: RelayFlags,
+  ports: CommandPorts,
+): Promise<Found> {
+  const relays = relaysOf(flags);
+  const found = await collect(relays, query, await relayPorts(flags, ports));
+  const [failure] = found.failed;
+  if (relays.length > 1 || failure === undefined) return found;
+  const { operation, relay, attempts, message } = failure;
+  const tries = attempts === 1 ? '1 attempt' : `${attempts} attempts`;
+  const why = `${operation} failed at ${relay} after ${tries}: ${safeLine(message)}`;
+  throw new RelayError('relay/unreachable', why, {
+    hint: 'check the address and that a relay listens there; --relay-retries N tries more often',
+  });
+}
+
+export interface NativeWorker {
+  readonly worker: WorkerId;
+  /** The index, from 0. */
+  readonly round: number;
+  /** Unix seconds, as signed. */
+  readonly createdAt: number;
+  /** It left, or missed too many of its own intervals. */
+  readonly isStale: boolean;
+}
+
+interface WorkerSearch extends Patience {
+  readonly run: string;
+  readonly round?: number | undefined;
+  readonly maxMissed?: number | undefined;
+}
+
+/** Enough events of a run to tell who is in it. */
+const MOST_EVENTS = 500;
+/** Seconds between heartbeats of a worker that is known by a contribution alone. */
+const USUAL_INTERVAL = 60;
+const MOST_MS = 60_000;
+
+/** Workers of a run that speaks nostrain/1, by key, each by its newest event, at the relays that did not fail before. */
+export async function nativeWorkers(
+  { run, round = 0, maxMissed = 3, idleMs = 2000, maxMs = MOST_MS }: WorkerSearch,
+  { failed }: Failures,
+  flags: RelayFlags,
+  ports: CommandPorts,
+): Promise<readonly NativeWorker[]> {
+  const nowSeconds = Math.floor(ports.clock.now() / 1000);
+  const newest = new Map<WorkerId, NativeWorker>();
+  const reading = {
+    operation: 'collect-heartbeats' as const,
+    idleMs,
+    maxMs,
+    filter: { kinds: [presence.kind, manifest.kind], '#s': [run], limit: MOST_EVENTS },
+    onEvent(event: SignedEvent) {
+      const said = readWorker(event, { run, nowSeconds, maxMissed });
+      if (said === undefined) return false;
+      const known = newest.get(said.worker)?.createdAt ?? -1;
+      if (known < said.createdAt) newest.set(said.worker, said);
+      return true;
+    },
+    onRepeated: () => undefined,
+    onRefused: () => undefined,
+    enough: (isCaughtUp: boolean) => (isCaughtUp ? 'caught-up' : undefined),
+  };
+  const dead = new Set(failed.map(({ relay }) => relay));
+  const relays = relaysOf(flags).filter((relay) => !dead.has(withoutSecrets(relay)));
+  const reader = await relayPorts(flags, ports);
+  await Promise.all(relays.map((relay) => readRelay(relay, reading, reader)));
+  return [...newest.values()]
+    .filter((each) => each.round >= round)
+    .sort((a, b) => (a.worker < b.worker ? -1 : 1));
+}
+
+function readWorker(
+  event: SignedEvent,
+  context: { readonly run: string; readonly nowSeconds: number; readonly maxMissed: number },
+): NativeWorker | undefined {
+  const { nowSeconds, maxMissed } = context;
+  if (event.kind === presence.kind) {
+    const judged = toPresence(event, context);
+    if (!judged.ok) return undefined;
+    const { worker, round, createdAt } = judged.value;
+    return { worker, round, createdAt, isStale: isStale(judged.value, nowSeconds, maxMissed) };
+  }
+  const parsed = manifest.parse(event);
+  if (!parsed.ok) return undefined;
+  const { run, round } = parsed.value;
+  const { pubkey: worker, created_at: createdAt } = event;
+  if (judgeClaim(event, { run, worker }, context) !== undefined) return undefined;
+  const beat = { leaving: false, createdAt, intervalSeconds: USUAL_INTERVAL };
+  return { worker, round, createdAt, isStale: isStale(beat, nowSeconds, maxMissed) };
+}
+
+/** Throws where nothing was found because the run is on the wire that the command does not read. */
+export async function assertNotNative(
+  command: string,
+  found: Failures & { readonly events: readonly unknown[] },
+  flags: ListeningFlags,
+  ports: CommandPorts,
+): Promise<void> {
+  if (found.events.length > 0) return;
+  const { run } = flags;
+  const there = await nativeWorkers({ run, ...patienceOf(flags) }, found, flags, ports);
+  if (there.length === 0) return;
+  const workers = there.length === 1 ? '1 worker' : `${there.length} workers`;
+  const where = `run ${run} is there with ${workers}, on the wire nostrain/1`;
+  throw new RelayError(
+    'relay/other-wire',
+    `${where}; ${command} reads nostrain/0, the wire of the Python reference`,
+    { hint: `list its workers with discover-workers --run ${run}` },
+  );
+}

@@ -1,0 +1,165 @@
+/** Commands on model states of the Python reference: make, hash, convert and train one, and take the outer step of a round. */
+import { ConfigError } from '../../base/errors.ts';
+import { indentedJson } from '../../formats/python-json.ts';
+import { readDataset } from '../../node/data/sources.ts';
+import { readStateFile } from '../../node/files/state-file.ts';
+import { createNativeSha256 } from '../../node/native/sha256.ts';
+import { stateDigest } from '../../tensor/digest.ts';
+import { choice, type Flag, required, text, withDefault } from '../../terminal/flag-table.ts';
+import { writeResult } from '../../terminal/output.ts';
+import {
+  assertWritable,
+  outputFlag,
+  stateFormatFlag,
+  stateOutputFlags,
+  writeState,
+} from '../../terminal/state-flags.ts';
+import { trainOnBackend } from '../node/train-on-backend.ts';
+import { nesterovOuterStep } from '../outer-step.ts';
+import { initialState } from '../regression/initial-state.ts';
+import { readDelta } from './files.ts';
+import {
+  above0,
+  backendFlag,
+  below1,
+  decimal,
+  integer,
+  pythonCommand,
+  runtimeFlag,
+} from './flags.ts';
+
+/** Any whole number: Python's generator takes them all. */
+const seedFlag: Flag<bigint | undefined> = {
+  value: '<n>',
+  help: 'random seed of the weights',
+  read(typed) {
+    if (/^\s*[+-]?[0-9]{1,1000}\s*$/.test(typed)) return BigInt(typed.trim().replace('+', ''));
+    const message = `--seed is ${JSON.stringify(typed)}; it must be a whole number`;
+    throw new ConfigError('flag/value', message);
+  },
+};
+
+export const initState = pythonCommand({
+  name: 'init-state',
+  description: 'write the initial state of a regression model',
+  flags: {
+    runtime: withDefault(
+      choice('<name>', 'which model', ['linear-regression', 'mlp-regression']),
+      'linear-regression',
+    ),
+    features: required(integer('<n>', 'inputs of an example', 1)),
+    hiddenSize: integer('<n>', 'mlp-regression: width of the hidden layer', 1),
+    seed: withDefault(seedFlag, 0n, '0'),
+    weightScale: withDefault(
+      decimal('<x>', 'largest random weight, before scaling by width', above0),
+      0.1,
+    ),
+    ...stateOutputFlags,
+  },
+  async run(flags) {
+    const { runtime, hiddenSize } = flags;
+    if (runtime === 'mlp-regression' && hiddenSize === undefined) {
+      throw new ConfigError('state/hidden-size', 'mlp-regression needs --hidden-size', {
+        hint: 'for example --hidden-size 8',
+      });
+    }
+    await writeState({ ...initialState(runtime, flags), runtime }, flags);
+  },
+});
+
+export const hashState = pythonCommand({
+  name: 'hash-state',
+  description: 'print the digest of a model state',
+  words: { state: 'state file, or the folder of a run' },
+  flags: { output: outputFlag, stateFormat: stateFormatFlag },
+  async run({ stateFormat, output }, { state }) {
+    const params = await readStateFile(state, stateFormat);
+    await writeResult(`${stateDigest(params, createNativeSha256)}\n`, output);
+  },
+});
+
+export const convertState = pythonCommand({
+  name: 'convert-state',
+  description: 'write a model state in another form',
+  words: { state: 'state file, or the folder of a run' },
+  flags: { inputFormat: stateFormatFlag, ...stateOutputFlags },
+  async run(flags, { state }) {
+    await writeState(await readStateFile(state, flags.inputFormat), flags);
+  },
+});
+
+export const trainLocal = pythonCommand({
+  name: 'train-local',
+  description: 'train a regression model on this machine alone, as the Python reference does',
+  words: { state: 'state to start from', dataset: 'JSON dataset to train on' },
+  flags: {
+    runtime: runtimeFlag,
+    backend: backendFlag,
+    steps: withDefault(integer('<n>', 'steps of gradient descent', 1), 500),
+    learningRate: withDefault(decimal('<x>', 'size of a step', above0), 0.01),
+    batchSize: withDefault(integer('<n>', 'examples per step', 1), 1),
+    metricsOut: text('<file>', 'write settings and losses there as JSON'),
+    stateFormat: stateFormatFlag,
+    ...stateOutputFlags,
+  },
+  async run(flags, { state, dataset }) {
+    assertWritable(flags);
+    const { backend, metricsOut, steps, learningRate, batchSize } = flags;
+    const params = await readStateFile(state, flags.stateFormat);
+    const examples = await readDataset(dataset);
+    const training = await trainOnBackend(backend, params, examples, flags);
+    const { runtime } = training;
+    const metrics = {
+      task: runtime,
+      runtime,
+      backend,
+      steps: BigInt(steps),
+      learning_rate: learningRate,
+      batch_size: BigInt(batchSize),
+      example_count: BigInt(examples.size),
+      feature_count: BigInt(examples.features),
+      loss_before: training.lossBefore,
+      loss_after: training.lossAfter,
+    };
+    if (metricsOut !== undefined) await writeResult(`${indentedJson(metrics)}\n`, metricsOut);
+    await writeState({ ...training.params, runtime }, flags);
+  },
+});
+
+export const outerStep = pythonCommand({
+  name: 'outer-step',
+  description: 'take the outer step of a round: Nesterov momentum over a mean delta',
+  words: {
+    base: 'state all workers started the round from',
+    delta: 'mean delta: a JSON state, a payload or a gradient event',
+  },
+  flags: {
+    learningRate: withDefault(decimal('<x>', 'size of the step', above0), 0.7),
+    momentum: withDefault(decimal('<x>', 'share of the momentum that stays', below1), 0.9),
+    momentumState: text('<file>', 'momentum after the last step (default: none)'),
+    momentumOut: text('<file>', 'write the momentum after this step there'),
+    summaryOut: text('<file>', 'write the settings and sizes there as JSON'),
+    stateFormat: stateFormatFlag,
+    ...stateOutputFlags,
+  },
+  async run(flags, words) {
+    const { learningRate, momentum, momentumState, momentumOut, summaryOut, stateFormat } = flags;
+    const momentumFlags = { ...flags, output: momentumOut };
+    assertWritable(flags);
+    if (momentumOut !== undefined) assertWritable(momentumFlags);
+    const base = await readStateFile(words.base, stateFormat);
+    const { delta } = await readDelta(words.delta);
+    const previousMomentum =
+      momentumState === undefined ? undefined : await readStateFile(momentumState, stateFormat);
+    const step = nesterovOuterStep(base, delta, { learningRate, momentum, previousMomentum });
+    if (momentumOut !== undefined) await writeState(step.momentumState, momentumFlags);
+    const summary = {
+      learning_rate: learningRate,
+      momentum,
+      parameter_count: BigInt(base.layout.slots.length),
+      aggregated_values: BigInt(delta.layout.size),
+    };
+    if (summaryOut !== undefined) await writeResult(`${indentedJson(summary)}\n`, summaryOut);
+    await writeState(step.nextState, flags);
+  },
+});
