@@ -51,9 +51,9 @@ export default {
       { path: '^src/(cli|certified|probe)/' },
     ),
     never(
-      'python-edges-are-imported-by-cli-alone',
+      'python-is-imported-by-cli-alone',
       { path: '^src/(?!python/|cli/)' },
-      { path: pythonEdges },
+      { path: '^src/python/' },
     ),
     never('kinds-stand-alone', { path: '^kinds/' }, { path: '^(src|relay|demos|test)/' }),
     never('relay-stands-alone', { path: '^relay/' }, { path: '^(src|demos|test)/' }),

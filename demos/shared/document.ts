@@ -1,7 +1,7 @@
 /** The JSON document of a demo whose workers average, and the log of worker events from which every demo folds its document. */
 import type { RunEvent } from 'nostrain/certified';
-import type { FoundModel } from '../../src/python/commands/demo-linear.ts';
 import type { TunedPart } from '../finetune/tuning.ts';
+import type { FoundModel } from '../linear/reference.ts';
 
 type EventOf<T extends RunEvent['type']> = Extract<RunEvent, { type: T }>;
 export type RoundEvent = EventOf<'round'>;

@@ -2,18 +2,18 @@
 import { join } from 'node:path';
 import { ConfigError } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
+import type { PartialSettings } from '../../src/run/settings.ts';
+import { commandLine } from '../../src/terminal/command-line.ts';
+import { settingsFromFile } from '../../src/terminal/flags.ts';
+import type { Saved } from '../../src/terminal/render/live.ts';
+import { prepareTuning, type Tuning } from '../finetune/tuning.ts';
 import {
   assertReferenceDemo,
   referenceExamples,
   referenceResult,
   referenceWords,
   referenceWorker,
-} from '../../src/python/commands/demo-linear.ts';
-import type { PartialSettings } from '../../src/run/settings.ts';
-import { commandLine } from '../../src/terminal/command-line.ts';
-import { settingsFromFile } from '../../src/terminal/flags.ts';
-import type { Saved } from '../../src/terminal/render/live.ts';
-import { prepareTuning, type Tuning } from '../finetune/tuning.ts';
+} from '../linear/reference.ts';
 import { certify, enlist, type Hand, patientRules } from '../shared/certified.ts';
 import { type DemoData, demoExamples, demoPictures, demoSeries, demoText } from '../shared/data.ts';
 import { type DemoDocument, documentOf, EventLog } from '../shared/document.ts';

@@ -65,5 +65,5 @@ function optionOf(name: string, flag: Flag<unknown>): Option {
   if (flag.choices) option.choices(flag.choices);
   if (flag.read) option.argParser((typed, before) => flag.read!(typed, long, before));
   if (flag.initial !== undefined) option.default(flag.initial, flag.initialText);
-  return option.makeOptionMandatory(flag.isRequired);
+  return option.makeOptionMandatory(flag.isRequired === true);
 }

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import {
+  largestDifference,
+  leastSquares,
+  REFERENCE_SHARDS,
+  referenceShard,
+} from '../../../demos/linear/reference.ts';
 import { linearTruth, parseRegressionDataset } from '../../../src/model/data/regression.ts';
-import { REFERENCE_SHARDS, referenceShard } from '../../../src/python/regression/demo-shards.ts';
-import { largestDifference, leastSquares } from '../../../src/python/regression/least-squares.ts';
 import { readVectors } from '../../support/vectors.ts';
 
 const { train_local } = readVectors<{ train_local: { name: string; dataset: unknown }[] }>(

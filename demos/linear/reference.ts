@@ -1,0 +1,250 @@
+/**
+ * The linear demo of the Python reference (demo linear --reference): its data and settings, and the model it finds
+ * beside the least squares of all examples.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { utf8 } from '../../src/base/bytes.ts';
+import { ConfigError } from '../../src/base/errors.ts';
+import { sha256Hex } from '../../src/base/hash.ts';
+import { readModel } from '../../src/formats/regression-state.ts';
+import { formatStateJson } from '../../src/formats/state-json.ts';
+import {
+  linearTruth,
+  type RegressionDataset,
+  type RegressionSet,
+} from '../../src/model/data/regression.ts';
+import { readStateFile } from '../../src/node/files/state-file.ts';
+import { linearState } from '../../src/python/regression/initial-state.ts';
+
+const STATE = 'state.json';
+const shardFile = (index: number): string => `shard_${index + 1}.json`;
+const shards = () => Array.from({ length: REFERENCE_SHARDS }, (_, i) => referenceShard(i));
+
+interface DemoAsked {
+  readonly workers?: number;
+  readonly profile?: string;
+  readonly settings?: string;
+  readonly quick?: boolean;
+  readonly long?: boolean;
+}
+
+/** Throws where something else is asked for as well. */
+export function assertReferenceDemo(name: string, flags: DemoAsked): void {
+  const { workers = REFERENCE_SHARDS, profile, settings, quick, long } = flags;
+  const odd = profile !== undefined || settings !== undefined || quick || long;
+  if (name === 'linear' && workers === REFERENCE_SHARDS && !odd) return;
+  throw new ConfigError(
+    'flag/reference',
+    `--reference is the linear demo with ${REFERENCE_SHARDS} workers as it is`,
+    { hint: 'nostrain demo linear --reference' },
+  );
+}
+
+/** Writes the four shards and the state of zeros that all start from. */
+export async function referenceExamples(dir: string): Promise<{
+  readonly name: string;
+  readonly sha256: string;
+  readonly bytes: number;
+}> {
+  await mkdir(dir, { recursive: true });
+  const texts = shards().map((shard) => `${JSON.stringify(datasetJson(shard), null, 2)}\n`);
+  for (const [i, text] of texts.entries()) await writeFile(join(dir, shardFile(i)), text);
+  await writeFile(join(dir, STATE), formatStateJson(linearState(3)));
+  const all = utf8(texts.join(''));
+  const name = 'the shards of the reference: y = 3x1 - 1.5x2 + 0.5x3 + 1, noise 0.3';
+  return { name, sha256: sha256Hex(all), bytes: all.length };
+}
+
+const datasetJson = ({ size, features, inputs, targets }: RegressionSet) => ({
+  task: 'linear-regression',
+  examples: Array.from({ length: size }, (_, row) => ({
+    inputs: [...inputs.subarray(row * features, (row + 1) * features)],
+    target: targets[row],
+  })),
+});
+
+interface ReferencePlace {
+  readonly dir: string;
+  readonly relays: readonly string[];
+  readonly workers: number;
+  readonly rounds: number;
+  readonly innerSteps: number;
+}
+
+/** One worker's command line: the Python reference's settings; only the wait for all four is ours. */
+export const referenceWorker = (name: string, index: number, place: ReferencePlace) => ({
+  name,
+  args: [
+    'run-training',
+    join(place.dir, STATE),
+    join(place.dir, shardFile(index)),
+    '--run',
+    'demo-reference',
+    '--key-file',
+    join(place.dir, name, 'key'),
+    '--rounds',
+    `${place.rounds}`,
+    '--inner-steps',
+    `${place.innerSteps}`,
+    '--local-learning-rate',
+    '0.03',
+    '--batch-size',
+    '4',
+    '--outer-learning-rate',
+    '0.7',
+    '--momentum',
+    '0.9',
+    '--topk',
+    '1',
+    '--sync',
+    `strict:${place.workers}`,
+    '--round-timeout',
+    '60',
+    '--heartbeat-interval',
+    '10',
+    '--report',
+    'ndjson',
+    '-o',
+    join(place.dir, name, STATE),
+    ...place.relays.flatMap((url) => ['--relay', url]),
+  ],
+});
+
+/** A linear model, and how far its furthest parameter is from that of others. */
+export interface FoundModel {
+  readonly weights: readonly number[];
+  readonly bias: number;
+  readonly errorToTruth: number;
+  /** To the least squares of all examples together, the best that can be found in them. */
+  readonly errorToLeastSquares: number;
+  readonly leastSquaresToTruth: number;
+}
+
+/** The model in a worker's folder; undefined where it did not come to an end. */
+export async function referenceResult(folder: string): Promise<FoundModel | undefined> {
+  const params = await readStateFile(join(folder, STATE)).catch(() => undefined);
+  const model = params && readModel(params);
+  if (model?.runtime !== 'linear-regression') return undefined;
+  const found = { weights: [...model.weight], bias: model.bias[0]! };
+  const best = leastSquares(shards());
+  return {
+    ...found,
+    errorToTruth: largestDifference(found, linearTruth),
+    errorToLeastSquares: largestDifference(found, best),
+    leastSquaresToTruth: largestDifference(best, linearTruth),
+  };
+}
+
+/** What was found, for people. */
+export function referenceWords(found: FoundModel): readonly string[] {
+  const weights = found.weights.map((weight) => weight.toFixed(3)).join(', ');
+  const [truth, best, least] = [
+    found.errorToTruth,
+    found.errorToLeastSquares,
+    found.leastSquaresToTruth,
+  ];
+  return [
+    `found w = [${weights}], b = ${found.bias.toFixed(3)}`,
+    `the furthest parameter is ${truth.toFixed(3)} from the truth, ${best.toFixed(3)} from the least squares of all examples (which are ${least.toFixed(3)} off themselves)`,
+  ];
+}
+
+/** From where to where the inputs of each shard lie. */
+const REGIONS = [
+  [-2, 0],
+  [0, 2],
+  [-1, 1],
+  [1, 3],
+] as const;
+
+export const REFERENCE_SHARDS = REGIONS.length;
+const SIZE = 32;
+const NOISE = 0.3;
+const MODULUS = 0x7fff_ffff;
+
+/** Shard 0 to 3. */
+export function referenceShard(index: number): RegressionDataset {
+  const region = REGIONS[index];
+  if (!region) throw new RangeError(`there is no shard ${index}`);
+  const [from, to] = region;
+  const { weights, bias } = linearTruth;
+  const features = weights.length;
+  const draw = createDraws(42 + 10_000 * index);
+  const inputs = new Float64Array(SIZE * features);
+  const targets = new Float64Array(SIZE);
+  for (let row = 0; row < SIZE; row++) {
+    let target: number = bias;
+    for (let i = 0; i < features; i++) {
+      const x = fourDecimals(from + draw() * (to - from));
+      inputs[row * features + i] = x;
+      target += weights[i]! * x;
+    }
+    const radius = Math.sqrt(-2 * Math.log(Math.max(draw(), 1e-10)));
+    targets[row] = fourDecimals(target + radius * Math.cos(2 * Math.PI * draw()) * NOISE);
+  }
+  return { task: 'linear-regression', size: SIZE, features, inputs, targets };
+}
+
+/** The linear congruential generator of the C standard, as draws from 0 to 1. */
+function createDraws(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & MODULUS;
+    return state / MODULUS;
+  };
+}
+
+const fourDecimals = (value: number): number => Number(value.toFixed(4));
+
+export interface LinearFit {
+  /** (F) */
+  readonly weights: readonly number[];
+  readonly bias: number;
+}
+
+/** Least squares over all sets together, by the normal equations. Throws a RangeError where the examples do not decide. */
+export function leastSquares(sets: readonly RegressionSet[]): LinearFit {
+  const features = sets[0]?.features ?? 0;
+  const width = features + 1;
+  // augmented: [X'X | X'y], the last column of X being 1
+  const rows = Array.from({ length: width }, () => new Float64Array(width + 1));
+  for (const { size, inputs, targets } of sets) {
+    for (let row = 0; row < size; row++) {
+      const x = [...inputs.subarray(row * features, (row + 1) * features), 1];
+      const right = [...x, targets[row]!];
+      x.forEach((left, i) => {
+        right.forEach((value, j) => {
+          rows[i]![j]! += left * value;
+        });
+      });
+    }
+  }
+  const solution = solve(rows);
+  return { weights: solution.slice(0, features), bias: solution[features]! };
+}
+
+/** Gauss-Jordan elimination with the largest pivot. */
+function solve(rows: Float64Array[]): number[] {
+  const width = rows.length;
+  for (let column = 0; column < width; column++) {
+    const size = (row: Float64Array) => Math.abs(row[column]!);
+    const below = rows.slice(column).reduce((a, b) => (size(b) > size(a) ? b : a));
+    if (size(below) < 1e-12) throw new RangeError('the examples leave more than one best fit');
+    const at = rows.indexOf(below);
+    [rows[column], rows[at]] = [rows[at]!, rows[column]!];
+    const pivot = rows[column]!;
+    for (const row of rows) {
+      const share = row === pivot ? 0 : row[column]! / pivot[column]!;
+      for (let j = column; j <= width; j++) row[j]! -= share * pivot[j]!;
+    }
+  }
+  return rows.map((row, i) => row[width]! / row[i]!);
+}
+
+/** How far two models are apart: the largest difference of a parameter. */
+export const largestDifference = (a: LinearFit, b: LinearFit): number =>
+  Math.max(
+    ...a.weights.map((weight, i) => Math.abs(weight - b.weights[i]!)),
+    Math.abs(a.bias - b.bias),
+  );
