@@ -5,7 +5,8 @@
  *
  * @module nostrain
  */
-export { type Clock, systemClock } from './base/clock.ts';
+export { type Clock, defaultRetry, type RetryPolicy, systemClock } from './base/async.ts';
+export type { Issue, Result } from './base/errors.ts';
 export {
   ChainError,
   CheckpointError,
@@ -14,8 +15,6 @@ export {
   RelayError,
   TrainingError,
 } from './base/errors.ts';
-export type { Issue, Result } from './base/result.ts';
-export { defaultRetry, type RetryPolicy } from './base/retry.ts';
 export { deriveKey, type Key } from './base/rng.ts';
 export type { OuterSettings } from './consensus/outer/nesterov.ts';
 export { type LoraSpec, loraModel } from './model/adapters/lora.ts';
@@ -69,8 +68,13 @@ export type { DecoderSpec, ModelSpec, OptimizerSpec } from './run/spec/model-spe
 export { presets } from './run/spec/presets.ts';
 export { parseRunSpec } from './run/spec/read-spec.ts';
 export { canonicalSpec, type RunSpec, runIdOf } from './run/spec/run-spec.ts';
-export { stateDigest } from './tensor/digest.ts';
-export { createLayout, type Layout, type Params, type TensorSlot } from './tensor/params.ts';
+export {
+  createLayout,
+  type Layout,
+  type Params,
+  stateDigest,
+  type TensorSlot,
+} from './tensor/params.ts';
 export { decodeSafetensors, encodeSafetensors, type NamedTensor } from './tensor/safetensors.ts';
 export type { RoundSummary, WorkerEvent } from './worker/events.ts';
 export { runWorker } from './worker/loop.ts';

@@ -10,7 +10,7 @@ const MAX_CODE_COLUMNS = 100;
 const MAX_COMMENT_COLUMNS = 120;
 
 /** Tables of numbers, laid out as their standard prints them. */
-const TABLES = new Set(['src/base/sha256-tails.ts']);
+const TABLES = new Set(['src/base/hash.ts']);
 
 const program = ['src', 'kinds', 'relay', 'demos'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, withFileTypes: true })

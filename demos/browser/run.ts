@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import { ConfigError, type RunSpec, runIdOf } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
-import type { Scope } from '../../src/base/scope.ts';
+import type { Scope } from '../../src/base/async.ts';
 import { encodeRunAddress } from '../../src/certified/wire/runs.ts';
 import { pageFolder } from '../../src/cli/shared/page-folder.ts';
 import { findChromium, openPage } from '../../src/node/net/local-programs.ts';

@@ -1,5 +1,5 @@
 /** The two tabs of `nostrain demo browser`: what their pages tell, and what they are asked to do. */
-import { deferred } from '../../src/base/deferred.ts';
+import { deferred } from '../../src/base/async.ts';
 import type { FromWorker } from '../../src/browser/link.ts';
 import { type OnEvent, parseLine } from '../shared/swarm.ts';
 

@@ -1,5 +1,5 @@
 /** The workers of the attack lab: a small GPT with a trainer for each shard of a text, and more for shards that an adversary poisons. */
-import type { Scope } from '../../src/base/scope.ts';
+import type { Scope } from '../../src/base/async.ts';
 import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
 import { tokenizers } from '../../src/model/data/tokenizer.ts';
 import type { Tokens } from '../../src/model/data/tokens.ts';

@@ -4,10 +4,10 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { withScope } from '../../src/base/async.ts';
 import { toHex } from '../../src/base/bytes.ts';
 import { ConfigError, TrainingError } from '../../src/base/errors.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import { withScope } from '../../src/base/scope.ts';
 import { loadCorpus } from '../../src/node/data/corpus.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
 import { onInterrupt } from '../../src/terminal/interrupt.ts';

@@ -7,9 +7,9 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { copies } from '../../kinds/copies.ts';
 import { proposal } from '../../kinds/proposal.ts';
 import { vote } from '../../kinds/vote.ts';
+import type { Scope } from '../../src/base/async.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import type { Scope } from '../../src/base/scope.ts';
 import { parseEvent, type SignedEvent, type Signer } from '../../src/network/event.ts';
 
 /** What is done to the messages of one worker. */

@@ -1,7 +1,7 @@
 /** The seven workers of `nostrain demo certified` and what happens to them in which round: never are more than two away at once. */
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
-import type { Scope } from '../../src/base/scope.ts';
+import type { Scope } from '../../src/base/async.ts';
 import type { Hand } from '../shared/certified.ts';
 import {
   type Exit,

@@ -1,5 +1,5 @@
 /** Stakes of the demo's workers: bonded in a registry on a chain of this machine (anvil), or from a file where none can run here. */
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { createEndpoint, createPost } from '../../src/chain/endpoints.ts';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
 import { createRegistrySource } from '../../src/chain/evm/registry-source.ts';

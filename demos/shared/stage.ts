@@ -3,7 +3,7 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, type Settings } from 'nostrain';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
-import { type Scope, withScope } from '../../src/base/scope.ts';
+import { type Scope, withScope } from '../../src/base/async.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
 import { takeLock } from '../../src/node/files/run-folder.ts';
 import { exitCodes } from '../../src/terminal/exit-codes.ts';

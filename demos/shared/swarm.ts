@@ -6,7 +6,7 @@ import { extname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { RunEvent } from 'nostrain/certified';
-import { deferred } from '../../src/base/deferred.ts';
+import { deferred } from '../../src/base/async.ts';
 import { type PartialSettings, writeSettings } from '../../src/run/settings.ts';
 
 export interface WorkerProcess {

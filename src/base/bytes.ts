@@ -1,4 +1,4 @@
-/** Bytes, hex and base64: strict decoders that refuse what is not canonical. */
+/** Bytes, hex, base64 and CRC-32: strict decoders that refuse what is not canonical. */
 
 const HEX = /^(?:[0-9a-f]{2})*$/;
 const encoder = new TextEncoder();
@@ -108,4 +108,17 @@ export function fromBase64(text: string): Uint8Array | undefined {
     if (stray !== 0) return undefined;
   }
   return seen > 63 ? undefined : out;
+}
+
+const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte;
+  for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  return crc;
+});
+
+/** From 0 to 2^32 - 1. */
+export function crc32(bytes: Uint8Array): number {
+  let crc = 0xffff_ffff;
+  for (const byte of bytes) crc = (crc >>> 8) ^ TABLE[(crc ^ byte) & 255]!;
+  return ~crc >>> 0;
 }

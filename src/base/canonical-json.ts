@@ -2,7 +2,7 @@
  * Canonical JSON by RFC 8785 (JCS): one text for every value, so that a hash over the text names the value. Numbers are doubles as
  * ECMAScript prints them; integers beyond 2^53 travel as text. Refuses what has no such form: NaN, infinities, lone surrogates.
  */
-import { ok, type Result, refuse } from './result.ts';
+import { ok, type Result, refuse } from './errors.ts';
 
 export type Json = null | boolean | string | number | readonly Json[] | JsonObject;
 

@@ -1,5 +1,6 @@
-/** Every error this library throws: a stable `code`, a message naming the thing, and a `hint` with the next step. */
-import { safe } from './safe-text.ts';
+/**
+ * Errors this library throws (a code, a message, a hint), results of parsing that never throw, and text made safe for terminals.
+ */
 
 export interface ErrorDetails {
   /** The next command or setting to try. */
@@ -39,3 +40,42 @@ export class CheckpointError extends NostrainError {}
 
 /** A blockchain or its RPC nodes did not return the needed data, or returned data whose proof fails. */
 export class ChainError extends NostrainError {}
+
+/** Why something from outside was refused: a stable code, where it is wrong, and a sentence for people. */
+export interface Issue {
+  readonly code: string;
+  /** Path of the offending part, for example `tags.round` or `content`. */
+  readonly at: string;
+  readonly message: string;
+}
+
+/** What parsing gives: a value, or an issue that says what is wrong. */
+export type Result<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly issue: Issue };
+
+export const ok = <T>(value: T): Result<T> => ({ ok: true, value });
+
+export const refuse = (code: string, at: string, message: string): { ok: false; issue: Issue } => ({
+  ok: false,
+  issue: { code, at, message },
+});
+
+/** C0 (but newline and tab), DEL, C1, line separators, and the marks, embeddings, overrides and isolates of bidirectional text. */
+const UNSAFE =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it removes
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Unsafe characters become `·`; newlines and tabs stay. */
+export const safe = (text: string): string => text.replace(UNSAFE, '·');
+
+/** The same in one line. */
+export const safeLine = (text: string): string => safe(text).replace(/[\n\t]/g, ' ');
+
+/** JSON text in which unsafe characters are written as escapes: the same value, harmless to look at. */
+export const safeJson = (value: unknown, indent?: number): string =>
+  escapeJson(JSON.stringify(value, null, indent));
+
+/** JSON text, written by whomever, with unsafe characters as escapes; they occur in strings only. */
+export const escapeJson = (json: string): string =>
+  json.replace(UNSAFE, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);

@@ -2,8 +2,9 @@
  * In whose name a tab takes part, in a run with sessions: under the key that was made in this browser, or for an owner whose own signer said so once
  * (NIP-07 in the page, a NIP-46 bunker from here). No secret key of an owner ever comes here.
  */
+
+import { systemClock } from '../base/async.ts';
 import { parseJson } from '../base/canonical-json.ts';
-import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { draftDelegation, readDelegation, type SessionOf } from '../certified/wire/messages.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';

@@ -1,9 +1,8 @@
 /** One worker in a tab: from the link to the last round of a certified run, with everything it needs kept in the browser. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
-import { systemClock } from '../base/clock.ts';
+import { type Scope, systemClock, withScope } from '../base/async.ts';
 import { ConfigError, RelayError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
-import { type Scope, withScope } from '../base/scope.ts';
 import { type CertifiedWorker, joinCertifiedRun } from '../certified/join.ts';
 import { assertAdmitted, assertFits, placeIn } from '../certified/make-spec.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
@@ -17,7 +16,7 @@ import { createRelaySet } from '../network/transport/relay-set.ts';
 import { settingsOf } from '../run/spec/complete-spec.ts';
 import { parseRunSpec } from '../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
-import { stateDigest } from '../tensor/digest.ts';
+import { stateDigest } from '../tensor/params.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { Trainer } from '../trainer/trainer.ts';
 import { prepareTabTask } from './data.ts';

@@ -2,7 +2,7 @@
  * The Web Worker of a tab: it speaks with relays, keeps what must be kept, votes, and has trainer threads of its own. Nothing of it runs
  * on the page's thread, whose timers browsers slow down in the background.
  */
-import { systemClock } from '../base/clock.ts';
+import { systemClock } from '../base/async.ts';
 import { NostrainError } from '../base/errors.ts';
 import { archiveRun } from '../certified/records/archive.ts';
 import { replayRun } from '../certified/records/replay-run.ts';

@@ -1,7 +1,6 @@
 /** Joining a certified run: one worker from its spec to its last round, on whatever relays, trainer and store it is given. */
-import { anySignal } from '../base/abort.ts';
+import { anySignal, systemClock } from '../base/async.ts';
 import { toHex } from '../base/bytes.ts';
-import { systemClock } from '../base/clock.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';

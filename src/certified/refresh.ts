@@ -3,7 +3,7 @@
  * checked for its form alone. It is a worker's own opinion and steers first votes; what is valid is decided in
  * consensus/round/roster-change.ts.
  */
-import { Recent } from '../base/recent.ts';
+import { Recent } from '../base/bounded.ts';
 import { principalOf } from '../run/delegation.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { type Ledger, nextSnapshotOf } from '../run/ledger.ts';

@@ -3,7 +3,7 @@
  * ends a round in the state that the certified outcome leads to, with or without a seat; whoever is behind follows without training.
  * docs/rounds.md has the rules.
  */
-import { firstOf } from '../base/deferred.ts';
+import { firstOf } from '../base/async.ts';
 import { drawnOf } from '../consensus/committee/draw.ts';
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';

@@ -2,7 +2,7 @@
  * Rounds of drand over HTTP (`GET <endpoint>/public/<round>`). A signature is checked with the key in the run spec, so any endpoint will do
  * and none is trusted; the first that proves itself counts.
  */
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../base/async.ts';
 import { ChainError, ConfigError } from '../base/errors.ts';
 import {
   type BeaconRules,

@@ -1,5 +1,5 @@
 /** Endpoints of chains: HTTP with bounded answers, JSON-RPC 2.0, and the answer that k of n endpoints give. */
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../base/async.ts';
 import { ChainError, NostrainError } from '../base/errors.ts';
 
 export interface PostOptions {

@@ -1,7 +1,7 @@
 /** Stake sources from what is at hand: the parameters of a snapshot document, or an event that carries a snapshot. */
 import { isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
+import type { Result } from '../base/errors.ts';
 import { ChainError, ConfigError } from '../base/errors.ts';
-import type { Result } from '../base/result.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { StakeSnapshot } from '../run/stake/stake-snapshot.ts';
 import { keyListHash, type SnapshotSchedule, type StakeSource } from '../run/stake/stake-source.ts';

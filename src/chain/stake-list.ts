@@ -1,7 +1,7 @@
 /** Parses a hand-written stake list: one key and one whole number per line. */
 import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../base/bytes.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ok, type Result, refuse } from '../base/errors.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { MAX_STAKE, type StakeSnapshot, stakeRows } from '../run/stake/stake-snapshot.ts';
 

@@ -3,9 +3,8 @@
  * checkpoint travels, and the run root over the digests of its outcomes, one leaf per round.
  */
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
-import { sha256, sha256Hex } from '../base/hash.ts';
+import { bytes32, sha256, sha256Hex } from '../base/hash.ts';
 import { HASH_BYTES, merklePath, merkleTree, pathLength, rootFrom } from '../base/merkle.ts';
-import { bytes32 } from '../base/tagged-hash.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Layout, Params, Vector } from '../tensor/params.ts';
 

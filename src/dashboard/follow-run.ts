@@ -2,9 +2,8 @@
  * Follows a certified run over relays without any key, or opens one from an archive: events in, pictures out. Only what members sign is kept,
  * within the limits of an archive, so that strangers cannot fill a page; nothing here trains, votes or publishes.
  */
-import type { Clock } from '../base/clock.ts';
-import { ConfigError } from '../base/errors.ts';
-import { safeLine } from '../base/safe-text.ts';
+import type { Clock } from '../base/async.ts';
+import { ConfigError, safeLine } from '../base/errors.ts';
 import { openingOf } from '../certified/decisions/chain.ts';
 import type { Hashing, ProtocolMessage } from '../certified/decisions/evidence.ts';
 import { withoutModel } from '../certified/decisions/replay.ts';

@@ -1,5 +1,5 @@
 /** What is remembered of a run between two pictures: heartbeats, signs of life, refusals, and rounds that were replayed before. */
-import { safeLine } from '../base/safe-text.ts';
+import { safeLine } from '../base/errors.ts';
 import type { Chain } from '../certified/decisions/chain.ts';
 import type { Gathered } from '../certified/decisions/evidence.ts';
 import type { ReplayedRound } from '../certified/decisions/replay.ts';

@@ -3,7 +3,7 @@
  * 1) arrays of numbers and single texts are read; objects, records and complex numbers are not.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ok, type Result, refuse } from '../base/errors.ts';
 import { bytesOf, readNumbers, type StoredType } from '../tensor/dtype.ts';
 import type { Params } from '../tensor/params.ts';
 import type { NamedTensor } from '../tensor/safetensors.ts';

@@ -2,7 +2,7 @@
  * JSON as the Python reference spells it. Integers and floats are different things there (`1` and `1.0`), so here they are
  * `bigint` and `number`. Canonical text has keys sorted by code point, no spaces, non-ASCII verbatim; hashes are over it.
  */
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ok, type Result, refuse } from '../base/errors.ts';
 import { compareCodePoints } from '../tensor/params.ts';
 
 export type Json = null | boolean | string | number | bigint | readonly Json[] | JsonObject;

@@ -3,8 +3,7 @@
  * take are refused here.
  */
 import { utf8 } from '../base/bytes.ts';
-import { ConfigError } from '../base/errors.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { compareCodePoints, createLayout, type Params } from '../tensor/params.ts';
 import type { NamedTensor } from '../tensor/safetensors.ts';
 import {

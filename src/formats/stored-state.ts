@@ -1,7 +1,6 @@
 /** States as bytes and back, in every format by the names of the Python reference; a PyTorch state must be of one of the two regression models. */
 import { utf8 } from '../base/bytes.ts';
-import { ConfigError } from '../base/errors.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import type { RegressionTask } from '../model/data/regression.ts';
 import type { Params } from '../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';

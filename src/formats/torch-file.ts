@@ -4,7 +4,7 @@
  */
 
 import { Parser } from 'pickleparser';
-import { type Issue, ok, type Result, refuse } from '../base/result.ts';
+import { type Issue, ok, type Result, refuse } from '../base/errors.ts';
 import { bytesOf, readNumbers, type StoredType } from '../tensor/dtype.ts';
 import { stridedValues } from './numpy.ts';
 import { decodeZip } from './zip.ts';

@@ -2,7 +2,7 @@
  * States of any architecture as PyTorch files, tensors under the names PyTorch gives them; and where the state dicts are in what `torch.save`
  * was given: checkpoints of trainers nest them, beside optimizer states and epochs. The order of the search is the Python reference's.
  */
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ok, type Result, refuse } from '../base/errors.ts';
 import type { Params } from '../tensor/params.ts';
 import type { NamedTensor } from '../tensor/safetensors.ts';
 import { stateOfTensors } from './state-json.ts';

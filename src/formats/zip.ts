@@ -4,8 +4,8 @@
  * because all sizes must be known to be in bounds before anything is allocated.
  */
 import { inflateSync, zipSync } from 'fflate';
-import { crc32 } from '../base/crc32.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
+import { crc32 } from '../base/bytes.ts';
+import { ok, type Result, refuse } from '../base/errors.ts';
 
 export interface ZipMember {
   readonly name: string;

@@ -1,8 +1,7 @@
 /** Nostr events (NIP-01): strict reading, ids, BIP-340 signatures. Says nothing about what an event means. */
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { fromHex, isHex32, toHex, utf8 } from '../base/bytes.ts';
-import { ConfigError } from '../base/errors.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { type EventCrypto, pureCrypto, pureSchnorr, type Sha256Text } from './event-crypto.ts';
 
 export interface EventDraft {

@@ -1,6 +1,6 @@
 /** What a worker says first and last, however it is told to train. */
 import { wordMachine } from '../run/telemetry.ts';
-import { stateDigest } from '../tensor/digest.ts';
+import { stateDigest } from '../tensor/params.ts';
 import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
 import type { Plan } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';

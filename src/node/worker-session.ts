@@ -1,8 +1,7 @@
 /** One worker on this machine, from settings to its final state: folder, key, relays, data, trainer and rounds. */
 
-import { systemClock } from '../base/clock.ts';
+import { systemClock, withScope } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
-import { withScope } from '../base/scope.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';

@@ -1,5 +1,5 @@
 /** Elements whose content is always text: nothing that comes from a relay is ever read as HTML, as a style or as an address. */
-import { safe } from '../base/safe-text.ts';
+import { safe } from '../base/errors.ts';
 
 type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 export type Child = Node | string | number | undefined | false;

@@ -1,8 +1,7 @@
 /** The background thread of the page: relays, signatures and replay, away from what a person scrolls. */
-import { systemClock } from '../base/clock.ts';
-import { ConfigError, NostrainError } from '../base/errors.ts';
+import { systemClock } from '../base/async.ts';
+import { ConfigError, NostrainError, safeLine } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
-import { safeLine } from '../base/safe-text.ts';
 import { readArchive } from '../certified/records/archive.ts';
 import { replayRun } from '../certified/records/replay-run.ts';
 import { decodeRunAddress, listRuns } from '../certified/wire/runs.ts';

@@ -3,8 +3,7 @@
  * what it takes in time and memory is bounded by whoever calls this, in a thread that can be ended.
  */
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
-import { ConfigError } from '../base/errors.ts';
-import { safeLine } from '../base/safe-text.ts';
+import { ConfigError, safeLine } from '../base/errors.ts';
 
 /** One turn; what else a template reads of it (a name, a tool) goes along. */
 export interface ChatMessage {

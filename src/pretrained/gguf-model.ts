@@ -2,8 +2,7 @@
  * A GGUF file as the model it was made from: llama.cpp renames tensors, turns matrices around and reorders the rows of queries
  * and keys; all of that is undone here, so that `config.json`, names, shapes and numbers are those of the published model.
  */
-import { ConfigError } from '../base/errors.ts';
-import { safeLine } from '../base/safe-text.ts';
+import { ConfigError, safeLine } from '../base/errors.ts';
 import type { GgufFile } from './gguf.ts';
 import type { StoredTensor, StoredTensors } from './weights.ts';
 

@@ -2,8 +2,7 @@
  * The tokenizer that a GGUF file carries, as the `tokenizer.json` it was made from. Byte-level BPE is built here, with the
  * splitting rules of the families whose models are.
  */
-import { ConfigError } from '../base/errors.ts';
-import { safeLine } from '../base/safe-text.ts';
+import { ConfigError, safeLine } from '../base/errors.ts';
 
 const byteLevel = (useRegex: boolean) => ({
   type: 'ByteLevel',

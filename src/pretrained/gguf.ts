@@ -3,8 +3,7 @@
  * `@huggingface/gguf`, which bounds counts and lengths; where tensors lie is checked here.
  */
 import { type GGUFParseOutput, gguf } from '@huggingface/gguf';
-import { ConfigError } from '../base/errors.ts';
-import { safeLine } from '../base/safe-text.ts';
+import { ConfigError, safeLine } from '../base/errors.ts';
 import type { ByteSource } from './byte-source.ts';
 import { dequantize, type QuantizedFormat, quantizedFormats } from './quantized.ts';
 import type { StoredTensor } from './weights.ts';

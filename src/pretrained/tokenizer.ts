@@ -1,7 +1,6 @@
 /** The tokenizer of a published model, read from its `tokenizer.json` by `@huggingface/tokenizers`, and its template of chats. */
 import { Tokenizer as Published } from '@huggingface/tokenizers';
-import { ConfigError } from '../base/errors.ts';
-import { safeLine } from '../base/safe-text.ts';
+import { ConfigError, safeLine } from '../base/errors.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
 import { storeTokens } from '../model/data/tokens.ts';
 

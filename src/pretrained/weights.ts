@@ -2,8 +2,7 @@
  * The weights of a published model: found by name in one safetensors file or in shards, read one tensor at a time, and held
  * against the model's own list, so that every tensor of a file is used or named.
  */
-import { ConfigError, type NostrainError } from '../base/errors.ts';
-import { safeLine } from '../base/safe-text.ts';
+import { ConfigError, type NostrainError, safeLine } from '../base/errors.ts';
 import type { TensorSpec } from '../model/architectures/architecture.ts';
 import { readNumbers } from '../tensor/dtype.ts';
 import {

@@ -1,5 +1,5 @@
 /** One connection with a relay under test: says what it is told to and gives the relay's own answers, unjudged and bounded. */
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../base/async.ts';
 import type { SignedEvent } from '../network/event.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { Filter } from '../network/transport/filter.ts';

@@ -3,7 +3,7 @@
  * the relay's own description come from the caller.
  */
 import { schnorr } from '@noble/curves/secp256k1.js';
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../base/async.ts';
 import { createSigner } from '../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
 import { parseRelayUrls, withoutSecrets } from '../network/transport/relay-urls.ts';

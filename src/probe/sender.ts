@@ -1,5 +1,5 @@
 /** Sends sample events to one relay, one at a time and within a budget, and tells what became of each. */
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../base/async.ts';
 import type { EventDraft, SignedEvent, Signer } from '../network/event.ts';
 import { pureCrypto, type Sha256Text } from '../network/event-crypto.ts';
 import { mineDraft } from '../network/proof-of-work.ts';

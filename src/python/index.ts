@@ -5,7 +5,7 @@
  *
  * @module nostrain/python
  */
-export type { RetryPolicy, RetryPolicy as RelayRetryPolicy } from '../base/retry.ts';
+export type { RetryPolicy, RetryPolicy as RelayRetryPolicy } from '../base/async.ts';
 export {
   difference as computeDelta,
   moved as addStates,
@@ -52,12 +52,12 @@ export {
   type RegressionTask,
 } from '../model/data/regression.ts';
 export { createSigner, type SignedEvent, type Signer } from '../network/event.ts';
-export { stateDigest } from '../tensor/digest.ts';
 export {
   createLayout,
   type Layout,
   type Params,
   type Params as ModelState,
+  stateDigest,
   type TensorSlot,
   type TensorSlot as TensorLayout,
 } from '../tensor/params.ts';

@@ -4,8 +4,8 @@
  */
 import { concatBytes, isHex32, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, type JsonObject, parseJson } from '../base/canonical-json.ts';
+import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
 import type { Digest, WorkerId } from './ids.ts';
 import { idsOf, JsonReader } from './json-reader.ts';
 import { type FeatureSet, type FeatureValues, withFeatures } from './spec/features.ts';

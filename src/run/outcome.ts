@@ -4,8 +4,8 @@
  */
 import { concatBytes, fromBase64, fromHex, isHex32, toBase64, toHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';
+import { ok, type Result, refuse } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
 import type { Digest, EventId, WorkerId } from './ids.ts';
 import { isInteger, JsonReader } from './json-reader.ts';
 import {

@@ -2,8 +2,7 @@
  * Reads a placement document: how many holders keep an object of each class, in how many regions and trust tiers, and whose word on that
  * counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is probably meant to be.
  */
-import { ConfigError } from '../base/errors.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { type Attribute, attributes, type Holder, isPlaceName, MOST_WEIGHT } from './holder.ts';
 import type { WorkerId } from './ids.ts';
 import { readKey } from './spec/spec-fields.ts';

@@ -4,7 +4,7 @@
  */
 import { isHex32 } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
-import { bytes32, taggedHash, u32 } from '../base/tagged-hash.ts';
+import { bytes32, taggedHash, u32 } from '../base/hash.ts';
 import { parseShard, whole } from './field.ts';
 import type { Digest, WorkerId } from './ids.ts';
 import { type Group, relayUrls, type Values } from './spec/spec-fields.ts';

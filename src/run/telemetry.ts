@@ -1,5 +1,5 @@
 /** What workers say of their training, in runs that name the feature `telemetry`. It is their word alone: nothing is decided by it, and nobody checks it. */
-import { safe } from '../base/safe-text.ts';
+import { safe } from '../base/errors.ts';
 import { MOST_DEVICE, MOST_SAMPLE } from './spec/feature-fields.ts';
 import type { FeatureValues } from './spec/features.ts';
 

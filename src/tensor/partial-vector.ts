@@ -1,5 +1,5 @@
 /**
- * A delta that covers some chunks of the parameter vector, as decoded from a payload. A chunk that is not listed is absent, which
+ * Deltas that cover some chunks of the parameter vector, as decoded from payloads, and sparse vectors. A chunk that is not listed is absent, which
  * is different from zero. Values stay packed until they are added to a dense vector.
  */
 
@@ -82,4 +82,39 @@ export function weighPartial(target: Float64Array, partial: PartialVector, weigh
   for (let i = 0; i < chunks.length; i++) {
     partial.weighChunk(i, weight, target, chunks[i]! * CHUNK_LENGTH);
   }
+}
+
+export interface SparseVector {
+  /** Length of the whole vector. */
+  readonly size: number;
+  /** Strictly ascending, each below `size`. */
+  readonly indices: Uint32Array;
+  /** One value per index. */
+  readonly values: Float64Array;
+}
+
+/** The same values as a partial vector that covers every chunk. */
+export function partialOf({ size, indices, values }: SparseVector): PartialVector {
+  const chunks = Uint32Array.from({ length: chunkCount(size) }, (_, chunk) => chunk);
+  const firsts = new Uint32Array(chunks.length + 1);
+  for (const index of indices) firsts[Math.floor(index / CHUNK_LENGTH) + 1]! += 1;
+  for (let i = 1; i < firsts.length; i++) firsts[i] = firsts[i]! + firsts[i - 1]!;
+  return {
+    size,
+    chunks,
+    addChunk(position, weight, target, at) {
+      const shift = at - position * CHUNK_LENGTH;
+      for (let i = firsts[position]!; i < firsts[position + 1]!; i++) {
+        const to = indices[i]! + shift;
+        target[to] = target[to]! + values[i]! * weight;
+      }
+    },
+    weighChunk(position, weight, target, at) {
+      const shift = at - position * CHUNK_LENGTH;
+      for (let i = firsts[position]!; i < firsts[position + 1]!; i++) {
+        const to = indices[i]! + shift;
+        target[to] = target[to]! + weight;
+      }
+    },
+  };
 }

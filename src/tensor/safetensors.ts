@@ -3,7 +3,7 @@
  * Writes F32 and F64; reads all number types except 8-bit floats; checks every offset before use.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
-import { ok, type Result, refuse } from '../base/result.ts';
+import { ok, type Result, refuse } from '../base/errors.ts';
 import { bytesOf, readNumbers, type StoredType } from './dtype.ts';
 import type { Vector } from './params.ts';
 

@@ -1,7 +1,7 @@
 /** Flags for relays: the reference's (how long to wait, how often to try again), and what to assume that they take. */
 import type { Command } from 'commander';
+import { defaultRetry, type RetryPolicy } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
-import { defaultRetry, type RetryPolicy } from '../base/retry.ts';
 import type { Connection } from '../node/net/relays.ts';
 import { numeric, positive, whole } from './flags.ts';
 

@@ -1,7 +1,6 @@
 /** The way out: everything that commands write to stdout and stderr passes here and is made harmless (see `safe`). */
 import { writeFile } from 'node:fs/promises';
-import { ConfigError } from '../base/errors.ts';
-import { safe, safeJson } from '../base/safe-text.ts';
+import { ConfigError, safe, safeJson } from '../base/errors.ts';
 
 /** To stdout; the text brings its own newline. */
 export const writeOut = (text: string): void => void process.stdout.write(safe(text));

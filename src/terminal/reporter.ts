@@ -1,6 +1,6 @@
 /** Tells people what workers do: a live view on a terminal, plain lines elsewhere, or NDJSON for programs. */
 
-import { safeJson, safeLine } from '../base/safe-text.ts';
+import { safeJson, safeLine } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { createView, fold, notify, type View } from '../dashboard/view.ts';
 import { renderLive, type Saved } from './render/live.ts';

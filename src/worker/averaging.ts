@@ -7,8 +7,8 @@ import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/m
 import type { RoundInbox } from '../network/wire/wire.ts';
 import { ruleForms } from '../run/aggregation.ts';
 import type { Digest } from '../run/ids.ts';
-import { stateDigest } from '../tensor/digest.ts';
 import type { Params } from '../tensor/params.ts';
+import { stateDigest } from '../tensor/params.ts';
 import { applyRound } from './apply-round.ts';
 import { assignChunks } from './chunk-assignment.ts';
 import { collect } from './collect.ts';

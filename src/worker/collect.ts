@@ -1,7 +1,7 @@
 /** Waits until a round has what its strategy asks for, telling whoever watches what is still missing. */
 
+import { notifiedOrDeadline } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
-import { notifiedOrDeadline } from '../base/notifier.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import { roundName } from '../run/round-name.ts';
 import type { CompletionReason } from '../run/sync.ts';

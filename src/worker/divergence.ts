@@ -1,5 +1,5 @@
 /** Compares what peers say they hold with what we hold: equal cohorts must give equal bits. */
-import { type Watch, watchChanges } from '../base/notifier.ts';
+import { type Watch, watchChanges } from '../base/async.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';

@@ -2,9 +2,9 @@
  * Compares how the workers of a run were started, by what their heartbeats say: other settings, the same part of the data, the same key.
  * Each is told once, at once, with the flag and both values, before it costs anybody a round.
  */
-import { type Watch, watchChanges } from '../base/notifier.ts';
-import { Recent } from '../base/recent.ts';
-import { safeLine } from '../base/safe-text.ts';
+import { type Watch, watchChanges } from '../base/async.ts';
+import { Recent } from '../base/bounded.ts';
+import { safeLine } from '../base/errors.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import { differencesOf, differentFiles, type Terms } from '../run/terms.ts';
 import type { Plan } from './plan.ts';

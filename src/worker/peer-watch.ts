@@ -1,5 +1,5 @@
 /** Reports what the other workers do, for whoever watches: in which round each is, whose gradients are here, who is gone. */
-import { type Watch, watchChanges } from '../base/notifier.ts';
+import { type Watch, watchChanges } from '../base/async.ts';
 import { isStale } from '../run/heartbeat.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { WorkerEvent } from './events.ts';

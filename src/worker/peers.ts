@@ -1,7 +1,7 @@
 /** Who else is in the run, by heartbeats, and the two waits for them outside a round: before the first one and after the last. */
 
+import { notifiedOrDeadline } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
-import { notifiedOrDeadline } from '../base/notifier.ts';
 import { within } from '../network/transport/deadline.ts';
 import type { Heartbeat } from '../run/heartbeat.ts';
 import { isStale } from '../run/heartbeat.ts';

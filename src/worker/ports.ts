@@ -1,5 +1,5 @@
 /** What a worker needs from the machine it runs on. The loop knows these shapes and nothing behind them. */
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../base/async.ts';
 import type { CreateSha256 } from '../base/hash.ts';
 import type { Key } from '../base/rng.ts';
 import type { Tokens } from '../model/data/tokens.ts';

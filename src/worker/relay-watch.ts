@@ -2,7 +2,7 @@
  * Relays at fault, for people: tells when every relay of the run is away (the worker trains on and loses nothing, but hears and is heard
  * by nobody meanwhile), and says when an error is theirs and not that of the other workers.
  */
-import { type Watch, watchChanges } from '../base/notifier.ts';
+import { type Watch, watchChanges } from '../base/async.ts';
 import type { Wire } from '../network/wire/wire.ts';
 import { restOf } from './peer-check.ts';
 import type { Session } from './ports.ts';

@@ -1,5 +1,5 @@
 /** The inner phase of a round: H optimizer steps, the delta with what was left unsent before, and the gradient, signed and saved. */
-import type { Clock } from '../base/clock.ts';
+import type { Clock } from '../base/async.ts';
 import { deriveKey } from '../base/rng.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Pace } from '../run/pace.ts';

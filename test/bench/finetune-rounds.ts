@@ -31,7 +31,7 @@ import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import type { Contribution } from '../../src/run/contribution.ts';
 import type { PackingName, ResidualRule } from '../../src/run/settings.ts';
 import type { AdamWSpec } from '../../src/run/spec/model-spec.ts';
-import { stateDigest } from '../../src/tensor/digest.ts';
+import { stateDigest } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH, chunkCount, type PartialVector } from '../../src/tensor/partial-vector.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';

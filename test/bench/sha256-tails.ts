@@ -4,7 +4,7 @@
  *   npx tsx test/bench/sha256-tails.ts [keys]        default 100000; docs/decisions/0012-… quotes it, bundled by esbuild
  */
 import { sha256 } from '@noble/hashes/sha2.js';
-import { hashTails } from '../../src/base/sha256-tails.ts';
+import { hashTails } from '../../src/base/hash.ts';
 
 const keys = Number(process.argv[2] ?? 100_000);
 const prefix = Uint8Array.from({ length: 64 }, (_, i) => i);

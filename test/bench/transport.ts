@@ -8,8 +8,8 @@
  */
 import { parseArgs } from 'node:util';
 import { verifyEvent } from 'nostr-tools/pure';
+import { systemClock } from '../../src/base/async.ts';
 import { fromHex } from '../../src/base/bytes.ts';
-import { systemClock } from '../../src/base/clock.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../src/network/event-crypto.ts';
 import { parseFrame } from '../../src/network/transport/frames.ts';

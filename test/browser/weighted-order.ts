@@ -1,7 +1,6 @@
 /** R-03 as a function of nothing but a count, for any engine: draws all of so many (key, weight) pairs and digests their order. */
 import { concatBytes, fromHex, toHex, utf8 } from '../../src/base/bytes.ts';
-import { createSha256, sha256 } from '../../src/base/hash.ts';
-import { u32 } from '../../src/base/tagged-hash.ts';
+import { createSha256, sha256, u32 } from '../../src/base/hash.ts';
 import {
   bestOf,
   createCandidates,

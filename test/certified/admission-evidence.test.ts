@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/async.ts';
 import type { Json } from '../../src/base/canonical-json.ts';
-import { systemClock } from '../../src/base/clock.ts';
 import { evidenceFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
 import { type SignedEvent, type Signer, verifyEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/filter.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/async.ts';
 import { utf8 } from '../../src/base/bytes.ts';
-import { systemClock } from '../../src/base/clock.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import {

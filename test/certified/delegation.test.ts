@@ -1,6 +1,6 @@
 /** What a join shows of a delegation: signed for this run and this key, as it was asked for, and judged wherever joins are. */
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { evidenceFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
 import {
   delegatedAgain,

@@ -7,8 +7,7 @@ import { ofRings, widthsOf } from '../../src/certified/decisions/widths.ts';
 import { modelRoot } from '../../src/consensus/roots.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { chunkCount, prefixOfPartial } from '../../src/tensor/partial-vector.ts';
-import { partialOf } from '../../src/tensor/sparse.ts';
+import { chunkCount, partialOf, prefixOfPartial } from '../../src/tensor/partial-vector.ts';
 import { tieredSpec, tierOfModel } from '../support/tiers.ts';
 
 const spec = tieredSpec([0], { training: { outerLearningRate: 1, momentum: 0.5 } });

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { type CheckpointChunks, packBytes } from '../../src/certified/wire/checkpoints.ts';
 import { manifestDigest } from '../../src/network/chunks/manifest.ts';

@@ -1,7 +1,7 @@
 /** Runs that name places: holders store their checkpoints there too, newcomers get them from there, and nothing of it is believed. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
-import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/async.ts';
 import type { CheckpointChunks } from '../../src/certified/wire/checkpoints.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';

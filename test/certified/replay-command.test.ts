@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
 import { decisionsOf } from '../../src/certified/history/history.ts';

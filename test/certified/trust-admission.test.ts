@@ -1,7 +1,7 @@
 /** A run that admits whom a key of its spec follows: the newcomer with such a list is in, the one without is not, and a replay finds the same. */
 import { expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { archiveRun } from '../../src/certified/records/archive.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';

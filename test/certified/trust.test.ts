@@ -2,8 +2,8 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { toHex } from '../../src/base/bytes.ts';
-import { systemClock } from '../../src/base/clock.ts';
 import { chainHeadOf } from '../../src/certified/decisions/chain.ts';
 import { firstCertified, joinCertifiedRun } from '../../src/certified/join.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { createDrandSource } from '../../src/chain/drand-source.ts';
 import { createGet } from '../../src/chain/endpoints.ts';
 import { beaconValue, drandRandomness } from '../../src/consensus/committee/beacon.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { refuse } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { refuse } from '../../src/base/result.ts';
 import { createEventSource } from '../../src/chain/rederive.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 

@@ -1,6 +1,6 @@
 /** What the transport and a run need of every relay, whoever wrote it. How relays differ is in `behavior.ts`. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import type { EventDraft, SignedEvent, Signer } from '../../src/network/event.ts';
 import type { Filter } from '../../src/network/transport/filter.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';

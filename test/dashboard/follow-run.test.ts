@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { openingOf } from '../../src/certified/decisions/chain.ts';
 import type { ReplayedRound } from '../../src/certified/decisions/replay.ts';
 import { gather } from '../../src/certified/history/gather.ts';

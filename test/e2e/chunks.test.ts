@@ -1,13 +1,13 @@
 /** Runs whose payloads do not fit one event, over relays with the limits of public ones, some of them failing. */
 import { describe, expect, it } from 'vitest';
 import type { Relay, RelayOptions } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { createSigner } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { openSocket } from '../../src/node/net/relays.ts';
-import { stateDigest } from '../../src/tensor/digest.ts';
+import { stateDigest } from '../../src/tensor/params.ts';
 import { createStage } from '../support/stage.ts';
 import {
   divergencesOf,

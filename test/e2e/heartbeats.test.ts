@@ -2,7 +2,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { heartbeat } from '../../kinds/heartbeat.ts';
 import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';

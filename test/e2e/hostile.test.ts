@@ -5,7 +5,7 @@ import { buildManifest } from '../../src/network/wire/manifests.ts';
 import type { ProfileName } from '../../src/network/wire/profile.ts';
 import { buildGradient } from '../../src/python/wire/gradients.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';
-import { stateDigest } from '../../src/tensor/digest.ts';
+import { stateDigest } from '../../src/tensor/params.ts';
 import { type Block, blockBytes } from '../python/support/nstr-blocks.ts';
 import { packWhole } from '../support/pack-whole.ts';
 import { publishRaw } from '../support/publish-raw.ts';

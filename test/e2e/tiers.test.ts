@@ -1,6 +1,6 @@
 /** Workers of several tiers of width in one run, over a relay: what each applies, and what they hold alike. */
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import type { PackingName } from '../../src/run/settings.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { Trainer, TrainTask } from '../../src/worker/ports.ts';

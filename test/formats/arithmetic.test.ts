@@ -8,8 +8,7 @@ import {
   zerosLike,
 } from '../../src/formats/arithmetic.ts';
 import { parseStateJson } from '../../src/formats/state-json.ts';
-import { stateDigest } from '../../src/tensor/digest.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import { stateText } from '../support/state-text.ts';
 import vectors from '../vectors/delta.json' with { type: 'json' };
 

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { formatStateJson, parseStateJson } from '../../src/formats/state-json.ts';
-import { stateDigest } from '../../src/tensor/digest.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import cli from '../vectors/cli.json' with { type: 'json' };
 import vectors from '../vectors/state-digest.json' with { type: 'json' };
 

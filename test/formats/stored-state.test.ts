@@ -8,8 +8,7 @@ import {
   torchPayloads,
 } from '../../src/formats/stored-state.ts';
 import { linearState, mlpState } from '../../src/python/regression/initial-state.ts';
-import { stateDigest } from '../../src/tensor/digest.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../support/vectors.ts';
 
 interface StateFile {

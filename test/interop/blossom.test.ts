@@ -1,7 +1,7 @@
 /** Chunks on a Blossom server nobody here wrote: the contract of places, uploads, mirrors, and a fetch from it and a holder at once. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { afterAll, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { createBlossomPlace, createHttpPlace } from '../../src/network/chunks/http-source.ts';
 import { manifestDigest, piecesOf } from '../../src/network/chunks/manifest.ts';
 import { createSigner } from '../../src/network/event.ts';

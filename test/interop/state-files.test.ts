@@ -7,8 +7,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { StoredState } from '../../src/formats/stored-state.ts';
 import { readStateFile, writeStateFile } from '../../src/node/files/state-file.ts';
 import { linearState, mlpState } from '../../src/python/regression/initial-state.ts';
-import { stateDigest } from '../../src/tensor/digest.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import { python, pythonMissing } from '../python/support/python.ts';
 import { describeWith } from '../support/needs.ts';
 

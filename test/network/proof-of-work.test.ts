@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { verifyEvent } from '../../src/network/event.ts';
 import {
   createWorkingSigner,

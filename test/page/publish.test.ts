@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { createRelay } from '../../relay/server.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { toHex } from '../../src/base/bytes.ts';
-import { systemClock } from '../../src/base/clock.ts';
 import { keyLabel, publishSite } from '../../src/cli/commands/page/publish.ts';
 import { verifyEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type RelayOptions } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { createSigner } from '../../src/network/event.ts';
 import { createSecretKey } from '../../src/node/files/keys.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';

@@ -1,6 +1,6 @@
 /** A remote signer (NIP-46) over a relay, as far as tests need one: it answers whoever has its secret, signs, and counts what it signed. */
 import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { createSigner, type EventDraft } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';

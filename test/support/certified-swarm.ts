@@ -1,5 +1,5 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
-import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/async.ts';
 import type { Shown } from '../../src/certified/decisions/admission.ts';
 import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/decisions/chain.ts';
 import type { ProtocolMessage } from '../../src/certified/decisions/evidence.ts';

@@ -1,5 +1,5 @@
 /** Places made of memory, with a line of a certain speed and length each, and faults; on a clock that tests move. */
-import type { Clock } from '../../src/base/clock.ts';
+import type { Clock } from '../../src/base/async.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import type { ChunkSink } from '../../src/network/chunks/fetch.ts';
 import type { Piece } from '../../src/network/chunks/manifest.ts';

@@ -1,7 +1,7 @@
 /** A worker's ports without a network, a disk or an engine: what arrives is put there by the test. */
 
-import type { Clock } from '../../src/base/clock.ts';
-import { createNotifier } from '../../src/base/notifier.ts';
+import type { Clock } from '../../src/base/async.ts';
+import { createNotifier } from '../../src/base/async.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { OwnHeartbeat, Wire } from '../../src/network/wire/wire.ts';
 import type { Contribution, Rejection } from '../../src/run/contribution.ts';

@@ -11,8 +11,7 @@ import { presence } from '../../kinds/presence.ts';
 import { proposal } from '../../kinds/proposal.ts';
 import { vote } from '../../kinds/vote.ts';
 import { createRelay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { createNotifier } from '../../src/base/notifier.ts';
+import { createNotifier, systemClock } from '../../src/base/async.ts';
 import {
   createEvidenceStore,
   type ProtocolMessage,

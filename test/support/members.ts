@@ -1,6 +1,5 @@
 /** Keys and weights for tests of draws: the same ones for the same numbers. */
-import { sha256Hex } from '../../src/base/hash.ts';
-import { taggedHash, u32 } from '../../src/base/tagged-hash.ts';
+import { sha256Hex, taggedHash, u32 } from '../../src/base/hash.ts';
 import type { Weighted } from '../../src/consensus/committee/draw.ts';
 
 /** Any string of 64 hex digits is a key here. */

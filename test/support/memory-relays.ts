@@ -3,7 +3,7 @@
  * ask it to (NIP-09, NIP-62), and is never slow.
  */
 import { isEphemeral, slotOf } from '../../relay/event.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/filter.ts';
 import type { PublishOutcome } from '../../src/network/transport/publishing.ts';

@@ -1,5 +1,5 @@
 /** A relay set with one relay whose answers the test gives, on a clock that the test moves. */
-import type { RetryPolicy } from '../../src/base/retry.ts';
+import type { RetryPolicy } from '../../src/base/async.ts';
 import { createRelaySet, type RelaySetOptions } from '../../src/network/transport/relay-set.ts';
 import { createFakeSockets, type FakeSocket } from './fake-sockets.ts';
 import { createManualClock } from './manual-clock.ts';

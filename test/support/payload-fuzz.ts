@@ -3,15 +3,14 @@
  * same ones, in any engine.
  */
 import { inflate } from 'pako';
-import type { Result } from '../../src/base/result.ts';
+import type { Result } from '../../src/base/errors.ts';
 import { type CodecName, codecs, type Packing } from '../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
 import { PAYLOAD_HEADER_BYTES } from '../../src/network/codec/payload-header.ts';
 import { sealContainer } from '../../src/python/codec/container.ts';
 import { decodeNstr, encodeNstr } from '../../src/python/codec/nstr.ts';
 import { createLayout } from '../../src/tensor/params.ts';
-import { CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
-import { partialOf } from '../../src/tensor/sparse.ts';
+import { CHUNK_LENGTH, type PartialVector, partialOf } from '../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from './drawn-delta.ts';
 
 /** Every codec, the ones that keep some with a few, many and nearly all. */

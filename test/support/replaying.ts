@@ -1,5 +1,5 @@
 /** A certified run of the tests' swarm, replayed from what a relay holds. */
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { type Certified, genesisOf } from '../../src/certified/decisions/chain.ts';
 import type { Gathered } from '../../src/certified/decisions/evidence.ts';
 import {

@@ -1,5 +1,5 @@
 /** Workers of a certified run whose steps can be run again, in one process over a relay, with a trainer that is arithmetic and says so. */
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { deriveKey, philox, unit } from '../../src/base/rng.ts';
 import { type Certified, genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
 import type { Gathered } from '../../src/certified/decisions/evidence.ts';

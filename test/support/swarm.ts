@@ -1,5 +1,5 @@
 /** Workers in one process over real relays, with a trainer that is arithmetic: what the network does to a run, without the wait. */
-import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/async.ts';
 import { philox, unit } from '../../src/base/rng.ts';
 import type { Stripe } from '../../src/network/chunks/reed-solomon.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';

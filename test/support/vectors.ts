@@ -1,8 +1,7 @@
 /** Golden vectors by file name, and the two state forms they use. */
 import { readFileSync } from 'node:fs';
 import { createLayout, type Params } from '../../src/tensor/params.ts';
-import { addPartial, type PartialVector } from '../../src/tensor/partial-vector.ts';
-import { partialOf } from '../../src/tensor/sparse.ts';
+import { addPartial, type PartialVector, partialOf } from '../../src/tensor/partial-vector.ts';
 
 export interface JsonState {
   readonly parameters: Readonly<

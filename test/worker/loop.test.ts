@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { stateDigest } from '../../src/tensor/digest.ts';
+import { stateDigest } from '../../src/tensor/params.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import { genesis } from '../../src/worker/state.ts';
 import { contribution } from '../support/contributions.ts';

@@ -1,6 +1,6 @@
 /** Rounds of seconds instead of steps: how many steps a worker takes follows from its speed, within the cap and the floor, and its contribution weighs as many examples. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createNotifier } from '../../src/base/notifier.ts';
+import { createNotifier } from '../../src/base/async.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import { watchPeers } from '../../src/worker/peer-watch.ts';
 import type { Session } from '../../src/worker/ports.ts';

@@ -1,7 +1,7 @@
 /** T-02: the rules of certified runs in plain ones: what cannot work is refused as a spec is, and what one hostile worker sends moves nothing. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { systemClock } from '../../src/base/async.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import { assertRule } from '../../src/run/spec/aggregation-rules.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';

@@ -4,10 +4,10 @@ import { usualAggregation } from '../../src/run/aggregation.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import {
   CHUNK_LENGTH,
+  partialOf,
   prefixOfPartial,
   stretchOfPartial,
 } from '../../src/tensor/partial-vector.ts';
-import { partialOf } from '../../src/tensor/sparse.ts';
 import { boundedMean, partsOf } from '../../src/worker/rings.ts';
 
 const size = 3 * CHUNK_LENGTH;

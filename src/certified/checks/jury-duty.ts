@@ -4,8 +4,7 @@
  * contribution after the other, begun when this worker does not train itself; a check is given up when its verdict would come too late. No vote
  * waits for any of it.
  */
-import { anySignal } from '../../base/abort.ts';
-import { createNotifier } from '../../base/notifier.ts';
+import { anySignal, createNotifier } from '../../base/async.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';

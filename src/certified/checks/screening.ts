@@ -5,7 +5,7 @@
  * they wait, and no vote waits longer for it than a quarter of a view.
  */
 
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import { deriveKey, type Key } from '../../base/rng.ts';
 import type { ViewId } from '../../consensus/round/round-state.ts';
 import { harmBound, type Spread, spreadOf } from '../../consensus/scores.ts';

@@ -3,10 +3,11 @@
  * this run alone, that has the stake, or that shows signed events by which keys of the spec trust it. Everybody judges the same events, whatever
  * relays have by then. Whoever is on a list is judged with the roster.
  */
+
+import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { canonicalJson, type JsonObject } from '../../base/canonical-json.ts';
-import type { Clock } from '../../base/clock.ts';
-import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
+import { bytes32, taggedHash } from '../../base/hash.ts';
 import type { Stakes } from '../../consensus/committee/committee.ts';
 import { eventId, parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/filter.ts';

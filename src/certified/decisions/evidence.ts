@@ -4,9 +4,8 @@
  * only joins and leaves are kept, and whatever was asked for.
  */
 
-import { FairStore } from '../../base/fair-store.ts';
-import { Recent } from '../../base/recent.ts';
-import { bytes32 } from '../../base/tagged-hash.ts';
+import { FairStore, Recent } from '../../base/bounded.ts';
+import { bytes32 } from '../../base/hash.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { type SignedEvent, verifySignature } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-crypto.ts';

@@ -4,7 +4,7 @@
  */
 
 import { toHex } from '../../base/bytes.ts';
-import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
+import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/draw.ts';
 import { cappedStakes, hasQuorum, quorumOf } from '../../consensus/committee/quorum.ts';

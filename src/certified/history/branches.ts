@@ -2,8 +2,7 @@
  * Forks of a certified run: on evidence of another branch, everything relays have of who decided what is followed from round 0, and both
  * branches are compared by the fork rule (consensus/round/fork-choice.ts).
  */
-import { type Clock, systemClock } from '../../base/clock.ts';
-import { type Deferred, deferred, firstOf } from '../../base/deferred.ts';
+import { type Clock, type Deferred, deferred, firstOf, systemClock } from '../../base/async.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';

@@ -3,7 +3,7 @@
  * follows who decided what from the run id on, without payloads, then pulls the chunks of the certified model root from whoever serves them;
  * a chunk proves itself.
  */
-import { systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
 import { pullOnce } from '../../network/attachments/pull.ts';

@@ -2,8 +2,8 @@
  * Queries relays for a certified run: its spec, events by filter or id, stake snapshots, contributions, and chunks, of which only
  * those that prove themselves are handed over; and keeps what members signed within limits per key, per round and in all.
  */
-import type { Clock } from '../../base/clock.ts';
-import { FairStore } from '../../base/fair-store.ts';
+import type { Clock } from '../../base/async.ts';
+import { FairStore } from '../../base/bounded.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
 import type { PayloadRoot } from '../../network/chunks/payload.ts';
 import { partsOf, toChunk } from '../../network/chunks/payload.ts';

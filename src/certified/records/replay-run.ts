@@ -4,7 +4,7 @@
  */
 
 import { canonicalJson, isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { runRoot, stateBytes } from '../../consensus/roots.ts';
 import { apartIn } from '../../network/attachments/bodies.ts';
 import type { SignedEvent } from '../../network/event.ts';

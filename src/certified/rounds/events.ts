@@ -1,6 +1,6 @@
 /** What a worker of a certified run reports beyond any worker's events, each thing once; and what it refused, kept for the end of the round in bounded number. */
 
-import { Recent } from '../../base/recent.ts';
+import { Recent } from '../../base/bounded.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';

@@ -2,9 +2,9 @@
  * Keeps a worker from signing twice: the vote journal on disk, the memory of it after a restart, and the watch for other uses of
  * its key. Also how long contributions took to arrive, from which the next deadline follows.
  */
-import { deferred } from '../../base/deferred.ts';
+import { deferred } from '../../base/async.ts';
+import { Recent } from '../../base/bounded.ts';
 import { RelayError } from '../../base/errors.ts';
-import { Recent } from '../../base/recent.ts';
 import type { RoundContext, RoundState } from '../../consensus/round/round-state.ts';
 import { type Beginning, delayOf, delaysIn } from '../../consensus/round/timing.ts';
 import { parseEvent, type SignedEvent } from '../../network/event.ts';

@@ -3,9 +3,7 @@
  * asks for: signs, sends, receives and re-sends messages. What the machine signs is on disk before it leaves. It goes on answering others
  * until it is closed.
  */
-import { anySignal } from '../../base/abort.ts';
-import { deferred } from '../../base/deferred.ts';
-import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
+import { anySignal, createNotifier, deferred, notifiedOrDeadline } from '../../base/async.ts';
 import { beginRound, step } from '../../consensus/round/machine.ts';
 import {
   type Certificate,

@@ -2,7 +2,7 @@
  * A certified round as the parts of a member see it: ready to be opened, listened to, driven to its end, decided; and the wait for the
  * stake table and beacon value that it needs.
  */
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import type { Certificate, Effect, RoundContext } from '../../consensus/round/round-state.ts';
 import type { Beginning } from '../../consensus/round/timing.ts';
 import type { Sealed } from '../../network/wire/wire.ts';

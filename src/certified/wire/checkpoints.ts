@@ -3,7 +3,7 @@
  * places or a placement, the chunks at mirrors and holders. No claim is believed: what comes is compared with the certified root.
  */
 import { certifiedCheckpoint } from '../../../kinds/certified-checkpoint.ts';
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import {
   type CreateSha256,
   createSha256 as pureCreateSha256,

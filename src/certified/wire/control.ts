@@ -2,8 +2,9 @@
  * Signs, sends, receives and re-sends certified-round messages: votes, proposals, joins, leaves, faults and manifests. Events are
  * genuine when they come here; what they say is read by the `read` that the caller gives.
  */
+
+import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import type { Clock } from '../../base/clock.ts';
 import { apartIn, type BodyOf } from '../../network/attachments/bodies.ts';
 import { BodyExchange } from '../../network/attachments/body-exchange.ts';
 import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';

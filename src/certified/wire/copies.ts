@@ -5,7 +5,7 @@
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { copies, MOST_COPIES_BYTES } from '../../../kinds/copies.ts';
 import { fromBase64, toBase64, utf8 } from '../../base/bytes.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
 import type { Puller } from '../../network/attachments/pull.ts';
 import {

@@ -2,7 +2,7 @@
  * Events of a certified run in memory, by id: what proves a fault, answers a laggard and goes into copies. Of each key so many bytes, of all
  * so many: a flood pushes out nobody else's.
  */
-import { FairStore } from '../../base/fair-store.ts';
+import { FairStore } from '../../base/bounded.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 

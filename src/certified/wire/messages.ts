@@ -8,7 +8,7 @@ import { DELEGATION_ALT, delegation as delegationKind } from '../../../kinds/del
 import { memberKind } from '../../../kinds/member.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { vote } from '../../../kinds/vote.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { type BodyOf, carryBody, noBodies, openBody } from '../../network/attachments/bodies.ts';
 import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import { type EventDraft, eventId, type SignedEvent, verifyEvent } from '../../network/event.ts';

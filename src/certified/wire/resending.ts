@@ -2,7 +2,7 @@
  * Sends events of a round once more, to relays that do not have them: each is asked first, since a rate is for what is new. They give way to
  * all else, and what is on its way already is not sent twice.
  */
-import { anySignal } from '../../base/abort.ts';
+import { anySignal } from '../../base/async.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 

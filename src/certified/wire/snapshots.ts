@@ -5,8 +5,8 @@
  */
 import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { toHex } from '../../base/bytes.ts';
+import { ok, type Result } from '../../base/errors.ts';
 import { sha256 } from '../../base/hash.ts';
-import { ok, type Result } from '../../base/result.ts';
 import type { Lifetime, PayloadRoot } from '../../network/chunks/payload.ts';
 import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';

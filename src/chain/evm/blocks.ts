@@ -1,5 +1,5 @@
 /** Finds the block of a stake snapshot: number from the schedule, hash from k agreeing endpoints, both only once it is final. */
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import { ChainError } from '../../base/errors.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import { agree, askAll, type Endpoint, type Endpoints } from '../endpoints.ts';

@@ -1,7 +1,7 @@
 /** Verified state of an EVM chain: block headers checked by their hash, and contract storage proved by Merkle-Patricia proofs. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { toHex } from '../../base/bytes.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import {
   bigEndian,
   dataOf,

@@ -6,8 +6,7 @@
 
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { toHex } from '../../base/bytes.ts';
-import { ChainError } from '../../base/errors.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ChainError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake/stake-json.ts';
 import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';

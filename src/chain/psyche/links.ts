@@ -7,8 +7,8 @@ import { schnorr } from '@noble/curves/secp256k1.js';
 import { base58 } from '@scure/base';
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256, sha256Hex } from '../../base/hash.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Schnorr } from '../../network/event-crypto.ts';
 import type { WorkerId } from '../../run/ids.ts';
 

@@ -4,10 +4,10 @@
  * be asked about the past and proves nothing, so an account is read twice without a change in between, and k endpoints must give the same
  * rows.
  */
+
+import type { Clock } from '../../base/async.ts';
 import { fromBase64, toHex } from '../../base/bytes.ts';
-import type { Clock } from '../../base/clock.ts';
-import { ChainError } from '../../base/errors.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ChainError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake/stake-json.ts';
 import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';

@@ -1,4 +1,6 @@
 /** Using a registry from an account that the endpoint itself signs for, as local chains do: deploy, bond, exit, withdraw. */
+
+import type { Clock } from '../../base/async.ts';
 import { fromHex, isHex32, utf8 } from '../../base/bytes.ts';
 import {
   canonicalJson,
@@ -6,7 +8,6 @@ import {
   type Json,
   type JsonObject,
 } from '../../base/canonical-json.ts';
-import type { Clock } from '../../base/clock.ts';
 import { ChainError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { WorkerId } from '../../run/ids.ts';

@@ -1,8 +1,7 @@
 /** `nostrain watch`: a certified run on a terminal as it goes on, for anybody: rounds, the votes of the one under way, who is missing. No key. */
 import { Command } from 'commander';
-import { systemClock } from '../../base/clock.ts';
-import { ConfigError } from '../../base/errors.ts';
-import { safeJson } from '../../base/safe-text.ts';
+import { systemClock } from '../../base/async.ts';
+import { ConfigError, safeJson } from '../../base/errors.ts';
 import { followRun } from '../../dashboard/follow-run.ts';
 import type { OpenRoundPicture, RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
 import { toNpub } from '../../node/files/keys.ts';

@@ -1,5 +1,5 @@
 /** Where a run's beacon comes from on this machine: endpoints from flags, held against what the spec says. */
-import { systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createDrandSource } from '../../chain/drand-source.ts';
 import { createGet } from '../../chain/endpoints.ts';

@@ -2,8 +2,8 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
+import { systemClock } from '../../base/async.ts';
 import { parseJson } from '../../base/canonical-json.ts';
-import { systemClock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { draftDelegation, readDelegation, type SessionOf } from '../../certified/wire/messages.ts';
 import type { Signer } from '../../network/event.ts';

@@ -1,6 +1,6 @@
 /** The directory of holders for commands: relays and holder servers that a person names, asked and told. */
 import { type Command, InvalidArgumentError } from 'commander';
-import { systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/async.ts';
 import type { Signer } from '../../network/event.ts';
 import { isRelayUrl } from '../../network/transport/relay-urls.ts';
 import { createAskHttp } from '../../node/checkpoint/ask-http.ts';

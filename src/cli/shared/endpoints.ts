@@ -1,6 +1,6 @@
 /** Flags by which the stake commands reach a chain or relays, and what they become. */
 import type { Command } from 'commander';
-import { systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createEndpoint, createPost, type Endpoints } from '../../chain/endpoints.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';

@@ -1,7 +1,7 @@
 /** Files of the stake commands: documents, lists of stakes, lists of keys. Anything wrong names the file and the line. */
 import { readFile } from 'node:fs/promises';
+import type { Result } from '../../base/errors.ts';
 import { ConfigError } from '../../base/errors.ts';
-import type { Result } from '../../base/result.ts';
 import { parseKeyList } from '../../chain/stake-list.ts';
 import type { WorkerId } from '../../run/ids.ts';
 

@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import { systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { systemClock } from '../../base/clock.ts';
 import { createBlossomPlace } from '../../network/chunks/http-source.ts';
 import {
   type FileManifest,

@@ -7,7 +7,7 @@ import { Metrics, serveMetrics } from '../../node/net/metrics.ts';
 import type { Connection } from '../../node/net/relays.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
 import { formOf, runDataOf } from '../../run/data-forms.ts';
-import { stateDigest } from '../../tensor/digest.ts';
+import { stateDigest } from '../../tensor/params.ts';
 import { commandLine } from '../../terminal/command-line.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { type Interrupt, Interrupted } from '../../terminal/interrupt.ts';

@@ -1,7 +1,7 @@
 /** Documents that a command signs if it is asked to: an event of application data (NIP-78, kind 30078), which a later one of its name replaces. */
 import type { Command } from 'commander';
+import { systemClock } from '../../base/async.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
-import { systemClock } from '../../base/clock.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { homeSigner } from './member-flags.ts';

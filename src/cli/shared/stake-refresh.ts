@@ -2,7 +2,7 @@
  * Stake tables on this machine, for a worker and the stake commands: from a document, from relays by id, and the next ones from their chain;
  * published under a key made for it.
  */
-import { systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
 import { deriveNext, type RefreshPort } from '../../certified/refresh.ts';
 import { buildSnapshot, findSnapshot, publishSnapshot } from '../../certified/wire/snapshots.ts';

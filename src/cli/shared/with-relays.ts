@@ -1,6 +1,5 @@
 /** Relays for one piece of work of a command: connected before it, closed after it. */
-import { anySignal } from '../../base/abort.ts';
-import { systemClock } from '../../base/clock.ts';
+import { anySignal, systemClock } from '../../base/async.ts';
 import type { BoardOptions } from '../../certified/wire/runs.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';

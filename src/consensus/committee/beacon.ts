@@ -4,8 +4,8 @@
  */
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { fromHex, isHex32 } from '../../base/bytes.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256, sha256Hex } from '../../base/hash.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
 import type { BeaconProof } from '../../run/beacon-source.ts';
 import type { Digest } from '../../run/ids.ts';
 

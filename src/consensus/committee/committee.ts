@@ -3,7 +3,7 @@
  * (sortition), one for each recovery epoch. Pure functions of certified history, so every worker computes the same committees.
  */
 import { toHex } from '../../base/bytes.ts';
-import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
+import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { bestOf, createCandidates, DRAWS_PER_SEED, drawLots, type Weighted } from './draw.ts';

@@ -4,8 +4,7 @@
  * Also the sample of the roster that may contribute to a round.
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
-import { hashTails, WORDS } from '../../base/sha256-tails.ts';
-import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
+import { bytes32, hashTails, taggedHash, u32, WORDS } from '../../base/hash.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
 import { roundName } from '../../run/round-name.ts';

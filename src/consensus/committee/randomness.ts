@@ -5,7 +5,7 @@
  * proposal.
  */
 import { fromHex, toHex } from '../../base/bytes.ts';
-import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
+import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import type { Digest } from '../../run/ids.ts';
 
 const TAG = 'nostrain/entropy/1';

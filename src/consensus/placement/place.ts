@@ -3,7 +3,7 @@
  * et al. 2006, and weighted rendezvous hashing), and the longest straws that satisfy the rule of the object's class win. A pure function of
  * policy, holders and object, in integers, so all machines agree without a message; a holder that leaves moves little but its own objects.
  */
-import { bytes32, taggedHash, u32 } from '../../base/tagged-hash.ts';
+import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import type { Holder } from '../../run/holder.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PlacementPolicy, PlacementRule } from '../../run/placement-policy.ts';

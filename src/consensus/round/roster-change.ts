@@ -3,7 +3,7 @@
  * behind them are verified where they are read.
  */
 import { toHex } from '../../base/bytes.ts';
-import { bytes32, taggedHash } from '../../base/tagged-hash.ts';
+import { bytes32, taggedHash } from '../../base/hash.ts';
 import { principalOf } from '../../run/delegation.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';

@@ -2,7 +2,7 @@
  * Documents to learn from, one JSON object on each line of a file: a text, a prompt with its completion, or a conversation; and
  * their tokens, of which those of prompts and of other people's turns do not count.
  */
-import { type Issue, ok, type Result, refuse } from '../../base/result.ts';
+import { type Issue, ok, type Result, refuse } from '../../base/errors.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 /** A turn of a conversation, with whatever else its line says. */

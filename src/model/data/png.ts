@@ -3,8 +3,7 @@
  * exactly as many bytes as its header says. Text, colour profiles and animation are left out. For `picture-file.ts`.
  */
 import { unzlibSync } from 'fflate';
-import { concatBytes } from '../../base/bytes.ts';
-import { crc32 } from '../../base/crc32.ts';
+import { concatBytes, crc32 } from '../../base/bytes.ts';
 
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 

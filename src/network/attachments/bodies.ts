@@ -6,7 +6,7 @@ import { type Carried, fitsInside } from '../../../kinds/_body.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { MOST_OUTCOME_BYTES, proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { chunkTree, type PayloadRoot } from '../chunks/payload.ts';
 import type { EventDraft } from '../event.ts';
 

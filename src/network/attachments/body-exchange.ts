@@ -2,8 +2,8 @@
  * Bodies that travel beside their events: pulled from whoever has them, kept while they are of use, sent before the event that names
  * them. Nobody but members of the run makes others pull, and each of them only so much.
  */
-import type { Clock } from '../../base/clock.ts';
-import { FairStore } from '../../base/fair-store.ts';
+import type { Clock } from '../../base/async.ts';
+import { FairStore } from '../../base/bounded.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { PayloadRoot } from '../chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';

@@ -2,9 +2,8 @@
  * Publishes events with their attachments, payloads too large to be inside them: the chunks go first, the event that names them follows as soon as the
  * relays together hold enough. Every relay gets the whole payload, or its shard of a striped one; slow ones are still served after that.
  */
-import { anySignal } from '../../base/abort.ts';
-import { deferred } from '../../base/deferred.ts';
-import { Recent } from '../../base/recent.ts';
+import { anySignal, deferred } from '../../base/async.ts';
+import { Recent } from '../../base/bounded.ts';
 import { type ChunkPlan, cutParts, type Lifetime, planChunks } from '../chunks/payload.ts';
 import type { Stripe } from '../chunks/reed-solomon.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';

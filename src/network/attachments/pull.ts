@@ -5,10 +5,9 @@
  */
 
 import { chunk } from '../../../kinds/chunk.ts';
-import { onAbort } from '../../base/abort.ts';
-import type { Clock } from '../../base/clock.ts';
-import { deferred } from '../../base/deferred.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import type { Clock } from '../../base/async.ts';
+import { deferred, onAbort } from '../../base/async.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import {
   type Assembly,

@@ -4,7 +4,7 @@
  */
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { packed } from '../../../kinds/packed.ts';
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import {
   chunkKey,
   chunkLength,

@@ -2,11 +2,10 @@
  * Fetches chunks from many places at once: each from where it will be here soonest, near ones first; a second time from elsewhere when it takes far
  * longer than that; and a chunk that is not what its hash says once more from another place, while nothing is asked of its source again.
  */
-import { anySignal } from '../../base/abort.ts';
-import type { Clock } from '../../base/clock.ts';
-import { deferred, firstOf } from '../../base/deferred.ts';
-import { CheckpointError } from '../../base/errors.ts';
-import { safeLine } from '../../base/safe-text.ts';
+
+import type { Clock } from '../../base/async.ts';
+import { anySignal, deferred, firstOf } from '../../base/async.ts';
+import { CheckpointError, safeLine } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { Piece } from './manifest.ts';
 import { type ChunkPlace, PlaceError, type PlaceReport, PlaceState } from './source.ts';

@@ -1,8 +1,9 @@
 /** Chunks over HTTP: from any server that has them under their hash (a Blossom server, a holder, a folder on the web), and to Blossom servers. */
+
+import type { Clock } from '../../base/async.ts';
 import { fromHex, isHex32, toBase64, utf8 } from '../../base/bytes.ts';
 import { parseJson } from '../../base/canonical-json.ts';
-import type { Clock } from '../../base/clock.ts';
-import { safeLine } from '../../base/safe-text.ts';
+import { safeLine } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { Signer } from '../event.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';

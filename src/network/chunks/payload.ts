@@ -5,6 +5,7 @@
  */
 import { CHUNK_BYTES, chunk, MAX_CHUNKS } from '../../../kinds/chunk.ts';
 import { concatBytes, fromBase64, fromHex, toBase64, toHex } from '../../base/bytes.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256 } from '../../base/hash.ts';
 import {
   HASH_BYTES,
@@ -16,7 +17,6 @@ import {
   pathLength,
   rootFrom,
 } from '../../base/merkle.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';

@@ -1,6 +1,6 @@
 /** The header of a payload: what it is, of which run and round, for which roster, and how much. 84 bytes, little-endian. */
 
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
 
 /** N S P L, version 1. */

@@ -4,7 +4,7 @@
  * One update has one spelling; everything else is refused. Nothing is allocated for what a payload says of itself, only for
  * what the receiver expects.
  */
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
   CHUNK_LENGTH,

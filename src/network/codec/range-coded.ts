@@ -2,7 +2,7 @@
  * Range coding (entropy coding) of many values into a byte budget (docs/payload.md): one step size for all of them, integers with a dead zone around zero, and adaptive
  * range coding in which what came just before says what to expect (after DeepCABAC, arXiv 1905.08318).
  */
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from './bfloat16.ts';
 import { MOST_CODE, readCodes, writeCodes } from './range-coder.ts';
 import { quantize, stepFor } from './range-step.ts';

@@ -1,5 +1,5 @@
 /** Payloads of the codecs that pack all chunks as one range-coded stream with a scale for each chunk: `scaled`, and `rotated`, which rotates chunks first. */
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
   CHUNK_LENGTH,

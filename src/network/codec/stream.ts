@@ -2,7 +2,7 @@
  * The body of a payload that packs all chunks as one stream (docs/payload.md): integers under two levels, and for `scaled` and `rotated`
  * before them one byte per chunk, by how much its values were divided, so that chunks of small values are not rounded away.
  */
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 import { levelBits, levelOf, writeLevelBits } from './bfloat16.ts';
 import type { StreamCodec } from './codecs.ts';

@@ -1,5 +1,5 @@
 /** What one connection still owes us: OKs for published events, and answers to "do you have this id". */
-import { deferred } from '../../base/deferred.ts';
+import { deferred } from '../../base/async.ts';
 import type { RelayFrame } from './frames.ts';
 
 export type Answer =

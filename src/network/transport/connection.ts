@@ -1,10 +1,10 @@
 /**
  * One relay's WebSocket for everything: connects as long as somebody holds it, comes back after a loss, and never queues more than it should.
  */
+
+import type { Clock } from '../../base/async.ts';
+import { backoffMs, deferred, type RetryPolicy } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import type { Clock } from '../../base/clock.ts';
-import { deferred } from '../../base/deferred.ts';
-import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
 import { Answers } from './answers.ts';
 import { unlessAborted } from './deadline.ts';
 import { parseFrame, type RelayFrame } from './frames.ts';

@@ -1,6 +1,7 @@
 /** Waiting for a promise, but not for ever and not past an abort. */
-import { onAbort } from '../../base/abort.ts';
-import type { Clock } from '../../base/clock.ts';
+
+import type { Clock } from '../../base/async.ts';
+import { onAbort } from '../../base/async.ts';
 
 /** The promise's value, or undefined when `ms` pass first; rejects with `signal.reason` when aborted. */
 export async function within<T>(

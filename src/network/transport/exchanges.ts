@@ -1,5 +1,5 @@
 /** Short exchanges with one relay beside the subscriptions: a query of what it stores, a reconciliation of ids (NIP-77, Negentropy by `nostr-tools`). */
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import type { RelayConnection } from './connection.ts';
 import { within } from './deadline.ts';
 import type { Filter } from './filter.ts';

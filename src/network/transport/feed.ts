@@ -1,5 +1,5 @@
 /** One subscription over all relays: what it asked, what it has been handed, and how far each relay has come. */
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
 import type { RelayConnection } from './connection.ts';

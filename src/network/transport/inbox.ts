@@ -2,10 +2,11 @@
  * What an arriving event must pass before anyone hears of it: shape, filter, quota of its author, id, signature. Only then
  * is its id remembered, so a forged twin that comes first never hides the genuine event.
  */
+
+import type { Clock } from '../../base/async.ts';
+import { Recent } from '../../base/bounded.ts';
 import { isHex32 } from '../../base/bytes.ts';
-import type { Clock } from '../../base/clock.ts';
-import { Recent } from '../../base/recent.ts';
-import type { Result } from '../../base/result.ts';
+import type { Result } from '../../base/errors.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import { eventId, parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
 import type { EventCrypto } from '../event-crypto.ts';

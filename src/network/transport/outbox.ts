@@ -1,6 +1,5 @@
 /** One relay's sending side: its rate, its limits, who we are there, and whether it keeps what it takes. */
-import type { Clock } from '../../base/clock.ts';
-import type { RetryPolicy } from '../../base/retry.ts';
+import type { Clock, RetryPolicy } from '../../base/async.ts';
 import type { Signer } from '../event.ts';
 import type { RelayConnection } from './connection.ts';
 import { within } from './deadline.ts';

@@ -1,8 +1,8 @@
 /** One event to one relay: sent when its turn comes, answered, and tried again while that can help. */
-import { anySignal } from '../../base/abort.ts';
+
+import type { Clock } from '../../base/async.ts';
+import { anySignal, backoffMs, type RetryPolicy } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import type { Clock } from '../../base/clock.ts';
-import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Answer } from './answers.ts';
 import type { RelayConnection } from './connection.ts';

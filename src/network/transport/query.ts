@@ -2,9 +2,9 @@
  * One question to several relays, answered once: what they have stored, verified, each event once. A relay that does not say that it is
  * through (EOSE) holds nobody up for the whole time: when the others are, it is waited for a little longer, and named.
  */
-import { onAbort } from '../../base/abort.ts';
-import type { Clock } from '../../base/clock.ts';
-import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
+
+import type { Clock } from '../../base/async.ts';
+import { createNotifier, notifiedOrDeadline, onAbort } from '../../base/async.ts';
 import type { SignedEvent } from '../event.ts';
 import type { ConnectionState } from './connection.ts';
 import type { SubscribeOptions, SubscriptionHandlers } from './feed.ts';

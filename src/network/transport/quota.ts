@@ -1,6 +1,6 @@
 /** Limits over time, counted before anything is hashed: what one relay may cost, and how much one author may say. */
-import type { Clock } from '../../base/clock.ts';
-import { Recent } from '../../base/recent.ts';
+import type { Clock } from '../../base/async.ts';
+import { Recent } from '../../base/bounded.ts';
 
 /** What one relay may send in a minute of our clock; beyond, its connection ends for a while. */
 export interface RelayQuota {

@@ -1,6 +1,7 @@
 /** Asking relays for events by id: after silence, and now and then after an OK, which does not prove that an event is kept. */
-import { anySignal } from '../../base/abort.ts';
-import type { Clock } from '../../base/clock.ts';
+
+import type { Clock } from '../../base/async.ts';
+import { anySignal } from '../../base/async.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Found } from './answers.ts';
 import type { RelayConnection } from './connection.ts';

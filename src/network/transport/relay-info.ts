@@ -1,5 +1,5 @@
 /** What a relay says of itself (NIP-11), and the port that asks; every field is optional and to be doubted. */
-import type { Result } from '../../base/result.ts';
+import type { Result } from '../../base/errors.ts';
 
 interface RelayLimitation {
   /** Longest WebSocket message; says little about how large an event may be. */

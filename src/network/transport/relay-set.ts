@@ -1,7 +1,7 @@
 /** Several relays used as one: publish to all, read from all or from some, believe none. What is heard is verified and handed over once. */
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
+import { defaultRetry, type RetryPolicy } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
-import { defaultRetry, type RetryPolicy } from '../../base/retry.ts';
 import type { SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import { MAX_WORK_BITS } from '../proof-of-work.ts';

@@ -1,5 +1,5 @@
 /** Proving to a relay whose key this is (NIP-42): one AUTH per challenge, for all that waits for it. */
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import type { RelayConnection } from './connection.ts';
 import { unlessAborted, within } from './deadline.ts';

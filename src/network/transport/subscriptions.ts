@@ -2,8 +2,8 @@
  * The receiving half of a relay set: asks relays for what subscriptions want, again after each reconnect, reads on where
  * they stop early, and gives every frame to whom it belongs. Nothing here trusts the time an event names.
  */
-import type { Clock } from '../../base/clock.ts';
-import { backoffMs, type RetryPolicy } from '../../base/retry.ts';
+import type { Clock } from '../../base/async.ts';
+import { backoffMs, type RetryPolicy } from '../../base/async.ts';
 import type { EventCrypto } from '../event-crypto.ts';
 import type { RelayConnection } from './connection.ts';
 import { Exchanges } from './exchanges.ts';

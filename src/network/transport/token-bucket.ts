@@ -2,8 +2,8 @@
  * How fast one relay may be sent events: a token each. A refusal halves the rate after a pause, a minute of full use
  * without one raises it by half. What can wait gives way: it takes a token only while all others are there for what cannot.
  */
-import type { Clock } from '../../base/clock.ts';
-import { deferred } from '../../base/deferred.ts';
+import type { Clock } from '../../base/async.ts';
+import { deferred } from '../../base/async.ts';
 import { unlessAborted } from './deadline.ts';
 
 export interface BucketOptions {

@@ -4,11 +4,11 @@
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import type { snapshot } from '../../../kinds/snapshot.ts';
+import type { Clock } from '../../base/async.ts';
+import { createNotifier, notifiedOrDeadline } from '../../base/async.ts';
 import { fromBase64, toBase64, toHex } from '../../base/bytes.ts';
-import type { Clock } from '../../base/clock.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256 } from '../../base/hash.ts';
-import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Puller } from '../attachments/pull.ts';

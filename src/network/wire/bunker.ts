@@ -4,12 +4,11 @@
  */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
+import type { Clock } from '../../base/async.ts';
+import { type Deferred, deferred } from '../../base/async.ts';
 import { isHex32 } from '../../base/bytes.ts';
 import { isJsonObject, parseJson } from '../../base/canonical-json.ts';
-import type { Clock } from '../../base/clock.ts';
-import { type Deferred, deferred } from '../../base/deferred.ts';
-import { RelayError } from '../../base/errors.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, RelayError, type Result, refuse } from '../../base/errors.ts';
 import { createSigner, type EventDraft, parseEvent, type SignedEvent } from '../event.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 

@@ -1,7 +1,7 @@
 /** A worker's connection to the other workers of its run, over relays: signs, publishes, subscribes, and turns what comes in into heartbeats and contributions. */
 
+import { createNotifier, type Notifier } from '../../base/async.ts';
 import { sha256 } from '../../base/hash.ts';
-import { createNotifier, type Notifier } from '../../base/notifier.ts';
 import { type Heartbeat, isStale } from '../../run/heartbeat.ts';
 import type { SignedEvent } from '../event.ts';
 import { createWorkingSigner } from '../proof-of-work.ts';

@@ -4,7 +4,7 @@
  */
 import { attestation } from '../../../kinds/attestation.ts';
 import { holder as kind } from '../../../kinds/holder.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { attributes, type Holder } from '../../run/holder.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';

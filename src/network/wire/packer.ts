@@ -5,8 +5,7 @@
 
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
-import { ConfigError } from '../../base/errors.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { type HelperRings, tierSaid, trainedRings } from '../../run/helpers.ts';

@@ -2,7 +2,7 @@
  * Which relays of a run are at fault, in words: away, silent, closing what is asked of them, refusing heartbeats, or keeping them to
  * themselves. For errors and notices, so that friends are not blamed for what a relay does.
  */
-import type { Clock } from '../../base/clock.ts';
+import type { Clock } from '../../base/async.ts';
 import type { Delivery } from '../transport/delivery.ts';
 import { wordsOfUnreachable } from '../transport/diagnose.ts';
 import type { SubscriptionHandlers } from '../transport/feed.ts';

@@ -1,6 +1,6 @@
 /** The gradients of one round as they come in: verified, judged, one per worker, refusals kept with their reason. */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
-import type { Notifier } from '../../base/notifier.ts';
+import type { Notifier } from '../../base/async.ts';
 import type { Contribution, Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';

@@ -1,5 +1,5 @@
 /** What this worker sends so that others know it is there: heartbeats, and gradients where peers take those for heartbeats. */
-import { anySignal } from '../../base/abort.ts';
+import { anySignal } from '../../base/async.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import { type Sending, trackOutcomes, watchLater } from '../transport/delivery.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';

@@ -1,6 +1,5 @@
 /** One worker's side of a run on its relays: heartbeats and gradients out, verified contributions and heartbeats in. */
-import type { Clock } from '../../base/clock.ts';
-import type { Notifier } from '../../base/notifier.ts';
+import type { Clock, Notifier } from '../../base/async.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';

@@ -4,7 +4,7 @@
  */
 import { type IncomingMessage, Agent as PlainAgent, request as requestPlain } from 'node:http';
 import { request as requestSecure, Agent as SecureAgent } from 'node:https';
-import { onAbort } from '../../base/abort.ts';
+import { onAbort } from '../../base/async.ts';
 import type { AskHttp, HttpAnswer, HttpRequest } from '../../network/chunks/http-source.ts';
 import { PlaceError } from '../../network/chunks/source.ts';
 import { isPublicIp } from '../../network/transport/public-hosts.ts';

@@ -4,8 +4,8 @@
  */
 import { mkdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
 import { extname, join } from 'node:path';
+import { systemClock } from '../../base/async.ts';
 import { toHex, utf8 } from '../../base/bytes.ts';
-import { systemClock } from '../../base/clock.ts';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
 import type { FetchEvent } from '../../network/chunks/fetch.ts';
 import { type FileManifest, manifestDigest, manifestText } from '../../network/chunks/manifest.ts';

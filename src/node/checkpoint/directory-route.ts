@@ -1,6 +1,6 @@
 /** The directory of holders over HTTP: the route of a holder server that answers and takes announcements, and how another's is asked. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { anySignal } from '../../base/abort.ts';
+import { anySignal } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { AskHttp, HttpAnswer } from '../../network/chunks/http-source.ts';
 import {

@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemClock } from '../../base/async.ts';
 import { toHex, utf8 } from '../../base/bytes.ts';
-import { systemClock } from '../../base/clock.ts';
 import { CheckpointError } from '../../base/errors.ts';
 import type { ChunkSink } from '../../network/chunks/fetch.ts';
 import { type Fetched, type FetchOptions, fetchChunks } from '../../network/chunks/fetch.ts';

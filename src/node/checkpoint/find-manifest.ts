@@ -1,11 +1,8 @@
 /** The manifest that somebody means: a file, a folder, an address, or a digest that some place has. */
 import { stat } from 'node:fs/promises';
-import { anySignal } from '../../base/abort.ts';
+import { anySignal, deferred, firstOf, systemClock } from '../../base/async.ts';
 import { isHex32, toHex } from '../../base/bytes.ts';
-import { systemClock } from '../../base/clock.ts';
-import { deferred, firstOf } from '../../base/deferred.ts';
-import { CheckpointError, ConfigError } from '../../base/errors.ts';
-import { safeLine } from '../../base/safe-text.ts';
+import { CheckpointError, ConfigError, safeLine } from '../../base/errors.ts';
 import { type FileManifest, MOST_MANIFEST_BYTES } from '../../network/chunks/manifest.ts';
 import type { ChunkPlace } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';

@@ -6,8 +6,8 @@ import { createReadStream } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable, Transform } from 'node:stream';
+import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import type { Clock } from '../../base/clock.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { HAVE_TYPE } from '../../network/chunks/http-source.ts';
 import {

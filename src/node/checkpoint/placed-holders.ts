@@ -1,5 +1,5 @@
 /** Who of a run's members holds chunks, by their announcements on relays, and which chunks of a checkpoint placement gives to whom. */
-import { systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/async.ts';
 import { type Placement, place } from '../../consensus/placement/place.ts';
 import { createHttpPlace } from '../../network/chunks/http-source.ts';
 import { type FileManifest, manifestDigest } from '../../network/chunks/manifest.ts';

@@ -1,7 +1,6 @@
 /** Places that a person, a spec or a directory names, opened for a fetch: relays, HTTP addresses, folders. */
-import { systemClock } from '../../base/clock.ts';
-import { ConfigError } from '../../base/errors.ts';
-import { safeLine } from '../../base/safe-text.ts';
+import { systemClock } from '../../base/async.ts';
+import { ConfigError, safeLine } from '../../base/errors.ts';
 import { createRelayPlace } from '../../network/attachments/relay-source.ts';
 import { createHttpPlace } from '../../network/chunks/http-source.ts';
 import type { FileManifest } from '../../network/chunks/manifest.ts';

@@ -5,9 +5,9 @@
 import { open } from 'node:fs/promises';
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { packed } from '../../../kinds/packed.ts';
+import { Recent } from '../../base/bounded.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
-import { Recent } from '../../base/recent.ts';
 import { type FileManifest, manifestText, RootHasher } from '../../network/chunks/manifest.ts';
 import type { ChunkTree } from '../../network/chunks/payload.ts';
 import { draftChunk, type Lifetime } from '../../network/chunks/payload.ts';

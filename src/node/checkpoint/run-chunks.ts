@@ -4,8 +4,8 @@
  */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { systemClock } from '../../base/clock.ts';
 import { CheckpointError } from '../../base/errors.ts';
 import {
   CHECKPOINT_CHUNK_BYTES,

@@ -2,7 +2,7 @@
  * A worker that holds chunks of its run's checkpoints for others: those that placement gives it and no others, within its room, served over HTTP and
  * announced to relays and other holders. Whatever goes wrong here is told, and never keeps the worker from training.
  */
-import { systemClock } from '../../base/clock.ts';
+import { systemClock } from '../../base/async.ts';
 import type { ChunkHolder, PackedBytes } from '../../certified/wire/checkpoints.ts';
 import type { Placement } from '../../consensus/placement/place.ts';
 import { fetchChunks } from '../../network/chunks/fetch.ts';

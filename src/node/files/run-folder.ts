@@ -8,8 +8,7 @@ import { mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isHex32 } from '../../base/bytes.ts';
-import { CheckpointError, ConfigError } from '../../base/errors.ts';
-import { safeJson } from '../../base/safe-text.ts';
+import { CheckpointError, ConfigError, safeJson } from '../../base/errors.ts';
 import { KEPT_STATES, type PrivateStore } from '../../certified/checks/showing.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import {

@@ -5,8 +5,7 @@
  * Format: schema version 1 of psyche-elastic (matformer_manifest.json).
  */
 import { isHex32 } from '../../base/bytes.ts';
-import { ConfigError } from '../../base/errors.ts';
-import { safeLine } from '../../base/safe-text.ts';
+import { ConfigError, safeLine } from '../../base/errors.ts';
 import { MOST_TIER, widthAt } from './tier.ts';
 
 export const MANIFEST = 'matformer_manifest.json';

@@ -1,6 +1,5 @@
 /** Cuts a tier out of a model's files, byte by byte: the first rows of gate and up, the first columns of down, and all else as it is. */
-import { ConfigError } from '../../base/errors.ts';
-import { safeLine } from '../../base/safe-text.ts';
+import { ConfigError, safeLine } from '../../base/errors.ts';
 import { bytesOf } from '../../tensor/dtype.ts';
 import {
   type DescribedTensor,

@@ -7,7 +7,7 @@
  */
 import { deflate, Inflate } from 'pako';
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 
 export type BlockCodec = 'zlib' | 'zstd';
 

@@ -4,11 +4,10 @@
  * is checked against the expected layout before anything is allocated for it.
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
-import { ConfigError, TrainingError } from '../../base/errors.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ConfigError, ok, type Result, refuse, TrainingError } from '../../base/errors.ts';
 import { pythonFixed } from '../../formats/python-json.ts';
 import type { Layout, Params, Vector } from '../../tensor/params.ts';
-import type { SparseVector } from '../../tensor/sparse.ts';
+import type { SparseVector } from '../../tensor/partial-vector.ts';
 import {
   type BlockCodec,
   type ContainerLimits,

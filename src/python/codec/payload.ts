@@ -2,9 +2,9 @@
  * Payloads of gradient events as the Python reference's library has them; of a model nobody has told us about, the
  * layout is taken from the payload itself, within limits, and everything else is then as strict.
  */
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { createLayout, type Layout, type Params } from '../../tensor/params.ts';
-import type { SparseVector } from '../../tensor/sparse.ts';
+import type { SparseVector } from '../../tensor/partial-vector.ts';
 import { type ContainerLimits, openContainer, type Zstd } from './container.ts';
 import {
   decodeNstr,

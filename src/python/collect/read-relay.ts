@@ -2,10 +2,10 @@
  * One subscription at one relay: what it stores and what it sends meanwhile, until there is enough, silence, or no time left. A lost
  * connection is tried again as often as asked; what came before the loss still counts.
  */
-import { type Clock, systemClock } from '../../base/clock.ts';
-import { createNotifier, notifiedOrDeadline } from '../../base/notifier.ts';
-import { Recent } from '../../base/recent.ts';
-import type { RetryPolicy } from '../../base/retry.ts';
+
+import type { RetryPolicy } from '../../base/async.ts';
+import { type Clock, createNotifier, notifiedOrDeadline, systemClock } from '../../base/async.ts';
+import { Recent } from '../../base/bounded.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { EventCrypto } from '../../network/event-crypto.ts';
 import type { Filter } from '../../network/transport/filter.ts';

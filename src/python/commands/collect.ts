@@ -1,6 +1,5 @@
 /** Commands that read a run of the Python reference from relays: collect or average a round, list workers and checkpoints. */
-import { ConfigError, RelayError } from '../../base/errors.ts';
-import { safeLine } from '../../base/safe-text.ts';
+import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
 import { indentedJson } from '../../formats/python-json.ts';
 import { formatStateJson } from '../../formats/state-json.ts';
 import type { Params } from '../../tensor/params.ts';

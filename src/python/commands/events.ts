@@ -1,6 +1,5 @@
 /** Commands on single events of the Python reference: build a gradient, heartbeat or checkpoint, inspect one, publish one. */
-import { ConfigError } from '../../base/errors.ts';
-import { safeLine } from '../../base/safe-text.ts';
+import { ConfigError, safeLine } from '../../base/errors.ts';
 import {
   indentedJson,
   type Json,

@@ -1,6 +1,6 @@
 /** Flags that the Python reference's commands share, and how a row of their table becomes a command. */
 import { Command } from 'commander';
-import { type Clock, systemClock } from '../../base/clock.ts';
+import { type Clock, systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { OpenSocket } from '../../network/transport/socket.ts';
 import { openSocket } from '../../node/net/relays.ts';

@@ -4,8 +4,7 @@
  */
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
-import { RelayError } from '../../base/errors.ts';
-import { safeLine } from '../../base/safe-text.ts';
+import { RelayError, safeLine } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { judgeClaim } from '../../network/wire/judged.ts';

@@ -1,5 +1,5 @@
 /** Reports of collections, as JSON and as lines for people: the Python reference's members and words in its order, then our own. */
-import { safeLine } from '../../base/safe-text.ts';
+import { safeLine } from '../../base/errors.ts';
 import type { Json, JsonObject } from '../../formats/python-json.ts';
 import { roundName } from '../../run/round-name.ts';
 import { compareCodePoints } from '../../tensor/params.ts';

@@ -4,7 +4,7 @@ import { indentedJson } from '../../formats/python-json.ts';
 import { readDataset } from '../../node/data/sources.ts';
 import { readStateFile } from '../../node/files/state-file.ts';
 import { createNativeSha256 } from '../../node/native/sha256.ts';
-import { stateDigest } from '../../tensor/digest.ts';
+import { stateDigest } from '../../tensor/params.ts';
 import { choice, type Flag, required, text, withDefault } from '../../terminal/flag-table.ts';
 import { writeResult } from '../../terminal/output.ts';
 import {

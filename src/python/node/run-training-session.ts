@@ -1,7 +1,5 @@
 /** A worker of the Python reference's profile, from a state and a dataset to the state that its rounds end in. */
-import { systemClock } from '../../base/clock.ts';
-import { defaultRetry } from '../../base/retry.ts';
-import { withScope } from '../../base/scope.ts';
+import { defaultRetry, systemClock, withScope } from '../../base/async.ts';
 import { readModel } from '../../formats/regression-state.ts';
 import type { RegressionTask } from '../../model/data/regression.ts';
 import { mostPayloadBytes } from '../../network/codec/most-payload-bytes.ts';

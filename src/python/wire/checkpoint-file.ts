@@ -1,6 +1,6 @@
 /** Training checkpoints in files of the Python reference, made ready to be published as events (kind 33335). */
 
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import {
   canonicalJson,
   isJsonObject,
@@ -8,8 +8,7 @@ import {
   type JsonObject,
 } from '../../formats/python-json.ts';
 import { readState, stateToJson } from '../../formats/state-json.ts';
-import { stateDigest } from '../../tensor/digest.ts';
-import { sameLayout } from '../../tensor/params.ts';
+import { sameLayout, stateDigest } from '../../tensor/params.ts';
 
 /** What a checkpoint's event says of it. */
 export interface CheckpointFile {

@@ -4,8 +4,8 @@
  */
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { utf8 } from '../../base/bytes.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
 import {
   canonicalize,
   canonicalJson,
@@ -18,8 +18,7 @@ import { readState, stateToJson } from '../../formats/state-json.ts';
 import type { EventDraft } from '../../network/event.ts';
 import { signedEventBytes } from '../../network/event.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import { stateDigest } from '../../tensor/digest.ts';
-import { type Params, sameLayout } from '../../tensor/params.ts';
+import { type Params, sameLayout, stateDigest } from '../../tensor/params.ts';
 import { countOf, listOf } from './round-record.ts';
 import { flipped } from './sign.ts';
 

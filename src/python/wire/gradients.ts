@@ -12,7 +12,7 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
-import { partialOf } from '../../tensor/sparse.ts';
+import { partialOf } from '../../tensor/partial-vector.ts';
 import type { ContainerLimits } from '../codec/container.ts';
 import { decodeNstr, encodeNstr, type NstrEncoding, type NstrStats } from '../codec/nstr.ts';
 import { flipped } from './sign.ts';

@@ -1,6 +1,6 @@
 /** Late gradients as the Python reference's checkpoints remember them, and what was done with them. */
 
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../formats/python-json.ts';
 import type { Digest } from '../../run/ids.ts';
 import { countOf, listOf, numberOf, textOf, textsOf } from './round-record.ts';

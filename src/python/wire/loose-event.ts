@@ -4,7 +4,7 @@
  */
 import { schnorr } from '@noble/curves/secp256k1.js';
 import { fromHex, isHex32, toHex } from '../../base/bytes.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { type EventDraft, eventId, parseDraft, verifyEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 

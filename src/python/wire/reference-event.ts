@@ -3,7 +3,7 @@ import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import type { Kind } from '../../../kinds/index.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 import {
   defaultPayloadLimits,

@@ -1,6 +1,6 @@
 /** One round as the Python reference's checkpoints and summaries tell it: written with every member, read back from strangers. */
 
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../formats/python-json.ts';
 import type { Digest } from '../../run/ids.ts';
 import { type RetryTotals, retryTotals } from './publishing.ts';

@@ -3,10 +3,14 @@
  * momentum like a round of its own; ours leaves momentum alone, so that it advances once per round.
  */
 import { nesterovStep } from '../../consensus/outer/nesterov.ts';
-import { stateDigest } from '../../tensor/digest.ts';
 import type { Layout, Params, Vector } from '../../tensor/params.ts';
-import { addPartial, chunkCount, type PartialVector } from '../../tensor/partial-vector.ts';
-import { partialOf } from '../../tensor/sparse.ts';
+import { stateDigest } from '../../tensor/params.ts';
+import {
+  addPartial,
+  chunkCount,
+  type PartialVector,
+  partialOf,
+} from '../../tensor/partial-vector.ts';
 import type { ContainerLimits } from '../codec/container.ts';
 import { decodeNstr } from '../codec/nstr.ts';
 import { readNstr } from '../codec/payload.ts';

@@ -1,5 +1,5 @@
 /** What a session starts from: nothing, or a training state of the Python reference's checkpoints. */
-import { ok, type Result } from '../../base/result.ts';
+import { ok, type Result } from '../../base/errors.ts';
 import { arranged } from '../../formats/arithmetic.ts';
 import { readModel, writeModel } from '../../formats/regression-state.ts';
 import type { RegressionDataset } from '../../model/data/regression.ts';

@@ -3,7 +3,7 @@
  * are kept, late gradients folded in before a round and a whole record of it after.
  */
 
-import { notifiedOrDeadline } from '../../base/notifier.ts';
+import { notifiedOrDeadline } from '../../base/async.ts';
 import { createAveraging } from '../../worker/averaging.ts';
 import { runWorker } from '../../worker/loop.ts';
 import type { Plan } from '../../worker/plan.ts';

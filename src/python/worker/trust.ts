@@ -4,8 +4,7 @@
  * lie publish the same one.
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import { stateDigest } from '../../tensor/digest.ts';
-import { compareCodePoints } from '../../tensor/params.ts';
+import { compareCodePoints, stateDigest } from '../../tensor/params.ts';
 import type { KeptEvent } from '../collect/collect.ts';
 import type { CheckpointEvent } from '../collect/queries.ts';
 import { textsOf } from '../wire/round-record.ts';

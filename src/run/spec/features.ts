@@ -4,7 +4,7 @@
  * feature, under `features` by its name, so that every content has one canonical form. Whoever does not know a feature refuses the spec.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../base/canonical-json.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { joinProof } from '../admission.ts';
 import { usualAggregation } from '../aggregation.ts';
 import { readChunkedFiles } from '../chunked-files.ts';

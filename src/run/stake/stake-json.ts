@@ -1,8 +1,7 @@
 /** Stake snapshots as JSON that people read and keep in files; the id inside is that of the canonical bytes. */
 
 import { canonicalJson, isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
-import { safeJson } from '../../base/safe-text.ts';
+import { ok, type Result, refuse, safeJson } from '../../base/errors.ts';
 import {
   MAX_STAKE_ROWS,
   type StakeRow,

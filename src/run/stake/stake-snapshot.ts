@@ -4,8 +4,8 @@
  */
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
 import { canonicalize } from '../../base/canonical-json.ts';
+import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
-import { ok, type Result, refuse } from '../../base/result.ts';
 import type { Digest, WorkerId } from '../ids.ts';
 
 export interface StakeRow {

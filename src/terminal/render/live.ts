@@ -1,6 +1,6 @@
 /** A run on one screen: everybody in it, the finished rounds, what the shared model writes, what went wrong, where it is saved. */
 
-import { safe, safeLine } from '../../base/safe-text.ts';
+import { safe, safeLine } from '../../base/errors.ts';
 import { type RoundView, secondsLeft, type View } from '../../dashboard/view.ts';
 import { roundName } from '../../run/round-name.ts';
 import { formatCount } from './numbers.ts';

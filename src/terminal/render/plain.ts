@@ -1,6 +1,6 @@
 /** One event, one line: for logs, pipes and everything that is not a terminal. */
 
-import { safeLine } from '../../base/safe-text.ts';
+import { safeLine } from '../../base/errors.ts';
 import type { CertifiedRound, RunEvent } from '../../certified/rounds/events.ts';
 import { troubleOf } from '../../dashboard/view.ts';
 import { roundName } from '../../run/round-name.ts';

@@ -1,5 +1,5 @@
 /** A row for everybody in the run: the workers of this screen in full, the others as far as they are heard of. */
-import { safeLine } from '../../base/safe-text.ts';
+import { safeLine } from '../../base/errors.ts';
 import type { View } from '../../dashboard/view.ts';
 import { type PeerView, pointsOf, type WorkerView } from '../../dashboard/worker-view.ts';
 import type { WorkerId } from '../../run/ids.ts';

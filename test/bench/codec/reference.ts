@@ -8,8 +8,7 @@ import { utf8 } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
-import { addPartial } from '../../../src/tensor/partial-vector.ts';
-import { partialOf } from '../../../src/tensor/sparse.ts';
+import { addPartial, partialOf } from '../../../src/tensor/partial-vector.ts';
 import { cpuMs, drawnForBench, measurePacking, median, nameOf } from './measure.ts';
 
 /** What the reference's recipe sends. */

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { genesisOf } from '../../../src/certified/decisions/chain.ts';
 import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';

@@ -6,8 +6,7 @@ import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createNativeSha256 } from '../../../src/node/native/sha256.ts';
 import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
 import { aggregateWeightedDeltas, nesterovOuterStep } from '../../../src/python/outer-step.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
-import { createLayout, type Params } from '../../../src/tensor/params.ts';
+import { createLayout, type Params, stateDigest } from '../../../src/tensor/params.ts';
 
 export interface Operation {
   /** What is measured; the answer says in a word what came out. */

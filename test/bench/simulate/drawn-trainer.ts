@@ -2,7 +2,7 @@
  * Training without an engine: every inner phase takes its time on the clock and moves the parameters by draws that differ from worker to
  * worker. Where it may be cut short it goes in parts: one that is taken up again takes the rest of its time.
  */
-import type { Clock } from '../../../src/base/clock.ts';
+import type { Clock } from '../../../src/base/async.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
 import type { Layout } from '../../../src/tensor/params.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';

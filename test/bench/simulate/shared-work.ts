@@ -3,8 +3,8 @@
  * Each is counted, and either done each time, or once for all of them with the time it took charged to whoever asks again. What they hold is
  * one thing in memory then.
  */
-import type { Clock } from '../../../src/base/clock.ts';
-import { Recent } from '../../../src/base/recent.ts';
+import type { Clock } from '../../../src/base/async.ts';
+import { Recent } from '../../../src/base/bounded.ts';
 import type { Certified } from '../../../src/certified/decisions/chain.ts';
 import type { Evidence, ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
 import { applyOutcome } from '../../../src/certified/decisions/outcomes.ts';

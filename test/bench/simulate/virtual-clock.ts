@@ -3,7 +3,7 @@
  * that the process has begun, turns of relays included, ends before time moves on, so that a run is the same every time.
  */
 import { Heap } from '../../../relay/turns.ts';
-import type { Clock } from '../../../src/base/clock.ts';
+import type { Clock } from '../../../src/base/async.ts';
 
 interface Due {
   /** Undefined once it is no longer wanted. */

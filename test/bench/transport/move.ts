@@ -6,7 +6,7 @@ import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { WebSocket, WebSocketServer } from 'ws';
 import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { sendChunks } from '../../../src/network/attachments/publish.ts';
 import { createPuller } from '../../../src/network/attachments/pull.ts';
 import { chunkCount } from '../../../src/network/chunks/payload.ts';

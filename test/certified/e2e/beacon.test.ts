@@ -1,6 +1,6 @@
 /** Certified rounds whose draws wait for drand: nobody begins a round before its signature is there, and all use the same one. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { createDrandSource } from '../../../src/chain/drand-source.ts';
 import { createGet } from '../../../src/chain/endpoints.ts';
 import { beaconValue, drandRoundAt } from '../../../src/consensus/committee/beacon.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { genesisOf } from '../../../src/certified/decisions/chain.ts';
 import { collectEvents } from '../../../src/certified/history/from-relays.ts';
 import { toProtocolMessage } from '../../../src/certified/history/gather.ts';

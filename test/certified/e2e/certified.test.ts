@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { hasModel } from '../../../src/certified/decisions/replay.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import { modelRoot } from '../../../src/consensus/roots.ts';

@@ -1,7 +1,7 @@
 /** What of a certified run is larger than one event, over relays that take 64 KiB. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
 import { electorateOf, genesisOf } from '../../../src/certified/decisions/chain.ts';
 import { replay } from '../../../src/certified/decisions/replay.ts';

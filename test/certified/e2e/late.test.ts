@@ -1,7 +1,7 @@
 /** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing unpacked is lost. */
 import { describe, expect, it } from 'vitest';
 import { manifest } from '../../../kinds/manifest.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { hasModel } from '../../../src/certified/decisions/replay.ts';
 import { explain } from '../../../src/certified/records/explain.ts';
 import type { RelaySet } from '../../../src/network/transport/relay-set.ts';

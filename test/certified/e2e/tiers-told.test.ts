@@ -3,7 +3,7 @@ import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { readArchive } from '../../../src/certified/records/archive.ts';
 import { explainRound } from '../../../src/certified/records/explain.ts';
 import { replayRun } from '../../../src/certified/records/replay-run.ts';

@@ -1,7 +1,7 @@
 /** A certified run of several tiers of width: all end in the same bits wherever they hold the same values, and anybody can replay it. */
 import { expect, it } from 'vitest';
+import { systemClock } from '../../../src/base/async.ts';
 import { fromBase64 } from '../../../src/base/bytes.ts';
-import { systemClock } from '../../../src/base/clock.ts';
 import { genesisOf, membershipOf } from '../../../src/certified/decisions/chain.ts';
 import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
 import { certifiedMembers } from '../../../src/certified/state.ts';

@@ -1,7 +1,7 @@
 /** Run specs on relays: what an address promises, what a relay cannot change, and the slice that travels with a spec. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import {
   buildRun,

@@ -2,8 +2,8 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { fromHex } from '../../../src/base/bytes.ts';
-import { systemClock } from '../../../src/base/clock.ts';
 import { parseStateJson } from '../../../src/formats/state-json.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';

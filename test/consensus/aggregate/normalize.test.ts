@@ -1,8 +1,7 @@
 /** By whose weights a sparse update is divided. */
 import { describe, expect, it } from 'vitest';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
-import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
-import { partialOf } from '../../../src/tensor/sparse.ts';
+import { CHUNK_LENGTH, partialOf } from '../../../src/tensor/partial-vector.ts';
 import { runWorker } from '../../../src/worker/loop.ts';
 import { genesis } from '../../../src/worker/state.ts';
 import { contribution } from '../../support/contributions.ts';

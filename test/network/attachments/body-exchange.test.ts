@@ -2,8 +2,8 @@
 import { expect, it } from 'vitest';
 import { chunk } from '../../../kinds/chunk.ts';
 import { createRelay } from '../../../relay/server.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
-import { systemClock } from '../../../src/base/clock.ts';
 import type { ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
 import { collectEvents } from '../../../src/certified/history/from-relays.ts';
 import { toProtocolMessage } from '../../../src/certified/history/gather.ts';

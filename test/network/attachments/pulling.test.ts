@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { chunk } from '../../../kinds/chunk.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { publishWithAttachments, sendChunks } from '../../../src/network/attachments/publish.ts';
 import { createPuller } from '../../../src/network/attachments/pull.ts';
 import { cutParts, planChunks } from '../../../src/network/chunks/payload.ts';

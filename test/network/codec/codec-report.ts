@@ -1,9 +1,9 @@
 /** What the codecs make of seeded deltas, of the golden vectors and of fuzzed payloads, as digests: equal wherever it runs. */
 
 import { fromHex, utf8 } from '../../../src/base/bytes.ts';
+import type { Result } from '../../../src/base/errors.ts';
 import { NostrainError } from '../../../src/base/errors.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
-import type { Result } from '../../../src/base/result.ts';
 import type { Packing } from '../../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import type { PayloadScope } from '../../../src/network/codec/payload-header.ts';
@@ -13,8 +13,8 @@ import {
   addPartial,
   CHUNK_LENGTH,
   type PartialVector,
+  partialOf,
 } from '../../../src/tensor/partial-vector.ts';
-import { partialOf } from '../../../src/tensor/sparse.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { fuzzedPayloads, packings } from '../../support/payload-fuzz.ts';
 import { drawn, type PayloadVectors } from '../../support/payload-vectors.ts';

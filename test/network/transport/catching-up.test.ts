@@ -1,7 +1,7 @@
 /** What is asked after a reconnect, after an early EOSE, and in what order nothing is lost. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { createRelay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import type { SubscribeOptions } from '../../../src/network/transport/feed.ts';
 import type { Filter } from '../../../src/network/transport/filter.ts';

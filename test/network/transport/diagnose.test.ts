@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { RetryPolicy } from '../../../src/base/retry.ts';
+import type { RetryPolicy } from '../../../src/base/async.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { clockNotice, diagnosePublish } from '../../../src/network/transport/diagnose.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { ok, refuse } from '../../../src/base/result.ts';
-import { defaultRetry } from '../../../src/base/retry.ts';
+import { defaultRetry } from '../../../src/base/async.ts';
+import { ok, refuse } from '../../../src/base/errors.ts';
 import { mineDraft } from '../../../src/network/proof-of-work.ts';
 import type { FetchInfo, RelayInfo } from '../../../src/network/transport/relay-info.ts';
 import { isPrivateRelay } from '../../../src/network/transport/relay-urls.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { RetryPolicy } from '../../../src/base/retry.ts';
+import type { RetryPolicy } from '../../../src/base/async.ts';
 import {
   createRelaySet,
   type RelaySet,

@@ -1,7 +1,7 @@
 /** The sending side against real relays on loopback that limit, ask and lose. */
 import { afterEach, expect, test } from 'vitest';
 import { createRelay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { mine } from '../../../src/node/net/proof-of-work.ts';

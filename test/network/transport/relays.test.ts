@@ -1,7 +1,7 @@
 /** The transport against real relays on loopback, some of them faulty. */
 import { afterEach, expect, test } from 'vitest';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import {
   createRelaySet,

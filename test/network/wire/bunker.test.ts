@@ -5,7 +5,7 @@ import { SimplePool } from 'nostr-tools/pool';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { createRelay, type Relay } from '../../../relay/server.ts';
-import { type Clock, systemClock } from '../../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../../src/base/async.ts';
 import { draftDelegation, readDelegation } from '../../../src/certified/wire/messages.ts';
 import { createSigner, verifyEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';

@@ -1,6 +1,6 @@
 /** Updates of workers whom nobody named take no more memory than they may together. */
 import { expect, it } from 'vitest';
-import { createNotifier } from '../../../src/base/notifier.ts';
+import { createNotifier } from '../../../src/base/async.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
 import type { RoundReader } from '../../../src/network/wire/profile.ts';

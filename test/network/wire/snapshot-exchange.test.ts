@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { findSnapshot, publishSnapshot } from '../../../src/certified/wire/snapshots.ts';
 import { sendChunks } from '../../../src/network/attachments/publish.ts';

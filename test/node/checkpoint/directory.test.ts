@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { Directory } from '../../../src/network/directory/directory.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { buildHolder } from '../../../src/network/wire/holders.ts';

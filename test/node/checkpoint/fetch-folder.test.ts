@@ -2,7 +2,7 @@
 import { renameSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import { createHttpPlace } from '../../../src/network/chunks/http-source.ts';
 import {
   type FileManifest,

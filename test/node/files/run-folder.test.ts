@@ -10,8 +10,7 @@ import { type CertifiedState, certifiedMembers } from '../../../src/certified/st
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { loadState, openRunFolder, takeKeyLock } from '../../../src/node/files/run-folder.ts';
 import { readStateFile } from '../../../src/node/files/state-file.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
 import type { RoundSummary } from '../../../src/worker/events.ts';
 import { genesis, type WorkerState } from '../../../src/worker/state.ts';

@@ -12,9 +12,8 @@ import {
 } from '../../../src/python/codec/nstr.ts';
 import { readNstr } from '../../../src/python/codec/payload.ts';
 import { selectedCount } from '../../../src/python/codec/selection.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
-import { createLayout, type Layout } from '../../../src/tensor/params.ts';
-import type { SparseVector } from '../../../src/tensor/sparse.ts';
+import { createLayout, type Layout, stateDigest } from '../../../src/tensor/params.ts';
+import type { SparseVector } from '../../../src/tensor/partial-vector.ts';
 import { stateText } from '../../support/state-text.ts';
 import { toParams } from '../../support/vectors.ts';
 import payloads from '../../vectors/payloads.json' with { type: 'json' };

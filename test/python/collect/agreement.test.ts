@@ -1,7 +1,7 @@
 /** N-12's discovery: a checkpoint is known by its author and by who says the same, never by the round it claims. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
-import { systemClock } from '../../../src/base/clock.ts';
+import { systemClock } from '../../../src/base/async.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';

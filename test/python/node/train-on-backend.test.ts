@@ -3,7 +3,7 @@ import { TrainingError } from '../../../src/base/errors.ts';
 import { parseRegressionDataset } from '../../../src/model/data/regression.ts';
 import { trainOnBackend } from '../../../src/python/node/train-on-backend.ts';
 import { linearState } from '../../../src/python/regression/initial-state.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
+import { stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

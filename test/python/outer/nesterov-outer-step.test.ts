@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { nesterovOuterStep } from '../../../src/python/outer-step.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
 import type { Params } from '../../../src/tensor/params.ts';
+import { stateDigest } from '../../../src/tensor/params.ts';
 import { nesterovCases } from '../../support/nesterov-vectors.ts';
 import { toParams } from '../../support/vectors.ts';
 

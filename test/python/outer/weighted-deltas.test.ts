@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { aggregateWeightedDeltas, type WeightedDelta } from '../../../src/python/outer-step.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

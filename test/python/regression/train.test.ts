@@ -3,8 +3,7 @@ import { ConfigError, TrainingError } from '../../../src/base/errors.ts';
 import { parseRegressionDataset } from '../../../src/model/data/regression.ts';
 import { linearState, mlpState } from '../../../src/python/regression/initial-state.ts';
 import { evaluateRegression, trainRegression } from '../../../src/python/regression/train.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

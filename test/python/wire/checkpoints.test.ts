@@ -13,8 +13,7 @@ import {
   readRoundRecord,
   roundRecord,
 } from '../../../src/python/wire/round-record.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
-import { createLayout } from '../../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { signerOf } from '../../support/signers.ts';
 import vectors from '../../vectors/events.json' with { type: 'json' };
 import session from '../../vectors/session.json' with { type: 'json' };

@@ -9,7 +9,7 @@ import { meanByReciprocal } from '../../../src/python/outer-step.ts';
 import { buildGradient, toContribution } from '../../../src/python/wire/gradients.ts';
 import { toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
+import { stateDigest } from '../../../src/tensor/params.ts';
 import { meanDelta } from '../../support/mean.ts';
 import { stateText } from '../../support/state-text.ts';
 import { valuesOf } from '../../support/vectors.ts';

@@ -6,7 +6,7 @@ import { parseStateJson } from '../../../src/formats/state-json.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { openReferenceEvent } from '../../../src/python/wire/reference-event.ts';
 import { resumeFrom } from '../../../src/python/worker/resume.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
+import { stateDigest } from '../../../src/tensor/params.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';
 import { stateText } from '../../support/state-text.ts';

@@ -10,8 +10,8 @@ import {
 } from '../../../src/python/wire/late-record.ts';
 import { flipped } from '../../../src/python/wire/sign.ts';
 import { type LateRule, reconcile } from '../../../src/python/worker/reconcile.ts';
-import { stateDigest } from '../../../src/tensor/digest.ts';
 import type { Params } from '../../../src/tensor/params.ts';
+import { stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

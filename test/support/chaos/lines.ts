@@ -1,5 +1,5 @@
 /** Lines between workers and relays: real sockets whose messages take a time of the run's clock, and that can be cut, per worker and per relay. */
-import type { Clock } from '../../../src/base/clock.ts';
+import type { Clock } from '../../../src/base/async.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { OpenSocket, Socket } from '../../../src/network/transport/socket.ts';
 import { openSocket } from '../../../src/node/net/relays.ts';

@@ -1,7 +1,7 @@
 /** `nostrain checkpoint seed --announce`: the server's directory, and its announcements to relays and other holders for as long as it serves. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Command } from 'commander';
-import { systemClock } from '../../../base/clock.ts';
+import { systemClock } from '../../../base/async.ts';
 import { Directory } from '../../../network/directory/directory.ts';
 import { buildHolder, type HolderOffer } from '../../../network/wire/holders.ts';
 import { directoryRoute } from '../../../node/checkpoint/directory-route.ts';

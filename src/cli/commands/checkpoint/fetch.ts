@@ -1,8 +1,7 @@
 /** `nostrain checkpoint fetch`: a chunked file from wherever its chunks are, into a folder that others can be served from. */
 import { Command } from 'commander';
-import { anySignal } from '../../../base/abort.ts';
+import { anySignal, systemClock } from '../../../base/async.ts';
 import { isHex32 } from '../../../base/bytes.ts';
-import { systemClock } from '../../../base/clock.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
 import { type FileManifest, manifestDigest, type Piece } from '../../../network/chunks/manifest.ts';
 import type { PlaceReport } from '../../../network/chunks/source.ts';

@@ -1,6 +1,6 @@
 /** `nostrain checkpoint seed`: serves the chunks of a folder to whoever fetches them, within bounds. */
 import { Command } from 'commander';
-import { systemClock } from '../../../base/clock.ts';
+import { systemClock } from '../../../base/async.ts';
 import { manifestDigest } from '../../../network/chunks/manifest.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';

@@ -1,8 +1,7 @@
 /** `nostrain directory find`: the holders of an object by its digest, from relays and from holder servers. */
 import { Command } from 'commander';
 import { isHex32 } from '../../../base/bytes.ts';
-import { ConfigError } from '../../../base/errors.ts';
-import { safeLine } from '../../../base/safe-text.ts';
+import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { type FoundHolders, findHolders } from '../../../node/checkpoint/find-holders.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { whole } from '../../../terminal/flags.ts';

@@ -1,6 +1,6 @@
 /** What relays answer: whether they can be reached, what they say of themselves, and what time they think it is. */
 
-import { safeLine } from '../../../base/safe-text.ts';
+import { safeLine } from '../../../base/errors.ts';
 import { MAX_WORK_BITS } from '../../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../../network/transport/relay-info.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';

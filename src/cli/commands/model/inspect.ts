@@ -1,6 +1,6 @@
 /** `nostrain model inspect`: what a published model is, whether it can be trained here, and which bytes it is made of. */
 import { Command } from 'commander';
-import { safe } from '../../../base/safe-text.ts';
+import { safe } from '../../../base/errors.ts';
 import { countParameters } from '../../../model/parameters.ts';
 import { hashFiles, openLocalModel } from '../../../node/pretrained/folder.ts';
 import { fetchModel, isHubReference } from '../../../node/pretrained/hub.ts';

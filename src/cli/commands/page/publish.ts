@@ -1,7 +1,7 @@
 /** `nostrain page --publish`: the page as a Nostr static site (NIP-5A), its files on Blossom servers and its signed manifest on relays. */
 import { extname } from 'node:path';
+import { systemClock } from '../../../base/async.ts';
 import { toHex } from '../../../base/bytes.ts';
-import { systemClock } from '../../../base/clock.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { createBlossomPlace } from '../../../network/chunks/http-source.ts';
 import type { Signer } from '../../../network/event.ts';

@@ -1,6 +1,6 @@
 /** Whether a relay can carry a run: from what it says of itself, or from what it did when it was tried. */
 
-import { systemClock } from '../../../base/clock.ts';
+import { systemClock } from '../../../base/async.ts';
 import { within } from '../../../network/transport/deadline.ts';
 import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import {

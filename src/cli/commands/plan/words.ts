@@ -1,6 +1,6 @@
 /** A plan for people: what a round costs, how long it must last, which relays carry it, and what would help. */
 
-import { safeLine } from '../../../base/safe-text.ts';
+import { safeLine } from '../../../base/errors.ts';
 import type { CostInput, Load, RoundCost } from '../../../network/wire/cost.ts';
 import { PUBLIC_BUDGET, paceSeconds, wholeSeconds } from '../../../network/wire/cost.ts';
 import type { ProfileName } from '../../../network/wire/profile.ts';

@@ -1,7 +1,7 @@
 /** Relay trials from this machine, with progress on stderr when they take a while; for `relays check` and `plan --check`. */
 
-import { systemClock } from '../../../base/clock.ts';
-import { safeLine } from '../../../base/safe-text.ts';
+import { systemClock } from '../../../base/async.ts';
+import { safeLine } from '../../../base/errors.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { describeRelay, openSocket } from '../../../node/net/relays.ts';
 import { type CheckedRelay, type CheckOptions, checkRelays } from '../../../probe/index.ts';

@@ -1,6 +1,6 @@
 /** A run spec for people: every field with what it means, then what to expect of its rounds. */
 
-import { safeLine } from '../../../base/safe-text.ts';
+import { safeLine } from '../../../base/errors.ts';
 import type { SecurityReport } from '../../../certified/security-report.ts';
 import { wholeSeconds } from '../../../network/wire/cost.ts';
 import { toNpub } from '../../../node/files/keys.ts';

@@ -1,7 +1,6 @@
 /** `nostrain run inspect` and `run list`: what a run says, and which runs there are. Nothing is published. */
 import { Argument, Command } from 'commander';
-import { ConfigError } from '../../../base/errors.ts';
-import { safeLine } from '../../../base/safe-text.ts';
+import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { securityReportOf } from '../../../certified/security-report.ts';
 import { encodeRunAddress, listRuns, type PublishedRun } from '../../../certified/wire/runs.ts';
 import { toNpub } from '../../../node/files/keys.ts';

@@ -1,6 +1,6 @@
 /** `nostrain run leave`: says that a key leaves the roster of a run. Its worker, if one is running, ends with the outcome that lists it. */
 import { Argument, Command } from 'commander';
-import { systemClock } from '../../../base/clock.ts';
+import { systemClock } from '../../../base/async.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import type { Chain } from '../../../certified/decisions/chain.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';

@@ -2,8 +2,7 @@
 import { lstat, readdir, readFile, realpath, rm, rmdir } from 'node:fs/promises';
 import { basename, join, relative, sep } from 'node:path';
 import { Command } from 'commander';
-import { ConfigError } from '../../../base/errors.ts';
-import { safeLine } from '../../../base/safe-text.ts';
+import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { parseSecretKey } from '../../../node/files/keys.ts';
 import { findLocalRun, type LocalRun, listLocalRuns } from '../../../node/files/local-runs.ts';

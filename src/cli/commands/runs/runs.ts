@@ -1,6 +1,6 @@
 /** `nostrain runs`: the runs kept on this machine, how far each is, and what it takes on the disk. */
 import { Command } from 'commander';
-import { safeLine } from '../../../base/safe-text.ts';
+import { safeLine } from '../../../base/errors.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { type LocalRun, listLocalRuns } from '../../../node/files/local-runs.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';

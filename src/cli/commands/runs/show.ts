@@ -2,8 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { ConfigError } from '../../../base/errors.ts';
-import { safe, safeLine } from '../../../base/safe-text.ts';
+import { ConfigError, safe, safeLine } from '../../../base/errors.ts';
 import { findLocalRun, type LocalRun, withHistory } from '../../../node/files/local-runs.ts';
 import { type Scalar, tensorboardFile } from '../../../node/files/tensorboard.ts';
 import { formOf } from '../../../run/data-forms.ts';

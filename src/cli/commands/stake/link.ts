@@ -1,7 +1,7 @@
 /** `nostrain stake link`: says with both signatures which Nostr key a Solana account counts for, and keeps it in a list for `--links`. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import { systemClock } from '../../../base/clock.ts';
+import { systemClock } from '../../../base/async.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import {
   completeLink,

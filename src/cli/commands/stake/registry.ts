@@ -3,8 +3,8 @@
  * (anvil) do. For trying a staked run without a wallet; on a real chain any wallet sends the same transactions.
  */
 import { Command, Option } from 'commander';
+import { systemClock } from '../../../base/async.ts';
 import { fromHex, toHex } from '../../../base/bytes.ts';
-import { systemClock } from '../../../base/clock.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { createEndpoint, createPost } from '../../../chain/endpoints.ts';
 import {

@@ -1,8 +1,7 @@
 /** `nostrain stake`: makes snapshots of who has how much at stake, compares them with their source, shows them, and signs links. */
 import { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
-import { ConfigError } from '../../../base/errors.ts';
-import { safeLine } from '../../../base/safe-text.ts';
+import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { sourceOf } from '../../../chain/rederive.ts';
 import { formatStakeJson, parseStakeJson } from '../../../run/stake/stake-json.ts';
 import {

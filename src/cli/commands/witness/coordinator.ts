@@ -3,7 +3,7 @@
  * Measured against a relay of ours on this machine, or computed from stated numbers where N is large.
  */
 import { createRelay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../base/clock.ts';
+import { systemClock } from '../../../base/async.ts';
 import { createSigner, type SignedEvent } from '../../../network/event.ts';
 import type { Socket } from '../../../network/transport/socket.ts';
 import { createSecretKey } from '../../../node/files/keys.ts';

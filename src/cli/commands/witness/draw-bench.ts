@@ -1,6 +1,5 @@
 /** What it takes one core to find the witnesses among N members, and what it holds meanwhile. */
-import { sha256 } from '../../../base/hash.ts';
-import { u32 } from '../../../base/tagged-hash.ts';
+import { sha256, u32 } from '../../../base/hash.ts';
 import {
   bestOf,
   createCandidates,

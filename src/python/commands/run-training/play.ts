@@ -1,6 +1,5 @@
 /** A worker of the Python reference's profile from flags to done: dataset, start, folder, session, files. */
-import { systemClock } from '../../../base/clock.ts';
-import { type Scope, withScope } from '../../../base/scope.ts';
+import { type Scope, systemClock, withScope } from '../../../base/async.ts';
 import { readModel } from '../../../formats/regression-state.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';
 import { mostPayloadBytes } from '../../../network/codec/most-payload-bytes.ts';

@@ -1,8 +1,7 @@
 /** `run-training STATE DATASET`: the Python reference's command, with its settings, files and silence. */
 
 import { join } from 'node:path';
-import { ConfigError } from '../../../base/errors.ts';
-import { safeLine } from '../../../base/safe-text.ts';
+import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { loadKey } from '../../../node/files/keys.ts';
 import { paceSettings } from '../../../run/pace.ts';

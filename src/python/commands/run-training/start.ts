@@ -1,9 +1,9 @@
 /** What a run of the Python reference's profile starts from: STATE and momentum, a checkpoint file, or a checkpoint of the relays. */
 
 import { utf8 } from '../../../base/bytes.ts';
+import type { Result } from '../../../base/errors.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
-import type { Result } from '../../../base/result.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';
 import { readStateFile } from '../../../node/files/state-file.ts';
 import type { WorkerId } from '../../../run/ids.ts';

@@ -1,7 +1,7 @@
 /** `nostrain checkpoint fetch`, `push` and `seed` as a person gives them. */
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../../src/base/clock.ts';
+import { systemClock } from '../../../../src/base/async.ts';
 import { manifestDigest } from '../../../../src/network/chunks/manifest.ts';
 import { readManifest } from '../../../../src/node/checkpoint/folder.ts';
 import { serveFolder } from '../../../../src/node/checkpoint/holder-server.ts';

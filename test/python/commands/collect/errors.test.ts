@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../../src/base/clock.ts';
+import { systemClock } from '../../../../src/base/async.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
 import { openSocket } from '../../../../src/node/net/relays.ts';

@@ -1,7 +1,7 @@
 /** Commands of the Python reference, asked about a run that speaks nostrain/1. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../../src/base/clock.ts';
+import { systemClock } from '../../../../src/base/async.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
 import { buildManifest } from '../../../../src/network/wire/manifests.ts';

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay } from '../../../../relay/server.ts';
-import { systemClock } from '../../../../src/base/clock.ts';
+import { systemClock } from '../../../../src/base/async.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';

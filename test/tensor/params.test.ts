@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseStateJson } from '../../src/formats/state-json.ts';
 import { createNativeSha256 } from '../../src/node/native/sha256.ts';
-import { stateDigest } from '../../src/tensor/digest.ts';
-import { createLayout } from '../../src/tensor/params.ts';
+import { createLayout, stateDigest } from '../../src/tensor/params.ts';
 import { stateText } from '../support/state-text.ts';
 import { readVectors, toParams } from '../support/vectors.ts';
 import vectors from '../vectors/state-digest.json' with { type: 'json' };

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ConfigError } from '../../src/base/errors.ts';
-import { escapeJson, safe, safeJson, safeLine } from '../../src/base/safe-text.ts';
+import { ConfigError, escapeJson, safe, safeJson, safeLine } from '../../src/base/errors.ts';
 
 /** Everything a terminal obeys: C0, DEL, C1, and what turns text around. */
 const COMMANDS = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { FairStore } from '../../src/base/fair-store.ts';
+import { FairStore } from '../../src/base/bounded.ts';
 
 const put = (store: FairStore<number>, name: string, owner: string, bytes = 10) =>
   store.set(name, { value: 1, owner, bytes });

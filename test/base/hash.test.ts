@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { concatBytes } from '../../src/base/bytes.ts';
-import { sha256 } from '../../src/base/hash.ts';
-import { hashTails } from '../../src/base/sha256-tails.ts';
+import { hashTails, sha256 } from '../../src/base/hash.ts';
 
 const words = (bytes: Uint8Array): Uint32Array => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

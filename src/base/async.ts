@@ -1,0 +1,263 @@
+/**
+ * Waiting and stopping: clocks, abort signals, deferred promises, races, notifications, scopes that close resources, retry delays.
+ */
+
+export interface Clock {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Resolves after `ms`; rejects with `signal.reason` when aborted first. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** The clock of this machine, with real timers. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  sleep: (ms, signal) =>
+    abortable(signal, (resolve) => {
+      const timer = setTimeout(resolve, ms);
+      return () => clearTimeout(timer);
+    }),
+};
+
+/** Resolves when `start` calls back; rejects with `signal.reason` when aborted first, and calls what `start` returned. */
+const abortable = (
+  signal: AbortSignal | undefined,
+  start: (resolve: () => void) => () => void,
+): Promise<void> =>
+  new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const cancel = start(() => {
+      signal?.removeEventListener('abort', stop);
+      resolve();
+    });
+    const stop = () => {
+      cancel();
+      reject(signal?.reason);
+    };
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+
+/** What each signal's abort sets off; platforms complain about many listeners on one signal, so each gets one. */
+const callbacksOf = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** Calls back when the signal aborts, not when it did before; the function returned takes that back. */
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  const callbacks = callbacksOf.get(signal) ?? new Set();
+  if (!callbacksOf.has(signal)) {
+    callbacksOf.set(signal, callbacks);
+    signal.addEventListener('abort', () => {
+      for (const each of callbacks) each();
+    });
+  }
+  callbacks.add(callback);
+  return () => callbacks.delete(callback);
+}
+
+/**
+ * Aborts as soon as one of the signals does, for the same reason; `release` lets go of them. In place of `AbortSignal.any`, whose signals Node 20
+ * keeps for ever once somebody listened, with all that their reason's stack holds.
+ */
+export function anySignal(...sources: readonly (AbortSignal | undefined)[]): {
+  readonly signal: AbortSignal;
+  release(): void;
+} {
+  const any = new AbortController();
+  const releases = sources.map((source) => {
+    if (source?.aborted) any.abort(source.reason);
+    return source && onAbort(source, () => any.abort(source.reason));
+  });
+  return {
+    signal: any.signal,
+    release: () => {
+      for (const release of releases) release?.();
+    },
+  };
+}
+
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  /** Only the first call counts. */
+  settle(value: T): void;
+}
+
+export function deferred<T>(): Deferred<T> {
+  let settle: (value: T) => void = () => {};
+  const promise = new Promise<T>((resolve) => {
+    settle = resolve;
+  });
+  return { promise, settle: (value) => settle(value) };
+}
+
+/** One race that waits for a promise. */
+interface Waiter {
+  resolve(value: unknown): void;
+  reject(reason: unknown): void;
+}
+
+/** Races by the promises they wait for; undefined in place of the set once that has settled. */
+const waiting = new WeakMap<Promise<unknown>, { races: Set<Waiter> | undefined }>();
+
+/**
+ * As `Promise.race`, for promises that outlive many races: a race that is over leaves nothing behind at those that lost it. Of `Promise.race` the
+ * value stays in memory for as long as any of them is pending.
+ */
+export function firstOf<T>(contenders: readonly Promise<T>[]): Promise<T> {
+  let race: Waiter | undefined;
+  const first = new Promise<T>((resolve, reject) => {
+    race = { resolve: resolve as (value: unknown) => void, reject };
+    for (const each of contenders) {
+      const races = racesAt(each);
+      if (races) races.add(race);
+      else each.then(resolve, reject);
+    }
+  });
+  const leave = () => {
+    for (const each of contenders) waiting.get(each)?.races?.delete(race!);
+  };
+  first.then(leave, leave);
+  return first;
+}
+
+function racesAt(promise: Promise<unknown>): Set<Waiter> | undefined {
+  const known = waiting.get(promise);
+  if (known) return known.races;
+  const kept: { races: Set<Waiter> | undefined } = { races: new Set() };
+  waiting.set(promise, kept);
+  const settle = (tell: (race: Waiter) => void) => {
+    const { races = [] } = kept;
+    kept.races = undefined;
+    for (const race of races) tell(race);
+  };
+  promise.then(
+    (value) => settle((race) => race.resolve(value)),
+    (reason: unknown) => settle((race) => race.reject(reason)),
+  );
+  return kept.races;
+}
+
+export interface Notifier {
+  /** Wakes everyone who waits now. */
+  notify(): void;
+  /** Resolves at the next `notify`; rejects with `signal.reason` when aborted first. */
+  next(signal: AbortSignal): Promise<void>;
+}
+
+export function createNotifier(): Notifier {
+  const waiting = new Set<() => void>();
+  return {
+    notify() {
+      const woken = [...waiting];
+      waiting.clear();
+      for (const wake of woken) wake();
+    },
+    next: (signal) =>
+      abortable(signal, (wake) => {
+        waiting.add(wake);
+        return () => waiting.delete(wake);
+      }),
+  };
+}
+
+/** Something that goes on until it is stopped. */
+export interface Watch {
+  stop(): Promise<void>;
+}
+
+/** Looks now and after every `notify`, until stopped; what comes while it rests after a look is looked at together. */
+export function watchChanges(
+  changed: Pick<Notifier, 'next'>,
+  look: () => void,
+  rest: (signal: AbortSignal) => Promise<void> | undefined = () => undefined,
+): Watch {
+  const stopping = new AbortController();
+  async function keepLooking(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      look();
+      const { signal } = stopping;
+      const next = changed.next(signal).catch(() => undefined);
+      await rest(signal)?.catch(() => undefined);
+      await next;
+    }
+  }
+  const looking = keepLooking();
+  return {
+    async stop() {
+      stopping.abort();
+      await looking;
+    },
+  };
+}
+
+/** Reason of waits that nobody waits for any more. */
+const OVER = new Error('over');
+
+/** Waits for the next `notify`, but not past `untilMs` of the clock; rejects with `signal.reason` when aborted first. */
+export async function notifiedOrDeadline(
+  notifier: Notifier,
+  clock: Clock,
+  untilMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  signal.throwIfAborted();
+  const done = new AbortController();
+  const release = onAbort(signal, () => done.abort(signal.reason));
+  const waits = [
+    notifier.next(done.signal),
+    clock.sleep(Math.max(0, untilMs - clock.now()), done.signal),
+  ];
+  try {
+    await Promise.race(waits);
+  } finally {
+    done.abort(OVER);
+    await Promise.allSettled(waits);
+    release();
+  }
+}
+
+export interface Scope {
+  /** Calls `close` when the scope ends. */
+  defer(close: () => Promise<unknown> | unknown): void;
+}
+
+/** Runs `work`, then closes everything it deferred, also after an error. */
+export async function withScope<T>(work: (scope: Scope) => Promise<T>): Promise<T> {
+  const closers: (() => Promise<unknown> | unknown)[] = [];
+  try {
+    return await work({ defer: (close) => void closers.push(close) });
+  } finally {
+    for (const close of closers.reverse()) await close();
+  }
+}
+
+export interface RetryPolicy {
+  /** Tries in all, the first included: 1 never tries again. */
+  readonly maxAttempts: number;
+  /** Wait after the first failure. */
+  readonly initialMs: number;
+  /** Longest wait; `Infinity` for no cap. */
+  readonly maxMs: number;
+  /** Growth of the wait from one failure to the next, at least 1. */
+  readonly multiplier: number;
+  /** `full` draws the wait uniformly from 0 to the computed delay, so that many workers do not retry at once. */
+  readonly jitter: 'full' | 'none';
+}
+
+/** Four tries, with random waits from a quarter of a second up to two. */
+export const defaultRetry: RetryPolicy = {
+  maxAttempts: 4,
+  initialMs: 250,
+  maxMs: 2000,
+  multiplier: 2,
+  jitter: 'full',
+};
+
+/** The wait after the `failures`-th failure in a row, counted from 1; `random` draws from [0, 1). */
+export function backoffMs(policy: RetryPolicy, failures: number, random: () => number): number {
+  if (policy.initialMs === 0) return 0;
+  const grown = policy.initialMs * policy.multiplier ** (failures - 1);
+  const ms = Math.min(policy.maxMs, grown);
+  return policy.jitter === 'full' ? ms * random() : ms;
+}
