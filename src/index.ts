@@ -45,14 +45,8 @@ export { compileTraining, type TrainingProgram } from './model/training-program.
 export { createSigner, type SignedEvent, type Signer } from './network/event.ts';
 export type { EventCrypto } from './network/event-crypto.ts';
 export type { Mine, WorkDraft } from './network/proof-of-work.ts';
+export type { FetchInfo, RelayInfo } from './network/transport/limits.ts';
 export type { PublishOutcome, SendOptions } from './network/transport/publishing.ts';
-export type { FetchInfo, RelayInfo } from './network/transport/relay-info.ts';
-export {
-  buildRelayList,
-  parseRelayList,
-  type RelayList,
-  relayHints,
-} from './network/transport/relay-list.ts';
 export {
   createRelaySet,
   type RelaySet,
@@ -62,6 +56,12 @@ export {
 } from './network/transport/relay-set.ts';
 export { createWire } from './network/wire/create-wire.ts';
 export type { RoundInbox, Wire, WireOptions } from './network/wire/wire.ts';
+export {
+  buildRelayList,
+  parseRelayList,
+  type RelayList,
+  relayHints,
+} from './network/wire/worker-relays.ts';
 export type { Contribution, Rejection, RejectReason } from './run/contribution.ts';
 export { completeSettings, readSettings, type Settings } from './run/settings.ts';
 export type { DecoderSpec, ModelSpec, OptimizerSpec } from './run/spec/model-spec.ts';

@@ -36,12 +36,12 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'src/model/data/made.ts': 'made-up data by its form, for machines without files',
   'src/model/graph/grad.ts': 'reverse-mode differentiation, beside the ops that it walks',
   'src/network/wire/packer.ts': 'from a byte budget to a codec, tested alone',
-  'src/network/transport/spread.ts': 'which relays a key publishes to, pure and tested alone',
-  'src/network/transport/relay-list.ts': 'NIP-65, exported by the package',
+  'src/network/transport/relay-urls.ts': 'which relays a key publishes to, pure and tested alone',
+  'src/network/wire/worker-relays.ts': 'NIP-65, exported by the package',
   'src/node/files/run-folder.ts': 'the format of one file on disk',
   'src/python/node/protocol.ts': 'how the Python profile is played on a machine',
   'src/page/address.ts': 'what links to the page say, pure',
-  'src/worker/sync.ts': 'the sync rules, pure and tested alone',
+  'src/worker/collect.ts': 'the sync rules, pure and tested alone',
 };
 
 describe('the house', () => {

@@ -261,3 +261,36 @@ export function backoffMs(policy: RetryPolicy, failures: number, random: () => n
   const ms = Math.min(policy.maxMs, grown);
   return policy.jitter === 'full' ? ms * random() : ms;
 }
+
+/** The promise's value, or undefined when `ms` pass first; rejects with `signal.reason` when aborted. */
+export async function within<T>(
+  promise: Promise<T>,
+  ms: number,
+  clock: Clock,
+  signal?: AbortSignal,
+): Promise<T | undefined> {
+  signal?.throwIfAborted();
+  const stop = new AbortController();
+  const release = signal && onAbort(signal, () => stop.abort(signal.reason));
+  try {
+    return await Promise.race([promise, clock.sleep(ms, stop.signal).then(() => undefined)]);
+  } finally {
+    release?.();
+    stop.abort();
+  }
+}
+
+/** The promise's value; rejects with `signal.reason` when aborted first. */
+export async function unlessAborted<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+  if (!signal) return promise;
+  signal.throwIfAborted();
+  let release = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    release = onAbort(signal, () => reject(signal.reason));
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    release();
+  }
+}

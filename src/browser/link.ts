@@ -2,8 +2,7 @@
 import { ConfigError } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { decodeRunAddress, type RunAddress } from '../certified/wire/runs.ts';
-import { hintProblem } from '../network/transport/public-hosts.ts';
-import { parseRelayUrls } from '../network/transport/relay-urls.ts';
+import { hintProblem, parseRelayUrls } from '../network/transport/relay-urls.ts';
 import type { Device } from '../trainer/messages.ts';
 import type { Name } from './naming.ts';
 

@@ -11,8 +11,8 @@ import { type BoardOptions, fetchRun, fetchSlice } from '../certified/wire/runs.
 import { findSnapshot } from '../certified/wire/snapshots.ts';
 import { optimizerOf } from '../model/from-settings.ts';
 import { createSigner } from '../network/event.ts';
-import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
+import { openSocket } from '../network/transport/socket.ts';
 import { settingsOf } from '../run/spec/complete-spec.ts';
 import { parseRunSpec } from '../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../run/spec/run-spec.ts';

@@ -8,7 +8,7 @@ import { formatEntry, type Journal, parseEntry } from '../certified/rounds/journ
 import { type CertifiedState, certifiedMembers } from '../certified/state.ts';
 import type { Digest } from '../run/ids.ts';
 import type { Store } from '../worker/ports.ts';
-import { decodeState, encodeState } from '../worker/state-bytes.ts';
+import { decodeState, encodeState } from '../worker/state-file.ts';
 
 const NAME = 'nostrain';
 const KEPT = 'kept';

@@ -7,8 +7,8 @@ import { NostrainError } from '../base/errors.ts';
 import { archiveRun } from '../certified/records/archive.ts';
 import { replayRun } from '../certified/records/replay-run.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
-import { openSocket } from '../network/transport/browser-sockets.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
+import { openSocket } from '../network/transport/socket.ts';
 import { type FromWorker, parseLink, type TabLink, type ToWorker } from './link.ts';
 import { runTab } from './session.ts';
 

@@ -6,7 +6,7 @@ import { sha256, sha256Hex } from '../base/hash.ts';
 import { assertSliceSizes, sizesOfSlice } from '../model/data/evaluation.ts';
 import { type DataSizes, inputOf, layoutOf } from '../model/from-settings.ts';
 import { chunkTree } from '../network/chunks/payload.ts';
-import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
+import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import { ruleForms, ruleNames, usualAggregation, verifiedAggregation } from '../run/aggregation.ts';
 import { inputNames, runDataOf } from '../run/data-forms.ts';

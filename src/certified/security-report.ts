@@ -4,7 +4,7 @@
  */
 
 import { layoutOf } from '../model/from-settings.ts';
-import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
+import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import {
   floorSeconds,
   PUBLIC_BUDGET,

@@ -21,7 +21,7 @@ import {
   isObject,
   parseSent,
   type WorkerRecord,
-} from '../worker/worker-record.ts';
+} from '../worker/state-file.ts';
 import {
   type Certified,
   type ChainHead,

@@ -3,12 +3,11 @@
  * ends a round in the state that the certified outcome leads to, with or without a seat; whoever is behind follows without training.
  * docs/rounds.md has the rules.
  */
-import { firstOf } from '../base/async.ts';
+import { firstOf, within } from '../base/async.ts';
 import { drawnOf } from '../consensus/committee/draw.ts';
 import { hasQuorum } from '../consensus/committee/quorum.ts';
 import type { RoundContext } from '../consensus/round/round-state.ts';
 import { type Beginning, beginLate, comeBack, graceOf } from '../consensus/round/timing.ts';
-import { within } from '../network/transport/deadline.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { publish } from '../worker/publish.ts';
 import { idOf } from '../worker/state.ts';

@@ -20,7 +20,7 @@ import type { Explanation } from '../certified/records/explain.ts';
 import { onlookerFilters } from '../certified/wire/certified-events.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { toPresence } from '../network/wire/presences.ts';
+import { toPresence } from '../network/wire/manifests.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { featureSet } from '../run/spec/features.ts';

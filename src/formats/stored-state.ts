@@ -4,7 +4,7 @@ import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import type { RegressionTask } from '../model/data/regression.ts';
 import type { Params } from '../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';
-import { OWN } from '../worker/state-bytes.ts';
+import { OWN } from '../worker/state-file.ts';
 import { decodeNpz, encodeNpz } from './numpy.ts';
 import {
   exportTorchStateDict,

@@ -1,10 +1,8 @@
 /** Proof of work for events (NIP-13): leading zero bits of the id, and a `nonce` tag that commits to how many were aimed at. */
 
-import type { Clock } from '../base/async.ts';
-import { anySignal } from '../base/async.ts';
+import { anySignal, type Clock, within } from '../base/async.ts';
 import { type EventDraft, eventId, type SignedEvent, type Signer } from './event.ts';
 import { pureCrypto } from './event-crypto.ts';
-import { within } from './transport/deadline.ts';
 
 /** A draft and the key that will sign it. */
 export interface WorkDraft extends EventDraft {

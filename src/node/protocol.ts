@@ -6,16 +6,15 @@ import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Journal } from '../certified/rounds/journal.ts';
 import type { Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import type { WholePayloadEvents } from '../network/wire/cost.ts';
+import type { EventSize, WholePayloadEvents } from '../network/wire/cost.ts';
 import { createWire } from '../network/wire/create-wire.ts';
-import type { EventSize } from '../network/wire/event-size.ts';
 import type { Wire, WireOptions } from '../network/wire/wire.ts';
 import type { Settings } from '../run/settings.ts';
 import type { Layout } from '../tensor/params.ts';
 import { runWorker } from '../worker/loop.ts';
 import type { Ports, Session } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
-import { type AddedMembers, noMembers } from '../worker/worker-record.ts';
+import { type AddedMembers, noMembers } from '../worker/state-file.ts';
 import type { BaseModel } from './pretrained/base-model.ts';
 
 /** What of a machine a protocol may use beside the ports of the loop. */

@@ -6,7 +6,7 @@ import type { RunEvent } from '../certified/rounds/events.ts';
 import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
 import type { Tokenizer } from '../model/data/tokenizer.ts';
 import { initialParameters, modelLayout, ringsOf, wholeOf } from '../model/parameters.ts';
-import { mostPayloadBytes } from '../network/codec/most-payload-bytes.ts';
+import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { withoutSecrets } from '../network/transport/relay-urls.ts';

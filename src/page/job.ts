@@ -8,9 +8,9 @@ import { decodeRunAddress, listRuns } from '../certified/wire/runs.ts';
 import { createDrandSource } from '../chain/drand-source.ts';
 import { createGet } from '../chain/endpoints.ts';
 import { followRun, type OpenRun, openArchive } from '../dashboard/follow-run.ts';
-import { openSocket } from '../network/transport/browser-sockets.ts';
-import { hintProblem } from '../network/transport/public-hosts.ts';
 import { createRelaySet, type RelaySet } from '../network/transport/relay-set.ts';
+import { hintProblem } from '../network/transport/relay-urls.ts';
+import { openSocket } from '../network/transport/socket.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { FromJob, Source, ToJob } from './messages.ts';
 

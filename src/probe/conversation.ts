@@ -1,11 +1,9 @@
 /** One connection with a relay under test: says what it is told to and gives the relay's own answers, unjudged and bounded. */
-import type { Clock } from '../base/async.ts';
-import type { SignedEvent } from '../network/event.ts';
-import { within } from '../network/transport/deadline.ts';
-import type { Filter } from '../network/transport/filter.ts';
-import { parseFrame, type RelayFrame } from '../network/transport/frames.ts';
+import { type Clock, within } from '../base/async.ts';
+import { parseEvent, type SignedEvent } from '../network/event.ts';
+import { judgeAnswer, speaksOfSize } from '../network/transport/answers.ts';
+import { type Filter, parseFrame, type RelayFrame } from '../network/transport/frames.ts';
 import type { OpenSocket, Socket } from '../network/transport/socket.ts';
-import { judgeAnswer, speaksOfSize } from '../network/transport/verdict.ts';
 
 interface Gone {
   readonly type: 'gone';
@@ -201,3 +199,19 @@ const tells = (notice: string): boolean =>
 
 const idOf = (event: unknown): unknown =>
   typeof event === 'object' && event !== null && 'id' in event ? event.id : undefined;
+
+/** Whether a relay gave back the event it was given; it may add fields and reorder them. */
+export function isSame(found: unknown, event: SignedEvent): boolean {
+  const parsed = parseEvent(found);
+  if (!parsed.ok) return false;
+  const { id, sig, kind, pubkey, created_at, content, tags } = parsed.value;
+  return (
+    id === event.id &&
+    sig === event.sig &&
+    kind === event.kind &&
+    pubkey === event.pubkey &&
+    created_at === event.created_at &&
+    content === event.content &&
+    JSON.stringify(tags) === JSON.stringify(event.tags)
+  );
+}

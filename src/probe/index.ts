@@ -11,6 +11,7 @@ export {
   type DescribeRelay,
 } from './probe.ts';
 export type {
+  Carries,
   FilterVerdict,
   KindReport,
   KindVerdict,
@@ -18,5 +19,5 @@ export type {
   RelayDescription,
   RelayReport,
   SizeReport,
+  Verdict,
 } from './report.ts';
-export type { Carries, Verdict } from './verdict.ts';

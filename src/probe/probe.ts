@@ -9,11 +9,9 @@ import { type EventCrypto, pureCrypto } from '../network/event-crypto.ts';
 import { parseRelayUrls, withoutSecrets } from '../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../network/transport/socket.ts';
 import { Conversation } from './conversation.ts';
-import type { RelayDescription, RelayReport } from './report.ts';
-import { createSamples } from './samples.ts';
+import { judgeRelay, type RelayDescription, type RelayReport, type Verdict } from './report.ts';
 import { type ProbeOptions, Sender } from './sender.ts';
-import { Trial } from './trial.ts';
-import { judgeRelay, type Verdict } from './verdict.ts';
+import { createSamples, Trial } from './trial.ts';
 
 const OPEN_TIMEOUT_MS = 10_000;
 const ANSWER_TIMEOUT_MS = 10_000;

@@ -3,12 +3,17 @@ import type { Clock } from '../base/async.ts';
 import type { EventDraft, SignedEvent, Signer } from '../network/event.ts';
 import { pureCrypto, type Sha256Text } from '../network/event-crypto.ts';
 import { mineDraft } from '../network/proof-of-work.ts';
-import type { Filter } from '../network/transport/filter.ts';
-import { authEvent } from '../network/transport/sign-in.ts';
-import { judgeAnswer, speaksOfSize } from '../network/transport/verdict.ts';
-import { type Answer, Conversation, type ConversationOptions, type Found } from './conversation.ts';
+import { judgeAnswer, speaksOfSize } from '../network/transport/answers.ts';
+import type { Filter } from '../network/transport/frames.ts';
+import { authEvent } from '../network/transport/relay-checks.ts';
+import {
+  type Answer,
+  Conversation,
+  type ConversationOptions,
+  type Found,
+  isSame,
+} from './conversation.ts';
 import type { RateReport } from './report.ts';
-import { isSame } from './samples.ts';
 
 export interface ProbeOptions extends ConversationOptions {
   readonly clock: Clock;

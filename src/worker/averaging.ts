@@ -7,15 +7,13 @@ import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/m
 import type { RoundInbox } from '../network/wire/wire.ts';
 import { ruleForms } from '../run/aggregation.ts';
 import type { Digest } from '../run/ids.ts';
-import type { Params } from '../tensor/params.ts';
-import { stateDigest } from '../tensor/params.ts';
-import { applyRound } from './apply-round.ts';
+import { type Params, stateDigest } from '../tensor/params.ts';
+import { applyRound, partsOf } from './apply-round.ts';
 import { assignChunks } from './chunk-assignment.ts';
 import { collect } from './collect.ts';
-import { assertNotLate } from './late.ts';
+import { assertNotLate } from './peers.ts';
 import type { Session } from './ports.ts';
 import { publish } from './publish.ts';
-import { partsOf } from './rings.ts';
 import { assertSealed, type SealedState, type WorkerState } from './state.ts';
 import type { OpenRound, RoundResult, RoundStart, RoundStrategy } from './strategy.ts';
 

@@ -1,16 +1,40 @@
-/** Waits until a round has what its strategy asks for, telling whoever watches what is still missing. */
-
+/** When a round stops collecting (four strategies as one pure decision), and the wait until then, told to whoever watches. */
 import { notifiedOrDeadline } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
 import { roundName } from '../run/round-name.ts';
-import type { CompletionReason } from '../run/sync.ts';
-import { assertCompany } from './late.ts';
-import { liveWorkers } from './peers.ts';
+import type { CompletionReason, Sync } from '../run/sync.ts';
+import { assertCompany, liveWorkers, RELAY_HINT, relaysAreAtFault } from './peers.ts';
 import type { Session } from './ports.ts';
-import { RELAY_HINT, relaysAreAtFault } from './relay-watch.ts';
-import { closeReason, wanted } from './sync.ts';
-import { progressReporter, REPORT_MS } from './transfer-progress.ts';
+import { progressReporter, REPORT_MS } from './publish.ts';
+
+export interface Collected {
+  /** Valid gradients, the own one included. */
+  readonly accepted: number;
+  /** Workers with a fresh heartbeat, the own one included. */
+  readonly live: number;
+  /** Every reachable relay has sent what it stored. */
+  readonly caughtUp: boolean;
+  readonly nowMs: number;
+  readonly deadlineMs: number;
+}
+
+/** Why to stop now, or undefined to go on. Under `strict` a missed deadline is `timeout` with too few accepted. */
+export function closeReason(sync: Sync, seen: Collected): CompletionReason | undefined {
+  if (sync.strategy === 'strict' && seen.accepted >= sync.workers) return 'strict';
+  if (sync.strategy === 'quorum' && seen.accepted >= majorityOf(seen.live)) return 'quorum';
+  if (sync.strategy === 'async' && seen.caughtUp) return 'async';
+  return seen.nowMs >= seen.deadlineMs ? 'timeout' : undefined;
+}
+
+/** More than half of the live workers. */
+const majorityOf = (live: number): number => Math.floor(live / 2) + 1;
+
+/** How many gradients close the round, where a number does. */
+export function wanted(sync: Sync, live: number): number | undefined {
+  if (sync.strategy === 'strict') return sync.workers;
+  return sync.strategy === 'quorum' ? majorityOf(live) : undefined;
+}
 
 /** Returns why the round closed. Throws `round/incomplete` when a strict round, or any round without a gradient, ends at its deadline. */
 export async function collect(

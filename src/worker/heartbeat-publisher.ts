@@ -2,7 +2,7 @@
  * Publishes heartbeats: the first at once, in a crowd at a moment of its own within the interval, then one whenever this worker has published nothing for an interval, also while the
  * inner steps run; a last one says goodbye. Relays that take any rate also hear of every change when it happens.
  */
-import { within } from '../network/transport/deadline.ts';
+import { within } from '../base/async.ts';
 import type { OwnHeartbeat } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Session } from './ports.ts';

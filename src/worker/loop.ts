@@ -5,17 +5,19 @@
  */
 import { heartbeatTelemetry } from '../run/telemetry.ts';
 import { createAveraging } from './averaging.ts';
-import { type Comparison, compareWithPeers } from './divergence.ts';
-import { PhaseKeeper } from './half-phase.ts';
 import { createHeartbeatPublisher, type HeartbeatPublisher } from './heartbeat-publisher.ts';
-import { checkPeers } from './peer-check.ts';
-import { type PeerWatch, watchPeers } from './peer-watch.ts';
-import { hearPeers, waitForWorkers } from './peers.ts';
+import { checkPeers, hearPeers, waitForWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
-import { watchRelays } from './relay-watch.ts';
 import { measuredBefore, type WorkerState } from './state.ts';
 import type { RoundStrategy } from './strategy.ts';
-import { trainOrResume } from './train.ts';
+import { PhaseKeeper, trainOrResume } from './train.ts';
+import {
+  type Comparison,
+  compareWithPeers,
+  type PeerWatch,
+  watchPeers,
+  watchRelays,
+} from './watch.ts';
 
 /** Plays the rounds that are left and returns the final state; plain averaging unless another strategy is given. */
 export async function runWorker<S extends WorkerState>(

@@ -1,14 +1,17 @@
-/** Who else is in the run, by heartbeats, and the two waits for them outside a round: before the first one and after the last. */
-
-import { notifiedOrDeadline } from '../base/async.ts';
-import { RelayError } from '../base/errors.ts';
-import { within } from '../network/transport/deadline.ts';
-import type { Heartbeat } from '../run/heartbeat.ts';
-import { isStale } from '../run/heartbeat.ts';
+/**
+ * The other workers of a run, by heartbeats: who is live, who was started with other settings, whether this worker comes too
+ * late, and the waits for them before the first round and after the last.
+ */
+import { notifiedOrDeadline, type Watch, watchChanges, within } from '../base/async.ts';
+import { Recent } from '../base/bounded.ts';
+import { RelayError, safeLine } from '../base/errors.ts';
+import type { Gradient, Wire } from '../network/wire/wire.ts';
+import { type Heartbeat, isStale } from '../run/heartbeat.ts';
 import type { WorkerId } from '../run/ids.ts';
-import { differencesOfPeers, hasOtherTerms } from './peer-check.ts';
+import { roundName } from '../run/round-name.ts';
+import { differencesOf, differentFiles, type Terms } from '../run/terms.ts';
+import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';
-import { RELAY_HINT, relaysAreAtFault } from './relay-watch.ts';
 import type { WorkerState } from './state.ts';
 
 /** How long the end of a run waits for the peers' digests of the final state. */
@@ -90,3 +93,207 @@ export function liveWorkers({ plan, ports: { clock, wire } }: Session): WorkerId
   }
   return [...live].sort();
 }
+
+/** A heartbeat that is older than so many intervals may be of a worker that was killed. */
+const FRESH_INTERVALS = 1.5;
+
+/** Throws `round/began` when relays show that others are past the first round already; called before the first round. */
+export async function assertNotLate(session: Session): Promise<void> {
+  if (!mayBeLate(session)) return;
+  const stored = await session.ports.wire.lookAround();
+  const untilSeconds = (one: Gradient) => one.createdAt + patienceSeconds(session);
+  const ahead: readonly Sign[] = [
+    ...aheadOf(session).map(signOf),
+    ...stored
+      .filter((one) => isOfTheRun(one, session))
+      .map((one) => ({ ...one, untilSeconds: untilSeconds(one) })),
+  ];
+  if (ahead.length > 0) throw began(ahead, session);
+}
+
+/** Throws the same in the first round, when nobody else plays it any more. */
+export function assertCompany(heard: number, session: Session): void {
+  if (heard > 1 || !mayBeLate(session)) return;
+  const ahead = aheadOf(session);
+  if (ahead.length > 0 && livePeers(session).length === ahead.length) {
+    throw began(ahead.map(signOf), session);
+  }
+}
+
+/** What shows that somebody is in a later round, and until when it does. */
+interface Sign extends Pick<Gradient, 'worker' | 'round'> {
+  readonly untilSeconds: number;
+}
+
+const signOf = ({ worker, round, createdAt, intervalSeconds }: Heartbeat): Sign => ({
+  worker,
+  round,
+  untilSeconds: createdAt + FRESH_INTERVALS * intervalSeconds,
+});
+
+const mayBeLate = ({ plan }: Session): boolean =>
+  plan.refusesLate && plan.sync.strategy !== 'async';
+
+function livePeers({ plan, ports: { clock, wire } }: Session): readonly Heartbeat[] {
+  const nowSeconds = clock.now() / 1000;
+  return [...wire.heartbeats.values()].filter(
+    (each) =>
+      each.worker !== wire.me &&
+      !isStale(each, nowSeconds, FRESH_INTERVALS) &&
+      !hasOtherTerms(each, plan),
+  );
+}
+
+/** Peers in a later round whose state this worker has no part in. */
+const aheadOf = (session: Session): readonly Heartbeat[] =>
+  livePeers(session).filter(
+    ({ round, cohort = [] }) => round > 0 && !cohort.includes(session.ports.wire.me),
+  );
+
+/** A gradient of a later round by somebody who trains on: heartbeats are rare where relays limit them. */
+function isOfTheRun({ worker, round, createdAt }: Gradient, session: Session): boolean {
+  const { plan, ports } = session;
+  const { wire, clock } = ports;
+  const peer = wire.heartbeats.get(worker);
+  if (worker === wire.me || round === 0) return false;
+  if (peer && (peer.leaving || hasOtherTerms(peer, plan))) return false;
+  return createdAt + patienceSeconds(session) >= clock.now() / 1000;
+}
+
+/** How long a gradient says that somebody trains. */
+const patienceSeconds = ({ plan }: Session): number =>
+  Math.max(plan.roundTimeoutMs / 1000, plan.heartbeatSeconds * plan.maxMissedHeartbeats);
+
+function began(
+  ahead: readonly Sign[],
+  { plan: { rounds }, ports: { clock } }: Session,
+): RelayError {
+  const { worker, round } = ahead.reduce((a, b) => (b.round > a.round ? b : a));
+  const until = Math.max(...ahead.map(({ untilSeconds }) => untilSeconds));
+  const freeInSeconds = Math.max(1, Math.ceil(until - clock.now() / 1000));
+  const where = round < rounds ? `It is in ${roundName(round)} of ${rounds}.` : 'It is over.';
+  return new RelayError(
+    'round/began',
+    `${worker.slice(0, 8)} trains with a group you are not in: the run began before you came. ${where}`,
+    {
+      hint: `go on with the folder you trained in before (--dir DIR), or start a run of another name with everybody (--run NAME); where those workers were killed and nobody trains there any more, its name is free in ${freeInSeconds} s; certified runs take newcomers: nostrain run create`,
+      data: { round, freeInSeconds },
+    },
+  );
+}
+
+/** Differences that are named; more of them mean another run. */
+const MOST_NAMED = 4;
+
+/** Sentences that are remembered as told: anybody may come with other settings, and again with another key. */
+const MOST_TOLD = 1024;
+
+/** Later than a process that was just started doubts heartbeats of its own key. */
+const ANSWER_MS = 4000;
+
+/** Whether a worker was started with settings under which neither can count the other. */
+export const hasOtherTerms = ({ terms: theirs }: Heartbeat, { terms }: Plan): boolean =>
+  terms !== undefined && theirs !== undefined && theirs.settings !== terms.settings;
+
+/** From so many workers on those who look at all of them do so once a second, and the more there are the less often. */
+const CROWD = 16;
+const LOOK_MS = 1000;
+const LOOK_MS_EACH = 4;
+const MOST_LOOK_MS = 10_000;
+
+/** Between two looks at all who are heard: none among few, and in a crowd, where somebody is always heard, so long that looks cost the same at any size. */
+export const restOf =
+  ({ ports: { clock, wire } }: Session) =>
+  (signal: AbortSignal): Promise<void> | undefined => {
+    const { size } = wire.heartbeats;
+    if (size <= CROWD) return undefined;
+    return clock.sleep(Math.min(MOST_LOOK_MS, Math.max(LOOK_MS, LOOK_MS_EACH * size)), signal);
+  };
+
+/** Compares with every peer until stopped; `answer` lets the other process with this key know, once. */
+export function checkPeers(session: Session, answer: () => void): Watch {
+  const { ports } = session;
+  const { wire, report } = ports;
+  const stopping = new AbortController();
+  const told = new Recent<true>(MOST_TOLD);
+
+  function tell(message: string): void {
+    if (told.get(message)) return;
+    told.set(message, true);
+    report({ type: 'notice', message });
+  }
+
+  function look(): void {
+    const inUse = keyInUse(wire.me);
+    if (wire.isKeyInUse && !told.get(inUse)) {
+      tell(inUse);
+      void ports.clock.sleep(ANSWER_MS, stopping.signal).then(answer, () => undefined);
+    }
+    for (const difference of differencesOfPeers(session)) tell(difference);
+  }
+
+  const watch = watchChanges(wire.changed, look, restOf(session));
+  return {
+    async stop() {
+      stopping.abort();
+      await watch.stop();
+    },
+  };
+}
+
+/** What is wrong between this worker and its peers, one sentence each; of those that left too where nobody else is there. */
+export const differencesOfPeers = (
+  { plan, ports: { wire } }: Session,
+  { withLeft } = { withLeft: false },
+): readonly string[] =>
+  [...wire.heartbeats.values()].flatMap(({ worker, leaving, terms }) => {
+    if (worker === wire.me || (leaving && !withLeft) || !plan.terms || !terms) return [];
+    return differenceIn(plan.terms, terms, worker.slice(0, 8)) ?? [];
+  });
+
+const keyInUse = (me: string): string =>
+  `Another process trains in this run with the key of this worker (${me.slice(0, 8)}): stop one, or give one a key of its own with --key-file FILE.`;
+
+/** What is wrong between two workers, in words; nothing where they fit. */
+export function differenceIn(ours: Terms, theirs: Terms, worker: string): string | undefined {
+  if (ours.settings !== theirs.settings) return settingsDiffer(ours, theirs, worker);
+  const [k, n] = ours.shard.split('/');
+  const [otherK, otherN] = theirs.shard.split('/');
+  if (n !== otherN) {
+    return `Worker ${worker} cuts the data into another number of parts (--shard ${theirs.shard}, yours is ${ours.shard}): use the same N in --shard K/N.`;
+  }
+  if (k !== otherK || n === '1') return undefined;
+  return `Worker ${worker} trains on the same part of the data (--shard ${theirs.shard}): give each worker a --shard of its own.`;
+}
+
+const listed = (names: readonly string[]): string =>
+  safeLine(names.slice(0, MOST_NAMED).join(', ')) +
+  (names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : '');
+
+function settingsDiffer(ours: Terms, theirs: Terms, worker: string): string {
+  const all = differencesOf(ours, theirs);
+  const [first] = all;
+  const files = differentFiles(ours, theirs);
+  if (!first && files.length > 0) {
+    return `Worker ${worker} started from another base: ${listed(files)} ${files.length === 1 ? 'differs' : 'differ'}. Neither counts the other; stop one and give both the same --base.`;
+  }
+  if (!first) {
+    return `Worker ${worker} started with other settings, or runs another version of nostrain. Neither counts the other; stop one and start it as the other was.`;
+  }
+  const named = all.slice(0, MOST_NAMED);
+  const flags = named.map(({ flag }) => flag).join(', ');
+  const more = all.length > named.length ? ` and ${all.length - named.length} more` : '';
+  const what =
+    all.length === 1
+      ? `another ${first.name} (${first.theirs}, yours is ${first.ours})`
+      : `other settings: ${named.map(({ name, theirs, ours }) => `${name} ${theirs} (yours is ${ours})`).join(', ')}${more}`;
+  return `Worker ${worker} started with ${what}. Neither counts the other; stop one and use the same ${flags}.`;
+}
+
+/** Whether there is no relay left that does what it should. */
+export const relaysAreAtFault = (wire: Wire): boolean =>
+  wire.troubles().length === wire.relays.length;
+
+/** What to do where a relay is at fault. */
+export const RELAY_HINT =
+  'see what the relay allows with `nostrain relays check URL`, or give everybody one --relay more; then run the same command again';

@@ -1,11 +1,13 @@
-/** Sends a sealed gradient and waits until the relays have it; a relay that is away is tried again until the round's time is up. */
+/**
+ * Sends a sealed gradient and waits until the relays have it; a relay that is away is tried again until the round's time is
+ * up. Reports how far chunked payloads have come.
+ */
+import { within } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
-import { within } from '../network/transport/deadline.ts';
-import type { Delivery } from '../network/transport/delivery.ts';
+import type { Delivery, Progress } from '../network/transport/delivery.ts';
 import { roundName } from '../run/round-name.ts';
 import type { Session } from './ports.ts';
 import type { Sent } from './state.ts';
-import { reportWhile } from './transfer-progress.ts';
 
 /** Between two tries, besides the waits of the connections. */
 const AGAIN_MS = 1000;
@@ -82,3 +84,43 @@ const noneAccepted = (round: number, why: string): RelayError =>
       hint: 'nothing is lost: see what the relays allow with `nostrain relays check URL`, then run the same command again',
     },
   );
+
+/** Between two reports. */
+export const REPORT_MS = 1000;
+
+/** Reports what has changed since it was called last. */
+export function progressReporter({
+  ports: { report },
+}: Session): (way: 'out' | 'in', round: number, progress: Progress) => void {
+  let reported = '';
+  return (way, round, { have, of }) => {
+    const line = `${way}/${round}/${have}/${of}`;
+    if (line === reported) return;
+    reported = line;
+    report({ type: 'transfer', way, round, have, of });
+  };
+}
+
+/** The promise's value; until then reports every second how far the upload is. */
+export async function reportWhile<T>(
+  promise: Promise<T>,
+  round: number,
+  progress: () => Progress,
+  session: Session,
+): Promise<T> {
+  const reporter = progressReporter(session);
+  const done = new AbortController();
+  const watch = async (): Promise<void> => {
+    while (!done.signal.aborted) {
+      await session.ports.clock.sleep(REPORT_MS, done.signal).catch(() => undefined);
+      if (!done.signal.aborted) reporter('out', round, progress());
+    }
+  };
+  const watching = watch();
+  try {
+    return await promise;
+  } finally {
+    done.abort();
+    await watching;
+  }
+}

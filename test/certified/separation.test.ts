@@ -13,7 +13,7 @@ import { pathOf } from '../../src/certified/decisions/replay.ts';
 import { assignmentOf, known, termsOf } from '../../src/certified/decisions/rows.ts';
 import { gather, toProtocolMessage } from '../../src/certified/history/gather.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
-import type { Filter } from '../../src/network/transport/filter.ts';
+import type { Filter } from '../../src/network/transport/frames.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';

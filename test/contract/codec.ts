@@ -2,9 +2,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { NostrainError } from '../../src/base/errors.ts';
-import { codecs, type Packing, payloadBytesAtMost } from '../../src/network/codec/codecs.ts';
+import {
+  codecs,
+  PAYLOAD_HEADER_BYTES,
+  type Packing,
+  type PayloadScope,
+  payloadBytesAtMost,
+} from '../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
-import { PAYLOAD_HEADER_BYTES, type PayloadScope } from '../../src/network/codec/payload-header.ts';
 import { addPartial, CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../support/drawn-delta.ts';
 import { valuesOf } from '../support/vectors.ts';

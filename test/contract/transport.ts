@@ -2,7 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/async.ts';
 import type { EventDraft, SignedEvent, Signer } from '../../src/network/event.ts';
-import type { Filter } from '../../src/network/transport/filter.ts';
+import type { Filter } from '../../src/network/transport/frames.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { openSocket } from '../../src/node/net/relays.ts';

@@ -8,7 +8,7 @@ import {
   type Mine,
   mineDraft,
 } from '../../src/network/proof-of-work.ts';
-import type { FetchInfo } from '../../src/network/transport/relay-info.ts';
+import type { FetchInfo } from '../../src/network/transport/limits.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { fetchRelayInfo, openSocket } from '../../src/node/net/relays.ts';
 import { createManualClock } from '../support/manual-clock.ts';

@@ -6,8 +6,7 @@ import { createSecretKey } from '../../src/node/files/keys.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { describeRelay, openSocket } from '../../src/node/net/relays.ts';
 import { probeRelay } from '../../src/probe/probe.ts';
-import type { RelayReport } from '../../src/probe/report.ts';
-import { judgeRelay } from '../../src/probe/verdict.ts';
+import { judgeRelay, type RelayReport } from '../../src/probe/report.ts';
 import { type Habits, startPlainRelay } from '../support/plain-relay.ts';
 
 const stops: (() => unknown)[] = [];

@@ -8,8 +8,12 @@ import { publishedDraft, toCheckpointClaim } from '../../src/certified/wire/chec
 import { buildMember, buildVote, toMember, toVote } from '../../src/certified/wire/messages.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
 import type { EventDraft } from '../../src/network/event.ts';
-import { buildManifest, readManifest } from '../../src/network/wire/manifests.ts';
-import { buildPresence, toPresence } from '../../src/network/wire/presences.ts';
+import {
+  buildManifest,
+  buildPresence,
+  readManifest,
+  toPresence,
+} from '../../src/network/wire/manifests.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
 import { type Outcome, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
 import {

@@ -12,8 +12,7 @@ import { readStart } from '../../src/run/spec/start.ts';
 import { termsOf } from '../../src/run/terms.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { genesis } from '../../src/worker/state.ts';
-import { encodeState } from '../../src/worker/state-bytes.ts';
-import { noMembers } from '../../src/worker/worker-record.ts';
+import { encodeState, noMembers } from '../../src/worker/state-file.ts';
 import { temporaryFolder } from '../support/processes.ts';
 
 interface SpecCase {

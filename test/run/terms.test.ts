@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import { differencesOf, termsOf } from '../../src/run/terms.ts';
-import { differenceIn } from '../../src/worker/peer-check.ts';
+import { differenceIn } from '../../src/worker/peers.ts';
 
 const settingsOf = (asked: PartialSettings) =>
   combineSettings(presets[asked.model === 'gpt' ? 'gpt' : 'char-gpt'], {

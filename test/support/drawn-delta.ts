@@ -1,6 +1,6 @@
 /** Deltas that anybody draws alike, and the scope of payloads made of them. */
 import { deriveKey, philox } from '../../src/base/rng.ts';
-import type { PayloadScope } from '../../src/network/codec/payload-header.ts';
+import type { PayloadScope } from '../../src/network/codec/codecs.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 
 /** Run and roster of every payload here, and all chunks unless given. */

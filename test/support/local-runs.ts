@@ -5,7 +5,7 @@ import { openRunFolder } from '../../src/node/files/run-folder.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import type { RoundSummary } from '../../src/worker/events.ts';
 import { genesis, withRound } from '../../src/worker/state.ts';
-import { noMembers } from '../../src/worker/worker-record.ts';
+import { noMembers } from '../../src/worker/state-file.ts';
 
 const layout = createLayout([
   { name: 'a.bias', shape: [1] },

@@ -4,9 +4,13 @@
  */
 import { inflate } from 'pako';
 import type { Result } from '../../src/base/errors.ts';
-import { type CodecName, codecs, type Packing } from '../../src/network/codec/codecs.ts';
+import {
+  type CodecName,
+  codecs,
+  PAYLOAD_HEADER_BYTES,
+  type Packing,
+} from '../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../src/network/codec/payload.ts';
-import { PAYLOAD_HEADER_BYTES } from '../../src/network/codec/payload-header.ts';
 import { sealContainer } from '../../src/python/codec/container.ts';
 import { decodeNstr, encodeNstr } from '../../src/python/codec/nstr.ts';
 import { createLayout } from '../../src/tensor/params.ts';

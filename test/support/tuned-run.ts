@@ -16,7 +16,7 @@ import {
 import { presets } from '../../src/run/spec/presets.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import { genesis } from '../../src/worker/state.ts';
-import { noMembers } from '../../src/worker/worker-record.ts';
+import { noMembers } from '../../src/worker/state-file.ts';
 
 export interface TunedRun {
   readonly dir: string;

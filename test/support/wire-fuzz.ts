@@ -35,12 +35,14 @@ import {
   verifyEvent,
 } from '../../src/network/event.ts';
 import { parseFrame } from '../../src/network/transport/frames.ts';
-import { hintProblem } from '../../src/network/transport/public-hosts.ts';
-import { parseRelayList, relayHints } from '../../src/network/transport/relay-list.ts';
-import { parseRelayUrls, withoutSecrets } from '../../src/network/transport/relay-urls.ts';
+import {
+  hintProblem,
+  parseRelayUrls,
+  withoutSecrets,
+} from '../../src/network/transport/relay-urls.ts';
 import { readAddressed } from '../../src/network/wire/addressed.ts';
-import { readManifest } from '../../src/network/wire/manifests.ts';
-import { toPresence } from '../../src/network/wire/presences.ts';
+import { readManifest, toPresence } from '../../src/network/wire/manifests.ts';
+import { parseRelayList, relayHints } from '../../src/network/wire/worker-relays.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { parseRelayInfo } from '../../src/node/net/relays.ts';

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { createNotifier } from '../../src/base/async.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
-import { watchPeers } from '../../src/worker/peer-watch.ts';
 import type { Session } from '../../src/worker/ports.ts';
+import { watchPeers } from '../../src/worker/watch.ts';
 
 const [me, bob, carol] = ['a1', 'b2', 'c3'].map((byte) => byte.repeat(32)) as [
   string,

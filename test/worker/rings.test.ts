@@ -8,7 +8,7 @@ import {
   prefixOfPartial,
   stretchOfPartial,
 } from '../../src/tensor/partial-vector.ts';
-import { boundedMean, partsOf } from '../../src/worker/rings.ts';
+import { boundedMean, partsOf } from '../../src/worker/apply-round.ts';
 
 const size = 3 * CHUNK_LENGTH;
 const rings = [

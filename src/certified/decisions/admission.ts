@@ -10,7 +10,7 @@ import { canonicalJson, type JsonObject } from '../../base/canonical-json.ts';
 import { bytes32, taggedHash } from '../../base/hash.ts';
 import type { Stakes } from '../../consensus/committee/committee.ts';
 import { eventId, parseEvent, type SignedEvent } from '../../network/event.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import { joinProof, MOST_PROOF } from '../../run/admission.ts';
 import type { Delegation } from '../../run/delegation.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';

@@ -12,7 +12,7 @@ import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
-import { boundedMean } from '../../worker/rings.ts';
+import { boundedMean } from '../../worker/apply-round.ts';
 import {
   type Certified,
   type Chain,

@@ -13,8 +13,8 @@ import type { Digest } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
 import type { Stretch } from '../../tensor/partial-vector.ts';
+import { partsOf } from '../../worker/apply-round.ts';
 import type { Plan } from '../../worker/plan.ts';
-import { partsOf } from '../../worker/rings.ts';
 import { BYTES_PER_PARAMETER } from './evidence.ts';
 
 /** The rings of a model, or those that a worker has, and how many values the whole model has. */

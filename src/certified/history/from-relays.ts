@@ -5,10 +5,9 @@
 import type { Clock } from '../../base/async.ts';
 import { FairStore } from '../../base/bounded.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
-import type { PayloadRoot } from '../../network/chunks/payload.ts';
-import { partsOf, toChunk } from '../../network/chunks/payload.ts';
+import { type PayloadRoot, partsOf, toChunk } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { MOST_CLAIMS } from '../../network/wire/addressed.ts';
 import { readManifest } from '../../network/wire/manifests.ts';

@@ -1,6 +1,7 @@
 /** What follows a decided round: the state it leads to, its summary, and, for who is behind, the search for what members copied of it. */
+
+import { within } from '../../base/async.ts';
 import { rollingScore } from '../../consensus/scores.ts';
-import { within } from '../../network/transport/deadline.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';

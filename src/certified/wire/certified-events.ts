@@ -11,7 +11,7 @@ import { type BodyOf, noBodies } from '../../network/attachments/bodies.ts';
 import type { Lifetime } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import { type Judged, reject } from '../../network/wire/judged.ts';
 import { type Manifest, readManifest } from '../../network/wire/manifests.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';

@@ -22,7 +22,7 @@ import {
 import { chunkTree, type Lifetime, type PayloadRoot } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import {

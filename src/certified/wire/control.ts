@@ -13,7 +13,7 @@ import type { Lifetime } from '../../network/chunks/payload.ts';
 import type { SignedEvent, Signer } from '../../network/event.ts';
 import type { EventCrypto, Sha256 } from '../../network/event-crypto.ts';
 import { type Sending, watchOutcomes } from '../../network/transport/delivery.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';

@@ -16,7 +16,7 @@ import {
 } from '../../network/chunks/payload.ts';
 import { type EventDraft, parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-crypto.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { byAuthors, DECIDING } from './certified-events.ts';

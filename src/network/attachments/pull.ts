@@ -5,8 +5,7 @@
  */
 
 import { chunk } from '../../../kinds/chunk.ts';
-import type { Clock } from '../../base/async.ts';
-import { deferred, onAbort } from '../../base/async.ts';
+import { type Clock, deferred, onAbort, unlessAborted, within } from '../../base/async.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import {
@@ -24,9 +23,8 @@ import {
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { ConnectionState } from '../transport/connection.ts';
-import { unlessAborted, within } from '../transport/deadline.ts';
 import type { Progress } from '../transport/delivery.ts';
-import type { Filter } from '../transport/filter.ts';
+import type { Filter } from '../transport/frames.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { type Place, PullPlan } from './pull-plan.ts';
 

@@ -13,7 +13,6 @@ import {
   type PartialVector,
   weighAll,
 } from '../../tensor/partial-vector.ts';
-import { selectInChunk, selectionRoom } from './chunk-select.ts';
 import {
   assertPacking,
   type ChunkPacking,
@@ -21,19 +20,17 @@ import {
   codecs,
   isChunkPacking,
   keptOf,
+  PAYLOAD_HEADER_BYTES,
   type Packing,
+  type PayloadScope,
   packingOf,
   payloadBytesAtMost,
-} from './codecs.ts';
-import {
-  PAYLOAD_HEADER_BYTES,
-  type PayloadScope,
   readPayloadHeader,
   writePayloadHeader,
-} from './payload-header.ts';
-import { readRice, riceParameter, writeRice } from './rice.ts';
-import { decodeStream, type EncodedPayload, encodeStream } from './stream-payload.ts';
-import { addUp, chunkValues, loadChunk } from './values/value-code.ts';
+} from './codecs.ts';
+import { readRice, riceParameter, selectInChunk, selectionRoom, writeRice } from './largest.ts';
+import { decodeStream, type EncodedPayload, encodeStream } from './stream.ts';
+import { addUp, chunkValues, loadChunk } from './value-code.ts';
 
 /** Packs the owned chunks of a delta. Throws when one of their values is not finite as f32. */
 export function encodePayload(

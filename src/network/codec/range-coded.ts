@@ -1,11 +1,12 @@
 /**
- * Range coding (entropy coding) of many values into a byte budget (docs/payload.md): one step size for all of them, integers with a dead zone around zero, and adaptive
- * range coding in which what came just before says what to expect (after DeepCABAC, arXiv 1905.08318).
+ * Range coding (entropy coding) of many values into a byte budget (docs/payload.md): one step size for all of them,
+ * integers with a dead zone around zero, and adaptive range coding in which what came just before says what to expect
+ * (after DeepCABAC, arXiv 1905.08318). The step that fills the budget is estimated from how many values have which
+ * magnitude, corrected by what packing a sample really took. Sums, products and roots alone: the same in every engine.
  */
 import { ok, type Result, refuse } from '../../base/errors.ts';
-import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from './bfloat16.ts';
-import { MOST_CODE, readCodes, writeCodes } from './range-coder.ts';
-import { quantize, stepFor } from './range-step.ts';
+import { COUNTED, LONG_BITS, MOST_CODE, readCodes, writeCodes } from './range-coder.ts';
+import { isLevel, levelBits, levelOf, readLevelBits, writeLevelBits } from './value-code.ts';
 
 /** Integers of values and what they stand for: magnitude 1 is the first level, each one more adds the step. */
 export interface Coded {
@@ -134,4 +135,149 @@ export function levelsOf({ first, step }: Coded): Float64Array {
     levels[MOST_CODE - size] = -level;
   }
   return levels;
+}
+
+/** Packs with a step and says how many bytes that takes. */
+type Attempt = (step: number) => number;
+
+/** A magnitude of less than this many steps becomes 0; at little more than a bit per value a wide dead zone loses least. */
+const DEAD_ZONE = 0.6;
+/** How often all values are packed, what share of the budget is aimed at, and what share is full enough. */
+const [TRIES, AIM, FULL] = [5, 0.997, 0.99];
+/** The sample: stretches of this many values, every sixteenth one but no more of them than so many. */
+const [STRETCH, APART, STRETCHES] = [256, 16, 160];
+/** Bits of a float that are dropped to tell magnitudes apart: 64 kinds between a power of two and the next. */
+const [DROPPED, KINDS] = [17, 16_384];
+const HALVINGS = 24;
+/** Bytes that a coder takes to learn what to expect, and to end; the least that is believed of what a sample took. */
+const [LEARNING, LEAST_RATIO] = [20, 0.05];
+
+/** Integers of values for a step. */
+export function quantize(values: Float32Array, step: number, codes: Int8Array): void {
+  const bits = new Int32Array(values.buffer, values.byteOffset, values.length);
+  const [perStep, shift, most] = [1 / step, 1 - DEAD_ZONE, MOST_CODE];
+  for (let i = 0; i < values.length; i++) {
+    const size = Math.min(most, Math.abs(values[i]! * perStep) + shift) | 0;
+    const negative = bits[i]! >> 31;
+    codes[i] = (size ^ negative) - negative;
+  }
+}
+
+/** The finest step found whose values take at most so many bytes; 0 where none does. */
+export function stepFor(values: Float32Array, maxBytes: number, attempt: Attempt): number {
+  const census = countMagnitudes(values);
+  const finest = census.largest / MOST_CODE;
+  if (levelBits(finest) === 0) return 0;
+  let [ratio, best] = [sampledRatio(values, census, maxBytes), 0];
+  for (let i = 0, last = 0; i < TRIES; i++) {
+    const step = finestWithin(census, ((AIM - 0.002 * i) * maxBytes - LEARNING) / ratio);
+    if (step === last) break;
+    const bytes = attempt(step);
+    if (bytes <= maxBytes && (best === 0 || step < best)) best = step;
+    if (bytes <= maxBytes && (bytes >= FULL * maxBytes || step === finest)) return step;
+    const expected = bytesOf(census, step);
+    if (expected > 0) ratio = Math.max(LEAST_RATIO, (bytes - LEARNING) / expected);
+    last = step;
+  }
+  // coarser and coarser, until everything would be 0
+  const coarsest = 2 * MOST_CODE * finest;
+  for (let step = finest; best === 0 && step < coarsest; step *= 1.3) {
+    if (bytesOf(census, step) <= 2 * maxBytes && attempt(step) <= maxBytes) best = step;
+  }
+  return best;
+}
+
+/** How many values have a magnitude below each bound of a kind. */
+interface Census {
+  readonly below: Float64Array;
+  readonly count: number;
+  readonly largest: number;
+}
+
+const single = new Float32Array(1);
+const word = new Uint32Array(single.buffer);
+
+function countMagnitudes(values: Float32Array): Census {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  const counts = new Uint32Array(KINDS);
+  let largest = 0;
+  for (let i = 0; i < bits.length; i++) {
+    const magnitude = bits[i]! & 0x7fff_ffff;
+    if (magnitude > largest) largest = magnitude;
+    counts[magnitude >>> DROPPED]!++;
+  }
+  const below = new Float64Array(KINDS + 1);
+  for (let i = 0; i < KINDS; i++) below[i + 1] = below[i]! + counts[i]!;
+  word[0] = largest;
+  return { below, count: values.length, largest: single[0]! };
+}
+
+/** How many values have at least this magnitude, as if those of a kind were spread evenly. */
+function atLeast({ below, count }: Census, magnitude: number): number {
+  single[0] = magnitude;
+  const kind = word[0]! >>> DROPPED;
+  if (kind >= KINDS) return 0;
+  const share = (word[0]! & ((1 << DROPPED) - 1)) / (1 << DROPPED);
+  return count - below[kind]! - share * (below[kind + 1]! - below[kind]!);
+}
+
+/** About how many bytes the values take with a step, if nothing but their counts were known of them. */
+const bytesOf = (census: Census, step: number): number =>
+  bytesFor(census.count, (size) => atLeast(census, (size - 1 + DEAD_ZONE) * step));
+
+/** The same, of so many values with so many of at least each size. */
+function bytesFor(count: number, ofSize: (size: number) => number): number {
+  let [all, bits] = [count, 0];
+  for (let size = 1; size <= COUNTED; size++) {
+    const more = ofSize(size);
+    bits += weigh(all) - weigh(more) - weigh(all - more);
+    if (size === 1) bits += more;
+    if (size === COUNTED) bits += LONG_BITS * more;
+    all = more;
+  }
+  return bits / 8;
+}
+
+/** n log2 n, and 0 for less than nothing; by a series, for `Math.log2` may differ between engines. */
+function weigh(n: number): number {
+  if (n <= 0) return 0;
+  let [m, power] = [n, 0];
+  for (; m >= 2; m /= 2) power++;
+  for (; m < 1; m *= 2) power--;
+  const t = (m - Math.SQRT2) / (m + Math.SQRT2);
+  const s = t * t;
+  const series = t * (1 + s * (1 / 3 + s * (1 / 5 + s * (1 / 7 + s / 9))));
+  return n * (power + 0.5 + 2 * Math.LOG2E * series);
+}
+
+/** The finest step whose values are thought to take at most so many bytes. */
+function finestWithin(census: Census, maxBytes: number): number {
+  const finest = census.largest / MOST_CODE;
+  if (bytesOf(census, finest) <= maxBytes) return finest;
+  let [fine, coarse] = [finest, 1.7 * census.largest];
+  for (let i = 0; i < HALVINGS; i++) {
+    const middle = Math.sqrt(fine * coarse);
+    if (bytesOf(census, middle) <= maxBytes) coarse = middle;
+    else fine = middle;
+  }
+  return coarse;
+}
+
+/** How many bytes a sample really takes for each that its counts make one expect. */
+function sampledRatio(values: Float32Array, census: Census, maxBytes: number): number {
+  const stretches = Math.min(STRETCHES, Math.floor(values.length / (APART * STRETCH)));
+  if (stretches < APART) return 1;
+  const sample = new Float32Array(stretches * STRETCH);
+  for (let i = 0; i < stretches; i++) {
+    const from = Math.floor((i * values.length) / stretches);
+    sample.set(values.subarray(from, from + STRETCH), i * STRETCH);
+  }
+  const codes = new Int8Array(sample.length);
+  quantize(sample, finestWithin(census, AIM * maxBytes), codes);
+  const bytes = writeCodes(codes, new Uint8Array(5 * codes.length), 0);
+  const sizes = new Float64Array(MOST_CODE + 2);
+  for (let i = 0; i < codes.length; i++) sizes[Math.abs(codes[i]!)]!++;
+  for (let size = MOST_CODE; size >= 0; size--) sizes[size]! += sizes[size + 1]!;
+  const expected = bytesFor(codes.length, (size) => sizes[size]!);
+  return expected > 0 ? Math.max(LEAST_RATIO, (bytes - LEARNING) / expected) : 1;
 }

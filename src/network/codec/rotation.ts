@@ -5,7 +5,7 @@
  */
 import { type Key, philox } from '../../base/rng.ts';
 import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
-import type { PayloadScope } from './payload-header.ts';
+import type { PayloadScope } from './codecs.ts';
 
 /** How many numbers stand for n values, 1 to 4096: the power of two from there on. */
 export function turnedLength(n: number): number {

@@ -4,7 +4,7 @@
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { HolderRecord } from '../wire/holders.ts';
-import { newer } from '../wire/newest.ts';
+import { newer } from '../wire/judged.ts';
 
 /** What is looked for: an object, or a holder by its key. */
 export type Target = Digest | WorkerId;

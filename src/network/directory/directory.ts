@@ -8,7 +8,7 @@ import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
 import type { EventCrypto } from '../event-crypto.ts';
-import { hintProblem } from '../transport/public-hosts.ts';
+import { hintProblem } from '../transport/relay-urls.ts';
 import { type HolderRecord, readHolder } from '../wire/holders.ts';
 import { BUCKET, Contacts } from './contacts.ts';
 

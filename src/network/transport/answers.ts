@@ -1,6 +1,101 @@
-/** What one connection still owes us: OKs for published events, and answers to "do you have this id". */
+/**
+ * What a relay's answers mean: the prefix of an OK or CLOSED decides (NIP-01, NIP-42, practice). And what one connection
+ * still owes us: OKs for published events, and answers to "do you have this id".
+ */
 import { deferred } from '../../base/async.ts';
 import type { RelayFrame } from './frames.ts';
+
+export type PublishStatus =
+  | 'accepted'
+  /** The relay does not want it, now or ever. */
+  | 'refused'
+  | 'throttled'
+  | 'auth-needed'
+  | 'pow-needed'
+  /** The relay said nothing, and does not have it either. */
+  | 'no-verdict'
+  | 'unreachable'
+  /** The relay calls it invalid: our bug, or a stricter schema. */
+  | 'malformed';
+
+export interface Verdict {
+  readonly status: PublishStatus;
+  /** Trying the same event again can help. */
+  readonly transient?: boolean;
+  /** What else this answer says no to: every event of the kind, or every event of the size. */
+  readonly refuses?: 'kind' | 'size';
+  /** It finds the date of the event wrong. */
+  readonly blamesClock?: true;
+  /** The work it wants (NIP-13), where it says how much. */
+  readonly bits?: number;
+}
+
+const accepted: Verdict = { status: 'accepted' };
+const refused: Verdict = { status: 'refused' };
+const throttled: Verdict = { status: 'throttled' };
+const oversize: Verdict = { status: 'refused', refuses: 'size' };
+const policy: Verdict = { status: 'refused', refuses: 'kind' };
+const misdated: Verdict = { status: 'refused', blamesClock: true };
+const transient: Verdict = { status: 'refused', transient: true };
+
+const TOO_LARGE =
+  /too (?:large|big|long)|(?:message|event|content) size|(?:longer than|less than or equal to) \d+|characters should be enough/i;
+const TOO_FAST = /slow down|rate.?limit|throttl|too fast|too many (?:events|messages|requests)/i;
+/** An HTTP answer instead of a WebSocket, as Node's sockets word it. */
+const OVERLOADED = /server response: (?:429|503)\b/i;
+const CLOCK = /created_at|expire|too (?:early|late|old|new)|in the (?:future|past)/i;
+
+/** Verdict by prefix. `mute:` (nobody is listening now) is not held against the kind: somebody may listen later. */
+const byPrefix: Readonly<Record<string, Verdict>> = {
+  duplicate: accepted,
+  replaced: accepted,
+  deleted: refused,
+  'rate-limited': throttled,
+  'rate-limit': throttled,
+  'auth-required': { status: 'auth-needed' },
+  restricted: policy,
+  blocked: policy,
+  mute: refused,
+  unsupported: refused,
+  error: transient,
+};
+
+/** Words of relays that send no prefix, most telling first. */
+const byWords: readonly (readonly [RegExp, Verdict])[] = [
+  [/duplicate|already (?:have|exists|stored)/i, accepted],
+  [TOO_FAST, throttled],
+  [/too many/i, throttled],
+  [TOO_LARGE, oversize],
+];
+
+/** Reads an OK or CLOSED answer. */
+export function judgeAnswer(isAccepted: boolean, message: string): Verdict {
+  if (isAccepted) return accepted;
+  const prefix = /^\s*([a-z-]+)\s*:/i.exec(message)?.[1]?.toLowerCase();
+  if (prefix === 'invalid') {
+    if (TOO_LARGE.test(message)) return oversize;
+    return CLOCK.test(message) ? misdated : { status: 'malformed' };
+  }
+  if (prefix === 'pow') return { status: 'pow-needed', ...bitsIn(message) };
+  const known = prefix !== undefined && Object.hasOwn(byPrefix, prefix);
+  if (known) return byPrefix[prefix]!;
+  return byWords.find(([words]) => words.test(message))?.[1] ?? transient;
+}
+
+/** The largest number in a refusal is the one that was missed: "difficulty 12 is less than 16". */
+function bitsIn(message: string): { readonly bits?: number } {
+  const numbers = (message.match(/\d+/g) ?? []).map(Number).filter((bits) => bits <= 256);
+  return numbers.length === 0 ? {} : { bits: Math.max(...numbers) };
+}
+
+/** Whether a NOTICE speaks of size: some relays answer an oversize event with nothing else. */
+export const speaksOfSize = (notice: string): boolean => TOO_LARGE.test(notice);
+
+/** Whether a NOTICE says that too much was sent at once. */
+export const speaksOfPace = (notice: string): boolean => TOO_FAST.test(notice);
+
+/** Whether a connection failed because the relay has too much to do. */
+export const speaksOfOverload = (error: string): boolean => OVERLOADED.test(error);
 
 export type Answer =
   | { readonly type: 'ok'; readonly accepted: boolean; readonly message: string }

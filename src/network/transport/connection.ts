@@ -2,15 +2,18 @@
  * One relay's WebSocket for everything: connects as long as somebody holds it, comes back after a loss, and never queues more than it should.
  */
 
-import type { Clock } from '../../base/async.ts';
-import { backoffMs, deferred, type RetryPolicy } from '../../base/async.ts';
+import {
+  backoffMs,
+  type Clock,
+  deferred,
+  type RetryPolicy,
+  unlessAborted,
+} from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { Answers } from './answers.ts';
-import { unlessAborted } from './deadline.ts';
+import { Answers, speaksOfOverload, speaksOfPace, speaksOfSize } from './answers.ts';
 import { parseFrame, type RelayFrame } from './frames.ts';
-import { RelayMeter, type RelayQuota } from './quota.ts';
+import { RelayMeter, type RelayQuota } from './rates.ts';
 import type { OpenSocket, Socket } from './socket.ts';
-import { speaksOfOverload, speaksOfPace, speaksOfSize } from './verdict.ts';
 
 export interface ConnectionOptions {
   readonly openSocket: OpenSocket;

@@ -1,4 +1,8 @@
-/** Messages from a relay (NIP-01, NIP-42, NIP-67, NIP-77): read from text that may be anything. */
+/**
+ * Messages of relays and filters (NIP-01, NIP-42, NIP-67, NIP-77): frames are read from text that may be anything,
+ * filters are applied again here, since relays are not trusted to have done so.
+ */
+import type { SignedEvent } from '../event.ts';
 
 /** Whether the relay has sent all it stores for a REQ (NIP-67). */
 export type EoseHint = 'finish' | 'more';
@@ -121,4 +125,32 @@ function endOfString(text: string, start: number): number {
     if (slashes % 2 === 0) return at;
   }
   return text.length;
+}
+
+export interface Filter {
+  readonly ids?: readonly string[];
+  readonly authors?: readonly string[];
+  readonly kinds?: readonly number[];
+  readonly since?: number;
+  readonly until?: number;
+  /** How many stored events at most; says nothing about live ones. */
+  readonly limit?: number;
+  /** Events whose first value of that single-letter tag is one of these. */
+  readonly [tag: `#${string}`]: readonly string[];
+}
+
+/** Whether the event is one this filter asks for. */
+export function matchesFilter(filter: Filter, event: SignedEvent): boolean {
+  const { ids, authors, kinds, since, until } = filter;
+  if (ids && !ids.includes(event.id)) return false;
+  if (authors && !authors.includes(event.pubkey)) return false;
+  if (kinds && !kinds.includes(event.kind)) return false;
+  if (since !== undefined && event.created_at < since) return false;
+  if (until !== undefined && event.created_at > until) return false;
+  for (const [key, values] of Object.entries(filter)) {
+    if (!key.startsWith('#') || !Array.isArray(values)) continue;
+    const name = key.slice(1);
+    if (!event.tags.some((tag) => tag[0] === name && values.includes(tag[1] ?? ''))) return false;
+  }
+  return true;
 }

@@ -1,8 +1,36 @@
 /** What one relay takes, as far as it has said (NIP-11) or shown by its answers; nothing here outlives the relay set. */
+import type { Result } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
 import { leadingZeroBits } from '../proof-of-work.ts';
-import type { RelayInfo } from './relay-info.ts';
-import type { PublishStatus, Verdict } from './verdict.ts';
+import type { PublishStatus, Verdict } from './answers.ts';
+
+interface RelayLimitation {
+  /** Longest WebSocket message; says little about how large an event may be. */
+  readonly maxMessageLength?: number;
+  readonly maxContentLength?: number;
+  readonly maxSubscriptions?: number;
+  readonly maxFilters?: number;
+  readonly maxLimit?: number;
+  readonly maxEventTags?: number;
+  readonly minPowDifficulty?: number;
+  readonly createdAtLowerLimit?: number;
+  readonly createdAtUpperLimit?: number;
+  readonly authRequired?: boolean;
+  readonly paymentRequired?: boolean;
+  readonly restrictedWrites?: boolean;
+}
+
+/** The fields we use of a NIP-11 document. */
+export interface RelayInfo {
+  readonly name?: string;
+  readonly software?: string;
+  readonly version?: string;
+  readonly supportedNips: readonly number[];
+  readonly limitation: RelayLimitation;
+}
+
+/** Asks a relay for its description; `src/node/net/relays.ts` does it on Node. Rejects only when aborted. */
+export type FetchInfo = (url: string, signal: AbortSignal) => Promise<Result<RelayInfo>>;
 
 /** An event and its frame, serialised once for all relays. */
 export interface Parcel {

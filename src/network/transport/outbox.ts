@@ -1,17 +1,20 @@
 /** One relay's sending side: its rate, its limits, who we are there, and whether it keeps what it takes. */
-import type { Clock, RetryPolicy } from '../../base/async.ts';
+import { type Clock, type RetryPolicy, within } from '../../base/async.ts';
 import type { Signer } from '../event.ts';
+import { speaksOfPace } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
-import { within } from './deadline.ts';
 import type { RelayFrame } from './frames.ts';
-import { Limits, type Parcel, PUBLIC_EVENT_BYTES, type RelayLimits } from './limits.ts';
+import {
+  type FetchInfo,
+  Limits,
+  type Parcel,
+  PUBLIC_EVENT_BYTES,
+  type RelayLimits,
+} from './limits.ts';
 import { type Outlet, type PublishOutcome, publishTo, type SendOptions } from './publishing.ts';
-import { ReadBack, type Stores } from './read-back.ts';
-import type { FetchInfo } from './relay-info.ts';
+import { PUBLIC_EVENTS_PER_MINUTE, TokenBucket } from './rates.ts';
+import { ReadBack, SignIn, type Stores } from './relay-checks.ts';
 import { isPrivateRelay } from './relay-urls.ts';
-import { SignIn } from './sign-in.ts';
-import { PUBLIC_EVENTS_PER_MINUTE, TokenBucket } from './token-bucket.ts';
-import { speaksOfPace } from './verdict.ts';
 
 export interface OutboxOptions {
   readonly clock: Clock;

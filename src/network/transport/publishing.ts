@@ -1,17 +1,20 @@
 /** One event to one relay: sent when its turn comes, answered, and tried again while that can help. */
 
-import type { Clock } from '../../base/async.ts';
-import { anySignal, backoffMs, type RetryPolicy } from '../../base/async.ts';
+import {
+  anySignal,
+  backoffMs,
+  type Clock,
+  type RetryPolicy,
+  unlessAborted,
+  within,
+} from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { SignedEvent } from '../event.ts';
-import type { Answer } from './answers.ts';
+import { type Answer, judgeAnswer, type PublishStatus, type Verdict } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
-import { unlessAborted, within } from './deadline.ts';
 import type { Foreseen, Limits, Parcel } from './limits.ts';
-import { askFor, type ReadBack } from './read-back.ts';
-import type { SignIn } from './sign-in.ts';
-import type { Token, TokenBucket } from './token-bucket.ts';
-import { judgeAnswer, type PublishStatus, type Verdict } from './verdict.ts';
+import type { Token, TokenBucket } from './rates.ts';
+import { askFor, type ReadBack, type SignIn } from './relay-checks.ts';
 
 /** What became of one event at one relay. */
 export interface PublishOutcome {

@@ -3,12 +3,11 @@
  * through (EOSE) holds nobody up for the whole time: when the others are, it is waited for a little longer, and named.
  */
 
-import type { Clock } from '../../base/async.ts';
-import { createNotifier, notifiedOrDeadline, onAbort } from '../../base/async.ts';
+import { type Clock, createNotifier, notifiedOrDeadline, onAbort } from '../../base/async.ts';
 import type { SignedEvent } from '../event.ts';
 import type { ConnectionState } from './connection.ts';
 import type { SubscribeOptions, SubscriptionHandlers } from './feed.ts';
-import type { Filter } from './filter.ts';
+import type { Filter } from './frames.ts';
 
 export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAuthor'> {
   /** The longest that relays may take together. */

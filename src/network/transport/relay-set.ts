@@ -1,18 +1,16 @@
 /** Several relays used as one: publish to all, read from all or from some, believe none. What is heard is verified and handed over once. */
-import type { Clock } from '../../base/async.ts';
-import { defaultRetry, type RetryPolicy } from '../../base/async.ts';
+import { type Clock, defaultRetry, type RetryPolicy, within } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import { MAX_WORK_BITS } from '../proof-of-work.ts';
 import { type ConnectionState, RelayConnection } from './connection.ts';
-import { within } from './deadline.ts';
 import type { FeedCounts, SubscribeOptions, SubscriptionHandlers } from './feed.ts';
-import type { Filter } from './filter.ts';
+import type { Filter } from './frames.ts';
 import { Outbox, type OutboxOptions, type OutboxStatus } from './outbox.ts';
 import { createParcel, type PublishOutcome, type SendOptions } from './publishing.ts';
 import { type QueryOptions, type QueryResult, queryRelays } from './query.ts';
-import { defaultQuota, type RelayQuota } from './quota.ts';
+import { defaultQuota, type RelayQuota } from './rates.ts';
 import { namesOf, parseRelayUrls } from './relay-urls.ts';
 import type { OpenSocket } from './socket.ts';
 import { Subscriptions } from './subscriptions.ts';

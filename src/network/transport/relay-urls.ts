@@ -1,5 +1,10 @@
-/** Relay addresses as people write them: trimmed, checked, each relay once; whose they are, and what of them others may see. */
+/**
+ * Relay addresses: as people write them, what of them others may see, which ones that strangers name may be dialled, and
+ * which relays a key reads from.
+ */
+import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
 
 const HINT = 'give one or more ws:// or wss:// addresses, for example ws://127.0.0.1:7777';
 
@@ -69,4 +74,90 @@ export function isPrivateRelay(url: string): boolean {
   const { hostname } = new URL(url);
   if (/^[\d.]+$/.test(hostname)) return PRIVATE_IPV4.test(hostname);
   return PRIVATE_IPV6.test(hostname) || LOCAL_NAME.test(hostname);
+}
+
+/** IPv4 that is nobody's on the internet (IANA special-purpose registry), by its first bits. */
+const SPECIAL_IPV4: readonly (readonly [address: string, bits: number])[] = [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 3],
+];
+/** Names that no public DNS resolves, or that mean this machine or its network. */
+const LOCAL_SUFFIX =
+  /\.(?:local|localhost|localdomain|internal|intranet|private|lan|home|corp|home\.arpa|onion|test|invalid)$/;
+/** Services above port 1023 that nobody runs a relay on: databases, caches, remote control, mail and chat. */
+const OTHER_SERVICES: ReadonlySet<number> = new Set([
+  1433, 1521, 1719, 1720, 1723, 2049, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 5060,
+  5061, 5432, 5672, 5900, 5984, 5985, 6000, 6379, 6443, 6566, 6665, 6666, 6667, 6668, 6669, 6697,
+  8086, 8500, 8545, 9042, 9092, 9200, 9300, 10_080, 10_250, 11_211, 27_017,
+]);
+const LONGEST_URL = 256;
+const PATH = /^\/[\w~/-]{0,63}$/;
+
+/** Whether an IP address, as Node and URLs write it, is reached over the internet. */
+export function isPublicIp(address: string): boolean {
+  const ip = address.toLowerCase();
+  if (!ip.includes(':')) return isPublicIpv4(ip);
+  // global unicast is 2000::/3; a zone, a mapped or a translated IPv4 address is none of it
+  const [first = '', second = ''] = ip.split(':');
+  if (!/^[23][0-9a-f]{3}$/.test(first)) return false;
+  const next = Number.parseInt(second || '0', 16);
+  if (first === '2001') return next >= 0x200 && next !== 0xdb8;
+  return first !== '2002' && !(first === '3fff' && next < 0x1000);
+}
+
+const toNumber = (ip: string): number =>
+  ip.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
+
+function isPublicIpv4(ip: string): boolean {
+  if (!/^(?:\d{1,3}\.){3}\d{1,3}$/.test(ip)) return false;
+  const value = toNumber(ip);
+  return !SPECIAL_IPV4.some(([start, bits]) => {
+    const size = 2 ** (32 - bits);
+    return Math.floor(value / size) === Math.floor(toNumber(start) / size);
+  });
+}
+
+/** Why a relay that a stranger names is not dialled; undefined where nothing speaks against it. Where its name leads is judged when it is dialled. */
+export function hintProblem(url: string): string | undefined {
+  if (url.length > LONGEST_URL || !isRelayUrl(url)) return 'not the address of a relay';
+  const { hostname, port, pathname, search, username, password } = new URL(url);
+  const host = hostname.replace(/\.$/, '');
+  const isIp = host.startsWith('[') || /^[\d.]+$/.test(host);
+  if (isIp && !isPublicIp(host.replace(/^\[|\]$/g, ''))) return 'a private address';
+  if (!isIp && (!host.includes('.') || LOCAL_SUFFIX.test(host)))
+    return 'a name of a private network';
+  if (username !== '' || password !== '' || search !== '')
+    return 'an address with a user or a query';
+  const number = Number(port || 443);
+  const isUsual = number === 80 || number === 443 || number >= 1024;
+  if (!isUsual || OTHER_SERVICES.has(number)) return `port ${number}, where no relay is`;
+  return PATH.test(pathname) ? undefined : 'an unusual path';
+}
+
+/** The relays that this key reads from, in the order in which they are given. One that comes or goes moves only what it has. */
+export function relaysOfKey(
+  relays: readonly string[],
+  publicKey: string,
+  copies: number,
+): readonly string[] {
+  if (copies === 0 || copies >= relays.length) return relays;
+  const scored = relays.map((relay) => ({
+    relay,
+    score: sha256Hex(utf8(`nostrain/relay/1 ${publicKey} ${relay}`)),
+  }));
+  const best = scored.sort((a, b) => (a.score < b.score ? 1 : -1)).slice(0, copies);
+  const own = new Set(best.map(({ relay }) => relay));
+  return relays.filter((relay) => own.has(relay));
 }

@@ -2,23 +2,20 @@
  * The receiving half of a relay set: asks relays for what subscriptions want, again after each reconnect, reads on where
  * they stop early, and gives every frame to whom it belongs. Nothing here trusts the time an event names.
  */
-import type { Clock } from '../../base/async.ts';
-import { backoffMs, type RetryPolicy } from '../../base/async.ts';
+import { backoffMs, type Clock, type RetryPolicy } from '../../base/async.ts';
 import type { EventCrypto } from '../event-crypto.ts';
+import { judgeAnswer } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
-import { Exchanges } from './exchanges.ts';
+import { Exchanges, mayHaveMore, readOn } from './exchanges.ts';
 import {
   type Asking,
   Feed,
   type FeedCounts,
+  Inbox,
   type SubscribeOptions,
   type SubscriptionHandlers,
 } from './feed.ts';
-import type { Filter } from './filter.ts';
-import type { EoseHint, EventFrame, RelayFrame } from './frames.ts';
-import { Inbox } from './inbox.ts';
-import { mayHaveMore, readOn } from './paging.ts';
-import { judgeAnswer } from './verdict.ts';
+import type { EoseHint, EventFrame, Filter, RelayFrame } from './frames.ts';
 
 export interface SubscriptionsOptions {
   readonly clock: Clock;

@@ -1,14 +1,23 @@
 /**
- * What one round of one worker costs on the wire, in events and bytes, before anything is sent: sizes are those of real
- * events built from stand-in values. Bytes are those of the events' JSON, as relays count them.
+ * What a run costs on the wire before anything is sent: the events and bytes of one round of one worker, and how large the
+ * largest event will be. Sizes are those of real events built from stand-in values, as JSON, as relays count them.
  */
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import type { Spread } from '../../run/field.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
-import { chunkCount } from '../chunks/payload.ts';
+import type { PackingName } from '../../run/settings.ts';
+import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import { chunkCount, planChunks } from '../chunks/payload.ts';
+import {
+  chunkBytesAtMost,
+  isChunkPacking,
+  PAYLOAD_HEADER_BYTES,
+  payloadBytesAtMost,
+} from '../codec/codecs.ts';
 import { signedEventBytes } from '../event.ts';
-import { buildPresence } from './presences.ts';
+import { buildManifest, buildPresence } from './manifests.ts';
+import { packingFor } from './packer.ts';
 
 /** Sizes of the events of a profile that sends each payload whole, in one event. */
 export interface WholePayloadEvents {
@@ -208,3 +217,58 @@ export function floorSeconds(input: FloorInput): number {
 
 /** Seconds rounded up, where what arithmetic alone has added does not count. */
 export const wholeSeconds = (seconds: number): number => Math.ceil(seconds - 1e-6);
+
+export interface EventSize {
+  /** The raw payload, before base64. */
+  readonly payloadBytes: number;
+  /** JSON of the largest event, once signed. */
+  readonly eventBytes: number;
+}
+
+export interface Measured {
+  readonly run: string;
+  readonly packing: PackingName;
+  readonly eventBudget: number;
+  /** Parameters of the model. */
+  readonly size: number;
+  /** The most chunks a worker sends. */
+  readonly most: number;
+  /** Share of the values that is sent, where the packing is a topk one. */
+  readonly ratio: number;
+}
+
+const OWN = { round: 9999, base: ZEROS, steps: 1000 };
+/** What an event of this size needs beside itself in its frame, and what one delta compresses worse than another. */
+const SLACK = 1.03;
+
+/** The largest event of a run: the manifest with the payload inside, or a chunk of it. */
+export function estimateEventSize(run: Measured): EventSize {
+  const packing = packingFor(run, run);
+  const payloadBytes =
+    run.size < CHUNK_LENGTH && isChunkPacking(packing)
+      ? PAYLOAD_HEADER_BYTES + chunkBytesAtMost(packing, run.size)
+      : payloadBytesAtMost(packing, run.most);
+  return { payloadBytes, eventBytes: largestOf(run, payloadBytes) };
+}
+
+function largestOf({ run }: Measured, payloadBytes: number): number {
+  const payload = new Uint8Array(payloadBytes);
+  const lifetime = { createdAt: TIME, expiresAt: 2 * TIME };
+  if (payloadBytes > CHUNK_BYTES) return signedEventBytes(planChunks(payload, lifetime).draft(0));
+  const named = { codec: 'topk-sign-1000', examples: 1000, prev: ZEROS };
+  return buildManifest({ ...OWN, run, roster: ZEROS, ...named }, payload, lifetime).eventBytes;
+}
+
+/** The largest message or content a relay says it takes; undefined where it says nothing. */
+export interface StatedLimits {
+  readonly maxMessageLength?: number;
+  readonly maxContentLength?: number;
+}
+
+/** The stated limit an event would break, if any. */
+export function brokenLimit({ eventBytes }: EventSize, limits: StatedLimits): number | undefined {
+  const needed = eventBytes * SLACK;
+  return [limits.maxMessageLength, limits.maxContentLength].find(
+    (limit) => limit !== undefined && limit > 0 && limit < needed,
+  );
+}

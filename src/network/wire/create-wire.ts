@@ -1,19 +1,29 @@
-/** A worker's connection to the other workers of its run, over relays: signs, publishes, subscribes, and turns what comes in into heartbeats and contributions. */
-
-import { createNotifier, type Notifier } from '../../base/async.ts';
+/**
+ * A worker's connection to the other workers of its run, over relays: signs, publishes, subscribes, turns what comes in
+ * into heartbeats and contributions, and sends the latest gradients again to a relay that has lost them.
+ */
+import { anySignal, createNotifier, type Notifier } from '../../base/async.ts';
 import { sha256 } from '../../base/hash.ts';
 import { type Heartbeat, isStale } from '../../run/heartbeat.ts';
 import type { SignedEvent } from '../event.ts';
 import { createWorkingSigner } from '../proof-of-work.ts';
+import { type Sending, trackOutcomes, watchLater } from '../transport/delivery.ts';
 import type { SubscriptionHandlers } from '../transport/feed.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
+import { withoutSecrets } from '../transport/relay-urls.ts';
 import { createNativeProfile } from './native-profile.ts';
-import type { CreateProfile, Profile, ProfileOptions } from './profile.ts';
 import { createRelayTroubles, type RelayTroubles } from './relay-troubles.ts';
 import { isPeer, MAX_WORKERS, type OpenInbox, openRoundInbox } from './round-inbox.ts';
-import { createSendAgain, type SendAgain } from './send-again.ts';
-import { createSignsOfLife } from './signs-of-life.ts';
-import type { Gradient, Wire, WireOptions } from './wire.ts';
+import type {
+  CreateProfile,
+  Gradient,
+  OwnHeartbeat,
+  Profile,
+  ProfileOptions,
+  Sealed,
+  Wire,
+  WireOptions,
+} from './wire.ts';
 
 /** Subscribes to the run's heartbeats at once; gradients are asked for round by round. */
 export function createWire(
@@ -103,7 +113,7 @@ const optionsOf = (options: WireOptions, signal: AbortSignal): ProfileOptions =>
 });
 
 /** How long relays may take to show what they hold. */
-const LOOK_MS = 3000;
+const LOOK_AROUND_MS = 3000;
 
 async function lookAround(
   { relays, peers }: WireOptions,
@@ -111,7 +121,7 @@ async function lookAround(
   signal: AbortSignal,
 ): Promise<readonly Gradient[]> {
   const asked = [latestFilter ?? heartbeatFilter];
-  const { events } = await relays.query(asked, { waitMs: LOOK_MS, signal });
+  const { events } = await relays.query(asked, { waitMs: LOOK_AROUND_MS, signal });
   return events.flatMap((event): readonly Gradient[] => {
     const { pubkey: worker, created_at: createdAt } = event;
     const round = roundOf?.(event);
@@ -192,4 +202,142 @@ function hearHeartbeats(
     },
   };
   return relays.subscribe([heartbeatFilter], watching, { longLived: true });
+}
+
+export interface SignsOfLife {
+  /** Sends a heartbeat. One that still waits for its turn at a relay gives way to the next sign, which counts as taking it. */
+  sendHeartbeat(own: OwnHeartbeat): Sending;
+  /** A gradient is on its way. */
+  gradient(sealed: Sealed, sending: Sending): void;
+  /** Whether a heartbeat of this key comes from another process: it is newer than the first one from here, and not from here. */
+  isForeign(heartbeat: Heartbeat): boolean;
+  /** Milliseconds since the last one; 0 while a gradient that is one waits for its turn. */
+  readonly silentMs: number;
+}
+
+/** Own heartbeats whose dates are remembered; one that is older than these tells nothing. */
+const MOST_DATES = 256;
+
+/** A process that was just started follows one whose last heartbeat may be dated a little ahead. */
+const RESTART_SECONDS = 2;
+
+export function createSignsOfLife(
+  { relays, signer, clock, signWorked, signal, advertise = [] }: ProfileOptions,
+  { worker, advertised, buildHeartbeat, capabilities, gradientsAreHeartbeats }: Profile,
+): SignsOfLife {
+  let lastMs = clock.now();
+  let lastHeartbeatSeconds = 0;
+  /** Of the last heartbeats from here, oldest first. */
+  let dates: readonly number[] = [];
+  let gradientsInLine = 0;
+  let inLine = new AbortController();
+  /** Some heartbeat of this worker is there to be found. */
+  let isKnown = false;
+
+  return {
+    sendHeartbeat(own) {
+      inLine.abort(new Error('a newer heartbeat is on its way'));
+      inLine = new AbortController();
+      const { signal: replaced } = inLine;
+      lastMs = clock.now();
+      // relays keep the newest heartbeat, so one worker's must never share a second
+      lastHeartbeatSeconds = Math.max(Math.floor(lastMs / 1000), lastHeartbeatSeconds + 1);
+      dates = [...dates, lastHeartbeatSeconds].slice(-MOST_DATES);
+      const heartbeat: Heartbeat = {
+        ...own,
+        worker: worker ?? signer.publicKey,
+        capabilities,
+        relays: [...new Set((advertised ?? advertise).map(withoutSecrets))],
+        createdAt: lastHeartbeatSeconds,
+      };
+      const { signal: either, release } = anySignal(signal, replaced);
+      const { taken, ...sending } = watchLater(
+        signWorked(buildHeartbeat(heartbeat)).then((event) =>
+          trackOutcomes(event, relays.send(event, { signal: either }), relays),
+        ),
+      );
+      void sending.settled.then(release);
+      const isSaid = taken.then((isTaken) => {
+        isKnown ||= isTaken;
+        return isTaken || replaced.aborted;
+      });
+      return { ...sending, taken: isSaid };
+    },
+    gradient({ payload }, { taken }) {
+      if (!gradientsAreHeartbeats) return;
+      // one in chunks is behind them in line: heartbeats go on meanwhile
+      const isInLine = payload === undefined;
+      if (isInLine) gradientsInLine++;
+      if (isInLine && isKnown) inLine.abort(new Error('the gradient says as much'));
+      void taken.then((isTaken) => {
+        if (isInLine) gradientsInLine--;
+        if (isTaken) lastMs = clock.now();
+      });
+    },
+    isForeign({ worker: key, createdAt, leaving }) {
+      // who goes by another name than its key may share the key
+      const [oldest] = dates;
+      if (worker !== undefined || key !== signer.publicKey || oldest === undefined) return false;
+      return !leaving && createdAt > oldest + RESTART_SECONDS && !dates.includes(createdAt);
+    },
+    get silentMs() {
+      return gradientsInLine > 0 ? 0 : clock.now() - lastMs;
+    },
+  };
+}
+
+export interface SendAgain {
+  /** A gradient went out for the first time. */
+  sent(sealed: Sealed): void;
+  /** This relay is being asked for the run's events: for the first time, or after its connection was lost. */
+  connected(relay: string): void;
+}
+
+interface SendAgainOptions {
+  readonly relays: RelaySet;
+  send(sealed: Sealed): unknown;
+  readonly signal: AbortSignal;
+}
+
+/** Peers are at most one round behind a worker that they wait for. */
+const GRADIENTS_KEPT = 2;
+/** How long a relay may take to say whether it has a gradient. */
+const ASK_AGAIN_MS = 5000;
+
+export function createSendAgain({ relays, send, signal }: SendAgainOptions): SendAgain {
+  const known = new Set<string>();
+  const looking = new Set<string>();
+  let latest: readonly Sealed[] = [];
+
+  /** One look at a time at each relay: one that hangs up again and again is not flooded. */
+  async function look(relay: string): Promise<void> {
+    const mine = latest;
+    const ids = mine.map(({ event }) => event.id);
+    const asked = { only: [relay], waitMs: ASK_AGAIN_MS, signal };
+    const { events, unanswered } = await relays.query([{ ids }], asked);
+    if (unanswered.length > 0) return;
+    const held = new Set(events.map(({ id }) => id));
+    for (const sealed of mine) {
+      if (held.has(sealed.event.id)) continue;
+      if (sealed.payload) send(sealed);
+      else await relays.publish(sealed.event, { only: [relay], signal });
+    }
+  }
+
+  return {
+    sent(sealed) {
+      latest = [...latest.filter(({ event }) => event.id !== sealed.event.id), sealed].slice(
+        -GRADIENTS_KEPT,
+      );
+    },
+    connected(relay) {
+      const isBack = known.has(relay);
+      known.add(relay);
+      if (!isBack || latest.length === 0 || looking.has(relay)) return;
+      looking.add(relay);
+      void look(relay)
+        .catch(() => undefined) // closed meanwhile
+        .finally(() => looking.delete(relay));
+    },
+  };
 }

@@ -8,7 +8,7 @@ import { ok, type Result, refuse } from '../../base/errors.ts';
 import { attributes, type Holder } from '../../run/holder.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import { newer } from './newest.ts';
+import { newer } from './judged.ts';
 
 /** What a holder announces. */
 export interface HolderOffer {

@@ -1,4 +1,4 @@
-/** Result of judging one event from a relay: the message it carries, or the reason why it is rejected. */
+/** What comes of judging one event from a relay: the message it carries, or why it is rejected; and which of two events counts. */
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
@@ -71,3 +71,17 @@ export function judgeClaim(
   }
   return undefined;
 }
+
+interface Dated {
+  /** Unix seconds. */
+  readonly createdAt: number;
+  readonly eventId: string;
+}
+
+/** Whether `a` takes the place of `b`; never true both ways, so the outcome does not depend on arrival. */
+export const newer = (a: Dated, b: Dated): boolean =>
+  a.createdAt !== b.createdAt ? a.createdAt > b.createdAt : a.eventId < b.eventId;
+
+/** The key under which one contribution replaces another. */
+export const slotOf = ({ worker, round }: { worker: string; round: number }): string =>
+  `${round}:${worker}`;

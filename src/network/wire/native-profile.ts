@@ -17,21 +17,23 @@ import { type Sending, watchOutcomes } from '../transport/delivery.ts';
 import { accept, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
+  buildPresence,
   judgePayload,
   type Manifest,
   manifestFilter,
   toManifest,
+  toPresence,
 } from './manifests.ts';
 import { createPacker, openContribution, type Packer } from './packer.ts';
-import { buildPresence, toPresence } from './presences.ts';
 import {
   contextOf,
   type Profile,
   type ProfileOptions,
   type Reading,
   type RoundReader,
-} from './profile.ts';
-import type { RoundRequest, Sealed } from './wire.ts';
+  type RoundRequest,
+  type Sealed,
+} from './wire.ts';
 
 /** How long relays are asked to keep payloads. */
 const KEPT_SECONDS = 7 * 86_400;

@@ -19,9 +19,14 @@ import {
   type PartialVector,
   prefixOfPartial,
 } from '../../tensor/partial-vector.ts';
-import { codecs, type Packing, payloadBytesAtMost, type StreamCodecName } from '../codec/codecs.ts';
+import {
+  codecs,
+  type Packing,
+  type PayloadScope,
+  payloadBytesAtMost,
+  type StreamCodecName,
+} from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
-import type { PayloadScope } from '../codec/payload-header.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, codecReason, type Judged, refusal } from './judged.ts';
 import type { Manifest } from './manifests.ts';

@@ -3,8 +3,7 @@
  * themselves. For errors and notices, so that friends are not blamed for what a relay does.
  */
 import type { Clock } from '../../base/async.ts';
-import type { Delivery } from '../transport/delivery.ts';
-import { wordsOfUnreachable } from '../transport/diagnose.ts';
+import { type Delivery, wordsOfUnreachable } from '../transport/delivery.ts';
 import type { SubscriptionHandlers } from '../transport/feed.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 

@@ -6,10 +6,8 @@ import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Progress } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-import type { Judged } from './judged.ts';
-import { newer, slotOf } from './newest.ts';
-import type { Pending, Reading, RoundReader } from './profile.ts';
-import type { RoundInbox, RoundRequest } from './wire.ts';
+import { type Judged, newer, slotOf } from './judged.ts';
+import type { Pending, Reading, RoundInbox, RoundReader, RoundRequest } from './wire.ts';
 
 /** Refusals remembered per round; a flood of bad events costs no more memory than this. */
 const MAX_REJECTIONS = 1000;

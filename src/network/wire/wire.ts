@@ -1,4 +1,8 @@
-/** One worker's side of a run on its relays: heartbeats and gradients out, verified contributions and heartbeats in. */
+/**
+ * One worker's side of a run on its relays, as types: heartbeats and gradients out, verified contributions and heartbeats
+ * in; and what a wire profile is: which events carry them. native-profile.ts is the nostrain protocol, src/python brings the
+ * profile of the Python reference.
+ */
 import type { Clock, Notifier } from '../../base/async.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
@@ -10,11 +14,13 @@ import type { FeatureSet, FeatureValues } from '../../run/spec/features.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Stripe } from '../chunks/reed-solomon.ts';
-import type { SignedEvent, Signer } from '../event.ts';
+import type { EventDraft, SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';
 import type { Progress, Sending } from '../transport/delivery.ts';
+import type { Filter } from '../transport/frames.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
+import type { Judged } from './judged.ts';
 
 export type OwnHeartbeat = Omit<Heartbeat, 'worker' | 'createdAt' | 'relays' | 'capabilities'>;
 
@@ -149,3 +155,77 @@ export interface WireOptions {
   /** Larger payloads are refused unread. */
   readonly maxContainerBytes: number;
 }
+
+/** A contribution whose payload is still on its way. */
+export interface Pending {
+  readonly worker: WorkerId;
+  readonly done: Promise<Judged<Contribution>>;
+  progress(): Progress;
+  /** Gives it up. */
+  stop(): void;
+}
+
+export type Reading = Judged<Contribution> | Pending;
+
+/** Reads the contributions of one round. */
+export interface RoundReader {
+  readonly filter: Filter;
+  /** Somebody wants to see the events that count. */
+  readonly keepsEvents?: boolean;
+  /** Where the filter cannot be exact: whether an event is of this run and round at all; others are nobody's fault. */
+  concerns?(event: SignedEvent): boolean;
+  /** The round an event says it is of. */
+  roundOf(event: SignedEvent): number | undefined;
+  read(event: SignedEvent, round: number): Reading;
+  close(): void;
+}
+
+/** What a profile works with: the options of the wire with their defaults. */
+export interface ProfileOptions extends WireOptions {
+  readonly sha256: Sha256;
+  /** Signs, after the work that relays want of small events (NIP-13). */
+  signWorked(draft: EventDraft): Promise<SignedEvent>;
+  /** Aborted when the wire is closed: nothing is sent any more. */
+  readonly signal: AbortSignal;
+}
+
+export interface Profile {
+  /** The name of this worker, where the profile has names that are no keys. */
+  readonly worker?: string | undefined;
+  /** Relays named in heartbeats, without secrets; default those that the wire was told to advertise. */
+  readonly advertised?: readonly string[] | undefined;
+  readonly heartbeatFilter: Filter;
+  /** The newest gradients of the run; absent where no filter finds those. */
+  readonly latestFilter?: Filter;
+  /** The round that such an event is of. */
+  roundOf?(event: SignedEvent): number | undefined;
+  readonly capabilities: readonly string[];
+  /** A gradient is as good as a heartbeat: who signs one is there, and heartbeats beside it are left out. */
+  readonly gradientsAreHeartbeats: boolean;
+  buildHeartbeat(heartbeat: Heartbeat): EventDraft;
+  readHeartbeat(event: SignedEvent): Judged<Heartbeat>;
+  seal(gradient: OwnGradient): Promise<SealedGradient>;
+  /** Throws a `TypeError` when it is not one of ours. */
+  open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
+  send(sealed: Sealed): Sending;
+  openRound(request: RoundRequest): RoundReader;
+  close(): void;
+}
+
+/** What every reader holds a gradient against. */
+export const contextOf = (
+  { base, anyBase }: RoundRequest,
+  round: number,
+  nowMs: number,
+): { round: number; base: Digest; checkBase: boolean; nowSeconds: number } => ({
+  round,
+  base,
+  checkBase: anyBase === undefined,
+  nowSeconds: nowMs / 1000,
+});
+
+/** Which events a run is made of: ours, or those of the Python reference. */
+export type ProfileName = 'nostrain/1' | 'nostrain/0';
+
+/** Makes the profile of a wire. */
+export type CreateProfile = (options: ProfileOptions) => Profile;

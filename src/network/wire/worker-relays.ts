@@ -1,15 +1,52 @@
 /**
- * Relays that the workers of a run name: in their relay lists (NIP-65, kind 10002) and in their heartbeats. Whoever names them may be a
- * stranger, so what is no public address is left out unless that is allowed, and nobody names many.
+ * Relay lists (NIP-65, kind 10002), relay hints beside ids (NIP-01), and the relays that the workers of a run name in their
+ * lists and heartbeats. Whoever names them may be a stranger: what is no public address is left out unless allowed, and
+ * nothing here is connected to by itself.
  */
 import { presence } from '../../../kinds/presence.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import type { SignedEvent } from '../event.ts';
-import type { Filter } from '../transport/filter.ts';
-import { hintProblem } from '../transport/public-hosts.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Filter } from '../transport/frames.ts';
 import type { QueryOptions, QueryResult } from '../transport/query.ts';
-import { parseRelayList, RELAY_LIST_KIND } from '../transport/relay-list.ts';
-import { isRelayUrl, withoutSecrets } from '../transport/relay-urls.ts';
+import { hintProblem, isRelayUrl, withoutSecrets } from '../transport/relay-urls.ts';
+
+/** Where somebody reads and writes, as `parseRelayList` gives it. */
+export interface RelayList {
+  readonly read: readonly string[];
+  readonly write: readonly string[];
+}
+
+export const RELAY_LIST_KIND = 10_002;
+/** More are not read: NIP-65 itself asks for two to four. */
+const MAX_RELAYS = 16;
+const MAX_URL_LENGTH = 256;
+
+/** The list that says: all of these, for both; without what may be secret of them. */
+export const buildRelayList = (urls: readonly string[], createdAt: number): EventDraft => ({
+  kind: RELAY_LIST_KIND,
+  created_at: createdAt,
+  tags: urls.map((url) => ['r', withoutSecrets(url)]),
+  content: '',
+});
+
+/** The usable addresses of a verified event, or undefined when it is no relay list. */
+export function parseRelayList({ kind, tags }: EventDraft): RelayList | undefined {
+  if (kind !== RELAY_LIST_KIND) return undefined;
+  const usable = tags.filter(([name, url]) => name === 'r' && isUsable(url)).slice(0, MAX_RELAYS);
+  const forUse = (use: string) => [
+    ...new Set(usable.filter(([, , only]) => !only || only === use).map(([, url]) => url!)),
+  ];
+  return { read: forUse('read'), write: forUse('write') };
+}
+
+/** The relays named beside the events, authors and addresses that an event refers to, each once. */
+export function relayHints({ tags }: EventDraft): readonly string[] {
+  const hints = tags.filter(([name]) => name === 'e' || name === 'p' || name === 'a');
+  return [...new Set(hints.map(([, , url]) => url).filter(isUsable))].slice(0, MAX_RELAYS);
+}
+
+const isUsable = (url: string | undefined): url is string =>
+  url !== undefined && url.length <= MAX_URL_LENGTH && isRelayUrl(url);
 
 export interface WorkersAsked {
   readonly run: string;

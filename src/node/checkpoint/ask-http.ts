@@ -7,8 +7,7 @@ import { request as requestSecure, Agent as SecureAgent } from 'node:https';
 import { onAbort } from '../../base/async.ts';
 import type { AskHttp, HttpAnswer, HttpRequest } from '../../network/chunks/http-source.ts';
 import { PlaceError } from '../../network/chunks/source.ts';
-import { isPublicIp } from '../../network/transport/public-hosts.ts';
-import { withoutSecrets } from '../../network/transport/relay-urls.ts';
+import { isPublicIp, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { publicLookup } from '../net/relays.ts';
 
 export interface AskOptions {

@@ -12,7 +12,7 @@ import {
   readSafetensorsEntries,
   type SafetensorsEntry,
 } from '../../tensor/safetensors.ts';
-import { OWN } from '../../worker/state-bytes.ts';
+import { OWN } from '../../worker/state-file.ts';
 import { cannotWrite } from '../files/whole-file.ts';
 import { type FetchedFolder, type FetchFolderOptions, fetchFolder } from './fetch-folder.ts';
 import { chunkFile, lostChunk } from './folder.ts';

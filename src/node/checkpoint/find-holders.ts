@@ -2,11 +2,10 @@
  * Finds who holds an object, and makes known what this machine holds: over relays, where one filter is enough, and between holder servers hop by hop
  * where relays do not know enough holders.
  */
-import type { Directory } from '../../network/directory/directory.ts';
-import { isAskable } from '../../network/directory/directory.ts';
+import { type Directory, isAskable } from '../../network/directory/directory.ts';
 import { type Lookup, lookUp } from '../../network/directory/lookup.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import type { PublishOutcome } from '../../network/transport/publishing.ts';
 import type { QueryOptions, QueryResult } from '../../network/transport/query.ts';
 import { type HolderRecord, holderFilter, newestHolders } from '../../network/wire/holders.ts';

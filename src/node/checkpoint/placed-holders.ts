@@ -5,7 +5,7 @@ import { createHttpPlace } from '../../network/chunks/http-source.ts';
 import { type FileManifest, manifestDigest } from '../../network/chunks/manifest.ts';
 import type { ChunkPlace } from '../../network/chunks/source.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import type { QueryOptions, QueryResult } from '../../network/transport/query.ts';
 import {
   attestationFilter,

@@ -7,7 +7,7 @@ import { divideSeries } from '../../model/data/series.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
 import type { TrainerData } from '../../model/forms/table.ts';
 import { gptSpec, inputOf, optimizerOf, patchModel } from '../../model/from-settings.ts';
-import { type EventSize, estimateEventSize } from '../../network/wire/event-size.ts';
+import { type EventSize, estimateEventSize } from '../../network/wire/cost.ts';
 import { type FormName, formOf } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { OptimizerSpec } from '../../run/spec/model-spec.ts';

@@ -8,8 +8,7 @@ import { readCanonical } from '../../certified/wire/runs.ts';
 import { lossUnitOf } from '../../run/data-forms.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { MAX_HEADER_BYTES, readSafetensorsHeader } from '../../tensor/safetensors.ts';
-import { OWN } from '../../worker/state-bytes.ts';
-import { noMembers, parseRecord, parseRound } from '../../worker/worker-record.ts';
+import { noMembers, OWN, parseRecord, parseRound } from '../../worker/state-file.ts';
 import { dataHome } from './data-home.ts';
 import { lockOwner } from './run-folder.ts';
 

@@ -21,8 +21,7 @@ import {
 import type { Layout } from '../../tensor/params.ts';
 import type { Store } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
-import { decodeState, encodeState } from '../../worker/state-bytes.ts';
-import type { AddedMembers } from '../../worker/worker-record.ts';
+import { type AddedMembers, decodeState, encodeState } from '../../worker/state-file.ts';
 import { cannotWrite, writeWhole } from './whole-file.ts';
 
 export interface RunLock {

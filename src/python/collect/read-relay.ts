@@ -3,13 +3,18 @@
  * connection is tried again as often as asked; what came before the loss still counts.
  */
 
-import type { RetryPolicy } from '../../base/async.ts';
-import { type Clock, createNotifier, notifiedOrDeadline, systemClock } from '../../base/async.ts';
+import {
+  type Clock,
+  createNotifier,
+  notifiedOrDeadline,
+  type RetryPolicy,
+  systemClock,
+} from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { EventCrypto } from '../../network/event-crypto.ts';
-import type { Filter } from '../../network/transport/filter.ts';
-import { defaultQuota } from '../../network/transport/quota.ts';
+import type { Filter } from '../../network/transport/frames.ts';
+import { defaultQuota } from '../../network/transport/rates.ts';
 import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../../network/transport/socket.ts';

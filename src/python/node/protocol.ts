@@ -1,6 +1,6 @@
 /** Runs of profile `nostrain/0` for a worker that keeps no records of the Python reference: its events around any model. */
 import type { Protocol } from '../../node/protocol.ts';
-import { noMembers } from '../../worker/worker-record.ts';
+import { noMembers } from '../../worker/state-file.ts';
 import type { BlockCodec } from '../codec/container.ts';
 import { createPythonWire } from '../wire/reference-profile.ts';
 import { gradientEvents, measureCheckpoint, measureGradient } from '../wire/sizes.ts';

@@ -2,7 +2,7 @@
 import { defaultRetry, systemClock, withScope } from '../../base/async.ts';
 import { readModel } from '../../formats/regression-state.ts';
 import type { RegressionTask } from '../../model/data/regression.ts';
-import { mostPayloadBytes } from '../../network/codec/most-payload-bytes.ts';
+import { mostPayloadBytes } from '../../network/codec/codecs.ts';
 import { createSigner } from '../../network/event.ts';
 import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';

@@ -1,9 +1,8 @@
 /** Gradients of earlier rounds that relays still hold: asked for once, judged, the newest of each worker and round. */
 import { gradient } from '../../../kinds/gradient.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import type { Filter } from '../../network/transport/filter.ts';
-import { judgeClaim } from '../../network/wire/judged.ts';
-import { newer, slotOf } from '../../network/wire/newest.ts';
+import type { Filter } from '../../network/transport/frames.ts';
+import { judgeClaim, newer, slotOf } from '../../network/wire/judged.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { LateGradient } from './late-record.ts';
 import type { LateRequest, ReferenceProfileOptions } from './python-events.ts';

@@ -5,8 +5,7 @@
 
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { JsonObject } from '../../formats/python-json.ts';
-import { isTaken } from '../../network/transport/delivery.ts';
-import { diagnosePublish } from '../../network/transport/diagnose.ts';
+import { diagnosePublish, isTaken } from '../../network/transport/delivery.ts';
 import type { PublishOutcome } from '../../network/transport/publishing.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { LooseEvent } from './loose-event.ts';

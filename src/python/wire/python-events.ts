@@ -2,8 +2,7 @@
 
 import type { JsonObject } from '../../formats/python-json.ts';
 import type { Sending } from '../../network/transport/delivery.ts';
-import type { ProfileOptions } from '../../network/wire/profile.ts';
-import type { WireOptions } from '../../network/wire/wire.ts';
+import type { ProfileOptions, WireOptions } from '../../network/wire/wire.ts';
 import type { Params } from '../../tensor/params.ts';
 import type { BlockCodec, Zstd } from '../codec/container.ts';
 import type { LateGradient, Reconciliation } from './late-record.ts';

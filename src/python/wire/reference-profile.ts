@@ -4,10 +4,9 @@ import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { isHex32 } from '../../base/bytes.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { type Sending, trackOutcomes } from '../../network/transport/delivery.ts';
-import type { Filter } from '../../network/transport/filter.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import { createWire } from '../../network/wire/create-wire.ts';
-import { contextOf, type Profile } from '../../network/wire/profile.ts';
-import type { Wire } from '../../network/wire/wire.ts';
+import { contextOf, type Profile, type Wire } from '../../network/wire/wire.ts';
 import type { Heartbeat } from '../../run/heartbeat.ts';
 import {
   buildCheckpoint,

@@ -4,12 +4,12 @@ import { deriveKey, philox, unit } from '../../base/rng.ts';
 import { signedEventBytes } from '../../network/event.ts';
 import {
   type CostInput,
+  type EventSize,
   filler,
   longest,
   longestHeartbeat,
   type WholePayloadEvents,
 } from '../../network/wire/cost.ts';
-import type { EventSize } from '../../network/wire/event-size.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { buildCheckpoint, checkpointFits, MAX_CHECKPOINT_BYTES } from './checkpoints.ts';

@@ -1,7 +1,8 @@
 /** The record of a round that is over, and what it leaves behind: only in runs that keep the Python reference's records. */
+
+import { within } from '../../base/async.ts';
 import { weightOf } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import { within } from '../../network/transport/deadline.ts';
 import { isTaken, type Sending, type Tracked } from '../../network/transport/delivery.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';

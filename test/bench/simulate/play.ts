@@ -12,7 +12,7 @@ import { startOf } from '../../../src/certified/decisions/chain.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { relaysOfKey } from '../../../src/network/transport/spread.ts';
+import { relaysOfKey } from '../../../src/network/transport/relay-urls.ts';
 import { MOST_KEYS } from '../../../src/run/spec/spec-fields.ts';
 import type { Untyped } from '../../../src/run/spec/spec-readers.ts';
 import type { Params } from '../../../src/tensor/params.ts';

@@ -1,12 +1,10 @@
 /** What the codecs make of seeded deltas, of the golden vectors and of fuzzed payloads, as digests: equal wherever it runs. */
 
 import { fromHex, utf8 } from '../../../src/base/bytes.ts';
-import type { Result } from '../../../src/base/errors.ts';
-import { NostrainError } from '../../../src/base/errors.ts';
+import { NostrainError, type Result } from '../../../src/base/errors.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
-import type { Packing } from '../../../src/network/codec/codecs.ts';
+import type { Packing, PayloadScope } from '../../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
-import type { PayloadScope } from '../../../src/network/codec/payload-header.ts';
 import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import {

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { selectInChunk, selectionRoom } from '../../../src/network/codec/chunk-select.ts';
 import { type CodecName, codecs } from '../../../src/network/codec/codecs.ts';
+import { selectInChunk, selectionRoom } from '../../../src/network/codec/largest.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
-import { addUp, chunkValues } from '../../../src/network/codec/values/value-code.ts';
+import { addUp, chunkValues } from '../../../src/network/codec/value-code.ts';
 import { selectLargest } from '../../../src/python/codec/selection.ts';
 import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { testCodec } from '../../contract/codec.ts';

@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { NostrainError } from '../../../src/base/errors.ts';
-import type { Packing } from '../../../src/network/codec/codecs.ts';
+import { PAYLOAD_HEADER_BYTES, type Packing } from '../../../src/network/codec/codecs.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
-import { PAYLOAD_HEADER_BYTES } from '../../../src/network/codec/payload-header.ts';
 import { levelsOf, readCoded } from '../../../src/network/codec/range-coded.ts';
 import { MOST_CODE } from '../../../src/network/codec/range-coder.ts';
 import { readStream, streamView } from '../../../src/network/codec/stream.ts';

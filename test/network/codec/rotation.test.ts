@@ -1,8 +1,8 @@
 /** Chunks that are turned before they are rounded: what it keeps, and what rounding loses then. */
 import { describe, expect, test } from 'vitest';
 import { fromHex } from '../../../src/base/bytes.ts';
+import type { PayloadScope } from '../../../src/network/codec/codecs.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
-import type { PayloadScope } from '../../../src/network/codec/payload-header.ts';
 import { turn, turnBack, turnedLength } from '../../../src/network/codec/rotation.ts';
 import { addPartial, CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';

@@ -4,7 +4,7 @@ import { createRelay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/async.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import type { SubscribeOptions } from '../../../src/network/transport/feed.ts';
-import type { Filter } from '../../../src/network/transport/filter.ts';
+import type { Filter } from '../../../src/network/transport/frames.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
 import type { Socket } from '../../../src/network/transport/socket.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { RetryPolicy } from '../../../src/base/async.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import { clockNotice, diagnosePublish } from '../../../src/network/transport/diagnose.ts';
+import { clockNotice, diagnosePublish } from '../../../src/network/transport/delivery.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createFakeSockets, type FakeSocket } from '../../support/fake-sockets.ts';
 import { createManualClock } from '../../support/manual-clock.ts';

@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
-import { defaultQuota } from '../../../src/network/transport/quota.ts';
+import { defaultQuota } from '../../../src/network/transport/rates.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';

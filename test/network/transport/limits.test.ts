@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { defaultRetry } from '../../../src/base/async.ts';
 import { ok, refuse } from '../../../src/base/errors.ts';
 import { mineDraft } from '../../../src/network/proof-of-work.ts';
-import type { FetchInfo, RelayInfo } from '../../../src/network/transport/relay-info.ts';
+import type { FetchInfo, RelayInfo } from '../../../src/network/transport/limits.ts';
 import { isPrivateRelay } from '../../../src/network/transport/relay-urls.ts';
 import { answerAll, openOne, PRIVATE, PUBLIC, sentWith } from '../../support/one-relay.ts';
 import { eventOf, signerOf } from '../../support/signers.ts';

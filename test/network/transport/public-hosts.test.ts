@@ -1,6 +1,6 @@
 /** Relays that strangers name: which of them are dialled. */
 import { expect, test } from 'vitest';
-import { hintProblem, isPublicIp } from '../../../src/network/transport/public-hosts.ts';
+import { hintProblem, isPublicIp } from '../../../src/network/transport/relay-urls.ts';
 
 test.each([
   'wss://relay.damus.io',

@@ -2,14 +2,14 @@
 import { describe, expect, test } from 'vitest';
 import { toHex } from '../../../src/base/bytes.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import type { SubscribeOptions } from '../../../src/network/transport/feed.ts';
 import {
   Handed,
   Inbox,
   REMEMBERED,
   REMEMBERED_SIGNATURES,
-} from '../../../src/network/transport/inbox.ts';
-import { AuthorQuota, defaultQuota } from '../../../src/network/transport/quota.ts';
+  type SubscribeOptions,
+} from '../../../src/network/transport/feed.ts';
+import { AuthorQuota, defaultQuota } from '../../../src/network/transport/rates.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';

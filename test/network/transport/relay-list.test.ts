@@ -3,7 +3,7 @@ import {
   buildRelayList,
   parseRelayList,
   relayHints,
-} from '../../../src/network/transport/relay-list.ts';
+} from '../../../src/network/wire/worker-relays.ts';
 import { eventOf } from '../../support/signers.ts';
 
 const listOf = (tags: readonly (readonly string[])[]) =>

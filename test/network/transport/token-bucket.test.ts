@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { TokenBucket } from '../../../src/network/transport/token-bucket.ts';
+import { TokenBucket } from '../../../src/network/transport/rates.ts';
 import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';
 
 const never = new AbortController().signal;

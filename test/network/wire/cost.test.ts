@@ -5,8 +5,7 @@ import { merklePath } from '../../../src/base/merkle.ts';
 import { chunkTree, splitChunks } from '../../../src/network/chunks/payload.ts';
 import type { EventDraft } from '../../../src/network/event.ts';
 import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
-import { buildManifest } from '../../../src/network/wire/manifests.ts';
-import { buildPresence } from '../../../src/network/wire/presences.ts';
+import { buildManifest, buildPresence } from '../../../src/network/wire/manifests.ts';
 import { gradientEvents } from '../../../src/python/wire/sizes.ts';
 import { signerOf } from '../../support/signers.ts';
 

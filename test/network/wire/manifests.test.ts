@@ -4,7 +4,7 @@ import largeSample from '../../../kinds/samples/manifest/valid.large.json' with 
 import { sha256Hex } from '../../../src/base/hash.ts';
 import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
-import { matchesFilter } from '../../../src/network/transport/filter.ts';
+import { matchesFilter } from '../../../src/network/transport/frames.ts';
 import {
   buildManifest,
   judgePayload,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { newer, slotOf } from '../../../src/network/wire/newest.ts';
+import { newer, slotOf } from '../../../src/network/wire/judged.ts';
 
 test('later replaces earlier; of one second, the lower id stays', () => {
   const held = { createdAt: 5, eventId: 'b' };

@@ -3,9 +3,8 @@ import { expect, it } from 'vitest';
 import { createNotifier } from '../../../src/base/async.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
-import type { RoundReader } from '../../../src/network/wire/profile.ts';
 import { MAX_UNNAMED_BYTES, openRoundInbox } from '../../../src/network/wire/round-inbox.ts';
-import type { RoundRequest } from '../../../src/network/wire/wire.ts';
+import type { RoundReader, RoundRequest } from '../../../src/network/wire/wire.ts';
 import type { Contribution } from '../../../src/run/contribution.ts';
 
 const payloadBytes = MAX_UNNAMED_BYTES / 4;

@@ -1,9 +1,8 @@
 /** Relays that workers of a run name, for who comes later: from heartbeats and relay lists, whoever wrote them. */
 import { describe, expect, it } from 'vitest';
 import type { Signer } from '../../../src/network/event.ts';
-import { buildRelayList } from '../../../src/network/transport/relay-list.ts';
-import { buildPresence } from '../../../src/network/wire/presences.ts';
-import { relaysOfWorkers } from '../../../src/network/wire/worker-relays.ts';
+import { buildPresence } from '../../../src/network/wire/manifests.ts';
+import { buildRelayList, relaysOfWorkers } from '../../../src/network/wire/worker-relays.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';
 import { signerOf } from '../../support/signers.ts';
 

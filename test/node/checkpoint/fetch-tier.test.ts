@@ -8,7 +8,7 @@ import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts'
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
 import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
-import { OWN } from '../../../src/worker/state-bytes.ts';
+import { OWN } from '../../../src/worker/state-file.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const at = temporaryFolder();

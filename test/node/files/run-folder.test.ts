@@ -14,8 +14,7 @@ import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
 import type { RoundSummary } from '../../../src/worker/events.ts';
 import { genesis, type WorkerState } from '../../../src/worker/state.ts';
-import { encodeState } from '../../../src/worker/state-bytes.ts';
-import { noMembers } from '../../../src/worker/worker-record.ts';
+import { encodeState, noMembers } from '../../../src/worker/state-file.ts';
 import { generateRun } from '../../support/certified-run.ts';
 import { itWith, permissionsMissing } from '../../support/needs.ts';
 

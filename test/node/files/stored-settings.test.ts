@@ -5,8 +5,7 @@ import { ConfigError } from '../../../src/base/errors.ts';
 import { agreeOnSettings, keptSettings } from '../../../src/node/files/stored-settings.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import { genesis } from '../../../src/worker/state.ts';
-import { encodeState } from '../../../src/worker/state-bytes.ts';
-import { noMembers } from '../../../src/worker/worker-record.ts';
+import { encodeState, noMembers } from '../../../src/worker/state-file.ts';
 import { temporaryFolder } from '../../support/processes.ts';
 
 let dir: string;

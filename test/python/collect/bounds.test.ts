@@ -1,7 +1,7 @@
 /** A collection ends, and keeps little, whatever a relay sends. */
 import { expect, it } from 'vitest';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import { defaultQuota } from '../../../src/network/transport/quota.ts';
+import { defaultQuota } from '../../../src/network/transport/rates.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { EventSlots } from '../../../src/python/collect/collect.ts';

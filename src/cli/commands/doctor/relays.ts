@@ -2,7 +2,7 @@
 
 import { safeLine } from '../../../base/errors.ts';
 import { MAX_WORK_BITS } from '../../../network/proof-of-work.ts';
-import type { RelayInfo } from '../../../network/transport/relay-info.ts';
+import type { RelayInfo } from '../../../network/transport/limits.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../node/net/relays.ts';
 import type { Check } from './check.ts';

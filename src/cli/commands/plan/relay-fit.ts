@@ -1,19 +1,19 @@
 /** Whether a relay can carry a run: from what it says of itself, or from what it did when it was tried. */
 
-import { systemClock } from '../../../base/async.ts';
-import { within } from '../../../network/transport/deadline.ts';
+import { systemClock, within } from '../../../base/async.ts';
 import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import {
+  brokenLimit,
   type FloorInput,
   floorSeconds,
   PUBLIC_BUDGET,
   type RoundCost,
+  type StatedLimits,
   wholeSeconds,
 } from '../../../network/wire/cost.ts';
-import { brokenLimit, type StatedLimits } from '../../../network/wire/event-size.ts';
 import { fetchRelayInfo, openSocket } from '../../../node/net/relays.ts';
 import type { CheckedRelay } from '../../../probe/index.ts';
-import { workerAbilities, workLimit } from '../../../probe/verdict.ts';
+import { workerAbilities, workLimit } from '../../../probe/report.ts';
 
 /** `tried`: measured by `relays check`. `stated`: in its NIP-11 document. `assumed`: what most public relays do. */
 export type Basis = 'tried' | 'stated' | 'assumed';

@@ -1,9 +1,15 @@
 /** A plan for people: what a round costs, how long it must last, which relays carry it, and what would help. */
 
 import { safeLine } from '../../../base/errors.ts';
-import type { CostInput, Load, RoundCost } from '../../../network/wire/cost.ts';
-import { PUBLIC_BUDGET, paceSeconds, wholeSeconds } from '../../../network/wire/cost.ts';
-import type { ProfileName } from '../../../network/wire/profile.ts';
+import {
+  type CostInput,
+  type Load,
+  PUBLIC_BUDGET,
+  paceSeconds,
+  type RoundCost,
+  wholeSeconds,
+} from '../../../network/wire/cost.ts';
+import type { ProfileName } from '../../../network/wire/wire.ts';
 import type { Settings } from '../../../run/settings.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';

@@ -6,7 +6,7 @@ import { type Made, makeSpec } from '../../../certified/make-spec.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
 import { encodeRunAddress, publishRun } from '../../../certified/wire/runs.ts';
 import type { Signer } from '../../../network/event.ts';
-import { hintProblem } from '../../../network/transport/public-hosts.ts';
+import { hintProblem } from '../../../network/transport/relay-urls.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
 import { parseHubReference } from '../../../node/pretrained/hub.ts';
 import { inputNames, runDataOf } from '../../../run/data-forms.ts';

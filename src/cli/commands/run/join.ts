@@ -11,8 +11,11 @@ import {
   placeIn,
 } from '../../../certified/make-spec.ts';
 import { type CertifiedState, certifiedMembers } from '../../../certified/state.ts';
-import { hintProblem } from '../../../network/transport/public-hosts.ts';
-import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
+import {
+  hintProblem,
+  parseRelayUrls,
+  withoutSecrets,
+} from '../../../network/transport/relay-urls.ts';
 import { createWire } from '../../../network/wire/create-wire.ts';
 import { relaysOfWorkers } from '../../../network/wire/worker-relays.ts';
 import { createStepsAgain, fixedData } from '../../../node/engine/steps-again.ts';

@@ -2,7 +2,7 @@
 import { type Scope, systemClock, withScope } from '../../../base/async.ts';
 import { readModel } from '../../../formats/regression-state.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';
-import { mostPayloadBytes } from '../../../network/codec/most-payload-bytes.ts';
+import { mostPayloadBytes } from '../../../network/codec/codecs.ts';
 import { createSigner } from '../../../network/event.ts';
 import { createRelaySet, type RelaySet } from '../../../network/transport/relay-set.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
@@ -14,7 +14,7 @@ import { type Connection, openSocket } from '../../../node/net/relays.ts';
 import { type Settings, writeSettings } from '../../../run/settings.ts';
 import type { WorkerEvent } from '../../../worker/events.ts';
 import type { Store } from '../../../worker/ports.ts';
-import { noMembers } from '../../../worker/worker-record.ts';
+import { noMembers } from '../../../worker/state-file.ts';
 import { runTrainingSession } from '../../node/run-training-session.ts';
 import { type TrainingWorkerConfig, workerName } from '../../node/training-worker-config.ts';
 import { openZstd } from '../../node/zstd.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { formatReports } from '../../../../src/cli/commands/relays/table.ts';
-import type { RelayReport } from '../../../../src/probe/report.ts';
-import { judgeRelay } from '../../../../src/probe/verdict.ts';
+import { judgeRelay, type RelayReport } from '../../../../src/probe/report.ts';
 
 const yes = { verdict: 'yes', words: '' } as const;
 const report: RelayReport = {

@@ -1,11 +1,75 @@
-/** Compares what peers say they hold with what we hold: equal cohorts must give equal bits. */
+/**
+ * What a worker watches beside its rounds and reports: what its peers do, whether their bits differ from its own, and
+ * whether every relay is away.
+ */
 import { type Watch, watchChanges } from '../base/async.ts';
-import type { Heartbeat } from '../run/heartbeat.ts';
+import { type Heartbeat, isStale } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
 import type { WorkerEvent } from './events.ts';
-import { hasOtherTerms, restOf } from './peer-check.ts';
+import { hasOtherTerms, restOf } from './peers.ts';
 import type { Session } from './ports.ts';
+import type { OpenRound } from './strategy.ts';
+
+export interface PeerWatch extends Watch {
+  /** The round that gradients arrive for from now on. */
+  follow(round: number, open: Pick<OpenRound<never>, 'arrived'>): void;
+}
+
+type Status = Omit<Extract<WorkerEvent, { type: 'peer' }>, 'type' | 'worker'>;
+
+const NONE: ReadonlyMap<WorkerId, number> = new Map();
+
+const isSame = (before: Status | undefined, now: Status): boolean =>
+  before !== undefined &&
+  before.state === now.state &&
+  before.round === now.round &&
+  before.digest === now.digest &&
+  before.eventBytes === now.eventBytes;
+
+/** Reports each change of each peer once, until stopped. */
+export function watchPeers(session: Session): PeerWatch {
+  const { plan } = session;
+  const { clock, wire, report } = session.ports;
+  const told = new Map<WorkerId, Status>();
+  let round = 0;
+  let arrivals = (): ReadonlyMap<WorkerId, number> => NONE;
+
+  function statusOf(worker: WorkerId, eventBytes: number | undefined): Status | undefined {
+    const heartbeat = wire.heartbeats.get(worker);
+    const digest = heartbeat?.digest && { digest: heartbeat.digest };
+    const isAhead = heartbeat !== undefined && heartbeat.round > round;
+    if (eventBytes !== undefined && !isAhead) return { state: 'sent', round, eventBytes };
+    if (!heartbeat) return undefined;
+    const isAway = isStale(heartbeat, clock.now() / 1000, plan.maxMissedHeartbeats);
+    return { state: isAway ? 'away' : 'training', round: heartbeat.round, ...digest };
+  }
+
+  function look(): void {
+    const arrived = arrivals();
+    for (const worker of wire.heartbeats.keys()) lookAt(worker, arrived);
+    for (const worker of arrived.keys()) if (!wire.heartbeats.has(worker)) lookAt(worker, arrived);
+    const isHere = (worker: WorkerId) => wire.heartbeats.has(worker) || arrived.has(worker);
+    for (const worker of told.keys()) if (!isHere(worker)) told.delete(worker);
+  }
+
+  function lookAt(worker: WorkerId, arrived: ReadonlyMap<WorkerId, number>): void {
+    const status = worker === wire.me ? undefined : statusOf(worker, arrived.get(worker));
+    if (!status || isSame(told.get(worker), status)) return;
+    told.set(worker, status);
+    report({ type: 'peer', worker, ...status });
+  }
+
+  const { stop } = watchChanges(wire.changed, look, restOf(session));
+  return {
+    follow(next, { arrived }) {
+      round = next;
+      arrivals = arrived ?? (() => NONE);
+      look();
+    },
+    stop,
+  };
+}
 
 /** A starting state of ours. */
 export interface KnownState {
@@ -98,4 +162,25 @@ function firstDiffering(
   const mine = new Set(ours);
   const other = new Set(theirs);
   return [...new Set([...ours, ...theirs])].sort().find((id) => mine.has(id) !== other.has(id));
+}
+
+/** A relay that comes and goes is not told of more often than this. */
+const QUIET_MS = 60_000;
+
+/** Watches until stopped. */
+export function watchRelays(session: Session): Watch {
+  const { clock, wire, report } = session.ports;
+  let toldMs = Number.NEGATIVE_INFINITY;
+  let isAway = false;
+
+  function look(): void {
+    const wasAway = isAway;
+    isAway = wire.reachable().length === 0;
+    if (!isAway || wasAway || clock.now() - toldMs < QUIET_MS) return;
+    toldMs = clock.now();
+    const message = `relay away, trying again: ${wire.troubles().join('; ')}`;
+    report({ type: 'notice', message });
+  }
+
+  return watchChanges(wire.changed, look, restOf(session));
 }

@@ -1,7 +1,51 @@
-/** How the values of one chunk become bytes: a level or two and a few bits per value. Variants are in the files beside this one. */
+/**
+ * How the values of one chunk become bytes: levels in bfloat16, the upper half of an f32, and a few bits per value. The
+ * codes are in integers.ts and levels.ts.
+ */
+import { TrainingError } from '../../base/errors.ts';
+import type { Vector } from '../../tensor/params.ts';
 
-import { TrainingError } from '../../../base/errors.ts';
-import type { Vector } from '../../../tensor/params.ts';
+const levelWord = new Uint32Array(1);
+const levelSingle = new Float32Array(levelWord.buffer);
+
+/** Bits of the smallest normal level, 2^-126; below it a chunk counts as zero. */
+const LEAST = 0x0080;
+/** Bits of infinity. */
+const INFINITE = 0x7f80;
+
+/**
+ * Bits of a level that is not negative: rounded to f32, then to bfloat16, both to nearest, ties to even; 0 below the normal
+ * numbers. Throws beyond the largest.
+ */
+export function levelBits(level: number): number {
+  levelSingle[0] = level;
+  const bits = (levelWord[0]! + 0x7fff + ((levelWord[0]! >>> 16) & 1)) >>> 16;
+  if (bits >= INFINITE) {
+    throw new TrainingError('codec/range', `a delta with a level of ${level} cannot be sent`, {
+      hint: 'training diverged; lower the learning rate or clip gradients',
+    });
+  }
+  return bits < LEAST ? 0 : bits;
+}
+
+/** The value of bfloat16 bits, exactly. */
+export function levelOf(bits: number): number {
+  levelWord[0] = bits << 16;
+  return levelSingle[0]!;
+}
+
+/** Zero or a positive normal number: what `levelBits` can give. */
+export const isLevel = (bits: number): boolean => bits === 0 || (bits >= LEAST && bits < INFINITE);
+
+/** The u16 at a position, little-endian. */
+export const readLevelBits = (bytes: Uint8Array, at: number): number =>
+  bytes[at]! | (bytes[at + 1]! << 8);
+
+/** Writes a u16, little-endian. */
+export function writeLevelBits(bytes: Uint8Array, at: number, bits: number): void {
+  bytes[at] = bits & 0xff;
+  bytes[at + 1] = bits >>> 8;
+}
 
 /** Bits of an f32 without its sign; order of magnitudes is order of these integers. */
 export const MAGNITUDE = 0x7fff_ffff;
