@@ -24,12 +24,12 @@ import type { CheckTools } from './checks/rerun.ts';
 import { memoryStates, Showing, unknownOrigin } from './checks/showing.ts';
 import { evidenceFor, type Shown } from './decisions/admission.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
-import type { Hashing, ProtocolMessage } from './decisions/evidence.ts';
+import type { Hashing } from './decisions/evidence.ts';
 import { pathOf } from './decisions/replay.ts';
 import { tierOf, widthsOf } from './decisions/widths.ts';
 import { createHistory } from './history/branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './history/catch-up.ts';
-import { type GatherOptions, toProtocolMessage, valueAfter } from './history/gather.ts';
+import { type GatherOptions, valueAfter } from './history/gather.ts';
 import { type DecisionOptions, decisionsOf } from './history/history.ts';
 import { placeIn } from './make-spec.ts';
 import { createMember, type Member } from './member.ts';
@@ -258,7 +258,7 @@ function memberOf(
   const features = featureSet(spec.features);
   const chain = createRevealChain(secretKey, run, spec.training.rounds);
   const measure = ports.trainer.measure?.bind(ports.trainer);
-  const control = new Control<ProtocolMessage>({
+  const control = new Control({
     run,
     relays,
     signer,
@@ -267,8 +267,7 @@ function memberOf(
     crypto,
     signal,
     keptSeconds: keptSeconds(spec),
-    read: (event, bodyOf) => toProtocolMessage(event, run, crypto, bodyOf, features),
-    isKept: ({ type }) => type !== 'unreadable',
+    features,
     ...checkpointFeatures(spec, options.chunks, {
       signal,
       report: ports.report,

@@ -6,11 +6,7 @@ import { type Measuring, measurersOf } from './checks/scoring.ts';
 import type { Showing } from './checks/showing.ts';
 import type { Shown } from './decisions/admission.ts';
 import type { Certified } from './decisions/chain.ts';
-import {
-  createEvidenceStore,
-  type EvidenceStore,
-  type ProtocolMessage,
-} from './decisions/evidence.ts';
+import { createEvidenceStore, type EvidenceStore } from './decisions/evidence.ts';
 import { type AskPast, Branches } from './history/branches.ts';
 import { Refresh, type RefreshPort } from './refresh.ts';
 import { Attendance } from './rounds/attendance.ts';
@@ -24,12 +20,13 @@ import {
   type ReadyRound,
   RoundInputs,
 } from './rounds/round.ts';
+import type { ProtocolMessage } from './wire/certified-events.ts';
 import type { Control } from './wire/control.ts';
 
 /** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly spec: RunSpec;
-  readonly control: Control<ProtocolMessage>;
+  readonly control: Control;
   readonly journal: Journal;
   /** End of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
@@ -61,7 +58,7 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
 
 export interface Member extends Pick<MemberOptions, 'hold'> {
   readonly spec: RunSpec;
-  readonly control: Control<ProtocolMessage>;
+  readonly control: Control;
   readonly evidence: EvidenceStore;
   readonly reporter: Reporter;
   readonly branches: Branches;

@@ -5,7 +5,7 @@
 import type { Clock } from '../base/async.ts';
 import { ConfigError, safeLine } from '../base/errors.ts';
 import { openingOf } from '../certified/decisions/chain.ts';
-import type { Hashing, ProtocolMessage } from '../certified/decisions/evidence.ts';
+import type { Hashing } from '../certified/decisions/evidence.ts';
 import { withoutModel } from '../certified/decisions/replay.ts';
 import { archiveLimits, collectSpec, KeptHistory } from '../certified/history/from-relays.ts';
 import { type BeaconRecord, beaconsOf, gather } from '../certified/history/gather.ts';
@@ -17,7 +17,7 @@ import {
   openHistory,
 } from '../certified/records/archive.ts';
 import type { Explanation } from '../certified/records/explain.ts';
-import { onlookerFilters } from '../certified/wire/certified-events.ts';
+import { onlookerFilters, type ProtocolMessage } from '../certified/wire/certified-events.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { toPresence } from '../network/wire/manifests.ts';

@@ -1,9 +1,8 @@
 /** Makes the picture of a certified run from its verified messages: pure, without the model, the same for whoever has the same events. */
-
-import type { Chain } from '../certified/decisions/chain.ts';
-import { electorateOf, stakesOf, withEntropy } from '../certified/decisions/chain.ts';
-import type { Gathered, ProtocolMessage } from '../certified/decisions/evidence.ts';
+import { type Chain, electorateOf, stakesOf, withEntropy } from '../certified/decisions/chain.ts';
+import type { Gathered } from '../certified/decisions/evidence.ts';
 import { type ReplayedRound, replay, withoutModel } from '../certified/decisions/replay.ts';
+import type { ProtocolMessage } from '../certified/wire/certified-events.ts';
 import { rollingScore } from '../consensus/scores.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
 import { principalOf } from '../run/delegation.ts';

@@ -10,8 +10,7 @@ import {
   type RoundTerms,
   termsOf,
 } from '../../src/certified/decisions/rows.ts';
-import { toProtocolMessage } from '../../src/certified/history/gather.ts';
-import { historyBy } from '../../src/certified/wire/certified-events.ts';
+import { historyBy, toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
 import { Handed, Inbox } from '../../src/network/transport/feed.ts';

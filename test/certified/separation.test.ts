@@ -11,7 +11,8 @@ import {
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { pathOf } from '../../src/certified/decisions/replay.ts';
 import { assignmentOf, known, termsOf } from '../../src/certified/decisions/rows.ts';
-import { gather, toProtocolMessage } from '../../src/certified/history/gather.ts';
+import { gather } from '../../src/certified/history/gather.ts';
+import { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { Filter } from '../../src/network/transport/frames.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';

@@ -13,11 +13,16 @@ import {
   startOf,
   withEntropy,
 } from '../../src/certified/decisions/chain.ts';
-import type { ProtocolMessage, Verdict } from '../../src/certified/decisions/evidence.ts';
+import type { Verdict } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
 import { assignmentOf, known, termsOf } from '../../src/certified/decisions/rows.ts';
-import { gather, toProtocolMessage } from '../../src/certified/history/gather.ts';
-import { bodyOfMessage, buildMessage } from '../../src/certified/wire/certified-events.ts';
+import { gather } from '../../src/certified/history/gather.ts';
+import {
+  bodyOfMessage,
+  buildMessage,
+  type ProtocolMessage,
+  toProtocolMessage,
+} from '../../src/certified/wire/certified-events.ts';
 import { buildFault } from '../../src/certified/wire/faults.ts';
 import { toVote } from '../../src/certified/wire/messages.ts';
 import { buildRun } from '../../src/certified/wire/runs.ts';
@@ -57,7 +62,6 @@ export interface Round {
   readonly ignored?: readonly number[];
   /** Send a manifest whose payload has no value but zeros. */
   readonly empty?: readonly number[];
-  /** Cast no vote. */
   readonly silent?: readonly number[];
   readonly joins?: readonly number[];
   /** Whose first join of all is listed once more. */
@@ -83,7 +87,6 @@ export interface Round {
   readonly forgeModelRoot?: boolean;
 }
 
-/** What the generator knows of a finished round. */
 export interface Played {
   readonly digest: Digest;
   readonly modelRoot: Digest;
@@ -108,10 +111,8 @@ const signers: readonly Signer[] = NUMBERS.map((number) =>
   createSigner(new Uint8Array(32).fill(number), nativeCrypto),
 );
 
-/** The same keys as elsewhere in the tests, made once. */
 export const signerOf = (number: number): Signer => signers[number - 1]!;
 
-/** So many founders, from 1 on. */
 export const foundersOf = (count: number): readonly WorkerId[] =>
   NUMBERS.slice(0, count)
     .map((number) => signerOf(number).publicKey)
@@ -383,8 +384,9 @@ function manifestOf(
 /** Small numbers that look like nothing; worker 2 is loud, so that its norm is clipped. */
 const deltaOf = (size: number, round: number, number: number): Float64Array =>
   Float64Array.from({ length: size }, (_, i) => {
-    const loud = number === 2 ? 40 : 1;
-    return (loud * (((i + 1) * 37 + round * 101 + number * 53) % 200)) / 1000 - 0.1;
+    return (
+      ((number === 2 ? 40 : 1) * (((i + 1) * 37 + round * 101 + number * 53) % 200)) / 1000 - 0.1
+    );
   });
 
 const chainOf = (spec: RunSpec, run: Digest, number: number) =>
@@ -397,22 +399,16 @@ const joinOf = (spec: RunSpec, run: Digest, state: Certified, number: number): J
 });
 
 const firstJoinOf = ({ events, run }: Generating, number: number): SignedEvent =>
-  events.find((event) => {
-    const isOwn = event.pubkey === signerOf(number).publicKey;
-    return isOwn && toProtocolMessage(event, run)?.type === 'join';
-  })!;
+  events
+    .filter(({ pubkey }) => pubkey === signerOf(number).publicKey)
+    .find((event) => toProtocolMessage(event, run)?.type === 'join')!;
 
 /** The event of a message, and the chunks of a body that is not inside. */
-function keepSaid(
-  at: Generating,
-  number: number,
-  message: Message | Join | Leave,
-  lifetime: Lifetime,
-): SignedEvent {
-  const event = signerOf(number).sign(buildMessage(message, lifetime));
-  const body = apartIn(event) && bodyOfMessage(message);
+function keepSaid(at: Generating, number: number, said: Message | Join | Leave, life: Lifetime) {
+  const event = signerOf(number).sign(buildMessage(said, life));
+  const body = apartIn(event) && bodyOfMessage(said);
   if (body !== undefined) {
-    const plan = planChunks(utf8(body), lifetime);
+    const plan = planChunks(utf8(body), life);
     for (let i = 0; i < plan.count; i++) keep(at, signerOf(number).sign(plan.draft(i)));
   }
   return keep(at, event);

@@ -2,18 +2,17 @@
 import { type Clock, systemClock } from '../../src/base/async.ts';
 import type { Shown } from '../../src/certified/decisions/admission.ts';
 import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/decisions/chain.ts';
-import type { ProtocolMessage } from '../../src/certified/decisions/evidence.ts';
 import type { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
 import { tierOf, widthsOf } from '../../src/certified/decisions/widths.ts';
 import { createHistory } from '../../src/certified/history/branches.ts';
 import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
-import { toProtocolMessage } from '../../src/certified/history/gather.ts';
 import { createMember } from '../../src/certified/member.ts';
 import type { RefreshPort } from '../../src/certified/refresh.ts';
 import type { CertifiedPorts, RunEvent } from '../../src/certified/rounds/events.ts';
 import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
 import { createCertifiedStrategy } from '../../src/certified/strategy.ts';
+import type { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import {
   type CheckpointChunks,
   checkpointFeatures,
@@ -199,12 +198,11 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const report = options.onEvent ?? ((event: RunEvent) => void events.push(event));
   const { crypto = nativeCrypto } = options;
   const features = featureSet(spec.features);
-  const control = new Control<ProtocolMessage>({
+  const control = new Control({
     ...{ run, relays, signer, clock, sha256: nativeSha256, crypto, signal },
     keptSeconds: keptSeconds(spec),
-    read: (event, bodyOf) =>
-      (options.read ?? toProtocolMessage)(event, run, crypto, bodyOf, features),
-    isKept: ({ type }) => type !== 'unreadable',
+    features,
+    read: options.read,
     ...checkpointFeatures(spec, options.chunks, {
       signal,
       report,

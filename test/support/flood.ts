@@ -12,12 +12,8 @@ import { proposal } from '../../kinds/proposal.ts';
 import { vote } from '../../kinds/vote.ts';
 import { createRelay } from '../../relay/server.ts';
 import { createNotifier, systemClock } from '../../src/base/async.ts';
-import {
-  createEvidenceStore,
-  type ProtocolMessage,
-} from '../../src/certified/decisions/evidence.ts';
-import { toProtocolMessage } from '../../src/certified/history/gather.ts';
-import { buildMessage } from '../../src/certified/wire/certified-events.ts';
+import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
+import { buildMessage, type ProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import { Control } from '../../src/certified/wire/control.ts';
 import { createSigner, type EventDraft, type SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
@@ -101,10 +97,9 @@ export async function startMember(url: string): Promise<Member> {
   await relays.ready();
   const stop = new AbortController();
   const evidence = createEvidenceStore(nativeCrypto);
-  const control = new Control<ProtocolMessage>({
+  const control = new Control({
     ...{ run, relays, signer: signerOf(1), clock: systemClock, sha256: nativeSha256 },
-    read: (event, bodyOf) => toProtocolMessage(event, run, nativeCrypto, bodyOf),
-    isKept: ({ type }) => type !== 'unreadable',
+    crypto: nativeCrypto,
     signal: stop.signal,
   });
   const members = MEMBERS.map((number) => signerOf(number).publicKey);

@@ -10,7 +10,7 @@ import { IdList, reconcile } from '../../relay/negentropy.ts';
 import { finish } from '../../relay/turns.ts';
 import { concatBytes, fromHex, toHex, utf8 } from '../../src/base/bytes.ts';
 import { NostrainError } from '../../src/base/errors.ts';
-import { toCertifiedEvent } from '../../src/certified/wire/certified-events.ts';
+import { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import { toCheckpointClaim } from '../../src/certified/wire/checkpoints.ts';
 import {
   decodeRunAddress,
@@ -95,7 +95,7 @@ const claims = { run: RUN, nowSeconds: 1_790_000_000 };
 function readEvent(event: SignedEvent): void {
   const bodyOf = () => utf8(outcomeBody(outcomeWith(2)));
   kinds[event.kind as keyof typeof kinds]?.parse(event);
-  toCertifiedEvent(event, RUN, nativeCrypto, bodyOf, anyFeatures);
+  toProtocolMessage(event, RUN, nativeCrypto, bodyOf, anyFeatures);
   readManifest(event, nativeSha256, anyFeatures);
   toPresence(event, claims, anyFeatures);
   toChunk(event, { maxPayloadBytes: 1 << 20 }, nativeSha256);

@@ -13,9 +13,10 @@ import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
 import type { CheckVerdict, Signed } from '../../run/vote.ts';
 import type { Trainer } from '../../worker/ports.ts';
 import type { Certified, Electorate } from '../decisions/chain.ts';
-import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
+import type { EvidenceStore } from '../decisions/evidence.ts';
 import { convicts, isUpheld, jurorsOf, juryOf } from '../decisions/roster-change.ts';
 import type { Reporter } from '../rounds/events.ts';
+import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 import {
   type CheckedRow,
@@ -39,7 +40,7 @@ export interface DutyOptions extends Pick<CheckTools, 'fetch' | 'sha256'> {
   readonly me: WorkerId;
   readonly steps: StepsAgain;
   readonly evidence: EvidenceStore;
-  readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send' | 'accuse'>;
+  readonly control: Pick<Control, 'sign' | 'send' | 'accuse'>;
   readonly reporter: Reporter;
   /** Takes in this worker's own message. */
   take(message: ProtocolMessage): void;

@@ -12,6 +12,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Commit, Signed, ViewChangeVote } from '../../run/vote.ts';
+import type { ProtocolMessage } from '../wire/certified-events.ts';
 import { signedAgain } from '../wire/messages.ts';
 import {
   type Chain,
@@ -28,7 +29,6 @@ import {
   invalid,
   lacking,
   type Missing,
-  type ProtocolMessage,
   type Verdict,
 } from './evidence.ts';
 

@@ -12,44 +12,9 @@ import { type EventCrypto, pureCrypto, type Sha256 } from '../../network/event-c
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
-import type { Commit, Notice, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
-import type { Submission, Unreadable } from '../wire/certified-events.ts';
-import type { ShownVerdict } from '../wire/faults.ts';
-
-interface Proof {
-  readonly type: 'fault';
-  readonly run: Digest;
-  readonly culprit: WorkerId;
-}
-
-/** Two events of one key in one place, both checked: it broke the rules. The key is the author of those, not of the proof. */
-export interface Contradiction extends Proof {
-  readonly kind: 'equivocation' | 'broken-lock';
-  readonly events: readonly [EventId, EventId];
-}
-
-/** Verdicts on one contribution of the culprit. Whether those who signed them are enough follows from the round that lists the proof (jury.ts). */
-export interface Conviction extends Proof {
-  readonly kind: 'failed-check';
-  readonly verdicts: readonly ShownVerdict[];
-}
-
-/** What puts a key out of a run. */
-export type FaultProof = Contradiction | Conviction;
-
-/** What an event of a certified run says. */
-export type ProtocolMessage = Signed<
-  Vote | Proposal | ViewChangeVote | Notice | Submission | FaultProof | Unreadable
->;
-
-export const isCommit = (message: ProtocolMessage): message is Signed<Commit> =>
-  message.type === 'vote' && message.step === 'commit';
-
-/** What the round machine takes. */
-export const isMessage = (
-  message: ProtocolMessage,
-): message is Extract<ProtocolMessage, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
-  message.type === 'vote' || message.type === 'proposal' || message.type === 'ballot';
+import type { Commit, Proposal, Signed } from '../../run/vote.ts';
+import type { ProtocolMessage } from '../wire/certified-events.ts';
+import type { ContradictionProof } from '../wire/faults.ts';
 
 /** Findings about signatures that are kept. */
 const MOST_JUDGED = 65_536;
@@ -142,7 +107,7 @@ export interface EvidenceStore extends Evidence {
   addBeacon(time: number, value: Digest): void;
   messages(): Iterable<ProtocolMessage>;
   /** A proof of a contradiction, whoever made it, against the author of these events: one is enough. */
-  proofOf(events: readonly [EventId, EventId]): Signed<Contradiction> | undefined;
+  proofOf(events: readonly [EventId, EventId]): Signed<ContradictionProof> | undefined;
   /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
   forgetBefore(round: number): void;
 }

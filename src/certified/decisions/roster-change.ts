@@ -2,7 +2,6 @@
  * The change that an outcome makes to the roster: who joins, who leaves, and who is put out by which proof. Verdicts of failed
  * checks count where those who signed them are a quorum of the committee of the round after the contribution.
  */
-
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
@@ -18,6 +17,8 @@ import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Join, Signed } from '../../run/vote.ts';
 import { votersOf } from '../checks/scoring.ts';
+import type { ProtocolMessage } from '../wire/certified-events.ts';
+import type { CheckProof, FaultProof } from '../wire/faults.ts';
 import { signedAgain } from '../wire/messages.ts';
 import { refuseAdmission } from './admission.ts';
 import { judgeViewChanges, listed } from './certificate.ts';
@@ -31,15 +32,7 @@ import {
   roundAfter,
   stakesOf,
 } from './chain.ts';
-import {
-  type Conviction,
-  type Evidence,
-  type FaultProof,
-  found,
-  invalid,
-  type ProtocolMessage,
-  type Verdict,
-} from './evidence.ts';
+import { type Evidence, found, invalid, type Verdict } from './evidence.ts';
 import { known } from './rows.ts';
 
 /** The change that an outcome makes, when it may. `beacon` and `rowSize` are left open: they come later. */
@@ -264,7 +257,7 @@ const isFault = (message: ProtocolMessage): message is Signed<FaultProof> =>
 export const convictedBy = (proofs: readonly FaultProof[]): ReadonlySet<WorkerId> =>
   new Set(proofs.filter(isConviction).map(({ culprit }) => culprit));
 
-const isConviction = (proof: FaultProof): proof is Conviction => proof.kind === 'failed-check';
+const isConviction = (proof: FaultProof): proof is CheckProof => proof.kind === 'failed-check';
 
 /** The proofs that an outcome lists, as far as they are here. */
 export const proofsIn = (

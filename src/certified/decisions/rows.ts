@@ -2,7 +2,6 @@
  * Which contributions count in a certified round: what they are compared with (base, roster, chunk assignment), the judgment on one
  * manifest and its payload, and on the rows that an outcome lists.
  */
-
 import { sha256 } from '../../base/hash.ts';
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/draw.ts';
@@ -22,7 +21,7 @@ import type { Signed } from '../../run/vote.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 import { assignChunks } from '../../worker/chunk-assignment.ts';
-import type { Submission } from '../wire/certified-events.ts';
+import type { ProtocolMessage, Submission } from '../wire/certified-events.ts';
 import {
   type Certified,
   type Draft,
@@ -31,14 +30,7 @@ import {
   type StakeEvidence,
   stakesOf,
 } from './chain.ts';
-import {
-  type Evidence,
-  found,
-  invalid,
-  lacking,
-  type ProtocolMessage,
-  type Verdict,
-} from './evidence.ts';
+import { type Evidence, found, invalid, lacking, type Verdict } from './evidence.ts';
 import { ringsAt, widthsOf } from './widths.ts';
 
 /** A round as its contributions are held against it. */

@@ -5,15 +5,14 @@
 import { isHex32 } from '../../base/bytes.ts';
 import { ChainError, NostrainError } from '../../base/errors.ts';
 import { beaconValue } from '../../consensus/committee/beacon.ts';
-import { judgeFault } from '../../consensus/round/receive.ts';
 import { layoutOfRun } from '../../model/from-settings.ts';
-import { type BodyOf, MOST_BODY_BYTES, noBodies } from '../../network/attachments/bodies.ts';
+import { MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
 import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 import type { BeaconProof, BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
-import { type FeatureSet, featureSet, noFeatures } from '../../run/spec/features.ts';
+import { featureSet } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { stakeOf } from '../../run/stake/stake-snapshot.ts';
 import { type Chain, openingOf } from '../decisions/chain.ts';
@@ -21,12 +20,10 @@ import {
   BYTES_PER_PARAMETER,
   type Gathered,
   type Hashing,
-  isCommit,
-  type ProtocolMessage,
   signatureJudge,
 } from '../decisions/evidence.ts';
 import { beaconLack, type ReplayedRound, replay, withoutModel } from '../decisions/replay.ts';
-import { toCertifiedEvent } from '../wire/certified-events.ts';
+import { isCommit, type ProtocolMessage, toProtocolMessage } from '../wire/certified-events.ts';
 import { toServedRun } from '../wire/runs.ts';
 import { readSnapshots } from '../wire/snapshots.ts';
 
@@ -102,28 +99,6 @@ function indexBy<T>(
   const index = new Map<Digest, T[]>();
   for (const item of items) push(index, keyOf(item), item);
   return (key) => index.get(key) ?? [];
-}
-
-/** What a verified event says in this run; undefined for what is not of the run, and while its body is not here. */
-export function toProtocolMessage(
-  event: SignedEvent,
-  run: Digest,
-  crypto: EventCrypto = pureCrypto,
-  bodyOf: BodyOf = noBodies,
-  features: FeatureSet = noFeatures,
-): ProtocolMessage | undefined {
-  const said = toCertifiedEvent(event, run, crypto, bodyOf, features);
-  if (said?.type === 'conviction') {
-    const { id, key, verdicts } = said;
-    const culprit = verdicts[0]!.accused;
-    return { id, key, type: 'fault', run, kind: 'failed-check', culprit, verdicts };
-  }
-  if (said?.type !== 'accusation') return said;
-  const fault = judgeFault(...said.statements);
-  const signed = { id: said.id, key: said.key };
-  if (fault === undefined) return { ...signed, type: 'unreadable', reason: 'malformed' };
-  const { kind, events, key: culprit } = fault;
-  return { ...signed, type: 'fault', run, kind, culprit, events };
 }
 
 /** What was shown for the value after an outcome of this time. */

@@ -8,7 +8,7 @@ import { withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Shown } from '../decisions/admission.ts';
 import type { Certified } from '../decisions/chain.ts';
-import type { ProtocolMessage } from '../decisions/evidence.ts';
+import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 import type { Reporter } from './events.ts';
 
@@ -33,7 +33,7 @@ interface AttendancePorts {
   readonly tier: number;
   /** What its joins show. */
   readonly admission: Shown;
-  readonly control: Pick<Control<ProtocolMessage>, 'sign' | 'send'>;
+  readonly control: Pick<Control, 'sign' | 'send'>;
   readonly reporter: Reporter;
   /** Takes in this worker's own message. */
   take(message: ProtocolMessage): void;

@@ -22,9 +22,10 @@ import {
   roundAfter,
   stakesOf,
 } from '../decisions/chain.ts';
-import type { Evidence, EvidenceStore, FaultProof } from '../decisions/evidence.ts';
+import type { Evidence, EvidenceStore } from '../decisions/evidence.ts';
 import { convictedBy, isUpheld } from '../decisions/roster-change.ts';
 import { known as knownStakes } from '../decisions/rows.ts';
+import type { FaultProof } from '../wire/faults.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
 export interface Bad {

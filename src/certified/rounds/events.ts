@@ -1,5 +1,4 @@
 /** What a worker of a certified run reports beyond any worker's events, each thing once; and what it refused, kept for the end of the round in bounded number. */
-
 import { Recent } from '../../base/bounded.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
@@ -10,8 +9,9 @@ import type { Signed } from '../../run/vote.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import type { Ports, Session } from '../../worker/ports.ts';
 import type { Screened } from '../checks/screening.ts';
-import type { FaultProof, Invalid, Missing, ProtocolMessage } from '../decisions/evidence.ts';
-import type { Unreadable } from '../wire/certified-events.ts';
+import type { Invalid, Missing } from '../decisions/evidence.ts';
+import type { ProtocolMessage, Unreadable } from '../wire/certified-events.ts';
+import type { FaultProof } from '../wire/faults.ts';
 
 /** What a certificate says of a round, for people. */
 export interface CertifiedRound {

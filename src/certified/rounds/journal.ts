@@ -12,8 +12,9 @@ import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { idOf } from '../../worker/state.ts';
 import type { PrivateStore } from '../checks/showing.ts';
 import type { Chain } from '../decisions/chain.ts';
-import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
+import type { EvidenceStore } from '../decisions/evidence.ts';
 import type { CertifiedState } from '../state.ts';
+import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 
 /** What a worker signed in the round in progress. */
@@ -80,7 +81,7 @@ export interface Memory {
 interface MemoryPorts {
   readonly me: WorkerId;
   readonly journal: Pick<Journal, 'load'>;
-  readonly control: Pick<Control<ProtocolMessage>, 'look'>;
+  readonly control: Pick<Control, 'look'>;
   readonly evidence: EvidenceStore;
   readonly signal: AbortSignal;
 }

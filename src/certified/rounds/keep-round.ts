@@ -9,7 +9,7 @@ import type { EventId, WorkerId } from '../../run/ids.ts';
 import { ledgerBytes, snapshotOf } from '../../run/ledger.ts';
 import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-json.ts';
 import type { Certified } from '../decisions/chain.ts';
-import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
+import type { EvidenceStore } from '../decisions/evidence.ts';
 import { isPart, ringStates } from '../decisions/widths.ts';
 import type { Refresh } from '../refresh.ts';
 import type { Control } from '../wire/control.ts';
@@ -19,7 +19,7 @@ import type { PastStore } from './journal.ts';
 import type { Decision, ReadyRound } from './round.ts';
 
 interface KeepPorts extends Pick<BackfillPorts, 'reporter'> {
-  readonly control: Control<ProtocolMessage>;
+  readonly control: Control;
   readonly evidence: EvidenceStore;
   readonly refresh: Refresh;
   readonly past: Backfill;
@@ -153,10 +153,7 @@ const MOST_LOOKED = 64;
 const MOST_BYTES = 8 << 20;
 
 interface BackfillPorts {
-  readonly control: Pick<
-    Control<ProtocolMessage>,
-    'copy' | 'copiers' | 'publishSpec' | 'checkpoint'
-  >;
+  readonly control: Pick<Control, 'copy' | 'copiers' | 'publishSpec' | 'checkpoint'>;
   readonly refresh: Pick<Refresh, 'publish'>;
   readonly reporter: Reporter;
   readonly store: PastStore | undefined;

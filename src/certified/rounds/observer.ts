@@ -8,7 +8,7 @@ import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { lateOf } from '../../run/ledger.ts';
 import type { Signed } from '../../run/vote.ts';
-import type { EvidenceStore, ProtocolMessage } from '../decisions/evidence.ts';
+import type { EvidenceStore } from '../decisions/evidence.ts';
 import {
   assignmentOf,
   judgeManifest,
@@ -18,7 +18,7 @@ import {
   type RoundTerms,
   termsOf,
 } from '../decisions/rows.ts';
-import type { Submission } from '../wire/certified-events.ts';
+import type { ProtocolMessage, Submission } from '../wire/certified-events.ts';
 import type { Bad, LateRow } from './compose.ts';
 import type { DriverOptions } from './round.ts';
 

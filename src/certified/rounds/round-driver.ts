@@ -19,7 +19,7 @@ import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
-import { isMessage, type ProtocolMessage } from '../decisions/evidence.ts';
+import { isMessage, type ProtocolMessage } from '../wire/certified-events.ts';
 import type { OwnEvent, RoundListening } from '../wire/control.ts';
 import { type CopiesSearch, createCopiesSearch } from './apply-decision.ts';
 import { createRefusals, type Refusals } from './events.ts';
@@ -270,7 +270,7 @@ class RoundDriver implements DrivenRound {
   }
 
   /** The event of a message: the one on disk, or a new one. */
-  #eventOf(message: Message): OwnEvent<ProtocolMessage> {
+  #eventOf(message: Message): OwnEvent {
     const { control } = this.#options.ports;
     const key = JSON.stringify(message);
     const kept = this.#own[key];

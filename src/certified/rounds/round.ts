@@ -20,9 +20,10 @@ import {
   stakesOf,
   withEntropy,
 } from '../decisions/chain.ts';
-import type { EvidenceStore, Missing, ProtocolMessage } from '../decisions/evidence.ts';
+import type { EvidenceStore, Missing } from '../decisions/evidence.ts';
 import type { applyOutcome } from '../decisions/outcomes.ts';
 import type { Refresh } from '../refresh.ts';
+import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 import type { Reporter } from './events.ts';
 import type { Delays, Entry, Journal, KeyWatch } from './journal.ts';
@@ -98,7 +99,7 @@ export interface DriverPorts extends Measurers {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** Signs, sends, receives and re-sends protocol messages. */
-  readonly control: Control<ProtocolMessage>;
+  readonly control: Control;
   readonly evidence: EvidenceStore;
   readonly apply?: typeof applyOutcome | undefined;
   /** Holds what is signed before it is sent. */
@@ -145,7 +146,7 @@ export interface ReadyRound {
 export interface InputPorts {
   /** The beacon value after an outcome of this time. Rejects while nobody has it. */
   beacon(time: number): Promise<Digest>;
-  readonly control: Pick<Control<ProtocolMessage>, 'forgetBefore' | 'admit' | 'require'>;
+  readonly control: Pick<Control, 'forgetBefore' | 'admit' | 'require'>;
   readonly evidence: EvidenceStore;
   readonly refresh: Pick<Refresh, 'begin' | 'obtain'>;
   readonly reporter: Reporter;

@@ -18,8 +18,16 @@ import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { outcomeBody } from '../../run/outcome.ts';
 import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
-import type { Message, Notice, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
-import { type Accusation, toAccusation } from './faults.ts';
+import type {
+  Commit,
+  Message,
+  Notice,
+  Proposal,
+  Signed,
+  ViewChangeVote,
+  Vote,
+} from '../../run/vote.ts';
+import { type FaultProof, toFaultProof } from './faults.ts';
 import { buildMember, buildProposal, buildVote, toMember, toProposal, toVote } from './messages.ts';
 
 /** A worker's commitment to a payload for a round. */
@@ -34,10 +42,19 @@ export interface Unreadable {
   readonly reason: RejectReason;
 }
 
-/** What an event of a certified run says, before two of them are held against each other. */
-export type CertifiedEvent = Signed<
-  Vote | Proposal | ViewChangeVote | Notice | Submission | Accusation | Unreadable
+/** What an event of a certified run says. */
+export type ProtocolMessage = Signed<
+  Vote | Proposal | ViewChangeVote | Notice | Submission | FaultProof | Unreadable
 >;
+
+export const isCommit = (message: ProtocolMessage): message is Signed<Commit> =>
+  message.type === 'vote' && message.step === 'commit';
+
+/** Whether the round machine takes it. */
+export const isMessage = (
+  message: ProtocolMessage,
+): message is Extract<ProtocolMessage, { readonly type: 'vote' | 'proposal' | 'ballot' }> =>
+  message.type === 'vote' || message.type === 'proposal' || message.type === 'ballot';
 
 /** Contributions are not among them: without one the round is certified all the same. */
 export const DECIDING: readonly number[] = [vote, proposal, memberKind, fault].map(
@@ -145,14 +162,14 @@ export const bodyOfMessage = (said: Message | Notice): string | undefined =>
  * What a verified event says; undefined for other kinds and other runs, and while the chunks of its body are not here. The clock of the
  * reader plays no part. Fields of features are those of the run.
  */
-export function toCertifiedEvent(
+export function toProtocolMessage(
   event: SignedEvent,
   run: Digest,
   crypto: EventCrypto = pureCrypto,
   bodyOf: BodyOf = noBodies,
   features: FeatureSet = noFeatures,
-): CertifiedEvent | undefined {
-  const judged = read(event, crypto, bodyOf, features);
+): ProtocolMessage | undefined {
+  const judged = read(event, run, crypto, bodyOf, features);
   if (judged === undefined) return undefined;
   const signed = { id: event.id, key: event.pubkey };
   if (!judged.ok) return { ...signed, type: 'unreadable', reason: judged.rejection.reason };
@@ -161,23 +178,22 @@ export function toCertifiedEvent(
   return of === run ? said : undefined;
 }
 
-type Read = Exclude<CertifiedEvent, Signed<Unreadable>>;
-
 function read(
   event: SignedEvent,
+  run: Digest,
   crypto: EventCrypto,
   bodyOf: BodyOf,
   features: FeatureSet,
-): Judged<Read> | undefined {
+): Judged<Exclude<ProtocolMessage, Signed<Unreadable>>> | undefined {
   if (!KINDS.includes(event.kind)) return undefined;
-  // two of any larger would be too much for a proof
+  // a proof has to hold two of them
   if (utf8(JSON.stringify(event)).length > MOST_EVENT_BYTES) {
     return reject(event, 'too-large', `an event of over ${MOST_EVENT_BYTES} bytes`);
   }
   if (event.kind === vote.kind) return toVote(event, features);
   if (event.kind === proposal.kind) return toProposal(event, bodyOf, features);
   if (event.kind === memberKind.kind) return toMember(event, features);
-  if (event.kind === fault.kind) return toAccusation(event, crypto, bodyOf, features);
+  if (event.kind === fault.kind) return toFaultProof(event, crypto, bodyOf, features, run);
   const judged = readManifest(event, undefined, features);
   if (!judged.ok) return judged;
   const signed = { id: event.id, key: event.pubkey };

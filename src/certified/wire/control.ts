@@ -1,11 +1,8 @@
-/**
- * Signs, sends, receives and re-sends certified-round messages: votes, proposals, joins, leaves, faults and manifests. Events are
- * genuine when they come here; what they say is read by the `read` that the caller gives.
- */
+/** Signs, sends, receives, keeps and re-sends the messages of one certified run over its relays. Events are verified when they come here. */
 
 import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { apartIn, type BodyOf } from '../../network/attachments/bodies.ts';
+import { apartIn } from '../../network/attachments/bodies.ts';
 import { BodyExchange } from '../../network/attachments/body-exchange.ts';
 import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
 import { createPuller, type Puller } from '../../network/attachments/pull.ts';
@@ -18,7 +15,7 @@ import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
-import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
+import { type FeatureSet, type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Message, Notice } from '../../run/vote.ts';
 import {
@@ -30,8 +27,10 @@ import {
   manifestsFilter,
   membersFilter,
   outcomeFilter,
+  type ProtocolMessage,
   refuseShortLived,
   roundFilter,
+  toProtocolMessage,
 } from './certified-events.ts';
 import { type CheckpointedState, publishCheckpoint } from './checkpoints.ts';
 import { type Bundle, findCopiers, findCopies, publishCopies } from './copies.ts';
@@ -41,9 +40,9 @@ import { Resending } from './resending.ts';
 import { buildRun, isServable, specLifetime } from './runs.ts';
 
 /** Receives the messages of one subscription or question. */
-export interface Hearing<N> {
+export interface Hearing {
   /** Called as messages come, for the same one also several times; `isAsked` for those that answer a question. */
-  take(message: N, isAsked?: boolean): void;
+  take(message: ProtocolMessage, isAsked?: boolean): void;
   /** An event whose id or signature is wrong, with the id it bears; the relay that sent it is to blame, not the key it names. */
   refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
@@ -64,12 +63,12 @@ export interface RoundListening extends Listening {
 }
 
 /** An event of this worker, signed and not sent yet. */
-export interface OwnEvent<N> {
-  readonly message: N;
+export interface OwnEvent {
+  readonly message: ProtocolMessage;
   readonly event: SignedEvent;
 }
 
-export interface ControlOptions<N> {
+export interface ControlOptions {
   readonly run: Digest;
   readonly relays: RelaySet;
   readonly signer: Signer;
@@ -79,10 +78,10 @@ export interface ControlOptions<N> {
   readonly crypto?: EventCrypto | undefined;
   /** How long relays are asked to keep what decides rounds; default about three months. */
   readonly keptSeconds?: number | undefined;
-  /** What a verified event says; undefined for what is not of the run, and for what carries a body that is not at hand. */
-  read(event: SignedEvent, bodyOf: BodyOf): N | undefined;
-  /** Whether an event that says this may be of use later; default all may. */
-  isKept?(message: N): boolean;
+  /** Features of the run; default none. */
+  readonly features?: FeatureSet | undefined;
+  /** Reads a verified event; default `toProtocolMessage`. */
+  readonly read?: typeof toProtocolMessage | undefined;
   /** What features of the run say beside a checkpoint; made while its chunks go out. */
   checkpointFeatures?(model: readonly Uint8Array[]): Promise<FeatureValues<'checkpoint'>>;
   /** Aborted when nothing is to be sent any more. */
@@ -90,8 +89,8 @@ export interface ControlOptions<N> {
 }
 
 /** What becomes of the events of one subscription or question. */
-interface Hear<N> {
-  readonly hearing: Hearing<N>;
+interface Hear {
+  readonly hearing: Hearing;
   keep(event: SignedEvent, isAsked: boolean): void;
   /** Asked for by id: kept, and its body pulled, whoever signed it. */
   readonly isAsked: boolean;
@@ -101,8 +100,8 @@ interface Hear<N> {
 const FETCH_MS = 10_000;
 
 /** The messages of one certified run over its relays. Opens no subscription by itself. */
-export class Control<N> {
-  readonly #options: ControlOptions<N>;
+export class Control {
+  readonly #options: ControlOptions;
   readonly #kept: KeptEvents;
   readonly #puller: Puller;
   readonly #bodies: BodyExchange;
@@ -112,7 +111,7 @@ export class Control<N> {
   #latest = 0;
   #least: LeastLifetime = { since: 0, seconds: 0 };
 
-  constructor(options: ControlOptions<N>) {
+  constructor(options: ControlOptions) {
     this.#options = options;
     this.#kept = new KeptEvents(options.signer.publicKey);
     this.#puller = createPuller(options);
@@ -121,7 +120,7 @@ export class Control<N> {
   }
 
   /** Manifests, votes, proposals and view-change votes of a round. */
-  listen(round: number, hearing: Hearing<N>): RoundListening {
+  listen(round: number, hearing: Hearing): RoundListening {
     this.#latest = Math.max(this.#latest, round);
     const stop = new AbortController();
     const puller = this.#puller;
@@ -144,27 +143,27 @@ export class Control<N> {
   }
 
   /** Manifests of a round by these keys, and nothing else of it. */
-  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Listening {
+  listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing): Listening {
     return this.#hear(manifestsFilter(this.#options.run, round, by), hearing, this.#keep);
   }
 
   /** Proofs of faults of the whole run. */
-  listenToFaults(hearing: Hearing<N>): Listening {
+  listenToFaults(hearing: Hearing): Listening {
     return this.#hearForAll(faultsFilter(this.#options.run), hearing);
   }
 
   /** Joins and leaves of the whole run, and verdicts where it has a jury. */
-  listenToMembers(hearing: Hearing<N>): Listening {
+  listenToMembers(hearing: Hearing): Listening {
     return this.#hearForAll(membersFilter(this.#options.run), hearing);
   }
 
   /** What relays have stored of a round; resolves when all that can be reached have answered, or most of them. Never rejects. */
-  look(round: number, hearing: Hearing<N>): Promise<void> {
+  look(round: number, hearing: Hearing): Promise<void> {
     return this.#ask(roundFilter(this.#options.run, round), hearing, false);
   }
 
   /** Asks relays for these events, and all of them for what those that are read do not have. */
-  fetch(ids: readonly EventId[], asker: Hearing<N>): void {
+  fetch(ids: readonly EventId[], asker: Hearing): void {
     const hearing = answering(asker);
     for (const id of ids) {
       const event = this.#kept.get(id);
@@ -175,19 +174,19 @@ export class Control<N> {
   }
 
   /** Asks relays for proposals of an outcome, and all of them where those that are read have none. */
-  fetchOutcome(digest: Digest, hearing: Hearing<N>): void {
+  fetchOutcome(digest: Digest, hearing: Hearing): void {
     void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false, 1);
   }
 
   /** Asks all relays for what these members copied of a round, and takes it as if its authors had sent it; resolves when they have answered. */
-  fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing<N>): Promise<void> {
+  fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing): Promise<void> {
     const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
     const search = { ...this.#options, puller: this.#puller };
     return findCopies({ run: search.run, round }, by, search, (event) => this.#take(event, hear));
   }
 
   /** A question that is over when it is answered; where relays that are read have fewer than `wanted` events, all others are asked as well. */
-  async #ask(filter: Filter, hearing: Hearing<N>, isAsked: boolean, wanted = 0): Promise<void> {
+  async #ask(filter: Filter, hearing: Hearing, isAsked: boolean, wanted = 0): Promise<void> {
     const { relays, signal } = this.#options;
     const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, isAsked });
     let found = 0;
@@ -208,13 +207,13 @@ export class Control<N> {
   }
 
   /** An event of it, kept here and not sent yet. */
-  sign(said: Message | Notice): OwnEvent<N> {
+  sign(said: Message | Notice): OwnEvent {
     const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
     return { event, message: this.#own(event, bodyOfMessage(said)) };
   }
 
   /** A proof: two events of one key that are here, or verdicts of many, side by side; undefined when one of them is not. */
-  accuse(ids: readonly EventId[]): OwnEvent<N> | undefined {
+  accuse(ids: readonly EventId[]): OwnEvent | undefined {
     const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const { run, signer } = this.#options;
     if (events.length < ids.length) return undefined;
@@ -223,7 +222,7 @@ export class Control<N> {
   }
 
   /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */
-  restore(event: SignedEvent, said?: Message): N {
+  restore(event: SignedEvent, said?: Message): ProtocolMessage {
     return this.#own(event, said && bodyOfMessage(said));
   }
 
@@ -322,25 +321,30 @@ export class Control<N> {
     this.#puller.close();
   }
 
+  #read(event: SignedEvent): ProtocolMessage | undefined {
+    const { run, crypto, features, read = toProtocolMessage } = this.#options;
+    return read(event, run, crypto, this.#bodies.get, features);
+  }
+
   readonly #keep = (event: SignedEvent, isAsked: boolean): void =>
     this.#kept.keep(event, this.#latest, isAsked);
 
-  #own(event: SignedEvent, body: string | undefined): N {
+  #own(event: SignedEvent, body: string | undefined): ProtocolMessage {
     const apart = apartIn(event);
     if (apart && body !== undefined) this.#bodies.keep(apart, utf8(body), this.#latest);
-    const message = this.#options.read(event, this.#bodies.get);
+    const message = this.#read(event);
     if (message === undefined)
       throw new TypeError(`an event of ours that says nothing: ${event.id}`);
     this.#keep(event, true);
     return message;
   }
 
-  #hearForAll(filter: Filter, hearing: Hearing<N>): Listening {
+  #hearForAll(filter: Filter, hearing: Hearing): Listening {
     return this.#hear(filter, hearing, (event) => this.#kept.keepForAll(event));
   }
 
   /** A subscription that can be asked again. */
-  #hear(filter: Filter, hearing: Hearing<N>, keep: Hear<N>['keep']): Listening {
+  #hear(filter: Filter, hearing: Hearing, keep: Hear['keep']): Listening {
     const { relays } = this.#options;
     const handlers = {
       ...this.#handlersOf({ hearing, keep, isAsked: false }),
@@ -360,7 +364,7 @@ export class Control<N> {
     };
   }
 
-  #handlersOf(hear: Hear<N>) {
+  #handlersOf(hear: Hear) {
     return {
       onEvent: (event: SignedEvent) => this.#take(event, hear),
       onRefused: (reason: RejectReason, detail: string, _: string, id: string | undefined) =>
@@ -369,13 +373,13 @@ export class Control<N> {
   }
 
   /** Hands over what an event says, at once or when its body has come. */
-  #take(event: SignedEvent, hear: Hear<N>): void {
+  #take(event: SignedEvent, hear: Hear): void {
     const rejection = hear.isAsked ? undefined : refuseShortLived(event, this.#least);
     if (rejection) hear.hearing.refuse?.(rejection, event.id);
     if (rejection) return;
-    const message = this.#options.read(event, this.#bodies.get);
+    const message = this.#read(event);
     if (message !== undefined) {
-      if (this.#options.isKept?.(message) !== false) hear.keep(event, hear.isAsked);
+      if (message.type !== 'unreadable') hear.keep(event, hear.isAsked);
       hear.hearing.take(message);
       return;
     }
@@ -387,7 +391,7 @@ export class Control<N> {
 }
 
 /** Who asked hears that it is an answer. */
-const answering = <N>(hearing: Hearing<N>): Hearing<N> => ({
+const answering = (hearing: Hearing): Hearing => ({
   take: (message) => hearing.take(message, true),
   refuse: (rejection, id) => hearing.refuse?.(rejection, id),
 });

@@ -7,6 +7,8 @@ import { fault } from '../../../kinds/fault.ts';
 import { memberKind } from '../../../kinds/member.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { sha256Hex } from '../../base/hash.ts';
+import { judgeFault, type Statement } from '../../consensus/round/receive.ts';
+import type { Fault } from '../../consensus/round/round-state.ts';
 import { type BodyOf, carryBody, noBodies, openBody } from '../../network/attachments/bodies.ts';
 import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import {
@@ -19,42 +21,37 @@ import {
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 import { accept, type Judged, reject } from '../../network/wire/judged.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
-import type { Digest } from '../../run/ids.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
-import type { CheckVerdict, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
-import { type Proposed, toMember, toProposed, toVote } from './messages.ts';
-
-/** A manifest, as far as faults are concerned. */
-export interface Submitted {
-  readonly type: 'manifest';
-  readonly run: Digest;
-  readonly round: number;
-  readonly parent: Digest;
-  /** SHA-256 of the content of its event. */
-  readonly content: Digest;
-}
-
-/** What a key may say once in one place. */
-export type Statement = Signed<Vote | Proposed | ViewChangeVote | Submitted>;
-
-/** Two events that somebody shows side by side; both are verified. */
-export interface Contradiction {
-  readonly type: 'accusation';
-  readonly run: Digest;
-  readonly statements: readonly [Statement, Statement];
-}
+import type { CheckVerdict, Signed } from '../../run/vote.ts';
+import { toMember, toProposed, toVote } from './messages.ts';
 
 /** A verdict as its author signed it. */
 export type ShownVerdict = Signed<CheckVerdict> & { readonly event: SignedEvent };
 
-/** Verdicts on one contribution, each of another key. Their ids hold; their signatures are checked by whoever knows whose count. */
-export interface Conviction {
-  readonly type: 'conviction';
+interface Proof {
+  readonly type: 'fault';
   readonly run: Digest;
+  readonly culprit: WorkerId;
+}
+
+/** Two verified events of one key that no honest member signs both of. The key is their author, not the author of the proof. */
+export interface ContradictionProof extends Proof {
+  readonly kind: Fault['kind'];
+  readonly events: Fault['events'];
+}
+
+/**
+ * Verdicts on one contribution of the culprit, each of another key. Their ids hold; whose verdicts count follows from the round that
+ * lists the proof, and signatures are checked then.
+ */
+export interface CheckProof extends Proof {
+  readonly kind: 'failed-check';
   readonly verdicts: readonly ShownVerdict[];
 }
 
-export type Accusation = Contradiction | Conviction;
+/** A proof that puts a key out of a run. */
+export type FaultProof = ContradictionProof | CheckProof;
 
 /** The most verdicts in one proof: as many as a committee has seats. */
 const MOST_VERDICTS = 1024;
@@ -84,18 +81,28 @@ export function buildFault(
   return fault.build({ run, ...body, scope: [run], expiration }, lifetime.createdAt);
 }
 
-/** What is inside a verified event, or why it is no proof; undefined while the chunks of its body are not here. */
-export function toAccusation(
+/**
+ * The proof inside a verified event, or why it is none; undefined for another run than the one asked for, and while the chunks of its
+ * body are not here.
+ */
+export function toFaultProof(
   event: SignedEvent,
   crypto: EventCrypto = pureCrypto,
   bodyOf: BodyOf = noBodies,
   features: FeatureSet = noFeatures,
-): Judged<Signed<Accusation>> | undefined {
+  only?: Digest,
+): Judged<Signed<FaultProof>> | undefined {
   const opened = openFault(event, crypto, bodyOf);
   if (!opened?.ok) return opened;
   const { run, events } = opened.value;
+  const said = { type: 'fault', id: event.id, key: event.pubkey, run } as const;
   const verdicts = verdictsIn(events, features);
-  if (verdicts) return toConviction(event, run, verdicts);
+  if (verdicts) {
+    if (!areOnOneRow(verdicts, run)) {
+      return reject(event, 'malformed', 'no verdicts of different keys on one contribution');
+    }
+    return accept({ ...said, kind: 'failed-check', culprit: verdicts[0]!.accused, verdicts });
+  }
   const [first, second] = events.map((each) => toStatement(each, features));
   if (first === undefined || second === undefined) {
     return reject(event, 'malformed', 'not two genuine events, the one with the lower id first');
@@ -103,8 +110,10 @@ export function toAccusation(
   if (first.run !== run || second.run !== run) {
     return reject(event, 'other-run', 'an event of the proof is of another run');
   }
-  const said = { type: 'accusation', run, statements: [first, second] } as const;
-  return accept({ ...said, id: event.id, key: event.pubkey });
+  if (only !== undefined && run !== only) return undefined;
+  const fault = judgeFault(first, second);
+  if (fault === undefined) return reject(event, 'malformed', 'its events do not contradict');
+  return accept({ ...said, kind: fault.kind, events: fault.events, culprit: fault.key });
 }
 
 /** Verdicts, where all of them are. */
@@ -120,12 +129,8 @@ function verdictsIn(
   return verdicts.length === events.length ? verdicts : undefined;
 }
 
-/** They are on one contribution, of as many keys, none of them its author's. */
-function toConviction(
-  event: SignedEvent,
-  run: Digest,
-  verdicts: readonly ShownVerdict[],
-): Judged<Signed<Conviction>> {
+/** Whether they are on one contribution, of as many keys, none of them its author's. */
+function areOnOneRow(verdicts: readonly ShownVerdict[], run: Digest): boolean {
   const [{ accused, checked, manifest }] = verdicts as readonly [ShownVerdict];
   const isOfIt = (verdict: ShownVerdict) =>
     verdict.run === run &&
@@ -133,11 +138,7 @@ function toConviction(
     verdict.checked === checked &&
     verdict.manifest === manifest &&
     verdict.key !== accused;
-  const keys = new Set(verdicts.map(({ key }) => key));
-  if (!verdicts.every(isOfIt) || keys.size < verdicts.length) {
-    return reject(event, 'malformed', 'no verdicts of different keys on one contribution');
-  }
-  return accept({ type: 'conviction', run, verdicts, id: event.id, key: event.pubkey });
+  return verdicts.every(isOfIt) && new Set(verdicts.map(({ key }) => key)).size === verdicts.length;
 }
 
 /** What is in the event of a proof, whatever it says: no events where they are not two genuine ones, or verdicts. */

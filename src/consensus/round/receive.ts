@@ -126,7 +126,7 @@ export interface ManifestClaim extends Omit<RoundEpoch, 'attempt'> {
 }
 
 /** A signed message that can be part of a fault proof; a proposal's digest is enough, its outcome is not needed. */
-type Statement = Signed<Vote | Omit<Proposal, 'outcome'> | ViewChangeVote | ManifestClaim>;
+export type Statement = Signed<Vote | Omit<Proposal, 'outcome'> | ViewChangeVote | ManifestClaim>;
 
 /** Whether two messages are in one slot; a key may sign only one content per slot. */
 export function isSameSlot(a: Statement, b: Statement): boolean {

@@ -6,9 +6,12 @@
 import type { Clock } from '../../../src/base/async.ts';
 import { Recent } from '../../../src/base/bounded.ts';
 import type { Certified } from '../../../src/certified/decisions/chain.ts';
-import type { Evidence, ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
+import type { Evidence } from '../../../src/certified/decisions/evidence.ts';
 import { applyOutcome } from '../../../src/certified/decisions/outcomes.ts';
-import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
+import {
+  type ProtocolMessage,
+  toProtocolMessage,
+} from '../../../src/certified/wire/certified-events.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { EventCrypto } from '../../../src/network/event-crypto.ts';

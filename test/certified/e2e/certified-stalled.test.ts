@@ -3,7 +3,7 @@
  * minute, a grace of a minute and a half, and the recovery of the defaults, after ten minutes.
  */
 import { describe, expect, it } from 'vitest';
-import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
+import { toProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import {
   buildMessage,
   historyBy,
-  toCertifiedEvent,
+  toProtocolMessage,
 } from '../../../src/certified/wire/certified-events.ts';
 import { buildFault } from '../../../src/certified/wire/faults.ts';
 import { signedAgain } from '../../../src/certified/wire/messages.ts';
@@ -55,19 +54,19 @@ describe('what members say', () => {
     const isListed = said === commit || said.type === 'join' || said.type === 'leave';
     const signature = { createdAt, expiration, sig: event.sig };
     const again = isListed ? { signature } : {};
-    expect(toCertifiedEvent(event, run)).toEqual({ ...said, ...signed, ...again });
-    expect(toCertifiedEvent(event, other)).toBeUndefined();
+    expect(toProtocolMessage(event, run)).toEqual({ ...said, ...signed, ...again });
+    expect(toProtocolMessage(event, other)).toBeUndefined();
     expect(historyBy(run, [event.pubkey])[0]!.kinds).toContain(event.kind);
   });
 
   it('is unreadable in any other spelling, and nothing when it is of another kind', () => {
     const event = sign(prepare);
     const spaced = { ...event, content: `${event.content} ` };
-    expect(toCertifiedEvent(spaced, run)).toMatchObject({
+    expect(toProtocolMessage(spaced, run)).toMatchObject({
       type: 'unreadable',
       reason: 'malformed',
     });
-    expect(toCertifiedEvent({ ...event, kind: 1 }, run)).toBeUndefined();
+    expect(toProtocolMessage({ ...event, kind: 1 }, run)).toBeUndefined();
   });
 });
 
@@ -112,17 +111,17 @@ describe('an event that could not be made again from what an outcome lists', () 
 
   it.each<Commit | Join | Leave>([commit, join, leave])('is no $type', (said) => {
     const malformed = { type: 'unreadable', reason: 'malformed' };
-    expect(toCertifiedEvent(tagged(said, ['client', 'other']), run)).toMatchObject(malformed);
+    expect(toProtocolMessage(tagged(said, ['client', 'other']), run)).toMatchObject(malformed);
     const draft = buildMessage(said, life);
     const turned = signerOf(1).sign({ ...draft, tags: [...draft.tags].reverse() });
-    expect(toCertifiedEvent(turned, run)).toMatchObject(malformed);
+    expect(toProtocolMessage(turned, run)).toMatchObject(malformed);
     const late = signerOf(1).sign({ ...draft, created_at: life.expiresAt });
-    expect(toCertifiedEvent(late, run)).toMatchObject(malformed);
+    expect(toProtocolMessage(late, run)).toMatchObject(malformed);
   });
 
   it.each<Commit | Join | Leave>([commit, join, leave])('is a $type with its work', (said) => {
     const event = tagged(said, ['nonce', '776', '8']);
-    const message = toCertifiedEvent(event, run);
+    const message = toProtocolMessage(event, run);
     if (message?.signature === undefined) throw new Error('it cannot be made again');
     expect(message.signature.nonce).toEqual(['776', '8']);
     expect(signedAgain(said, event.pubkey, message.signature)).toEqual(event);
@@ -130,7 +129,7 @@ describe('an event that could not be made again from what an outcome lists', () 
 
   it('comes out as it was signed', () => {
     const event = sign(commit);
-    const message = toCertifiedEvent(event, run);
+    const message = toProtocolMessage(event, run);
     expect(signedAgain(commit, event.pubkey, message!.signature!)).toEqual(event);
     const other = signedAgain({ ...commit, unlisted: [1] }, event.pubkey, message!.signature!);
     expect(other.id).not.toBe(event.id);

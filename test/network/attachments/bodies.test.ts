@@ -5,8 +5,7 @@ import { fitsInside, MOST_CONTENT_BYTES } from '../../../kinds/_body.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
-import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
-import { buildMessage, toCertifiedEvent } from '../../../src/certified/wire/certified-events.ts';
+import { buildMessage, toProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
 import { buildFault, proofBody } from '../../../src/certified/wire/faults.ts';
 import { buildProposal, toProposal } from '../../../src/certified/wire/messages.ts';
 import {
@@ -82,7 +81,7 @@ describe('an outcome', () => {
     expect(apartIn(event)).toBeUndefined();
     expect(utf8(JSON.stringify(event.content)).length).toBe(MOST_CONTENT_BYTES);
     expect(JSON.stringify(event).length).toBeLessThan(65_536);
-    expect(toCertifiedEvent(event, made.run)).toMatchObject(made);
+    expect(toProtocolMessage(event, made.run)).toMatchObject(made);
   });
 
   it('one byte larger is beside it, and read when it is here', () => {
@@ -91,8 +90,8 @@ describe('an outcome', () => {
     const { root, bytes } = chunkTree(utf8(outcomeBody(made.outcome)));
     expect(apartIn(event)).toEqual({ root, bytes, expiresAt: life.expiresAt });
     expect(JSON.stringify(event).length).toBeLessThan(2000);
-    expect(toCertifiedEvent(event, made.run)).toBeUndefined();
-    const read = toCertifiedEvent(event, made.run, undefined, bodyOf(made));
+    expect(toProtocolMessage(event, made.run)).toBeUndefined();
+    const read = toProtocolMessage(event, made.run, undefined, bodyOf(made));
     expect(read).toEqual({ ...made, id: event.id, key: culprit });
   });
 
@@ -119,7 +118,7 @@ describe('an outcome', () => {
     const event = signed(made);
     const other = outcomeBody(outcomeWith(2000));
     const refused = (of: SignedEvent, body: BodyOf) =>
-      toCertifiedEvent(of, made.run, undefined, body);
+      toProtocolMessage(of, made.run, undefined, body);
     const malformed = { type: 'unreadable', reason: 'malformed', key: culprit };
     expect(refused(event, having(other))).toMatchObject(malformed);
     expect(refused(event, () => new Uint8Array(70_000).fill(0xff))).toMatchObject(malformed);
@@ -139,7 +138,7 @@ describe('an outcome', () => {
   it('over the cap is refused before anything is asked for', () => {
     const event = withContent(signed(largeProposal()), { bytes: 4_194_305 });
     expect(apartIn(event)).toBeUndefined();
-    expect(toCertifiedEvent(event, run)).toMatchObject({ type: 'unreadable' });
+    expect(toProtocolMessage(event, run)).toMatchObject({ type: 'unreadable' });
   });
 });
 

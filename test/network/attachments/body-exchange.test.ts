@@ -4,9 +4,8 @@ import { chunk } from '../../../kinds/chunk.ts';
 import { createRelay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/async.ts';
 import { utf8 } from '../../../src/base/bytes.ts';
-import type { ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
 import { collectEvents } from '../../../src/certified/history/from-relays.ts';
-import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
+import type { ProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
 import { Control } from '../../../src/certified/wire/control.ts';
 import { buildProposal } from '../../../src/certified/wire/messages.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
@@ -33,7 +32,7 @@ const keep = createKeeper();
 const relay = async (): Promise<string> => keep(await createRelay({ maxEventBytes: 65_536 })).url;
 
 interface Member {
-  readonly control: Control<ProtocolMessage>;
+  readonly control: Control;
   readonly heard: ProtocolMessage[];
   /** Beginnings of the roots whose chunks it asked for. */
   readonly asked: Set<string>;
@@ -65,9 +64,9 @@ async function join(
     close: () => relays.close(),
   };
   const stop = new AbortController();
-  const control = new Control<ProtocolMessage>({
+  const control = new Control({
     ...{ run, relays: watched, signer, clock: systemClock, sha256: nativeSha256 },
-    read: (event, bodyOf) => toProtocolMessage(event, run, nativeCrypto, bodyOf),
+    crypto: nativeCrypto,
     signal: stop.signal,
   });
   keep({ close: () => stop.abort(new Error('over')) });

@@ -1,9 +1,7 @@
 /** One relay of three never says that it is through (EOSE): whoever asks goes on when the others are, on a clock that the test moves. */
 import { describe, expect, it } from 'vitest';
 import { snapshot } from '../../../kinds/snapshot.ts';
-import type { ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
 import { collectEvents } from '../../../src/certified/history/from-relays.ts';
-import { toProtocolMessage } from '../../../src/certified/history/gather.ts';
 import { Control } from '../../../src/certified/wire/control.ts';
 import { findSnapshot } from '../../../src/certified/wire/snapshots.ts';
 import { chunkTree } from '../../../src/network/chunks/payload.ts';
@@ -65,9 +63,8 @@ describe('a relay withholds EOSE', () => {
   it('a look at a certified round takes 2 seconds and not 10, then a fifth of one; the relay is named', async () => {
     const { clock, open, secondsOf, waitedFor } = threeRelays();
     const relays = open(URLS);
-    const control = new Control<ProtocolMessage>({
+    const control = new Control({
       ...{ run: 'ab'.repeat(32), relays, signer: signerOf(1), clock, sha256: nativeSha256, signal },
-      read: (event, bodyOf) => toProtocolMessage(event, 'ab'.repeat(32), undefined, bodyOf),
     });
     const look = () => control.look(3, { take: () => undefined });
     const first = await secondsOf(look());

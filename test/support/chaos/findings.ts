@@ -1,9 +1,10 @@
 /** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
-import { isMessage, type ProtocolMessage } from '../../../src/certified/decisions/evidence.ts';
+
 import { hasModel } from '../../../src/certified/decisions/replay.ts';
 import { acceptedRows } from '../../../src/certified/decisions/rows.ts';
 import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
 import { fetchHistory } from '../../../src/certified/history/history.ts';
+import { isMessage, type ProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
 import { judgeFault } from '../../../src/consensus/round/receive.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { WorkerId } from '../../../src/run/ids.ts';

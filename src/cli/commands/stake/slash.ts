@@ -10,7 +10,7 @@ import { ChainError, ConfigError } from '../../../base/errors.ts';
 import { collectChunks, collectEvents } from '../../../certified/history/from-relays.ts';
 import { parsePastRound } from '../../../certified/rounds/keep-round.ts';
 import { faultsFilter, membersFilter } from '../../../certified/wire/certified-events.ts';
-import { openFault, toAccusation } from '../../../certified/wire/faults.ts';
+import { openFault, toFaultProof } from '../../../certified/wire/faults.ts';
 import { callData } from '../../../chain/evm/encoding.ts';
 import {
   type Receipt,
@@ -18,7 +18,6 @@ import {
   sendTransaction,
   slashCall,
 } from '../../../chain/registry/registry-calls.ts';
-import { judgeFault } from '../../../consensus/round/receive.ts';
 import { apartIn, type BodyOf, MOST_BODY_BYTES } from '../../../network/attachments/bodies.ts';
 import { heapChunks } from '../../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../../network/event.ts';
@@ -189,12 +188,12 @@ function pairsIn(events: readonly SignedEvent[]): ReadonlyMap<WorkerId, Pair> {
   const bodyOf: BodyOf = heapChunks(events, MOST_BODY_BYTES);
   const pairs = new Map<WorkerId, Pair>();
   for (const event of events) {
-    const accusation = toAccusation(event, nativeCrypto, bodyOf, anyFeatures);
-    if (!accusation?.ok || accusation.value.type !== 'accusation') continue;
-    const fault = judgeFault(...accusation.value.statements);
+    const proof = toFaultProof(event, nativeCrypto, bodyOf, anyFeatures);
+    if (!proof?.ok || proof.value.kind === 'failed-check') continue;
+    const { culprit } = proof.value;
     const opened = openFault(event, nativeCrypto, bodyOf);
     const [a, b] = opened?.ok ? opened.value.events : [];
-    if (fault !== undefined && a && b && !pairs.has(fault.key)) pairs.set(fault.key, [a, b]);
+    if (a && b && !pairs.has(culprit)) pairs.set(culprit, [a, b]);
   }
   return pairs;
 }

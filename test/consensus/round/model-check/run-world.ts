@@ -13,11 +13,12 @@ import {
   membershipOf,
   startOf,
 } from '../../../../src/certified/decisions/chain.ts';
-import { type Gathered, isCommit } from '../../../../src/certified/decisions/evidence.ts';
+import type { Gathered } from '../../../../src/certified/decisions/evidence.ts';
 import { applyToChain } from '../../../../src/certified/decisions/outcomes.ts';
 import { replay, withoutModel } from '../../../../src/certified/decisions/replay.ts';
 import { rosterChange } from '../../../../src/certified/decisions/roster-change.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
+import { isCommit } from '../../../../src/certified/wire/certified-events.ts';
 import { signedAgain } from '../../../../src/certified/wire/messages.ts';
 import {
   createRevealChain,
