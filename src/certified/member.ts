@@ -1,3 +1,4 @@
+/** One worker of a certified run as its parts, each with a narrow port: what the strategy of its rounds and their drivers work with. */
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
