@@ -1,5 +1,5 @@
 /**
- * What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files and keys.
+ * What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files and keys; and joining a certified run with one call.
  *
  * @module nostrain/node
  */
@@ -9,6 +9,7 @@ export { type Corpus, loadCorpus } from './data/corpus.ts';
 export { createTrainer } from './engine/trainer.ts';
 export { createSecretKey, loadKey, parseSecretKey, publicKeyOf } from './files/keys.ts';
 export { openRunFolder, type RunFolder } from './files/run-folder.ts';
+export { type JoinMachine, type JoinPorts, joinRun } from './join/join-run.ts';
 export { nativeCrypto } from './native/event-crypto.ts';
 export { nativeSha256 } from './native/sha256.ts';
 export { mine } from './net/proof-of-work.ts';

@@ -1,7 +1,7 @@
 /** Flags of the settings table on a command, and what a person typed as checked settings. */
 import { type Command, Option } from 'commander';
 import { ConfigError, NostrainError } from '../base/errors.ts';
-import { readJsonFile } from '../node/files/json-file.ts';
+import { readJsonFile } from '../node/files/documents.ts';
 import type { Field } from '../run/field.ts';
 import { roundIndex } from '../run/round-name.ts';
 import {

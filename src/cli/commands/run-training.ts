@@ -16,6 +16,7 @@ import { runReference } from '../../python/commands/run-training/run.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../run/spec/presets.ts';
+import { connectionOf } from '../../terminal/connection.ts';
 import { addFlags } from '../../terminal/flag-table.ts';
 import {
   addUncheckedSettingFlags,
@@ -29,8 +30,12 @@ import { assertWritable, stateFormatFlag, stateOutputFlags } from '../../termina
 import { type FlagRule, refuseUnused, settingRules } from '../../terminal/unused-flags.ts';
 import { addWorkerFlags } from '../../terminal/worker-flags.ts';
 import { addBringFlags, type BringFlags, bringFiles } from '../shared/bring-files.ts';
-import { hintOption } from '../shared/find-run.ts';
-import { addMemberFlags, type MemberFlags, memberFlagNames } from '../shared/member-flags.ts';
+import {
+  addMemberFlags,
+  hintOption,
+  type MemberFlags,
+  memberFlagNames,
+} from '../shared/member-flags.ts';
 import { protocolOf } from '../shared/protocol.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
 import { trainIn } from './run/join.ts';
@@ -126,11 +131,9 @@ async function train(
     const start =
       flags.start === undefined ? undefined : await readStateFile(await runFolderOf(flags.start));
     const data = { dataset: flags.dataset, target: flags.target, start };
-    const trained = corpus === undefined ? flags : { ...flags, corpus };
-    await runWorkerCommand({ settings, dir, protocol: protocolOf(settings), ...data }, trained, {
-      title: `run ${settings.run}`,
-      interrupt,
-    });
+    const connection = connectionOf(flags);
+    const session = { settings, dir, protocol: protocolOf(settings), corpus, connection, ...data };
+    await runWorkerCommand(session, flags, { title: `run ${settings.run}`, interrupt });
   } finally {
     interrupt.dispose();
   }

@@ -1,4 +1,5 @@
 /** `nostrain sample`: text written by the shared parameters of a run, or by a published model as it is. */
+
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { createTextStream } from '../../model/sample.ts';
@@ -8,13 +9,13 @@ import {
   openPublishedWriter,
   type TextWriter,
 } from '../../node/files/text-writer.ts';
+import { keptSlice } from '../../node/join/find-run.ts';
 import { type BaseModel, openBase } from '../../node/pretrained/base-model.ts';
 import { type PartialSettings, settingNames } from '../../run/settings.ts';
 import { addSettingFlags, numeric, settingsFromFlags, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 import { refuseUnused } from '../../terminal/unused-flags.ts';
-import { keptSlice } from '../shared/spec-data.ts';
 import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
 import { assertTakes, showForecast, showGuesses } from './sampling/show.ts';
 

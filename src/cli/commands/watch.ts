@@ -1,4 +1,5 @@
 /** `nostrain watch`: a certified run on a terminal as it goes on, for anybody: rounds, the votes of the one under way, who is missing. No key. */
+
 import { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { ConfigError, safeJson } from '../../base/errors.ts';
@@ -19,8 +20,8 @@ import { writeNote, writeOut } from '../../terminal/output.ts';
 import { formatBytes, formatLoss, formatShare } from '../../terminal/render/numbers.ts';
 import { beaconSource } from '../shared/beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from '../shared/endpoints.ts';
-import { hintOption, locateRun } from '../shared/find-run.ts';
-import { withRelays } from '../shared/with-relays.ts';
+import { hintOption } from '../shared/member-flags.ts';
+import { locateRun, withRelays } from '../shared/with-relays.ts';
 
 interface Flags extends ConnectionFlags, EndpointFlags {
   readonly relay: readonly string[];

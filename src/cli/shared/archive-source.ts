@@ -12,8 +12,10 @@ import {
   type Opened,
   readArchive,
 } from '../../certified/records/archive.ts';
+import { readDocument } from '../../node/files/documents.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
+import type { RelayReach as Reach } from '../../node/net/relays.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-json.ts';
@@ -28,11 +30,10 @@ import { connectionFlagNames, type FlagRule } from '../../terminal/unused-flags.
 import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';
-import { hintOption, locateRun } from './find-run.ts';
+import { hintOption } from './member-flags.ts';
 import { eventsIn } from './record-folder.ts';
-import { readDocument } from './spec-file.ts';
 import { toEvents } from './stake-refresh.ts';
-import { type Reach, withRelays } from './with-relays.ts';
+import { locateRun, withRelays } from './with-relays.ts';
 
 export interface SourceFlags extends ConnectionFlags, EndpointFlags {
   readonly run?: string;

@@ -1,13 +1,8 @@
-/** Flags and key of somebody who takes part in a run with a spec: stakes, branch, endpoints of chains, and whose key it is. */
+/** Flags of somebody who takes part in a run with a spec: stakes, branch, endpoints of chains, private relays. */
 
-import { mkdir } from 'node:fs/promises';
 import { type Command, Option } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { createSigner, type Signer } from '../../network/event.ts';
-import { dataHome } from '../../node/files/data-home.ts';
-import { loadKey } from '../../node/files/keys.ts';
-import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import type { Digest } from '../../run/ids.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { addHoldFlags, type HoldFlags, holdFlagNames } from './hold-flags.ts';
@@ -73,14 +68,9 @@ const outcomeOf =
     });
   };
 
-/** The key named by a flag or the environment, else the one in the data folder, which is made when absent. */
-export async function homeSigner(
-  flags: { readonly keyFile?: string; readonly secKey?: string },
-  onNotice: (words: string) => void,
-): Promise<Signer> {
-  const dir = dataHome();
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  const { secretKey, notices } = await loadKey({ ...flags, dir });
-  notices.forEach(onNotice);
-  return createSigner(secretKey, nativeCrypto);
-}
+/** `--allow-private-relays`, for commands that take the address of a run. */
+export const hintOption = (): Option =>
+  new Option(
+    '--allow-private-relays',
+    'dial relays on this machine or in a private network too where naddr1… names them',
+  );

@@ -1,4 +1,5 @@
 /** Stores the chunks of folders and their manifests on relays, Blossom servers and in other folders, for commands that do. */
+
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';
@@ -17,6 +18,7 @@ import { createAskHttp } from '../../node/checkpoint/ask-http.ts';
 import { chunkFile, lostChunk, MANIFEST_FILE, readManifest } from '../../node/checkpoint/folder.ts';
 import { createFolderPlace } from '../../node/checkpoint/folder-place.ts';
 import { pushToRelays } from '../../node/checkpoint/push-relays.ts';
+import { homeSigner } from '../../node/files/keys.ts';
 import { writeWhole } from '../../node/files/whole-file.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
@@ -24,7 +26,6 @@ import { whole } from '../../terminal/flags.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { formatCount, formatSeconds } from '../../terminal/render/numbers.ts';
 import { slowly } from './archive-source.ts';
-import { homeSigner } from './member-flags.ts';
 import { withRelays } from './with-relays.ts';
 
 /** Where chunks go, and how relays are dealt with. */

@@ -4,12 +4,10 @@ import type { RunEvent } from '../../certified/rounds/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { createNativeSha256 } from '../../node/native/sha256.ts';
 import { Metrics, serveMetrics } from '../../node/net/metrics.ts';
-import type { Connection } from '../../node/net/relays.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
 import { formOf, runDataOf } from '../../run/data-forms.ts';
 import { stateDigest } from '../../tensor/params.ts';
 import { commandLine } from '../../terminal/command-line.ts';
-import { connectionOf } from '../../terminal/connection.ts';
 import { type Interrupt, Interrupted } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeResult } from '../../terminal/output.ts';
 import type { Saved } from '../../terminal/render/live.ts';
@@ -22,17 +20,16 @@ type OutputFlags = WorkerFlags & StateOutput;
 
 /** Runs a worker to the end of its run, or to Ctrl-C, reports under that title, and writes the files asked for. */
 export async function runWorkerCommand<M extends object>(
-  options: Omit<WorkerSessionOptions<M>, 'connection' | 'device' | 'report' | 'signal'> &
-    Pick<Connection, 'publicOnly'>,
+  options: Omit<WorkerSessionOptions<M>, 'device' | 'report' | 'signal'>,
   flags: OutputFlags,
   { title, interrupt }: { readonly title: string; readonly interrupt: Interrupt },
 ): Promise<void> {
   assertHoldsModel(flags, options.settings.model);
-  const { dir, settings } = options;
+  const { dir, settings, corpus } = options;
   const writes = formOf(settings) !== 'rows';
   // what they trained on says how to read it
   const isOfPatches = runDataOf(settings).input.length > 0;
-  const data = isOfPatches && flags.corpus !== undefined ? ['--corpus', flags.corpus] : [];
+  const data = isOfPatches && corpus !== undefined ? ['--corpus', corpus] : [];
   const saved = { folder: dir, ...(writes && { sample: commandLine(['sample', dir, ...data]) }) };
   const metrics = flags.metrics === undefined ? undefined : new Metrics();
   const shown = metrics && (await serveMetrics(metrics, flags.metrics!));
@@ -44,9 +41,7 @@ export async function runWorkerCommand<M extends object>(
       reporter.event('me', event);
     };
     const { signal } = interrupt;
-    const { publicOnly } = options;
-    const connection = { ...connectionOf(flags), publicOnly };
-    const state = await runWorkerSession({ ...flags, ...options, connection, report, signal });
+    const state = await runWorkerSession({ ...flags, ...options, report, signal });
     reporter.close();
     await writeResults(state, flags);
     if (flags.report !== 'ndjson') tellSaved(saved);

@@ -1,10 +1,11 @@
 /** Documents that a command signs if it is asked to: an event of application data (NIP-78, kind 30078), which a later one of its name replaces. */
+
 import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
 import type { SignedEvent } from '../../network/event.ts';
+import { homeSigner } from '../../node/files/keys.ts';
 import { writeNote } from '../../terminal/output.ts';
-import { homeSigner } from './member-flags.ts';
 
 const APPLICATION_DATA = 30_078;
 

@@ -1,11 +1,9 @@
 /** The data that a new spec names, from this machine: the corpus that everybody trains on, and the slice on which all evaluate. */
-import { readFile, writeFile } from 'node:fs/promises';
-import { extname, join } from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { extname } from 'node:path';
 import { concatBytes } from '../../base/bytes.ts';
-import { ConfigError, RelayError } from '../../base/errors.ts';
-import { sha256Hex } from '../../base/hash.ts';
+import { ConfigError } from '../../base/errors.ts';
 import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
-import { fetchSlice } from '../../certified/wire/runs.ts';
 import { dividePictures, packPictures } from '../../model/data/pictures.ts';
 import { scaleOf } from '../../model/data/series.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';
@@ -17,7 +15,6 @@ import {
   openSeries,
   readPictures,
 } from '../../node/data/sources.ts';
-import { readKeptSpec } from '../../node/files/local-runs.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
 import { type FormName, formOf } from '../../run/data-forms.ts';
@@ -25,7 +22,6 @@ import type { Settings } from '../../run/settings.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec } from '../../run/spec/run-spec.ts';
 import type { Untyped } from '../../run/spec/spec-readers.ts';
-import { type Reach, withRelays } from './with-relays.ts';
 
 export interface DataFlags {
   readonly corpus?: string | undefined;
@@ -165,42 +161,4 @@ export async function withPacked(
   const files = { at: [...new Set(packedAt)].sort(), each };
   const features = [...new Set([...spec.features, 'files'])].sort();
   return readSpec({ ...(JSON.parse(canonicalSpec(spec)) as Untyped), files, features });
-}
-
-const SLICE_MS = 120_000;
-
-/** Where a worker of a run keeps what everybody evaluates on. */
-const EVALUATION = 'evaluation.txt';
-
-/** What the worker of this folder evaluates on, where its run names that. */
-export async function keptSlice(dir: string): Promise<Uint8Array | undefined> {
-  const { evaluation = null } = (await readKeptSpec(dir)) ?? {};
-  if (evaluation === null) return undefined;
-  const kept = await readFile(join(dir, EVALUATION)).catch(() => undefined);
-  return kept && sha256Hex(kept) === evaluation.sha256 ? new Uint8Array(kept) : undefined;
-}
-
-/** The evaluation slice from the folder, or from relays and then kept there. */
-export async function sliceOf(
-  { evaluation, author }: RunSpec,
-  dir: string,
-  urls: readonly string[],
-  reach: Reach,
-): Promise<Uint8Array | undefined> {
-  if (evaluation === null) return undefined;
-  const file = join(dir, EVALUATION);
-  const kept = await keptSlice(dir);
-  if (kept) return kept;
-  return withRelays(urls, reach, async (board) => {
-    const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
-    if (!found.ok) {
-      throw new RelayError(
-        'run/slice',
-        `the evaluation slice is not there: ${found.issue.message}`,
-        { hint: 'ask other relays with --relay URL, or have its author publish the run again' },
-      );
-    }
-    await writeFile(file, found.value);
-    return found.value;
-  });
 }

@@ -2,6 +2,7 @@
  * Stake tables on this machine, for a worker and the stake commands: from a document, from relays by id, and the next ones from their chain;
  * published under a key made for it.
  */
+
 import { systemClock } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
 import { deriveNext, type RefreshPort } from '../../certified/refresh.ts';
@@ -11,12 +12,13 @@ import { createEventSource, type FindSnapshot, sourceOf } from '../../chain/rede
 import { type Lifetime, planChunks } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+import { passingSigner } from '../../node/net/relays.ts';
+import type { Digest } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-json.ts';
-import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake/stake-snapshot.ts';
+import { type StakeSnapshot, snapshotId } from '../../run/stake/stake-snapshot.ts';
 import { orRefuse, readText } from './files.ts';
-import { passingSigner, withRelays } from './with-relays.ts';
+import { withRelays } from './with-relays.ts';
 
 export interface StakeOptions {
   /** A table that somebody handed over; others are asked of relays. */
@@ -30,12 +32,6 @@ export const readStakeFile = async (
   file: string | undefined,
 ): Promise<StakeSnapshot | undefined> =>
   file === undefined ? undefined : orRefuse(file, parseStakeJson(await readText(file)));
-
-/** Stakes by key, by the id of the table. */
-export const tablesOf = (
-  given: StakeSnapshot | undefined,
-): ReadonlyMap<Digest, ReadonlyMap<WorkerId, bigint>> =>
-  new Map(given ? [[snapshotId(given), stakeOf(given)]] : []);
 
 export function createRefreshPort(
   spec: RunSpec,

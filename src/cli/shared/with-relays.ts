@@ -1,44 +1,29 @@
-/** Relays for one piece of work of a command: connected before it, closed after it. */
-import { anySignal, systemClock } from '../../base/async.ts';
+/** Relays and runs as commands find them: what is waited for and what is not dialled is noted on stderr. */
 import type { BoardOptions } from '../../certified/wire/runs.ts';
-import { createSigner, type Signer } from '../../network/event.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
-import { parseRelayUrls } from '../../network/transport/relay-urls.ts';
-import { createSecretKey } from '../../node/files/keys.ts';
-import { nativeCrypto } from '../../node/native/event-crypto.ts';
-import { nativeSha256 } from '../../node/native/sha256.ts';
-import { type Connection, connectRelays } from '../../node/net/relays.ts';
+import {
+  type FindOptions,
+  type FoundRun,
+  findRun as findRunHere,
+  type LocateOptions,
+  locateRun as locateRunHere,
+  type RunPlace,
+} from '../../node/join/find-run.ts';
+import { type RelayReach, withRelays as withRelaysHere } from '../../node/net/relays.ts';
 import { writeNote } from '../../terminal/output.ts';
 
-export interface Reach {
-  readonly connection: Connection;
-  /** Proves to relays that ask whose key this is; default a key of the moment. */
-  readonly signer?: Signer | undefined;
-  readonly signal: AbortSignal;
-}
+const onNotice = writeNote;
 
-/** A signer for whoever needs no key of their own. */
-export const passingSigner = (): Signer => createSigner(createSecretKey(), nativeCrypto);
-
-const wordWait = (relays: readonly string[]): void =>
-  writeNote(`waiting for an answer from ${relays.join(', ')}`);
-
-/** Does the work with these relays; it is handed what most readers of relays need, and a signal that ends what it leaves under way. */
-export async function withRelays<T>(
+/** Does the work with these relays; they are connected before it and closed after it. */
+export const withRelays = <T>(
   urls: readonly string[],
-  { connection, signer = passingSigner(), signal }: Reach,
-  work: (board: BoardOptions & { readonly relays: RelaySet }) => Promise<T>,
-): Promise<T> {
-  const told = { onWaiting: wordWait, ...connection };
-  const relays = await connectRelays(parseRelayUrls(urls), told, signer, signal);
-  const over = new AbortController();
-  const working = anySignal(signal, over.signal);
-  const given = { clock: systemClock, sha256: nativeSha256, signal: working.signal };
-  try {
-    return await work({ relays, ...given });
-  } finally {
-    over.abort(new Error('over'));
-    working.release();
-    await relays.close();
-  }
-}
+  reach: RelayReach,
+  work: (board: BoardOptions) => Promise<T>,
+): Promise<T> => withRelaysHere(urls, { onNotice, ...reach }, work);
+
+/** Reads a file, or asks relays; throws if there is no such run or it is not what the address says. */
+export const findRun = (source: string, options: FindOptions): Promise<FoundRun> =>
+  findRunHere(source, { onNotice, ...options });
+
+/** The run of an id, an address or a name on this machine. */
+export const locateRun = (source: string, asked: LocateOptions): Promise<RunPlace> =>
+  locateRunHere(source, { onNotice, ...asked });

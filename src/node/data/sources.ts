@@ -27,7 +27,7 @@ import { parseSeriesCsv, type Series } from '../../model/data/series.ts';
 import type { ShardForm } from '../../model/data/text.ts';
 import type { Settings } from '../../run/settings.ts';
 import { dataHome } from '../files/data-home.ts';
-import { readJsonFile } from '../files/json-file.ts';
+import { readJsonFile } from '../files/documents.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
 import type { BaseModel, OpensBase } from '../pretrained/base-model.ts';
 import { type OpenCorpus, openCorpus } from './corpus.ts';

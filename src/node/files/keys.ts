@@ -5,6 +5,9 @@ import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { decode, npubEncode, nsecEncode } from 'nostr-tools/nip19';
 import { fromHex, toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { createSigner, type Signer } from '../../network/event.ts';
+import { nativeCrypto } from '../native/event-crypto.ts';
+import { dataHome } from './data-home.ts';
 
 export interface KeySource {
   readonly secKey?: string | undefined;
@@ -121,4 +124,16 @@ async function closeToOthers(file: string): Promise<readonly string[]> {
   } catch {
     return [`key file ${file} is readable by others, and that cannot be changed from here`];
   }
+}
+
+/** The key that a flag or the environment names, else the one in the data folder, which is made when absent. */
+export async function homeSigner(
+  source: Pick<KeySource, 'secKey' | 'keyFile'>,
+  onNotice: (words: string) => void,
+): Promise<Signer> {
+  const dir = dataHome();
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const { secretKey, notices } = await loadKey({ ...source, dir });
+  notices.forEach(onNotice);
+  return createSigner(secretKey, nativeCrypto);
 }

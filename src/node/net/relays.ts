@@ -4,18 +4,26 @@ import { get as httpGet, type IncomingMessage } from 'node:http';
 import { get as httpsGet } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { WebSocket } from 'ws';
-import { type RetryPolicy, systemClock } from '../../base/async.ts';
+import { anySignal, type RetryPolicy, systemClock } from '../../base/async.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
+import type { BoardOptions } from '../../certified/wire/runs.ts';
 import type { Stripe } from '../../network/chunks/reed-solomon.ts';
-import type { Signer } from '../../network/event.ts';
+import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelayInfo } from '../../network/transport/limits.ts';
 import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
-import { isPublicIp, relaysOfKey, withoutSecrets } from '../../network/transport/relay-urls.ts';
+import {
+  isPublicIp,
+  parseRelayUrls,
+  relaysOfKey,
+  withoutSecrets,
+} from '../../network/transport/relay-urls.ts';
 import type { OpenSocket, Socket } from '../../network/transport/socket.ts';
 import { brokenLimit, type EventSize } from '../../network/wire/cost.ts';
 import type { RelayDescription } from '../../probe/index.ts';
 import type { Spread } from '../../run/field.ts';
+import { createSecretKey } from '../files/keys.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
+import { nativeSha256 } from '../native/sha256.ts';
 
 /** A relay that sends a longer message is disconnected. */
 const MAX_PAYLOAD_BYTES = 32 << 20;
@@ -285,6 +293,42 @@ export async function connectRelays(
   } catch (error) {
     await relays.close();
     throw error;
+  }
+}
+
+/** What asking relays once takes. */
+export interface RelayReach {
+  readonly connection: Connection;
+  /** Proves to relays that ask whose key this is; default a key of the moment. */
+  readonly signer?: Signer | undefined;
+  readonly signal: AbortSignal;
+  onNotice?(message: string): void;
+}
+
+/** A signer for whoever needs no key of their own. */
+export const passingSigner = (): Signer => createSigner(createSecretKey(), nativeCrypto);
+
+/** Tells of relays that a question waits for. */
+export const noticeOfWaiting =
+  (onNotice: (message: string) => void) => (relays: readonly string[]) =>
+    onNotice(`waiting for an answer from ${relays.join(', ')}`);
+
+/** Connects for one piece of work. Hands it what readers of relays need, with a signal that ends what it leaves under way. */
+export async function withRelays<T>(
+  urls: readonly string[],
+  { connection, signer = passingSigner(), signal, onNotice = () => undefined }: RelayReach,
+  work: (board: BoardOptions) => Promise<T>,
+): Promise<T> {
+  const told = { onWaiting: noticeOfWaiting(onNotice), ...connection };
+  const relays = await connectRelays(parseRelayUrls(urls), told, signer, signal);
+  const over = new AbortController();
+  const working = anySignal(signal, over.signal);
+  try {
+    return await work({ relays, clock: systemClock, sha256: nativeSha256, signal: working.signal });
+  } finally {
+    over.abort(new Error('over'));
+    working.release();
+    await relays.close();
   }
 }
 

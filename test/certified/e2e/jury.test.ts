@@ -1,12 +1,13 @@
 /** T-21 on the real engine: three workers that a person started run the steps of a fourth again by themselves, and put it out for what it sent. */
+
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
 import { placeIn } from '../../../src/certified/make-spec.ts';
-import { certifiedProtocol } from '../../../src/cli/commands/run/join.ts';
 import { fixedData } from '../../../src/node/engine/steps-again.ts';
+import { certifiedProtocol } from '../../../src/node/join/join-run.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { runWorkerSession } from '../../../src/node/worker-session.ts';

@@ -1,4 +1,5 @@
 /** `nostrain checkpoint seed --announce`: the server's directory, and its announcements to relays and other holders for as long as it serves. */
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
@@ -6,6 +7,7 @@ import { Directory } from '../../../network/directory/directory.ts';
 import { buildHolder, type HolderOffer } from '../../../network/wire/holders.ts';
 import { directoryRoute } from '../../../node/checkpoint/directory-route.ts';
 import { announce } from '../../../node/checkpoint/find-holders.ts';
+import { homeSigner } from '../../../node/files/keys.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { writeNote } from '../../../terminal/output.ts';
@@ -16,7 +18,6 @@ import {
   withDirectory,
 } from '../../shared/directory.ts';
 import { addOfferFlags, assertOffer, type OfferFlags } from '../../shared/hold-flags.ts';
-import { homeSigner } from '../../shared/member-flags.ts';
 
 export interface AnnounceFlags extends DirectoryFlags, OfferFlags {
   readonly keyFile?: string;

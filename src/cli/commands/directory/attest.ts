@@ -1,7 +1,9 @@
 /** `nostrain directory attest`: says in one's own name in which region and trust tier a holder is. */
+
 import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { buildAttestation } from '../../../network/wire/holders.ts';
+import { homeSigner } from '../../../node/files/keys.ts';
 import { isPlaceName } from '../../../run/holder.ts';
 import { readKey } from '../../../run/spec/spec-fields.ts';
 import {
@@ -13,7 +15,6 @@ import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { unixSeconds } from '../../shared/directory.ts';
-import { homeSigner } from '../../shared/member-flags.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 
 interface Flags extends ConnectionFlags {

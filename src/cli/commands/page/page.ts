@@ -1,9 +1,11 @@
 /** `nostrain page`: serves the run page on this machine, opened on one run, or writes it into a folder for any web server. */
+
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
+import { homeSigner } from '../../../node/files/keys.ts';
 import {
   findLocalRun,
   type LocalRun,
@@ -17,7 +19,6 @@ import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { refuseUnused } from '../../../terminal/unused-flags.ts';
-import { homeSigner } from '../../shared/member-flags.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
 import { eventsIn } from '../../shared/record-folder.ts';
 import { localPicture } from './local-picture.ts';

@@ -1,4 +1,5 @@
 /** What `placement check` asks relays: who announces itself as a holder, who vouches for holders, and who is a member of a run. */
+
 import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
@@ -6,6 +7,7 @@ import type { BoardOptions } from '../../../certified/wire/runs.ts';
 import type { SignedEvent } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import { attestationFilter, holderFilter } from '../../../network/wire/holders.ts';
+import { tablesOf } from '../../../node/join/join-run.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import type { PlacementPolicy } from '../../../run/placement-policy.ts';
@@ -18,10 +20,14 @@ import {
 import { repeatable } from '../../../terminal/flags.ts';
 import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { findRun, hintOption } from '../../shared/find-run.ts';
-import { addFollowFlags, type FollowFlags, followFlagNames } from '../../shared/member-flags.ts';
-import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
-import { withRelays } from '../../shared/with-relays.ts';
+import {
+  addFollowFlags,
+  type FollowFlags,
+  followFlagNames,
+  hintOption,
+} from '../../shared/member-flags.ts';
+import { readStakeFile } from '../../shared/stake-refresh.ts';
+import { findRun, withRelays } from '../../shared/with-relays.ts';
 
 export interface AskFlags extends ConnectionFlags, FollowFlags {
   readonly relay?: readonly string[];

@@ -4,6 +4,7 @@ import { ConfigError } from '../../../base/errors.ts';
 import { CHECKPOINT_CHUNK_BYTES } from '../../../certified/wire/checkpoints.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../../network/event.ts';
 import { newestHolders, withAttestations } from '../../../network/wire/holders.ts';
+import { readDocument } from '../../../node/files/documents.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Holder } from '../../../run/holder.ts';
 import type { WorkerId } from '../../../run/ids.ts';
@@ -13,7 +14,6 @@ import {
   readPlacement,
 } from '../../../run/placement-policy.ts';
 import { readText } from '../../shared/files.ts';
-import { readDocument } from '../../shared/spec-file.ts';
 import type { Asked } from './asking.ts';
 
 export interface PlacementInput {

@@ -7,6 +7,8 @@ import { type SecurityReport, securityReportOf } from '../../../certified/securi
 import { encodeRunAddress, publishRun } from '../../../certified/wire/runs.ts';
 import type { Signer } from '../../../network/event.ts';
 import { hintProblem } from '../../../network/transport/relay-urls.ts';
+import { readDocument } from '../../../node/files/documents.ts';
+import { homeSigner } from '../../../node/files/keys.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
 import { parseHubReference } from '../../../node/pretrained/hub.ts';
 import { inputNames, runDataOf } from '../../../run/data-forms.ts';
@@ -37,9 +39,7 @@ import {
   settingRules,
 } from '../../../terminal/unused-flags.ts';
 import { measuring } from '../../shared/estimate.ts';
-import { homeSigner } from '../../shared/member-flags.ts';
 import { dataOfSpec, withPacked } from '../../shared/spec-data.ts';
-import { readDocument } from '../../shared/spec-file.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { summarizeReport } from './describe.ts';

@@ -14,8 +14,8 @@ import { addSettingFlags, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
-import { findRun, hintOption } from '../../shared/find-run.ts';
-import { withRelays } from '../../shared/with-relays.ts';
+import { hintOption } from '../../shared/member-flags.ts';
+import { findRun, withRelays } from '../../shared/with-relays.ts';
 import { describeReport, describeSpec } from './describe.ts';
 
 interface Flags extends ConnectionFlags {

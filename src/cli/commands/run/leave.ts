@@ -7,6 +7,8 @@ import { standOf } from '../../../certified/history/catch-up.ts';
 import { buildMessage, controlLifetime } from '../../../certified/wire/certified-events.ts';
 import type { BoardOptions } from '../../../certified/wire/runs.ts';
 import type { Signer } from '../../../network/event.ts';
+import { homeSigner } from '../../../node/files/keys.ts';
+import { tablesOf } from '../../../node/join/join-run.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { keptSeconds } from '../../../run/lifetime.ts';
 import { roundName } from '../../../run/round-name.ts';
@@ -20,10 +22,9 @@ import { addSettingFlags, roundOption } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { findRun, hintOption } from '../../shared/find-run.ts';
-import { addFollowFlags, type FollowFlags, homeSigner } from '../../shared/member-flags.ts';
-import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
-import { withRelays } from '../../shared/with-relays.ts';
+import { addFollowFlags, type FollowFlags, hintOption } from '../../shared/member-flags.ts';
+import { readStakeFile } from '../../shared/stake-refresh.ts';
+import { findRun, withRelays } from '../../shared/with-relays.ts';
 
 interface Flags extends ConnectionFlags, FollowFlags {
   readonly relay?: readonly string[];

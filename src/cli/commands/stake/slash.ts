@@ -2,6 +2,7 @@
  * `nostrain stake slash`: hands proofs that keys contradicted themselves (kind 7817) to a registry that punishes it. The proofs come from an
  * archive, from the folder of a worker, or from relays; whose they are and what they prove is judged here before anything is sent.
  */
+
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
@@ -36,8 +37,8 @@ import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { readArchiveFile } from '../../shared/archive-source.ts';
 import { readText } from '../../shared/files.ts';
-import { hintOption, locateRun } from '../../shared/find-run.ts';
-import { withRelays } from '../../shared/with-relays.ts';
+import { hintOption } from '../../shared/member-flags.ts';
+import { locateRun, withRelays } from '../../shared/with-relays.ts';
 import {
   addRegistryFlags,
   contractOf,

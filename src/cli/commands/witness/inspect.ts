@@ -1,4 +1,5 @@
 /** `nostrain witness inspect`: what committees stand up to, and how often a draw gives one that does not. */
+
 import { Command, Option } from 'commander';
 import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import {
@@ -10,7 +11,8 @@ import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
-import { findRun, hintOption } from '../../shared/find-run.ts';
+import { hintOption } from '../../shared/member-flags.ts';
+import { findRun } from '../../shared/with-relays.ts';
 import { MOST_SEATS, many, seatsFlag, shareFlag, U32 } from './flags.ts';
 import { readMembers } from './members-file.ts';
 import { formatOdds, type OddsInput, oddsOf } from './odds.ts';

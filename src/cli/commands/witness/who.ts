@@ -1,4 +1,5 @@
 /** `nostrain witness who`: the committee of a round, drawn from members and entropy alone, or as the relays of a run have it. */
+
 import { Command, Option } from 'commander';
 import { isHex32, utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -7,6 +8,7 @@ import { committeeInRun } from '../../../certified/history/catch-up.ts';
 import { drawCommittee } from '../../../consensus/committee/committee.ts';
 import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import { firstRandomness } from '../../../consensus/committee/randomness.ts';
+import { tablesOf } from '../../../node/join/join-run.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Committee } from '../../../run/committee.ts';
 import type { WorkerId } from '../../../run/ids.ts';
@@ -24,10 +26,14 @@ import {
   refuseUnused,
 } from '../../../terminal/unused-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { findRun, hintOption } from '../../shared/find-run.ts';
-import { addFollowFlags, type FollowFlags, followFlagNames } from '../../shared/member-flags.ts';
-import { readStakeFile, tablesOf } from '../../shared/stake-refresh.ts';
-import { withRelays } from '../../shared/with-relays.ts';
+import {
+  addFollowFlags,
+  type FollowFlags,
+  followFlagNames,
+  hintOption,
+} from '../../shared/member-flags.ts';
+import { readStakeFile } from '../../shared/stake-refresh.ts';
+import { findRun, withRelays } from '../../shared/with-relays.ts';
 import { decimalFlag, digestFlag, many, quorumOption, seatsFlag, U32 } from './flags.ts';
 import { readMembers } from './members-file.ts';
 

@@ -1,9 +1,19 @@
-/** Run specs and parts of them in files: TOML where the name ends so, else JSON. What they say is judged elsewhere. */
+/** Documents that a person names: JSON, or TOML if the file name ends so; read and parsed, or a ConfigError that names the file. */
 import { readFile } from 'node:fs/promises';
-import { parse, TomlError } from 'smol-toml';
+import { parse as parseToml, TomlError } from 'smol-toml';
 import { ConfigError } from '../../base/errors.ts';
-import { readJsonFile } from '../../node/files/json-file.ts';
 import { isObject, type Untyped } from '../../run/spec/spec-readers.ts';
+
+export interface DocumentWords {
+  /** Of the error: `settings/file`. */
+  readonly code: string;
+  /** What the file is for: `the settings file`. */
+  readonly what: string;
+  readonly hint: string;
+}
+
+export const readJsonFile = (file: string, words: DocumentWords): Promise<unknown> =>
+  readWith(file, words, 'JSON', JSON.parse);
 
 const HINT =
   'write it as JSON, or as TOML in a file that ends in .toml; docs/run-spec.md has examples';
@@ -14,16 +24,22 @@ export async function readDocument(
   what = 'the run spec',
   hint = HINT,
 ): Promise<Untyped> {
+  const words = { code: 'spec/file', what, hint };
   const value = file.endsWith('.toml')
-    ? await readToml(file, what, hint)
-    : await readJsonFile(file, { code: 'spec/file', what, hint });
+    ? await readWith(file, words, 'TOML', parseToml)
+    : await readJsonFile(file, words);
   if (isObject(value)) return value;
   throw new ConfigError('spec/file', `${file} is not an object of fields`, { hint });
 }
 
-async function readToml(file: string, what: string, hint: string): Promise<unknown> {
+async function readWith(
+  file: string,
+  { code, what, hint }: DocumentWords,
+  format: string,
+  parse: (text: string) => unknown,
+): Promise<unknown> {
   const refuse = (message: string, cause: unknown) =>
-    new ConfigError('spec/file', message, { hint, cause });
+    new ConfigError(code, message, { hint, cause });
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw refuse(`cannot read ${what} ${file}`, cause);
   });
@@ -31,6 +47,6 @@ async function readToml(file: string, what: string, hint: string): Promise<unkno
     return parse(text);
   } catch (cause) {
     const where = cause instanceof TomlError ? ` (line ${cause.line}, column ${cause.column})` : '';
-    throw refuse(`${what} ${file} is not TOML${where}`, cause);
+    throw refuse(`${what} ${file} is not ${format}${where}`, cause);
   }
 }
