@@ -34,7 +34,7 @@ const MB = 1e6;
 /** What is measured is the built program: threads that load sources would count. */
 const built = async <T>(path: string): Promise<T> =>
   (await import(new URL(`../../dist/src/${path}.js`, import.meta.url).href)) as T;
-const { createHttpPlace } = await built<typeof import('../../src/network/chunks/http-source.ts')>('checkpoint/http-place'); // biome-ignore format: one line
+const { createHttpSource } = await built<typeof import('../../src/network/chunks/http-source.ts')>('checkpoint/http-place'); // biome-ignore format: one line
 const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/ask-http.ts')>('node/checkpoint/ask-http'); // biome-ignore format: one line
 const { fetchFolder } = await built<typeof import('../../src/node/checkpoint/fetch-folder.ts')>('node/checkpoint/fetch-folder'); // biome-ignore format: one line
 const { readManifest } = await built<typeof import('../../src/node/checkpoint/folder.ts')>('node/checkpoint/folder'); // biome-ignore format: one line
@@ -94,7 +94,7 @@ const operations: Readonly<Record<string, (step: Step) => Promise<unknown>>> = {
   unpack: async ({ folder, out }) => unpackFolder(folder, await readManifest(folder), out),
   fetch: async ({ folder, out, urls }) => {
     const ask = createAskHttp({ isTrusted: true });
-    const places = urls.map((url) => createHttpPlace(url, { ask, clock: systemClock }));
+    const places = urls.map((url) => createHttpSource(url, { ask, clock: systemClock }));
     const { signal } = new AbortController();
     await fetchFolder(await readManifest(folder), out, { places, signal });
   },

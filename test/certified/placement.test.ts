@@ -9,7 +9,7 @@ import { systemClock } from '../../src/base/async.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { type CheckpointChunks, packBytes } from '../../src/certified/wire/checkpoints.ts';
 import { manifestDigest } from '../../src/network/chunks/manifest.ts';
-import type { PlaceReport } from '../../src/network/chunks/source.ts';
+import type { SourceReport } from '../../src/network/chunks/source.ts';
 import { createRelaySet, type RelaySet } from '../../src/network/transport/relay-set.ts';
 import { buildHolder, type HolderOffer } from '../../src/network/wire/holders.ts';
 import { readManifest } from '../../src/node/checkpoint/folder.ts';
@@ -59,7 +59,7 @@ interface Played {
   readonly holders: readonly RunHolder[];
   readonly told: string[];
   /** A newcomer to the run, and from where its checkpoint came. */
-  join(index: number): Promise<{ round: number; notices: readonly string[]; from: readonly PlaceReport[] }>; // biome-ignore format: one line
+  join(index: number): Promise<{ round: number; notices: readonly string[]; from: readonly SourceReport[] }>; // biome-ignore format: one line
 }
 
 interface Play {
@@ -122,8 +122,8 @@ async function play({ placement, places = [] }: Play): Promise<Played> {
   return {
     ...{ spec, relay: relay.url, holders, told },
     async join(index) {
-      let from: readonly PlaceReport[] = [];
-      const onFetched = (reports: readonly PlaceReport[]) => {
+      let from: readonly SourceReport[] = [];
+      const onFetched = (reports: readonly SourceReport[]) => {
         from = reports;
       };
       const heard: string[] = [];
@@ -144,7 +144,7 @@ async function play({ placement, places = [] }: Play): Promise<Played> {
   };
 }
 
-const bytesFrom = (reports: readonly PlaceReport[], name: RegExp): number =>
+const bytesFrom = (reports: readonly SourceReport[], name: RegExp): number =>
   reports.filter((each) => name.test(each.name)).reduce((sum, { bytes }) => sum + bytes, 0);
 
 const twice = { objects: { checkpoint: { replicas: 2, min_distinct: { regions: 2 } } } };

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { type FileManifest, type Piece, piecesOf } from '../../src/network/chunks/manifest.ts';
-import type { ChunkPlace } from '../../src/network/chunks/source.ts';
+import type { ChunkSource } from '../../src/network/chunks/source.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -17,7 +17,7 @@ export interface Filling {
 }
 
 export interface PlaceUnderTest {
-  readonly place: ChunkPlace;
+  readonly place: ChunkSource;
   /** Takes a chunk out of the place, as a disk that lost it. */
   lose?(piece: Piece): Promise<void>;
   close(): Promise<void>;
@@ -34,7 +34,7 @@ const never = new AbortController().signal;
 
 /** Reads all of a chunk; undefined where the place has not got it. */
 async function readAll(
-  place: ChunkPlace,
+  place: ChunkSource,
   piece: Piece,
   signal = never,
 ): Promise<Uint8Array | undefined> {

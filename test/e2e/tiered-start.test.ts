@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { fetchTier } from '../../src/node/checkpoint/fetch-tier.ts';
-import { createFolderPlace } from '../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../src/node/checkpoint/folder-place.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
@@ -26,7 +26,7 @@ it('goes on with the same numbers in all tiers, and writes the same text', async
   const packed = join(home, 'packed');
   const manifest = await packFile(join(before, 'state.safetensors'), packed, { chunkBytes: 2 ** 14, stripe: null }); // biome-ignore format: one line
   const file = join(home, 'quarter.safetensors');
-  const places = [createFolderPlace(packed)];
+  const places = [createFolderSource(packed)];
   await fetchTier(manifest, join(home, 'chunks'), { tier: 2, file }, { places, signal });
 
   const text = ['--prompt', 'To be', '--length', '20', '--temperature', '0'];

@@ -2,13 +2,13 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/async.ts';
-import { createBlossomPlace, createHttpPlace } from '../../src/network/chunks/http-source.ts';
+import { createBlossomSource, createHttpSource } from '../../src/network/chunks/http-source.ts';
 import { manifestDigest, piecesOf } from '../../src/network/chunks/manifest.ts';
 import { createSigner } from '../../src/network/event.ts';
 import { createAskHttp } from '../../src/node/checkpoint/ask-http.ts';
 import { fetchFolder } from '../../src/node/checkpoint/fetch-folder.ts';
 import { readManifest } from '../../src/node/checkpoint/folder.ts';
-import { createFolderPlace } from '../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../src/node/checkpoint/folder-place.ts';
 import { serveFolder } from '../../src/node/checkpoint/holder-server.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { createSecretKey } from '../../src/node/files/keys.ts';
@@ -41,8 +41,8 @@ afterAll(async () => (await started)?.close());
 
 /** All chunks of a packed file on the server. */
 async function upload({ folder, manifest }: Pick<Filling, 'folder' | 'manifest'>) {
-  const place = createBlossomPlace(await address(), { ask, clock, signer });
-  const own = createFolderPlace(folder);
+  const place = createBlossomSource(await address(), { ask, clock, signer });
+  const own = createFolderSource(folder);
   for (const piece of piecesOf(manifest)) {
     const parts: Uint8Array[] = [];
     for await (const part of (await own.read(piece, never))!) parts.push(part);
@@ -70,13 +70,13 @@ if (!program.isInstalled()) {
 
     it('takes what is signed for, once, and says no to the rest in words', async () => {
       const manifest = await packed(50_000, 77);
-      const place = createBlossomPlace(await address(), { ask, clock, signer });
+      const place = createBlossomSource(await address(), { ask, clock, signer });
       const piece = piecesOf(manifest)[1]!;
       expect(await place.has(piece, never)).toBe(false);
       const bytes = drawnBytes(50_000, 77).subarray(2 ** 15);
       await place.store!(piece, bytes, never);
       expect(await place.has(piece, never)).toBe(true);
-      const late = createBlossomPlace(await address(), { ask, clock: { ...clock, now: () => 0 }, signer }); // biome-ignore format: one line
+      const late = createBlossomSource(await address(), { ask, clock: { ...clock, now: () => 0 }, signer }); // biome-ignore format: one line
       const other = { ...piece, sha256: 'ab'.repeat(32) };
       await expect(late.store!(other, bytes, never)).rejects.toMatchObject({
         code: 'checkpoint/place',
@@ -88,7 +88,7 @@ if (!program.isInstalled()) {
     it('fetches from a holder what it is asked to mirror', async () => {
       const manifest = await packed(60_000, 78);
       const holder = await serveFolder(at('packed'), manifest, { port: 0, host: '127.0.0.1', clock }); // biome-ignore format: one line
-      const place = createBlossomPlace(await address(), { ask, clock, signer });
+      const place = createBlossomSource(await address(), { ask, clock, signer });
       try {
         for (const piece of piecesOf(manifest)) {
           await place.mirror(piece, holder.url, never);
@@ -107,7 +107,7 @@ if (!program.isInstalled()) {
       const pushed = await runCommand('checkpoint', 'push', at('packed'), '--to', url, '--sec-key', '01'.repeat(32)); // biome-ignore format: one line
       expect(pushed.exitCode).toBe(0);
       try {
-        const places = [createHttpPlace(url, { ask, clock }), createHttpPlace(holder.url, { ask, clock })]; // biome-ignore format: one line
+        const places = [createHttpSource(url, { ask, clock }), createHttpSource(holder.url, { ask, clock })]; // biome-ignore format: one line
         const { places: reports } = await fetchFolder(manifest, at('both'), { places, signal: never }); // biome-ignore format: one line
         expect(reports.every(({ chunks }) => chunks > 0)).toBe(true);
       } finally {

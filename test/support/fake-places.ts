@@ -3,7 +3,7 @@ import type { Clock } from '../../src/base/async.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import type { ChunkSink } from '../../src/network/chunks/fetch.ts';
 import type { Piece } from '../../src/network/chunks/manifest.ts';
-import { type Blob, type ChunkPlace, PlaceError } from '../../src/network/chunks/source.ts';
+import { type Blob, type ChunkSource, SourceError } from '../../src/network/chunks/source.ts';
 import { drawnBytes } from './drawn-bytes.ts';
 import type { ManualClock } from './manual-clock.ts';
 
@@ -44,7 +44,7 @@ export interface FakePlaceOptions {
 
 const SLICE = 32_768;
 
-export interface FakePlace extends ChunkPlace {
+export interface FakePlace extends ChunkSource {
   readonly sent: { bytes: number; answers: number };
 }
 
@@ -55,7 +55,7 @@ export function createFakePlace(options: FakePlaceOptions): FakePlace {
   const going = new Set<string>();
   const line = lineOf(options);
   const assertAlive = () => {
-    if (clock.now() >= diesMs) throw new PlaceError(`${name} is gone`);
+    if (clock.now() >= diesMs) throw new SourceError(`${name} is gone`);
   };
   async function* body(
     content: Uint8Array,
@@ -88,12 +88,12 @@ export function createFakePlace(options: FakePlaceOptions): FakePlace {
     async read({ sha256 }: Blob, signal: AbortSignal) {
       await clock.sleep(latencyMs, signal);
       assertAlive();
-      if (options.fault === 'fails') throw new PlaceError(`${name} answers 403`);
+      if (options.fault === 'fails') throw new SourceError(`${name} answers 403`);
       const content = contents.get(sha256);
       if (!content || options.has?.(sha256) === false) return undefined;
       const times = given.get(sha256) ?? 0;
       const isBusy = options.copies !== undefined && going.has(sha256);
-      if (isBusy || times >= (options.copies ?? Number.POSITIVE_INFINITY)) throw new PlaceError('429', { retryMs: 1000 }); // biome-ignore format: one line
+      if (isBusy || times >= (options.copies ?? Number.POSITIVE_INFINITY)) throw new SourceError('429', { retryMs: 1000 }); // biome-ignore format: one line
       given.set(sha256, times + 1);
       sent.answers++;
       return body(content, sha256, signal);

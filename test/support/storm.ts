@@ -1,5 +1,6 @@
 /** Newcomers who fetch one file at once from one seeder and each other, on a clock that moves by itself: the real choice of sources on lines of memory. */
 import { fetchChunks } from '../../src/network/chunks/fetch.ts';
+import type { Piece } from '../../src/network/chunks/manifest.ts';
 import { createFakePlace, createMemoryStore, drawnChunks, whileMoving } from './fake-places.ts';
 import { createManualClock } from './manual-clock.ts';
 
@@ -53,7 +54,7 @@ export async function storm({
   const fetching = members.map(async ({ store, bits }, i) => {
     const index = new Map(wanted.map(({ piece, index: at }) => [piece, at]));
     const order = wanted.map((_, at) => wanted[(at * 29 + i * 17) % wanted.length]!);
-    const { missing } = await fetchChunks({
+    const { missing } = await fetchChunks<Piece>({
       ...{ digest: 'ab'.repeat(32), wanted: order, clock, openSink: store.openSink },
       places: [seeder, ...othersOf(i)],
       signal: new AbortController().signal,

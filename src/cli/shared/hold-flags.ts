@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
-import type { PlaceReport } from '../../network/chunks/source.ts';
+import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Signer } from '../../network/event.ts';
 import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder.ts';
@@ -127,7 +127,7 @@ export async function openChunks(
   return { chunks, close: async () => holder?.close() };
 }
 
-function tellPlaces(places: readonly PlaceReport[]): void {
+function tellPlaces(places: readonly SourceReport[]): void {
   const used = places.filter(({ chunks }) => chunks > 0);
   const words = used.map(({ name, bytes }) => `${formatBytes(bytes)} from ${name}`);
   writeNote(`the checkpoint came: ${words.join(', ') || 'all of it was here'}`);

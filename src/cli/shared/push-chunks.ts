@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { createBlossomPlace } from '../../network/chunks/http-source.ts';
+import { createBlossomSource } from '../../network/chunks/http-source.ts';
 import {
   type FileManifest,
   manifestDigest,
@@ -16,7 +16,7 @@ import type { Blob } from '../../network/chunks/source.ts';
 import { isRelayUrl } from '../../network/transport/relay-urls.ts';
 import { createAskHttp } from '../../node/checkpoint/ask-http.ts';
 import { chunkFile, lostChunk, MANIFEST_FILE, readManifest } from '../../node/checkpoint/folder.ts';
-import { createFolderPlace } from '../../node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../node/checkpoint/folder-place.ts';
 import { pushToRelays } from '../../node/checkpoint/push-relays.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { writeWhole } from '../../node/files/whole-file.ts';
@@ -104,7 +104,7 @@ interface Pushing {
   readonly folder: string;
   readonly manifest: FileManifest;
   readonly flags: PushFlags & { readonly mirror?: string };
-  readonly signer: Parameters<typeof createBlossomPlace>[1]['signer'];
+  readonly signer: Parameters<typeof createBlossomSource>[1]['signer'];
   readonly signal: AbortSignal;
 }
 
@@ -116,9 +116,9 @@ async function pushTo(
   const ask = createAskHttp({ isTrusted: true });
   const isAddress = /^https?:\/\//i.test(to);
   const blossom = isAddress
-    ? createBlossomPlace(to, { ask, clock: systemClock, signer })
+    ? createBlossomSource(to, { ask, clock: systemClock, signer })
     : undefined;
-  const place = blossom ?? createFolderPlace(to);
+  const place = blossom ?? createFolderSource(to);
   const send = async (blob: Blob, bytes: () => Promise<Uint8Array>) => {
     if (blossom && flags.mirror !== undefined) await blossom.mirror(blob, flags.mirror, signal);
     else await place.store?.(blob, await bytes(), signal);

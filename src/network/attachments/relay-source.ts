@@ -1,166 +1,102 @@
 /**
- * Chunks out of the chunk events (kind 7811) of a whole file, as holders of a certified checkpoint or `checkpoint push` publish them: a chunk is the part
- * of the payload that it covers. Every event proves itself against the root, so nobody who serves one is believed. Manifests are events of kind 7819.
+ * Relays as a source of a whole file's chunks: a chunk is read from the chunk events (kind 7811) that cover its part of the
+ * payload, as certified checkpoints and `checkpoint push` publish them. Manifests are events of kind 7819.
  */
-import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
+import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { packed } from '../../../kinds/packed.ts';
-import type { Clock } from '../../base/async.ts';
-import {
-  chunkKey,
-  chunkLength,
-  type PayloadRoot,
-  toChunk,
-  type VerifiedChunk,
-  ZeroTree,
-} from '../chunks/payload.ts';
-import { type ChunkPlace, PlaceError } from '../chunks/source.ts';
-import type { Sha256 } from '../event-crypto.ts';
-import { queryRelays } from '../transport/query.ts';
-import type { RelaySet } from '../transport/relay-set.ts';
+import { chunkLength, type PayloadRoot, ZeroTree } from '../chunks/payload.ts';
+import { type ChunkSource, SourceError } from '../chunks/source.ts';
 import { findAddressed } from '../wire/addressed.ts';
+import { RelayChunks, type RelayChunksOptions } from './relay-chunks.ts';
 
-export interface RelayPlaceOptions {
+export interface RelaySourceOptions extends RelayChunksOptions {
   readonly name: string;
-  /** All relays of the fetch, for a file may be spread over them. */
-  readonly relays: RelaySet;
-  /** The one of them that is asked first; where none is named, another one for each chunk. */
+  /** The relay that is asked first; if none is named, another one for each chunk. */
   readonly relay?: string | undefined;
-  readonly clock: Clock;
-  readonly sha256: Sha256;
-  /** Other places are asked first. */
-  readonly isSpared?: boolean;
-  /** The payload whose chunk events are asked for; undefined where only manifests are. */
+  readonly isSpared?: boolean | undefined;
+  readonly isNear?: boolean | undefined;
+  /** The file; undefined if only manifests are asked for. */
   readonly payload?: PayloadRoot | undefined;
 }
 
-/** Values in one list of a filter that every relay takes. */
-const MOST_PER_REQUEST = 64;
-const WAIT_MS = 20_000;
-
-/** Reads from one relay, and from the others what that one lacks; of parity chunks they have none. */
-export function createRelayPlace(options: RelayPlaceOptions): ChunkPlace {
-  const { name, relays, clock, sha256, isSpared, payload: file } = options;
-  const blanks = file && createBlanks(file, sha256);
+/** Reads from one relay, and from the others what that one lacks. Relays have no parity chunks. */
+export function createRelaySource(options: RelaySourceOptions): ChunkSource {
+  const { name, isSpared, isNear, relays, clock, sha256, payload } = options;
+  const file = payload && new RelayFile(payload, options);
   return {
     name,
     isSpared,
-    async read({ offset, bytes }, signal) {
-      if (offset === undefined || blanks === undefined) return undefined;
-      const first = Math.floor(offset / CHUNK_BYTES);
-      const last = Math.floor((offset + bytes - 1) / CHUNK_BYTES);
-      const parts = new Map<number, Uint8Array>();
-      await gather(options, blanks, { first, last }, parts, signal);
-      if (parts.size <= last - first && first > 0) {
-        blanks.first ??= gather(options, blanks, { first: 0, last: 0 }, new Map(), signal);
-        await blanks.first.catch(() => signal.throwIfAborted());
-      }
-      blanks.fill(parts, first, last);
-      return parts.size <= last - first ? undefined : cut(parts, first, last, { offset, bytes });
-    },
+    isNear,
+    read: async ({ offset, bytes }, signal) =>
+      offset === undefined ? undefined : file?.read(offset, bytes, signal),
     async findManifest(digest, signal) {
       const found = await findAddressed(packed, digest, { relays, clock, sha256, signal });
       if (found.ok) return found.value;
-      throw new PlaceError(`${name}: ${found.issue.message}`);
+      throw new SourceError(`${name}: ${found.issue.message}`);
     },
   };
 }
 
-/** Chunks of zeros, which nobody sends, as paths of others prove them. */
-interface Blanks {
-  readonly payload: PayloadRoot;
-  /** The question for the first chunk, whose path says most: of momentum that is none, all. */
-  first: Promise<void> | undefined;
-  learn(chunk: VerifiedChunk): void;
-  fill(parts: Map<number, Uint8Array>, first: number, last: number): void;
-}
+class RelayFile {
+  readonly #payload: PayloadRoot;
+  readonly #relays: readonly RelayChunks[];
+  /** The relay to ask first; -1 for another one each time. */
+  readonly #at: number;
+  readonly #tree: ZeroTree;
+  /** Chunks of zeros, which nobody sends, as the Merkle paths of others prove them. */
+  readonly #zeros = new Set<number>();
+  /** The request for the first chunk, whose path says most about zeros. */
+  #first: Promise<unknown> | undefined;
 
-function createBlanks(payload: PayloadRoot, sha256: Sha256): Blanks {
-  const zeros = new ZeroTree(payload.bytes, sha256);
-  const known = new Set<number>();
-  return {
-    payload,
-    first: undefined,
-    learn: (proven) => {
-      for (const index of zeros.beside(proven)) known.add(index);
-    },
-    fill: (parts, first, last) => {
-      for (let index = first; index <= last; index++) {
-        if (known.has(index)) parts.set(index, new Uint8Array(chunkLength(index, payload.bytes)));
-      }
-    },
-  };
-}
-
-/** The relays, from the one that is asked first on. */
-function inTurn(
-  { relays: { relays }, relay }: RelayPlaceOptions,
-  first: number,
-): readonly string[] {
-  const at = relay === undefined ? first % relays.length : relays.indexOf(relay);
-  return [...relays.slice(at), ...relays.slice(0, at)];
-}
-
-interface Indices {
-  readonly first: number;
-  readonly last: number;
-}
-
-interface Range extends Indices {
-  readonly only: string;
-}
-
-/** Takes these chunks from one relay after the other, until all are here. */
-async function gather(
-  options: RelayPlaceOptions,
-  blanks: Blanks,
-  { first, last }: Indices,
-  parts: Map<number, Uint8Array>,
-  signal: AbortSignal,
-): Promise<void> {
-  for (const only of inTurn(options, first)) {
-    blanks.fill(parts, first, last);
-    if (parts.size === last - first + 1) return;
-    await ask(options, blanks, { only, first, last }, parts, signal);
+  constructor(payload: PayloadRoot, options: RelaySourceOptions) {
+    const { relays } = options.relays;
+    this.#payload = payload;
+    this.#relays = relays.map((relay) => new RelayChunks(relay, options));
+    this.#at = options.relay === undefined ? -1 : relays.indexOf(options.relay);
+    this.#tree = new ZeroTree(payload.bytes, options.sha256);
   }
-}
 
-/** Takes the chunk events in this range that are not here yet. */
-async function ask(
-  { relays, clock, sha256 }: RelayPlaceOptions,
-  { payload: { root, bytes }, learn }: Blanks,
-  { only, first, last }: Range,
-  parts: Map<number, Uint8Array>,
-  signal: AbortSignal,
-): Promise<void> {
-  const all = Array.from({ length: last - first + 1 }, (_, i) => first + i);
-  const missing = all.filter((index) => !parts.has(index));
-  for (let from = 0; from < missing.length; from += MOST_PER_REQUEST) {
-    const indices = missing.slice(from, from + MOST_PER_REQUEST);
-    const keys = indices.map((index) => chunkKey(root, index));
-    const isThere = () => indices.every((index) => parts.has(index));
-    const onEvent: Parameters<typeof queryRelays>[1]['onEvent'] = (event) => {
-      const judged = toChunk(event, { maxPayloadBytes: bytes }, sha256);
-      const isOfFile = judged.ok && judged.value.root === root && judged.value.bytes === bytes;
-      if (isOfFile) learn(judged.value);
-      // nothing else is kept, whatever a relay sends
-      if (isOfFile && indices.includes(judged.value.index))
-        parts.set(judged.value.index, judged.value.data);
-      return isThere();
-    };
-    const filter = { kinds: [chunk.kind], '#c': keys, limit: 2 * keys.length };
-    await queryRelays([filter], { waitMs: WAIT_MS, signal, onEvent, only: [only] }, relays, clock);
+  /** Returns the bytes from `offset` on, or undefined if the relays lack one of their chunks. */
+  async read(
+    offset: number,
+    bytes: number,
+    signal: AbortSignal,
+  ): Promise<readonly Uint8Array[] | undefined> {
+    const first = Math.floor(offset / CHUNK_BYTES);
+    const last = Math.floor((offset + bytes - 1) / CHUNK_BYTES);
+    const indices = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+    const parts = await Promise.all(indices.map((index) => this.#chunk(index, first, signal)));
+    if (parts.includes(undefined) && first > 0) {
+      this.#first ??= this.#chunk(0, 0, signal);
+      await this.#first.catch(() => signal.throwIfAborted());
+    }
+    const cut: Uint8Array[] = [];
+    for (const [i, found] of parts.entries()) {
+      const begin = (first + i) * CHUNK_BYTES;
+      const part = found ?? this.#zeroChunk(first + i);
+      if (part === undefined) return undefined;
+      const end = Math.min(part.length, offset + bytes - begin);
+      cut.push(part.subarray(Math.max(0, offset - begin), end));
+    }
+    return cut;
   }
-}
 
-async function* cut(
-  parts: ReadonlyMap<number, Uint8Array>,
-  first: number,
-  last: number,
-  { offset, bytes }: { readonly offset: number; readonly bytes: number },
-): AsyncGenerator<Uint8Array> {
-  for (let index = first; index <= last; index++) {
-    const begin = index * CHUNK_BYTES;
-    const part = parts.get(index)!;
-    yield part.subarray(Math.max(0, offset - begin), Math.min(part.length, offset + bytes - begin));
+  /** Asks one relay after the other, beginning with the one for the range that begins at chunk `first`. */
+  async #chunk(index: number, first: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    const start = this.#at < 0 ? first % this.#relays.length : this.#at;
+    for (const relay of [...this.#relays.slice(start), ...this.#relays.slice(0, start)]) {
+      const zeros = this.#zeroChunk(index);
+      if (zeros) return zeros;
+      const found = await relay.read({ ...this.#payload, index, owner: '' }, signal);
+      if (found === undefined) continue;
+      for (const each of this.#tree.beside(found.chunk)) this.#zeros.add(each);
+      return found.chunk.data;
+    }
+    return this.#zeroChunk(index);
+  }
+
+  #zeroChunk(index: number): Uint8Array | undefined {
+    const isZero = this.#zeros.has(index);
+    return isZero ? new Uint8Array(chunkLength(index, this.#payload.bytes)) : undefined;
   }
 }

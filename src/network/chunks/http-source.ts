@@ -8,7 +8,7 @@ import type { Digest } from '../../run/ids.ts';
 import type { Signer } from '../event.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';
 import { MOST_PIECES } from './manifest.ts';
-import { type Blob, type ChunkPlace, PlaceError } from './source.ts';
+import { type Blob, type ChunkSource, SourceError } from './source.ts';
 
 /** An answer whose body is read in pieces, or given up. */
 export interface HttpAnswer {
@@ -29,7 +29,7 @@ export interface HttpRequest {
 /** One request; redirects are followed where they may be, and refused elsewhere. Throws what went wrong. */
 export type AskHttp = (url: string, request: HttpRequest) => Promise<HttpAnswer>;
 
-export interface HttpPlaceOptions {
+export interface HttpSourceOptions {
   readonly ask: AskHttp;
   readonly clock: Clock;
   readonly isNear?: boolean | undefined;
@@ -58,7 +58,7 @@ const LONGEST_RETRY_MS = 60_000;
 const baseOf = (url: string): string => url.replace(/[?#].*$/s, '').replace(/\/*$/, '');
 
 /** Reads from whoever serves `<base>/<sha256>`. */
-export function createHttpPlace(url: string, { ask, isNear }: HttpPlaceOptions): ChunkPlace {
+export function createHttpSource(url: string, { ask, isNear }: HttpSourceOptions): ChunkSource {
   const base = baseOf(url);
   const name = withoutSecrets(base);
   return {
@@ -83,10 +83,10 @@ export function createHttpPlace(url: string, { ask, isNear }: HttpPlaceOptions):
 }
 
 /** The same, and uploads to a Blossom server (BUD-02) what it has not got. */
-export function createBlossomPlace(
+export function createBlossomSource(
   url: string,
-  options: HttpPlaceOptions & Uploading,
-): ChunkPlace & {
+  options: HttpSourceOptions & Uploading,
+): ChunkSource & {
   /** Whether it has a blob (BUD-01). */
   has(blob: Blob, signal: AbortSignal): Promise<boolean>;
   /** Asks it to fetch a blob from another place (BUD-04). */
@@ -94,7 +94,7 @@ export function createBlossomPlace(
 } {
   const { ask } = options;
   const base = baseOf(url);
-  const place = createHttpPlace(url, options);
+  const place = createHttpSource(url, options);
   const { name } = place;
   const has = async ({ sha256 }: Blob, signal: AbortSignal) => {
     const request = ask(`${base}/${sha256}`, { method: 'HEAD', signal });
@@ -122,7 +122,7 @@ export function createBlossomPlace(
     }
     const taken = hashIn(await readBody(answer, LONGEST_ANSWER));
     if (taken === blob.sha256) return;
-    throw new PlaceError(`${name} says that it took another blob than ${blob.sha256}`);
+    throw new SourceError(`${name} says that it took another blob than ${blob.sha256}`);
   };
   return {
     ...place,
@@ -143,7 +143,7 @@ export function createBlossomPlace(
 function authorize(
   base: string,
   sha256: Digest,
-  { signer, clock, contentType, lifetimeSeconds = LIFETIME_SECONDS }: Uploading & HttpPlaceOptions,
+  { signer, clock, contentType, lifetimeSeconds = LIFETIME_SECONDS }: Uploading & HttpSourceOptions,
 ): string {
   const now = Math.floor(clock.now() / 1000);
   const event = signer.sign({
@@ -173,19 +173,19 @@ async function asking<T>(name: string, answer: Promise<T>, signal: AbortSignal):
     return await answer;
   } catch (cause) {
     signal.throwIfAborted();
-    if (cause instanceof PlaceError) throw cause;
+    if (cause instanceof SourceError) throw cause;
     const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
     const words = inner instanceof Error ? inner.message : String(inner);
-    throw new PlaceError(`${name} cannot be reached (${safeLine(words)})`, { cause });
+    throw new SourceError(`${name} cannot be reached (${safeLine(words)})`, { cause });
   }
 }
 
-function refused(name: string, answer: HttpAnswer): PlaceError {
+function refused(name: string, answer: HttpAnswer): SourceError {
   const reason = REASONS.map((each) => answer.header(each)).find((words) => words) ?? '';
   const words = reason === '' ? '' : `: ${safeLine(reason.slice(0, 200))}`;
   const asked = Number(answer.header('retry-after') ?? Number.NaN) * 1000;
   const retryMs = Number.isFinite(asked) ? Math.min(asked, LONGEST_RETRY_MS) : 1000;
-  return new PlaceError(
+  return new SourceError(
     `${name} answers ${answer.status}${words}`,
     BUSY.has(answer.status) ? { retryMs } : {},
   );

@@ -1,41 +1,50 @@
-/** A place where chunks live, as whoever fetches or stores them sees it: relays, Blossom servers, holders, folders are all the same to them. */
+/**
+ * A source of chunks as the fetcher sees it: a relay, a Blossom server, a holder, a web server or a folder. Also what the
+ * fetcher knows of each: how fast and how far it is, what it has, and whether it can still be trusted.
+ */
+import { concatBytes } from '../../base/bytes.ts';
 import { NostrainError } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
-import type { Piece } from './manifest.ts';
 
-/** What is asked for: a chunk, a parity chunk or a manifest, by its hash; of a chunk also where it stands in the file. */
+/** What is asked for: a chunk, a parity chunk or a manifest, by its hash. */
 export interface Blob {
   readonly sha256: Digest;
   readonly bytes: number;
-  /** Undefined of what is no part of the file. */
+  /** Where a chunk begins in its file; undefined for parity and manifests. */
   readonly offset: number | undefined;
 }
 
-export interface ChunkPlace {
-  /** Its address without secrets: errors and reports name it. */
+export interface ChunkSource<C = Blob> {
+  /** Address without secrets, for errors and reports. */
   readonly name: string;
-  /** Said to be near, by whoever named it: asked first until its speed is known. */
+  /** The person or spec that named it says it is near: asked first until its speed is known. */
   readonly isNear?: boolean | undefined;
-  /** What it gives costs others: it is asked only for what is not soon to be had elsewhere. */
+  /** Reading from it costs others: it is asked only for what is not soon available elsewhere. */
   readonly isSpared?: boolean | undefined;
-  /** Which chunks it should have, one bit each in the order of `piecesOf`, as long as it does not say itself. */
+  /** False while it cannot be asked, such as a relay that is not connected. */
+  readonly isReady?: boolean | undefined;
+  /** It may get a chunk later that it lacks now, so it is asked again. */
+  readonly isGrowing?: boolean | undefined;
+  /** Which chunks it should have, one bit each in the order of `piecesOf`, until it reports them itself. */
   readonly expected?: Uint8Array | undefined;
   /**
-   * The bytes in pieces, never more than one piece too many; undefined where the place has not got it. Throws a `PlaceError` where it cannot be
-   * asked, and the signal's reason. Nothing that comes is believed: the caller hashes it.
+   * Returns the bytes in pieces, at most one piece too many, or undefined if the source lacks the chunk. Throws a
+   * SourceError if it cannot be asked, or the signal's reason. The caller hashes what comes.
    */
-  read(blob: Blob, signal: AbortSignal): Promise<AsyncIterable<Uint8Array> | undefined>;
-  /** The bytes of a manifest, where it has another way to it than `read`; its caller hashes them. Throws a `PlaceError` where it has none. */
+  read(chunk: C, signal: AbortSignal): Promise<ByteStream | undefined>;
+  /** Returns the bytes of a manifest if there is another way than `read`. Throws a SourceError if it has none. */
   findManifest?(digest: Digest, signal: AbortSignal): Promise<Uint8Array>;
-  /** Which chunks of a manifest it has, one bit each in the order of `piecesOf`; undefined where it does not say: then it is asked for each. */
+  /** Reports which chunks of a manifest it has, one bit each; undefined if it does not say. */
   holds?(digest: Digest, signal: AbortSignal): Promise<Uint8Array | undefined>;
-  /** Stores a blob; true where it has it now. Throws a `PlaceError` that says what was refused. */
+  /** Stores a blob. Throws a SourceError that says why it was refused. */
   store?(blob: Blob, bytes: Uint8Array, signal: AbortSignal): Promise<void>;
 }
 
-/** A place that did not do what was asked. */
-export class PlaceError extends NostrainError {
-  /** It may do so later, after so many milliseconds where it says so. */
+export type ByteStream = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+/** A source that did not do what was asked. */
+export class SourceError extends NostrainError {
+  /** It may do so after this many milliseconds; undefined if it does not say. */
   readonly retryMs: number | undefined;
 
   constructor(
@@ -50,40 +59,60 @@ export class PlaceError extends NostrainError {
   }
 }
 
-// FROM /** What a fetch knows of one place: how fast and how far it is, what it has, what it is asked for now, and whether it can be trusted any more. */
-/** What became of a place in a fetch, for people. */
-export interface PlaceReport {
+/** Reads a stream into memory; undefined if it has more than `most` bytes. */
+export async function readUpTo(
+  stream: ByteStream,
+  most: number,
+  onBytes?: (length: number) => void,
+): Promise<Uint8Array | undefined> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of stream) {
+    length += part.length;
+    if (length > most) return undefined;
+    onBytes?.(length);
+    parts.push(part);
+  }
+  return concatBytes(...parts);
+}
+
+/** What a source did in a fetch, for people. */
+export interface SourceReport {
   readonly name: string;
-  /** Bytes of chunks that were right. */
+  /** Bytes of correct chunks. */
   readonly bytes: number;
   readonly chunks: number;
-  /** Chunks that were not what their hash says. */
+  /** Chunks that did not have their hash. */
   readonly corrupt: number;
   readonly failures: number;
   readonly state: 'good' | 'demoted' | 'away';
-  /** The words of its last failure; empty where there was none. */
+  /** Message of its last failure; empty if there was none. */
   readonly message: string;
 }
 
-/** What is left of old measures when a new one comes. */
+/** Weight of old measurements when a new one comes. */
 const FADING = 0.7;
+/** Latency assumed of a source that nobody called near, where others are. */
 const FAR_MS = 100;
 const FIRST_REST_MS = 500;
 const LONGEST_REST_MS = 15_000;
-/** Failures one after the other that make a place one that is away. */
+/** Consecutive failures after which a source is not asked any more. */
 const MOST_FAILURES = 5;
 
-export class PlaceState {
-  readonly place: ChunkPlace;
-  /** Chunks asked for now, and their bytes that have not come. */
+export class SourceState<C = Blob> {
+  readonly source: ChunkSource<C>;
+  /** Chunks that are requested now, and how many of their bytes are still to come. */
   active = 0;
   outstanding = 0;
   isDemoted = false;
   isAway = false;
+  isReady = true;
+  isSpared = false;
   restUntilMs = 0;
-  /** Which chunks it says it has, or should have; undefined where nobody says. */
+  heardMs = Number.NEGATIVE_INFINITY;
+  /** Which chunks it reports, or should have; undefined if unknown. */
   have: Uint8Array | undefined;
-  /** When to ask again what it has; undefined where it was asked and does not say. */
+  /** When to ask again what it has; undefined if it does not say. */
   askMs: number | undefined;
   #bytes = 0;
   #busyMs = 0;
@@ -92,29 +121,39 @@ export class PlaceState {
   #failed = 0;
   #report = { bytes: 0, chunks: 0, corrupt: 0, failures: 0, message: '' };
 
-  constructor(place: ChunkPlace) {
-    this.place = place;
-    this.have = place.expected;
-    this.askMs = place.holds ? 0 : undefined;
+  constructor(source: ChunkSource<C>) {
+    this.source = source;
+    this.have = source.expected;
+    this.askMs = source.holds ? 0 : undefined;
   }
 
   get isOut(): boolean {
     return this.isDemoted || this.isAway;
   }
 
-  /** Whether it may have the chunk of this index. */
+  /** Whether it may get chunks that it lacks now. */
+  get isGrowing(): boolean {
+    return this.askMs !== undefined || this.source.isGrowing === true;
+  }
+
+  /** Notes what the source reports of itself, once for many chunks. */
+  look(): void {
+    this.isReady = this.source.isReady !== false;
+    this.isSpared = this.source.isSpared === true;
+  }
+
   mayHave(index: number): boolean {
     return this.have === undefined || ((this.have[index >> 3] ?? 0) & (1 << (index & 7))) !== 0;
   }
 
-  /** Bytes a second; undefined until something came. */
+  /** Bytes per second; undefined until something came. */
   get rate(): number | undefined {
     return this.#busyMs > 0 && this.#bytes > 0 ? (1000 * this.#bytes) / this.#busyMs : undefined;
   }
 
-  /** How long a chunk would take, behind all that it is asked for now; `usual` is the rate of places that are not known yet. */
+  /** Estimates how long a chunk would take, queued behind the outstanding ones; `usual` is the rate if unknown. */
   waitMs(bytes: number, usual: number, nearKnown: boolean): number {
-    const far = nearKnown && this.place.isNear !== true ? FAR_MS : 0;
+    const far = nearKnown && this.source.isNear !== true ? FAR_MS : 0;
     const rate = this.rate ?? usual;
     return (this.#latencyMs ?? far) + (1000 * (this.outstanding + bytes)) / rate;
   }
@@ -124,35 +163,36 @@ export class PlaceState {
     this.outstanding += bytes;
   }
 
-  /** The first bytes of an answer came. */
+  /** Notes the first bytes of an answer. */
   hear(latencyMs: number): void {
     const before = this.#latencyMs ?? latencyMs;
     this.#latencyMs = FADING * before + (1 - FADING) * latencyMs;
   }
 
-  take(bytes: number): void {
+  take(bytes: number, nowMs: number): void {
+    this.heardMs = nowMs;
     this.outstanding -= bytes;
     this.#bytes += bytes;
   }
 
-  /** An attempt is over; `left` of its bytes did not come. */
+  /** Ends an attempt of which `left` bytes did not come. */
   end(left: number, nowMs: number): void {
     this.active--;
     this.outstanding -= left;
     this.#busyMs += nowMs - this.#sinceMs;
     this.#sinceMs = nowMs;
-    // old measures fade, so that a place that becomes slow is seen to be
+    // old measurements fade, so that a source that becomes slow is noticed
     this.#bytes *= FADING;
     this.#busyMs *= FADING;
   }
 
-  succeed({ bytes }: Piece): void {
+  succeed(bytes: number): void {
     this.#failed = 0;
     this.#report.bytes += bytes;
     this.#report.chunks++;
   }
 
-  /** It cannot do this now, and said so. */
+  /** Notes that it refused for now. */
   rest(ms: number, nowMs: number, message: string): void {
     this.#report.message = message;
     this.restUntilMs = Math.max(this.restUntilMs, nowMs + ms);
@@ -166,15 +206,15 @@ export class PlaceState {
     if (this.#failed >= MOST_FAILURES) this.isAway = true;
   }
 
-  /** It gave bytes that are not the chunk's: nothing more is asked of it. */
+  /** Notes a chunk that does not have its hash: the source is not asked any more. */
   demote(message: string): void {
     this.isDemoted = true;
     this.#report.corrupt++;
     this.#report.message = message;
   }
 
-  report(): PlaceReport {
+  report(): SourceReport {
     const state = this.isDemoted ? 'demoted' : this.isAway ? 'away' : 'good';
-    return { name: this.place.name, state, ...this.#report };
+    return { name: this.source.name, state, ...this.#report };
   }
 }

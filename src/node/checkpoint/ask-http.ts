@@ -6,7 +6,7 @@ import { type IncomingMessage, Agent as PlainAgent, request as requestPlain } fr
 import { request as requestSecure, Agent as SecureAgent } from 'node:https';
 import { onAbort } from '../../base/async.ts';
 import type { AskHttp, HttpAnswer, HttpRequest } from '../../network/chunks/http-source.ts';
-import { PlaceError } from '../../network/chunks/source.ts';
+import { SourceError } from '../../network/chunks/source.ts';
 import { isPublicIp, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { publicLookup } from '../net/relays.ts';
 
@@ -28,7 +28,7 @@ const agents = agentsFor();
 /** Their connections lead to public hosts alone: each was made after a look-up that saw to that. */
 const publicAgents = agentsFor();
 
-/** Asks over HTTP and HTTPS. Throws a PlaceError about an address that may not be asked. */
+/** Asks over HTTP and HTTPS. Throws a SourceError about an address that may not be asked. */
 export const createAskHttp =
   ({ isTrusted, allowPrivate = false, silentMs = SILENT_MS }: AskOptions): AskHttp =>
   async (address, request) => {
@@ -40,22 +40,22 @@ export const createAskHttp =
       if (!next) return answer;
       answer.cancel();
       if (request.method === 'PUT')
-        throw new PlaceError(`${withoutSecrets(url)} sends uploads elsewhere`);
+        throw new SourceError(`${withoutSecrets(url)} sends uploads elsewhere`);
       url = new URL(next, url).href;
     }
-    throw new PlaceError(`${withoutSecrets(address)} redirects for ever`);
+    throw new SourceError(`${withoutSecrets(address)} redirects for ever`);
   };
 
 /** The address where it may be asked: by its form here, and by where its name leads when it is looked up. */
 function assertAskable(text: string, isOpen: boolean): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    throw new PlaceError(`${withoutSecrets(text)} is no HTTP address`);
+    throw new SourceError(`${withoutSecrets(text)} is no HTTP address`);
   }
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const isIp = host.includes(':') || /^[\d.]+$/.test(host);
   if (!isOpen && isIp && !isPublicIp(host)) {
-    throw new PlaceError(`${withoutSecrets(text)} is a private address that a stranger named`);
+    throw new SourceError(`${withoutSecrets(text)} is a private address that a stranger named`);
   }
   return url;
 }

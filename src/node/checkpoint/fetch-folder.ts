@@ -15,7 +15,7 @@ import {
   piecesOf,
   stripesOf,
 } from '../../network/chunks/manifest.ts';
-import type { PlaceReport } from '../../network/chunks/source.ts';
+import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
 import { cannotWrite, writeWhole } from '../files/whole-file.ts';
 import { createNativeSha256, nativeSha256 } from '../native/sha256.ts';
@@ -44,7 +44,7 @@ export interface FetchedFolder {
   readonly bytes: number;
   /** Chunks that came out of parity. */
   readonly restored: number;
-  readonly places: readonly PlaceReport[];
+  readonly places: readonly SourceReport[];
 }
 
 /** Chunks that are nowhere are not waited for long where parity may do. */
@@ -122,7 +122,7 @@ export async function fetchBytes(
   manifest: FileManifest,
   folder: string,
   options: FetchFolderOptions,
-): Promise<{ readonly bytes: Uint8Array; readonly reports: readonly PlaceReport[] }> {
+): Promise<{ readonly bytes: Uint8Array; readonly reports: readonly SourceReport[] }> {
   await claim(folder, manifest);
   const bytes = new Uint8Array(manifest.bytes);
   const pieces = piecesOf(manifest);
@@ -319,7 +319,10 @@ export async function openSink(
   };
 }
 
-function joined(one: readonly PlaceReport[], two: readonly PlaceReport[]): readonly PlaceReport[] {
+function joined(
+  one: readonly SourceReport[],
+  two: readonly SourceReport[],
+): readonly SourceReport[] {
   return two.map((report, i) => ({
     ...report,
     bytes: one[i]!.bytes + report.bytes,

@@ -4,7 +4,7 @@ import { anySignal, deferred, firstOf, systemClock } from '../../base/async.ts';
 import { isHex32, toHex } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, safeLine } from '../../base/errors.ts';
 import { type FileManifest, MOST_MANIFEST_BYTES } from '../../network/chunks/manifest.ts';
-import type { ChunkPlace } from '../../network/chunks/source.ts';
+import { type ChunkSource, readUpTo } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { createAskHttp } from './ask-http.ts';
@@ -19,7 +19,7 @@ export interface FoundManifest {
 /** Throws a ConfigError or a CheckpointError that says what is not there or not right. */
 export async function findManifest(
   what: string,
-  places: readonly ChunkPlace[],
+  places: readonly ChunkSource[],
   signal: AbortSignal,
 ): Promise<FoundManifest> {
   if (isHex32(what)) return { manifest: await ofDigest(what, places, signal), beside: undefined };
@@ -43,7 +43,7 @@ const MOST_MS = 30_000;
 /** Asks one place after the other, the next one too where one takes long; only bytes with that hash are read. */
 async function ofDigest(
   digest: Digest,
-  places: readonly ChunkPlace[],
+  places: readonly ChunkSource[],
   signal: AbortSignal,
 ): Promise<FileManifest> {
   const said: string[] = [];
@@ -51,7 +51,7 @@ async function ofDigest(
   const over = new AbortController();
   const both = anySignal(signal, over.signal);
   let isFound = false;
-  const tried = async (place: ChunkPlace): Promise<void> => {
+  const tried = async (place: ChunkSource): Promise<void> => {
     try {
       found.settle(await tryPlace(place, digest, both.signal));
       isFound = true;
@@ -85,7 +85,7 @@ const pause = (signal: AbortSignal): Promise<void> =>
 
 /** The manifest from one place, which trickles no longer than it may. */
 async function tryPlace(
-  place: ChunkPlace,
+  place: ChunkSource,
   digest: Digest,
   signal: AbortSignal,
 ): Promise<FileManifest> {
@@ -114,7 +114,7 @@ async function tryPlace(
 }
 
 async function bytesAt(
-  place: ChunkPlace,
+  place: ChunkSource,
   digest: Digest,
   signal: AbortSignal,
   onBytes: (length: number) => void,
@@ -122,7 +122,7 @@ async function bytesAt(
   if (place.findManifest) return place.findManifest(digest, signal);
   const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
   const body = await place.read(blob, signal);
-  return body === undefined ? 'absent' : readWhole(body, onBytes);
+  return body === undefined ? 'absent' : readUpTo(body, MOST_MANIFEST_BYTES, onBytes);
 }
 
 /** A hash in the address (`…/<sha256>` or `#sha256=<hash>`) is held to. */
@@ -138,7 +138,7 @@ async function ofAddress(what: string, signal: AbortSignal): Promise<FoundManife
       hint: 'name the address of a manifest.json, or of a manifest by its SHA-256',
     });
   }
-  const bytes = await readWhole(answer.body);
+  const bytes = await readUpTo(answer.body, MOST_MANIFEST_BYTES);
   if (pin !== undefined && (!bytes || toHex(nativeSha256(bytes)) !== pin)) {
     throw new CheckpointError('checkpoint/other', `${url.href} is not the manifest ${pin}`, {
       hint: 'ask whoever gave you the address; what is there may have changed',
@@ -149,18 +149,3 @@ async function ofAddress(what: string, signal: AbortSignal): Promise<FoundManife
 
 const parse = (where: string, bytes: Uint8Array | undefined): FileManifest =>
   orBadManifest(where, new TextDecoder().decode(bytes));
-
-async function readWhole(
-  body: AsyncIterable<Uint8Array>,
-  onBytes?: (length: number) => void,
-): Promise<Uint8Array | undefined> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of body) {
-    length += part.length;
-    if (length > MOST_MANIFEST_BYTES) return undefined;
-    onBytes?.(length);
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
-}

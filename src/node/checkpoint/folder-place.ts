@@ -4,12 +4,12 @@ import { lstat, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path';
 import { toHex } from '../../base/bytes.ts';
 import { MOST_MANIFEST_BYTES } from '../../network/chunks/manifest.ts';
-import { type Blob, type ChunkPlace, PlaceError } from '../../network/chunks/source.ts';
+import { type Blob, type ChunkSource, SourceError } from '../../network/chunks/source.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { chunkFile, lookFor, MANIFEST_FILE } from './folder.ts';
 
 /** Reads and stores chunks by their hash; the manifest by its own. */
-export const createFolderPlace = (folder: string): ChunkPlace => ({
+export const createFolderSource = (folder: string): ChunkSource => ({
   name: folder,
   async read(blob, signal) {
     const file = await fileOf(folder, blob);
@@ -26,7 +26,7 @@ export const createFolderPlace = (folder: string): ChunkPlace => ({
       await rename(part, chunkFile(folder, blob.sha256));
     } catch (cause) {
       await rm(part, { force: true }).catch(() => undefined);
-      throw new PlaceError(`${folder} does not take a chunk`, { cause });
+      throw new SourceError(`${folder} does not take a chunk`, { cause });
     }
   },
 });

@@ -14,7 +14,7 @@ import { writeWhole } from '../files/whole-file.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { startChunkWorkers } from './chunk-workers.ts';
 import { chunkFile, findPacked, MANIFEST_FILE, readManifest } from './folder.ts';
-import { createFolderPlace } from './folder-place.ts';
+import { createFolderSource } from './folder-place.ts';
 import type { HolderServer, Shelf } from './holder-server.ts';
 import { judge } from './verify.ts';
 
@@ -107,7 +107,7 @@ export class HeldChunks {
     contents: ReadonlyMap<Digest, Uint8Array>,
     signal: AbortSignal,
   ): Promise<void> {
-    const place = createFolderPlace(held.folder);
+    const place = createFolderSource(held.folder);
     for (const piece of pieces) {
       const bytes = contents.get(piece.sha256);
       if (bytes === undefined || held.chunks.has(piece.sha256)) continue;

@@ -1,9 +1,9 @@
 /** Who of a run's members holds chunks, by their announcements on relays, and which chunks of a checkpoint placement gives to whom. */
 import { systemClock } from '../../base/async.ts';
 import { type Placement, place } from '../../consensus/placement/place.ts';
-import { createHttpPlace } from '../../network/chunks/http-source.ts';
+import { createHttpSource } from '../../network/chunks/http-source.ts';
 import { type FileManifest, manifestDigest } from '../../network/chunks/manifest.ts';
-import type { ChunkPlace } from '../../network/chunks/source.ts';
+import type { ChunkSource } from '../../network/chunks/source.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { QueryOptions, QueryResult } from '../../network/transport/query.ts';
@@ -117,7 +117,7 @@ interface SearchBounds {
 /** A holder as a place. */
 export interface HolderPlace {
   readonly key: WorkerId;
-  readonly place: ChunkPlace;
+  readonly place: ChunkSource;
 }
 
 /** Holders of an object as places: near ones, so that they are asked before relays. */
@@ -129,6 +129,6 @@ export async function holderPlaces(
   const ask = createAskHttp({ isTrusted: false, allowPrivate: search.allowPrivate });
   return holders.slice(0, MOST_PLACES).flatMap(({ key, contacts: [url] }) => {
     if (url === undefined) return [];
-    return [{ key, place: createHttpPlace(url, { ask, clock: systemClock, isNear: true }) }];
+    return [{ key, place: createHttpSource(url, { ask, clock: systemClock, isNear: true }) }];
   });
 }

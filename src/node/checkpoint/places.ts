@@ -1,10 +1,10 @@
 /** Places that a person, a spec or a directory names, opened for a fetch: relays, HTTP addresses, folders. */
 import { systemClock } from '../../base/async.ts';
 import { ConfigError, safeLine } from '../../base/errors.ts';
-import { createRelayPlace } from '../../network/attachments/relay-source.ts';
-import { createHttpPlace } from '../../network/chunks/http-source.ts';
+import { createRelaySource } from '../../network/attachments/relay-source.ts';
+import { createHttpSource } from '../../network/chunks/http-source.ts';
 import type { FileManifest } from '../../network/chunks/manifest.ts';
-import type { ChunkPlace } from '../../network/chunks/source.ts';
+import type { ChunkSource } from '../../network/chunks/source.ts';
 import { createSigner } from '../../network/event.ts';
 import { hintProblem, isRelayUrl, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { createSecretKey } from '../files/keys.ts';
@@ -12,7 +12,7 @@ import { nativeCrypto } from '../native/event-crypto.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { type Connection, connectRelays } from '../net/relays.ts';
 import { createAskHttp } from './ask-http.ts';
-import { createFolderPlace } from './folder-place.ts';
+import { createFolderSource } from './folder-place.ts';
 
 export interface PlacesOptions {
   readonly connection: Connection;
@@ -31,7 +31,7 @@ export interface NamedPlace {
 }
 
 export interface OpenPlaces {
-  readonly places: readonly ChunkPlace[];
+  readonly places: readonly ChunkSource[];
   /** Of strangers' places that are not asked: which, and why. */
   readonly refused: readonly { readonly name: string; readonly reason: string }[];
   close(): Promise<void>;
@@ -43,7 +43,7 @@ export async function openPlaces(
   manifest: FileManifest | undefined,
   options: PlacesOptions,
 ): Promise<OpenPlaces> {
-  const places: ChunkPlace[] = [];
+  const places: ChunkSource[] = [];
   const refused: { name: string; reason: string }[] = [];
   const relays: NamedPlace[] = [];
   for (const each of named) {
@@ -88,7 +88,7 @@ async function openRelays(
     named.find(({ text }) => withoutSecrets(text) === relay)?.isNear;
   return {
     places: set.relays.map((relay) => ({
-      ...createRelayPlace({ ...shared, name: withoutSecrets(relay), relay }),
+      ...createRelaySource({ ...shared, name: withoutSecrets(relay), relay }),
       isNear: isNear(relay),
     })),
     refused: [],
@@ -99,14 +99,14 @@ async function openRelays(
 function openPlace(
   { text, isNear, isTrusted }: NamedPlace,
   { allowPrivate }: PlacesOptions,
-): ChunkPlace {
-  if (!/^https?:\/\//i.test(text)) return createFolderPlace(text);
+): ChunkSource {
+  if (!/^https?:\/\//i.test(text)) return createFolderSource(text);
   if (!URL.canParse(text)) {
     throw new ConfigError('checkpoint/place-name', `${safeLine(text)} is no address`, {
       hint: 'say https://host/path, wss://relay, or a folder',
     });
   }
-  return createHttpPlace(text, {
+  return createHttpSource(text, {
     ask: createAskHttp({ isTrusted, allowPrivate }),
     clock: systemClock,
     isNear,

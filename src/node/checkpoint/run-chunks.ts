@@ -13,11 +13,11 @@ import {
   type ChunkHolder,
   type WantedCheckpoint,
 } from '../../certified/wire/checkpoints.ts';
-import { createRelayPlace } from '../../network/attachments/relay-source.ts';
+import { createRelaySource } from '../../network/attachments/relay-source.ts';
 import type { FetchEvent } from '../../network/chunks/fetch.ts';
-import { createBlossomPlace } from '../../network/chunks/http-source.ts';
+import { createBlossomSource } from '../../network/chunks/http-source.ts';
 import { type FileManifest, manifestDigest, manifestText } from '../../network/chunks/manifest.ts';
-import type { ChunkPlace, PlaceReport } from '../../network/chunks/source.ts';
+import type { ChunkSource, SourceReport } from '../../network/chunks/source.ts';
 import type { Signer } from '../../network/event.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { PlacementPolicy } from '../../run/placement-policy.ts';
@@ -50,7 +50,7 @@ export interface RunChunksOptions {
   readonly holder?: ChunkHolder | undefined;
   onNotice(message: string): void;
   /** Told from where a checkpoint came. */
-  onFetched?(places: readonly PlaceReport[]): void;
+  onFetched?(places: readonly SourceReport[]): void;
 }
 
 /** Bytes that may come for every byte of a checkpoint. */
@@ -68,7 +68,7 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
       const sha256 = manifestDigest(manifest, nativeSha256);
       const ask = createAskHttp({ isTrusted: false, allowPrivate });
       const storeAt = async (url: string) => {
-        const place = createBlossomPlace(url, { ask, clock: systemClock, signer });
+        const place = createBlossomSource(url, { ask, clock: systemClock, signer });
         for (const [hash, bytes] of chunks) {
           await place.store?.({ sha256: hash, bytes: bytes.length, offset: 0 }, bytes, signal);
         }
@@ -91,7 +91,7 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
       const { bytes: length, root, chunkBytes } = manifest;
       const isThis = length === payload.bytes && root === payload.root;
       if (!isThis || chunkBytes !== CHECKPOINT_CHUNK_BYTES) throw otherState();
-      const relays = createRelayPlace({
+      const relays = createRelaySource({
         isSpared: true,
         name: 'relays',
         relays: wanted.relays,
@@ -128,7 +128,7 @@ const otherState = (): CheckpointError =>
 async function openServers(
   { places, allowPrivate, onNotice }: RunChunksOptions,
   signal: AbortSignal,
-): Promise<readonly ChunkPlace[]> {
+): Promise<readonly ChunkSource[]> {
   const connection = {
     openTimeoutMs: 0,
     retry: { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' as const },
@@ -156,7 +156,7 @@ async function withExpected(
   manifest: FileManifest,
   { relays, members, digest }: WantedCheckpoint,
   signal: AbortSignal,
-): Promise<readonly ChunkPlace[]> {
+): Promise<readonly ChunkSource[]> {
   if (policy === null || holders.length === 0) return holders.map(({ place }) => place);
   const now = Math.floor(systemClock.now() / 1000);
   const known = await askHolders({ relays, policy, members, now, signal });

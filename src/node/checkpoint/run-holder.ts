@@ -211,7 +211,7 @@ class Holding implements RunHolder {
     const index = new Map(piecesOf(held.manifest).map(({ sha256 }, i) => [sha256, i]));
     const total = pieces.reduce((sum, { bytes }) => sum + bytes, 0);
     if (!(await chunks.makeRoom(held, total))) return;
-    await fetchChunks({
+    await fetchChunks<Piece>({
       digest,
       clock: systemClock,
       signal: this.#signal,

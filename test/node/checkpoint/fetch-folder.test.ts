@@ -3,17 +3,17 @@ import { renameSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/base/async.ts';
-import { createHttpPlace } from '../../../src/network/chunks/http-source.ts';
+import { createHttpSource } from '../../../src/network/chunks/http-source.ts';
 import {
   type FileManifest,
   manifestDigest,
   piecesOf,
 } from '../../../src/network/chunks/manifest.ts';
-import type { ChunkPlace } from '../../../src/network/chunks/source.ts';
+import type { ChunkSource } from '../../../src/network/chunks/source.ts';
 import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
 import { type FetchFolderOptions, fetchFolder } from '../../../src/node/checkpoint/fetch-folder.ts';
 import { findManifest } from '../../../src/node/checkpoint/find-manifest.ts';
-import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../../src/node/checkpoint/folder-place.ts';
 import { type HolderOptions, serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
 import { verifyFolder } from '../../../src/node/checkpoint/verify.ts';
@@ -41,11 +41,11 @@ async function holder(
 ) {
   const server = await serveFolder(folder, manifest, { port: 0, host: '127.0.0.1', clock, ...options }); // biome-ignore format: one line
   opened.push(server);
-  return { server, place: createHttpPlace(server.url, { ask, clock }) };
+  return { server, place: createHttpSource(server.url, { ask, clock }) };
 }
 const fetchTo = (
   manifest: FileManifest,
-  places: readonly ChunkPlace[],
+  places: readonly ChunkSource[],
   options: Partial<FetchFolderOptions> = {}, // biome-ignore format: one line
 ) => fetchFolder(manifest, at('out'), { places, signal: never, ...options });
 const isWhole = async (manifest: FileManifest) => (await verifyFolder(at('out'), manifest)).whole;
@@ -70,7 +70,7 @@ describe('fetching into a folder', () => {
   it('takes from a holder and a folder at once what it has not got, and is whole in the end', async () => {
     const manifest = await pack();
     const { place } = await holder(manifest, at('packed'));
-    const fetched = await fetchTo(manifest, [place, createFolderPlace(at('packed'))]);
+    const fetched = await fetchTo(manifest, [place, createFolderSource(at('packed'))]);
     expect(await isWhole(manifest)).toBe(true);
     expect(fetched).toMatchObject({ kept: 0, bytes: 400_000, restored: 0 });
     expect(fetched.places.every(({ chunks, state }) => chunks > 0 && state === 'good')).toBe(true);
@@ -114,12 +114,12 @@ describe('fetching into a folder', () => {
     const data = dataOf(manifest);
     const gone = data.slice(4, 7).map(({ sha256 }) => sha256);
     const rest = piecesOf(manifest).map(({ sha256 }) => sha256).filter((each) => !gone.includes(each)); // biome-ignore format: one line
-    const some = createFolderPlace(await folderWith('some', rest));
+    const some = createFolderSource(await folderWith('some', rest));
     await expect(fetchTo(manifest, [some])).rejects.toMatchObject({
       code: 'checkpoint/nowhere',
       message: 'chunk 4, chunk 5, chunk 6 are nowhere to be had, and parity does not restore them',
     });
-    const { bytes } = await fetchTo(manifest, [createFolderPlace(at('packed'))]);
+    const { bytes } = await fetchTo(manifest, [createFolderSource(at('packed'))]);
     expect(bytes).toBe(3 * 2 ** 15);
     expect(await isWhole(manifest)).toBe(true);
   });
@@ -127,7 +127,7 @@ describe('fetching into a folder', () => {
   it('asks a liar for one chunk and names it', async () => {
     const manifest = await pack();
     const all = dataOf(manifest).map(({ sha256 }) => sha256);
-    const liar = createFolderPlace(await folderWith('liar', all, true));
+    const liar = createFolderSource(await folderWith('liar', all, true));
     const { place } = await holder(manifest, at('packed'));
     const told: string[] = [];
     const { places } = await fetchTo(manifest, [{ ...liar, isNear: true }, place], {
@@ -152,14 +152,14 @@ describe('fetching into a folder', () => {
 
   it('never mixes two files in one folder', async () => {
     const manifest = await pack();
-    await fetchTo(manifest, [createFolderPlace(at('packed'))]);
+    await fetchTo(manifest, [createFolderSource(at('packed'))]);
     const other = { ...manifest, root: manifest.sha256 };
     await expect(fetchTo(other, [])).rejects.toMatchObject({ code: 'checkpoint/other-folder' });
   });
 
   it('believes no manifest that its own root contradicts', async () => {
     const manifest = { ...(await pack()), root: 'ab'.repeat(32) };
-    const fetching = fetchTo(manifest, [createFolderPlace(at('packed'))]);
+    const fetching = fetchTo(manifest, [createFolderSource(at('packed'))]);
     await expect(fetching).rejects.toMatchObject({ code: 'checkpoint/other' });
   });
 });
@@ -179,7 +179,7 @@ describe('a manifest', () => {
     expect(await code(`${server.url}/nothing`)).toBe('checkpoint/no-manifest');
     expect(await code(at('nothing'))).toBe('checkpoint/what');
     await copyFile(at('packed', piecesOf(manifest)[0]!.sha256), at('packed', digest));
-    const liar = createFolderPlace(at('packed'));
+    const liar = createFolderSource(at('packed'));
     await expect(findManifest(digest, [liar], never)).rejects.toThrow('gives other bytes');
     expect(await code(`${server.url}/${digest}#sha256=${'cd'.repeat(32)}`)).toBe(
       'checkpoint/other',
@@ -264,7 +264,7 @@ describe('newcomers that pass on what they have', () => {
     await Promise.all(
       joiners.map(({ server }, i) =>
         fetchFolder(manifest, at(`joiner${i}`), {
-          places: places.filter((url) => url !== server.url).map((url) => createHttpPlace(url, { ask, clock })), // biome-ignore format: one line
+          places: places.filter((url) => url !== server.url).map((url) => createHttpSource(url, { ask, clock })), // biome-ignore format: one line
           signal: never,
           isShuffled: true,
           onChunk: ({ sha256 }) => server.add(sha256),

@@ -2,9 +2,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { modelLayout } from '../../../src/model/parameters.ts';
-import type { ChunkPlace } from '../../../src/network/chunks/source.ts';
+import type { ChunkSource } from '../../../src/network/chunks/source.ts';
 import { fetchTier } from '../../../src/node/checkpoint/fetch-tier.ts';
-import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../../src/node/checkpoint/folder-place.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
 import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
@@ -32,7 +32,7 @@ async function packed(model: GptSpec) {
     encodeSafetensors({ tensors: [...tensors, momentum], metadata: {} }),
   );
   const manifest = await packFile(at('state'), at('packed'), { chunkBytes: 2 ** 14, stripe: null });
-  const place: ChunkPlace = createFolderPlace(at('packed'));
+  const place: ChunkSource = createFolderSource(at('packed'));
   return { manifest, places: [place], values };
 }
 

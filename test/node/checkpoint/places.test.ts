@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { defaultRetry, systemClock } from '../../../src/base/async.ts';
-import { createRelayPlace } from '../../../src/network/attachments/relay-source.ts';
-import { createHttpPlace } from '../../../src/network/chunks/http-source.ts';
+import { createRelaySource } from '../../../src/network/attachments/relay-source.ts';
+import { createHttpSource } from '../../../src/network/chunks/http-source.ts';
 import { planChunks } from '../../../src/network/chunks/payload.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
-import { createFolderPlace } from '../../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../../src/node/checkpoint/folder-place.ts';
 import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
 import { openPlaces } from '../../../src/node/checkpoint/places.ts';
 import { createSecretKey } from '../../../src/node/files/keys.ts';
@@ -25,7 +25,7 @@ const clock = systemClock;
 const connection = { openTimeoutMs: 5000, retry: defaultRetry };
 
 testPlace('a folder', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => ({
-  place: createFolderPlace(folder),
+  place: createFolderSource(folder),
   lose: ({ sha256 }) => rm(join(folder, sha256)),
   close: async () => undefined,
 }));
@@ -36,7 +36,7 @@ testPlace(
   async ({ folder, manifest }) => {
     // biome-ignore format: one line
     const server = await serveFolder(folder, manifest, { port: 0, host: '127.0.0.1', clock });
-    return { place: createHttpPlace(server.url, { ask, clock }), close: () => server.close() };
+    return { place: createHttpSource(server.url, { ask, clock }), close: () => server.close() };
   },
 );
 
@@ -50,7 +50,7 @@ testPlace('a plain web server', { hasParity: true, saysWhatItHas: false }, async
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/files/`;
   return {
-    place: createHttpPlace(url, { ask, clock }),
+    place: createHttpSource(url, { ask, clock }),
     lose: ({ sha256 }) => rm(join(folder, sha256)),
     close: async () => {
       server.closeAllConnections();
@@ -70,7 +70,7 @@ testPlace('relays', { hasParity: false, saysWhatItHas: false }, async ({ manifes
   }
   const named = { root: manifest.root!, bytes: manifest.bytes };
   return {
-    place: createRelayPlace({ name: relay.url, relay: relay.url, relays, clock, sha256: nativeSha256, payload: named }), // biome-ignore format: one line
+    place: createRelaySource({ name: relay.url, relay: relay.url, relays, clock, sha256: nativeSha256, payload: named }), // biome-ignore format: one line
     close: async () => {
       await relays.close();
       await relay.close();
@@ -133,7 +133,7 @@ describe('a server that strips what looks like an ending', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     expect(
-      await createHttpPlace(url, { ask, clock }).holds!('ab'.repeat(32), never),
+      await createHttpSource(url, { ask, clock }).holds!('ab'.repeat(32), never),
     ).toBeUndefined();
     server.closeAllConnections();
     server.close();
@@ -145,7 +145,7 @@ describe('a folder as a place', () => {
     const { mkdtemp } = await import('node:fs/promises');
     const { tmpdir } = await import('node:os');
     const folder = await mkdtemp(join(tmpdir(), 'nostrain-place-'));
-    const place = createFolderPlace(folder);
+    const place = createFolderSource(folder);
     const blob = { sha256: 'cd'.repeat(32), bytes: 3, offset: 0 };
     await place.store?.(blob, Uint8Array.of(1, 2, 3), never);
     expect(await readdir(folder)).toEqual([blob.sha256]);

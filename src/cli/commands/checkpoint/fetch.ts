@@ -4,7 +4,7 @@ import { anySignal, systemClock } from '../../../base/async.ts';
 import { isHex32 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
 import { type FileManifest, manifestDigest, type Piece } from '../../../network/chunks/manifest.ts';
-import type { PlaceReport } from '../../../network/chunks/source.ts';
+import type { SourceReport } from '../../../network/chunks/source.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
 import { fetchTier } from '../../../node/checkpoint/fetch-tier.ts';
 import { findHolders } from '../../../node/checkpoint/find-holders.ts';
@@ -185,7 +185,7 @@ function words(
   ].join('\n');
 }
 
-function placeLine({ name, bytes, chunks, failures, state, message }: PlaceReport): string {
+function placeLine({ name, bytes, chunks, failures, state, message }: SourceReport): string {
   const trouble = message === '' ? '' : ` (${message})`;
   const failed = failures > 0 ? `, ${failures} failures` : '';
   return `from     ${name}: ${formatCount(chunks)} chunks, ${formatBytes(bytes)}, ${state}${failed}${trouble}`;

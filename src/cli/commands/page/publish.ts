@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import { systemClock } from '../../../base/async.ts';
 import { toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import { createBlossomPlace } from '../../../network/chunks/http-source.ts';
+import { createBlossomSource } from '../../../network/chunks/http-source.ts';
 import type { Signer } from '../../../network/event.ts';
 import { createAskHttp } from '../../../node/checkpoint/ask-http.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
@@ -56,7 +56,7 @@ export async function publishSite(files: PageFiles, options: Publication): Promi
   for (const server of servers) {
     for (const { path, bytes, sha256 } of blobs) {
       const contentType = contentTypeOf(extname(path));
-      const place = createBlossomPlace(server, { ask, clock: systemClock, signer, contentType });
+      const place = createBlossomSource(server, { ask, clock: systemClock, signer, contentType });
       const blob = { sha256, bytes: bytes.length, offset: undefined };
       await place.store?.(blob, bytes, signal);
     }
