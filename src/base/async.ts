@@ -2,6 +2,7 @@
  * Waiting and stopping: clocks, abort signals, deferred promises, races, notifications, scopes that close resources, retry delays.
  */
 
+/** Everything that waits takes a clock, so that tests control time. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
@@ -77,6 +78,7 @@ export function anySignal(...sources: readonly (AbortSignal | undefined)[]): {
   };
 }
 
+/** A promise with its `resolve` function outside. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
   /** Only the first call counts. */
@@ -138,6 +140,7 @@ function racesAt(promise: Promise<unknown>): Set<Waiter> | undefined {
   return kept.races;
 }
 
+/** Wakes everybody who waits for something to change; it carries no state, so each looks again. */
 export interface Notifier {
   /** Wakes everyone who waits now. */
   notify(): void;
@@ -217,6 +220,7 @@ export async function notifiedOrDeadline(
   }
 }
 
+/** Closes resources in reverse order of opening, also when opening a later one fails. */
 export interface Scope {
   /** Calls `close` when the scope ends. */
   defer(close: () => Promise<unknown> | unknown): void;
@@ -232,6 +236,7 @@ export async function withScope<T>(work: (scope: Scope) => Promise<T>): Promise<
   }
 }
 
+/** When to try again, with exponential backoff; the caller waits on its `Clock`. */
 export interface RetryPolicy {
   /** Tries in all, the first included: 1 never tries again. */
   readonly maxAttempts: number;

@@ -30,8 +30,8 @@ import {
   sub,
   where,
 } from './graph/verbs.ts';
-import { encodeModel } from './onnx/encode.ts';
-import type { Shape } from './onnx/model.ts';
+import type { Shape } from './onnx.ts';
+import { encodeModel } from './onnx.ts';
 import { openFrozen } from './program-inputs.ts';
 
 /** How many tokens programs read at a time; a shorter rest is filled up. */

@@ -8,7 +8,7 @@ import type { Precision } from '../run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf, toHalves } from '../tensor/dtype.ts';
 import type { FrozenTensor } from './architectures/architecture.ts';
 import { BLOCK } from './graph/ops/widening.ts';
-import type { DType, Shape } from './onnx/model.ts';
+import type { DType, Shape } from './onnx.ts';
 
 /** One input of a graph. */
 export interface Part {

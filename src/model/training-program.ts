@@ -34,8 +34,8 @@ import {
   where,
 } from './graph/verbs.ts';
 import { openScaling, scalingState } from './loss-scaling.ts';
-import { encodeModel } from './onnx/encode.ts';
-import type { OnnxGraph } from './onnx/model.ts';
+import type { OnnxGraph } from './onnx.ts';
+import { encodeModel } from './onnx.ts';
 import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
 import { optimizerOf } from './optimizers/table.ts';
 import { hiddenMatrices, modelLayout } from './parameters.ts';

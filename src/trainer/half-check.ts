@@ -17,7 +17,7 @@ import {
   reshape,
   slice,
 } from '../model/graph/verbs.ts';
-import { encodeModel } from '../model/onnx/encode.ts';
+import { encodeModel } from '../model/onnx.ts';
 import type { Device } from './messages.ts';
 import { floats, type Runtime, vector } from './runtime.ts';
 

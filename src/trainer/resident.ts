@@ -4,8 +4,8 @@
  */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { Feed, Feeds } from '../model/forms/form.ts';
-import { encodeModel } from '../model/onnx/encode.ts';
-import type { DType, OnnxGraph } from '../model/onnx/model.ts';
+import type { DType, OnnxGraph } from '../model/onnx.ts';
+import { encodeModel } from '../model/onnx.ts';
 import { halfToNumber } from '../tensor/dtype.ts';
 import type { SingleTraining } from './messages.ts';
 import { floats, type Runtime, type Tensors, tensorOf, vector } from './runtime.ts';

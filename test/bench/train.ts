@@ -16,7 +16,7 @@ import { deriveKey } from '../../src/base/rng.ts';
 import { createGraph } from '../../src/model/graph/builder.ts';
 import { lower } from '../../src/model/graph/lower.ts';
 import { gemm } from '../../src/model/graph/verbs.ts';
-import { encodeModel } from '../../src/model/onnx/encode.ts';
+import { encodeModel } from '../../src/model/onnx.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
 import type { GptSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';

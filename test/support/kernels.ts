@@ -2,9 +2,8 @@
  * Which operators onnxruntime 1.30 computes on CUDA and on WebGPU, for which types, at opset 18. CUDA: from docs/OperatorKernels.md of
  * its sources; WebGPU: from which sessions of one node open without the CPU, and that page's sources where none can be opened.
  */
-import { fromBinary } from '@bufbuild/protobuf';
-import { type DType, ELEMENT_TYPE } from '../../src/model/onnx/model.ts';
-import { type GraphProto, ModelProtoSchema, type NodeProto } from '../../src/model/onnx/onnx_pb.ts';
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
+import { type DType, ELEMENT_TYPE } from '../../src/model/onnx.ts';
 
 export type Gpu = 'cuda' | 'webgpu';
 
@@ -64,8 +63,86 @@ const MOST_BUFFERS = 8;
 /** What of a program a GPU could not do by itself: nodes without a kernel, copies between them, too many buffers. */
 export function gapsOf(model: Uint8Array, gpu: Gpu): readonly string[] {
   const gaps = new Set<string>();
-  audit(fromBinary(ModelProtoSchema, model).graph!, gpu, new Map(), gaps);
+  audit(graphIn(fieldsOf(model)(7)[0]!), gpu, new Map(), gaps);
   return [...gaps].sort();
+}
+
+/** What a message of the format has in its length-delimited fields, and in those that are whole numbers. */
+function fieldsOf(bytes: Uint8Array) {
+  const reader = new BinaryReader(bytes);
+  const parts = new Map<number, Uint8Array[]>();
+  const numbers = new Map<number, number>();
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag();
+    if (type === WireType.LengthDelimited) {
+      parts.set(field, [...(parts.get(field) ?? []), reader.bytes()]);
+    } else if (type === WireType.Varint) numbers.set(field, Number(reader.int64()));
+    else reader.skip(type, field);
+  }
+  const of = (field: number) => parts.get(field) ?? [];
+  return Object.assign(of, {
+    texts: (field: number) => of(field).map((each) => new TextDecoder().decode(each)),
+    number: (field: number) => numbers.get(field) ?? 0,
+  });
+}
+
+interface GraphProto {
+  readonly node: readonly NodeProto[];
+  readonly initializer: readonly Named[];
+  readonly input: readonly Named[];
+}
+
+interface Named {
+  readonly name: string;
+  readonly dataType: number;
+}
+
+interface NodeProto {
+  readonly opType: string;
+  readonly domain: string;
+  readonly input: readonly string[];
+  readonly output: readonly string[];
+  readonly attribute: readonly {
+    readonly name: string;
+    readonly i: number;
+    readonly g: GraphProto | undefined;
+  }[];
+}
+
+/** Field numbers are those of onnx.proto. */
+function graphIn(bytes: Uint8Array): GraphProto {
+  const graph = fieldsOf(bytes);
+  return {
+    node: graph(1).map(nodeIn),
+    initializer: graph(5).map((each) => {
+      const tensor = fieldsOf(each);
+      return { name: tensor.texts(8)[0]!, dataType: tensor.number(2) };
+    }),
+    input: graph(11).map((each) => {
+      const value = fieldsOf(each);
+      const tensorType = fieldsOf(fieldsOf(value(2)[0]!)(1)[0]!);
+      return { name: value.texts(1)[0]!, dataType: tensorType.number(1) };
+    }),
+  };
+}
+
+function nodeIn(bytes: Uint8Array): NodeProto {
+  const node = fieldsOf(bytes);
+  return {
+    input: node.texts(1),
+    output: node.texts(2),
+    opType: node.texts(4)[0]!,
+    domain: node.texts(7)[0] ?? '',
+    attribute: node(5).map((each) => {
+      const attribute = fieldsOf(each);
+      const [body] = attribute(6);
+      return {
+        name: attribute.texts(1)[0]!,
+        i: attribute.number(3),
+        g: body && graphIn(body),
+      };
+    }),
+  };
 }
 
 /** What lies between the nodes of a program, one type more than its inputs and constants have. */
@@ -81,8 +158,7 @@ function audit(
   gaps: Set<string>,
 ): void {
   const types = new Map(outside);
-  for (const { name, type } of input) types.set(name, dtypeOf(type!.tensorType!.elemType));
-  for (const { name, dataType } of initializer) types.set(name, dtypeOf(dataType));
+  for (const { name, dataType } of [...input, ...initializer]) types.set(name, dtypeOf(dataType));
   const onCpu = new Set(initializer.map(({ name }) => name));
   for (const each of node) {
     const type = types.get(each.input[each.opType === 'Where' ? 1 : 0]!)!;
@@ -110,5 +186,5 @@ function resultOf({ opType, input, attribute }: NodeProto, types: ReadonlyMap<st
   if (opType === 'DequantizeLinear') return 'f32';
   if (opType === 'Where') return types.get(input[1]!)!;
   const to = attribute.find(({ name }) => opType === 'Cast' && name === 'to');
-  return to ? dtypeOf(Number(to.i)) : types.get(input[0]!)!;
+  return to ? dtypeOf(to.i) : types.get(input[0]!)!;
 }

@@ -4,8 +4,8 @@ import type { Graph } from '../../src/model/graph/builder.ts';
 import { lower } from '../../src/model/graph/lower.ts';
 import type { Target } from '../../src/model/graph/rule.ts';
 import { sizeOf } from '../../src/model/graph/value.ts';
-import { encodeModel } from '../../src/model/onnx/encode.ts';
-import type { DType, Shape } from '../../src/model/onnx/model.ts';
+import type { DType, Shape } from '../../src/model/onnx.ts';
+import { encodeModel } from '../../src/model/onnx.ts';
 
 export interface TestTensor {
   readonly dtype: DType;

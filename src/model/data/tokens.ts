@@ -3,6 +3,7 @@
  */
 import { ConfigError } from '../../base/errors.ts';
 
+/** Token ids: one byte each while the vocabulary allows it, else 32 bits. */
 export type Tokens = Uint8Array | Int32Array;
 
 /** The largest vocabulary whose ids fit a byte. */

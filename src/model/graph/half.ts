@@ -4,7 +4,7 @@
  * there the same roundings stand around a product in f32, which differs from that of a GPU in the order of its sums only.
  */
 import type { Arithmetic } from '../../run/spec/model-spec.ts';
-import { ELEMENT_TYPE } from '../onnx/model.ts';
+import { ELEMENT_TYPE } from '../onnx.ts';
 import type { Emitter, NodeOptions } from './rule.ts';
 
 export type Half = Exclude<Arithmetic, 'f32'>;

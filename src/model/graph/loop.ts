@@ -2,7 +2,7 @@
  * Lowers many training steps to one ONNX Loop: state is carried from step to step, losses are stacked, all other inputs are read
  * from outside. Backends without Loop run the body alone, one call per step.
  */
-import type { OnnxGraph, OnnxValue } from '../onnx/model.ts';
+import type { OnnxGraph, OnnxValue } from '../onnx.ts';
 import type { Graph } from './builder.ts';
 import { declared, type Lowering, lower } from './lower.ts';
 import { ANY, type ValueType } from './value.ts';

@@ -1,6 +1,6 @@
 /** Lowers a recorded graph to ONNX: removes dead ops, names values, deduplicates constants. */
 import { halfToNumber, numberToHalf } from '../../tensor/dtype.ts';
-import type { DType, OnnxGraph, OnnxNode, OnnxTensor, OnnxValue, Shape } from '../onnx/model.ts';
+import type { DType, OnnxGraph, OnnxNode, OnnxTensor, OnnxValue, Shape } from '../onnx.ts';
 import type { Graph, Step } from './builder.ts';
 import { inHalf } from './half.ts';
 import type { Emitter, NamedValue, Target } from './rule.ts';

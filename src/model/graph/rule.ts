@@ -1,5 +1,5 @@
 /** The interface of an op rule: shape inference, emission of ONNX nodes, and the derivative. */
-import type { DType, OnnxAttribute, Shape } from '../onnx/model.ts';
+import type { DType, OnnxAttribute, Shape } from '../onnx.ts';
 import type { Value, ValueType } from './value.ts';
 
 export interface OpRule<A> {

@@ -1,5 +1,5 @@
 /** Every op by name, with its attributes. `ops/table.ts` must have a rule for each; a missing one does not compile. */
-import type { DType, Shape } from '../onnx/model.ts';
+import type { DType, Shape } from '../onnx.ts';
 
 /** No attributes. */
 export type Plain = Readonly<Record<never, never>>;

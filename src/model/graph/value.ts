@@ -1,5 +1,5 @@
 /** Typed values, the operands and results of ops. Shapes are static, so shape errors show while the graph is built. */
-import type { DType, Shape } from '../onnx/model.ts';
+import type { DType, Shape } from '../onnx.ts';
 import type { OpAttributes, OpName } from './signatures.ts';
 
 /** A leading dimension of a graph input left open until run time; only `gather` may walk over it. */

@@ -2,7 +2,7 @@
  * The ops as functions over values, for writing models, optimizers and derivatives (exported as `ops`). A plain number is a
  * scalar constant of the other operand's type.
  */
-import type { DType, Shape } from '../onnx/model.ts';
+import type { DType, Shape } from '../onnx.ts';
 import type { OpAttributes, OpName } from './signatures.ts';
 import { ANY, frontAxis, isFloat, sameShape, sizeOf, type Value } from './value.ts';
 

@@ -4,7 +4,7 @@ import { lowerLoop, next } from '../../../src/model/graph/loop.ts';
 import { lower } from '../../../src/model/graph/lower.ts';
 import { ANY } from '../../../src/model/graph/value.ts';
 import { add, exp, gather, mul, reduceSum } from '../../../src/model/graph/verbs.ts';
-import { encodeModel } from '../../../src/model/onnx/encode.ts';
+import { encodeModel } from '../../../src/model/onnx.ts';
 import { load } from '../../support/ort-run.ts';
 
 const vector = { dtype: 'f32', shape: [2] } as const;

@@ -6,8 +6,8 @@ import type { Target } from '../../../src/model/graph/rule.ts';
 import type { OpName } from '../../../src/model/graph/signatures.ts';
 import type { Value } from '../../../src/model/graph/value.ts';
 import * as v from '../../../src/model/graph/verbs.ts';
-import { encodeModel } from '../../../src/model/onnx/encode.ts';
-import type { DType } from '../../../src/model/onnx/model.ts';
+import type { DType } from '../../../src/model/onnx.ts';
+import { encodeModel } from '../../../src/model/onnx.ts';
 import { erf } from '../../support/ort-erf.ts';
 
 type Build = (x: Value, y: Value, z: Value) => Value;

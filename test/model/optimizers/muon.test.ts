@@ -4,7 +4,7 @@ import { deriveKey, philox } from '../../../src/base/rng.ts';
 import { drawRows } from '../../../src/model/batches.ts';
 import { createGraph } from '../../../src/model/graph/builder.ts';
 import { lower } from '../../../src/model/graph/lower.ts';
-import { encodeModel } from '../../../src/model/onnx/encode.ts';
+import { encodeModel } from '../../../src/model/onnx.ts';
 import { orthogonal } from '../../../src/model/optimizers/muon.ts';
 import type { HiddenMatrix } from '../../../src/model/optimizers/optimizer.ts';
 import { scalars } from '../../../src/model/optimizers/optimizer.ts';

@@ -1,5 +1,5 @@
 /** Comparison ops, `where` and `cast`. */
-import { ELEMENT_TYPE } from '../../onnx/model.ts';
+import { ELEMENT_TYPE } from '../../onnx.ts';
 import { direct, each, type OpRule } from '../rule.ts';
 import type { OpAttributes, Plain } from '../signatures.ts';
 import { broadcast, type ValueType } from '../value.ts';

@@ -1,5 +1,5 @@
 /** Elementwise ops; two operands broadcast as in NumPy. */
-import { ELEMENT_TYPE } from '../../onnx/model.ts';
+import { ELEMENT_TYPE } from '../../onnx.ts';
 import { type Derivation, type Derive, direct, type Emission, each, type OpRule } from '../rule.ts';
 import type { OpAttributes, Plain } from '../signatures.ts';
 import { broadcast, isFloat, type Value, type ValueType } from '../value.ts';

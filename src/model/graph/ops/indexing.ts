@@ -1,5 +1,5 @@
 /** Indexing ops: gather, scatter, pick and one-hot. Indices are i32 and must be in range. */
-import { ELEMENT_TYPE } from '../../onnx/model.ts';
+import { ELEMENT_TYPE } from '../../onnx.ts';
 import { type Emission, each, integers, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { isFloat, sizeOf, type ValueType } from '../value.ts';

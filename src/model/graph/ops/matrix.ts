@@ -1,5 +1,5 @@
 /** Matrix products. */
-import type { Shape } from '../../onnx/model.ts';
+import type { Shape } from '../../onnx.ts';
 import { type Emission, each, type OpRule } from '../rule.ts';
 import type { OpAttributes } from '../signatures.ts';
 import { broadcast, isFloat, type ValueType } from '../value.ts';

@@ -1,5 +1,5 @@
 /** Ops that move elements without computing: reshape, transpose, expand, concat, split, slice, pad, after. */
-import { type DType, ELEMENT_TYPE } from '../../onnx/model.ts';
+import { type DType, ELEMENT_TYPE } from '../../onnx.ts';
 import {
   type Emission,
   type Emitter,
