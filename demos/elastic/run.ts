@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
-import { settingsFromFile } from '../../src/terminal/flags.ts';
+import { settingsFromFile } from '../../src/terminal/options.ts';
 import { certify, enlist, type Hand, patientRules, replayKept } from '../shared/certified.ts';
 import { type DemoData, demoText } from '../shared/data.ts';
 import { EventLog } from '../shared/document.ts';

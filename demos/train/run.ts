@@ -4,7 +4,7 @@ import { ConfigError } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import { commandLine } from '../../src/terminal/command-line.ts';
-import { settingsFromFile } from '../../src/terminal/flags.ts';
+import { settingsFromFile } from '../../src/terminal/options.ts';
 import type { Saved } from '../../src/terminal/render/live.ts';
 import { prepareTuning, type Tuning } from '../finetune/tuning.ts';
 import {

@@ -9,21 +9,25 @@ import { chunkTree } from '../network/chunks/payload.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import { ruleForms, ruleNames, usualAggregation, verifiedAggregation } from '../run/aggregation.ts';
-import { inputNames, runDataOf } from '../run/data-forms.ts';
+import { runDataOf } from '../run/data-forms.ts';
 import type { Shard } from '../run/field.ts';
+import { readKey } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { inputSettings } from '../run/input.ts';
+import { fields } from '../run/options.ts';
 import { usualPace } from '../run/pace.ts';
 import {
   adapterNames,
-  fields,
+  inputNames,
   type PartialSettings,
   readSettings,
   type Settings,
   sharedNames,
+  spell,
   writeSettings,
 } from '../run/settings.ts';
 import { completeDocument, contradictions } from '../run/spec/complete-spec.ts';
+import { weightCapOf } from '../run/spec/exclusions.ts';
 import {
   combineSettings,
   inHalves,
@@ -31,9 +35,8 @@ import {
   packsForOneEvent,
   presets,
 } from '../run/spec/presets.ts';
-import { readSpec, weightCapOf } from '../run/spec/read-spec.ts';
+import { readSpec } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import { readKey } from '../run/spec/spec-fields.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import type { Evaluation } from '../run/spec/spec-table.ts';
 import { readStart, type Start } from '../run/spec/start.ts';
@@ -292,8 +295,7 @@ export function assertNoContradiction(spec: RunSpec, asked: PartialSettings): vo
   const found = contradictions(spec, asked);
   if (found.length === 0) return;
   const words = found.map(
-    ({ name, asked, spec }) =>
-      `${fields[name].flag.split(' ')[0]} is ${asked}, the run says ${spec}`,
+    ({ name, asked, spec }) => `${spell(name)} is ${asked}, the run says ${spec}`,
   );
   // the rounds are in its name, and reveal chains have one value for each
   const isLonger = found.some(({ name, asked, spec }) => name === 'rounds' && +asked > +spec);

@@ -1,7 +1,5 @@
 /** Rules by which the rows of a round become one step: their names, and what each can and cannot work with. `consensus/aggregate` has the rules themselves. */
 
-import { choice, whole } from './field.ts';
-
 /** Rules by which rows become a step. */
 export const ruleNames = [
   'clipped-mean',
@@ -62,31 +60,3 @@ export function leastRows({ rule, hostile, before }: Aggregation): number {
   const least = 2 * hostile + (isKrum ? 3 : 1);
   return before === 'bucketing' ? BUCKET_ROWS * (least - 1) + 1 : least;
 }
-
-/** The same as fields of a run spec. */
-export const aggregationFields = {
-  rule: choice('--rule <name>', 'how the rows of a round become one step', ruleNames),
-  hostile: whole(
-    '--hostile <n>',
-    'hostile rows of a round that the rule withstands (f); 0 for means',
-    0,
-    512,
-  ),
-  before: choice(
-    '--before <step>',
-    'in front of the rule: each row becomes the mean of those nearest to it (nnm), or two rows drawn by lot become one (bucketing)',
-    beforeNames,
-  ),
-  leastRatePermille: whole(
-    '--least-rate-permille <n>',
-    'outer learning rate, in thousandths of it, of a round whose rows point in opposite directions; 1000 leaves it as it is',
-    0,
-    1000,
-  ),
-} as const;
-
-export const tierField = choice(
-  '--tier <name>',
-  'what is known of who takes part: nothing (open), who is admitted (verified), or what their machines run (confidential, which refuses everybody for now)',
-  ['open', 'verified', 'confidential'],
-);

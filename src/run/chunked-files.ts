@@ -2,8 +2,9 @@
  * The files that a run's joiners need, for specs: the text of the run and the files of its base, by their hashes, each with the digest of the
  * manifest that its chunks are named by, and the places that have them. What the places give counts for nothing until it has the hashes.
  */
+
+import { hash, row } from './field.ts';
 import type { Digest } from './ids.ts';
-import { hash } from './spec/spec-fields.ts';
 import {
   isObject,
   memberOf,
@@ -41,8 +42,8 @@ const PLACE = /^(?:https?|wss?):\/\/[!-"$->A-~]{1,248}$/;
 /** Fields of one file. */
 export const chunkedFields = {
   ...fileFields,
-  blake3: hash('', 'BLAKE3 of its bytes'),
-  manifest: hash('', 'digest that `nostrain checkpoint pack` prints: SHA-256 of the manifest'),
+  blake3: row('BLAKE3 of its bytes', hash()),
+  manifest: row('digest that `nostrain checkpoint pack` prints: SHA-256 of the manifest', hash()),
 } as const;
 
 const NAMES = ['at', 'each'];

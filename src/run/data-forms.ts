@@ -10,10 +10,8 @@ interface RunData {
   readonly corpus: string;
 }
 
-/** Settings that say what a model reads beside texts and rows: of a spec they are in `input`, where its model needs them. */
-export const inputNames = ['horizon', 'patch', 'forecastError', 'scaling', 'pixels'] as const;
-
-export type InputName = (typeof inputNames)[number];
+/** Settings that say what a model reads of series or pictures. */
+export type InputName = 'horizon' | 'patch' | 'forecastError' | 'scaling' | 'pixels';
 
 /** What the losses of a model count, in words that follow "losses are". */
 export function lossUnitOf(

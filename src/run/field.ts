@@ -1,16 +1,108 @@
-/** Readers for one setting each: from a flag's text or a file's JSON value to a checked value, or a ConfigError that names the setting. */
+/** Readers of single values: from a flag's text, a settings file or a run spec to a checked value, or a ConfigError that names it. */
+import { decode } from 'nostr-tools/nip19';
+import { isHex32 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
+import type { Digest, WorkerId } from './ids.ts';
 import { formatSync, parseSync, type Sync } from './sync.ts';
 
-export interface Field<T> {
-  /** The flag as `--help` shows it, for example `--rounds <n>`. */
-  readonly flag: string;
-  readonly help: string;
-  /** What it takes, in words that follow "it must be". */
+/** Reads one form of value. */
+export interface Reader<T> {
+  /** The accepted form, in words that follow "it must be". */
   readonly accepted: string;
+  /** The words of a choice. */
+  readonly words?: readonly string[];
+  /** Throws a ConfigError that names the value. */
   read(value: unknown, name: string): T;
   /** The value as a person writes it; absent where that is the value itself. */
   write?(value: T): string;
+}
+
+/** A setting, or a field of a run spec. */
+export interface Field<T> extends Reader<T> {
+  readonly help: string;
+  /** The flag as `--help` shows it, for example `--rounds <n>`. Without one the option is `--set name=value`. */
+  readonly flag?: string;
+  /** The flag is one of the Python reference: accepted, and listed by `nostrain help python` alone. */
+  readonly python?: true;
+  /** The flag of earlier versions, where it is not the name in kebab-case. */
+  readonly was?: string;
+  /** The value where nobody sets one. */
+  readonly default?: T;
+  /** Takes several values: the flag and `--set` may be repeated. */
+  readonly many?: true;
+  /** Cannot change after the first round, though each worker has its own. */
+  readonly fixed?: true;
+  /** What it goes with, by its name in `requirements` of settings.ts; refused where that does not hold. */
+  readonly needs?: string;
+  /** The feature that a spec names where this field differs from its default. */
+  readonly feature?: string;
+}
+
+/** Any table of fields. */
+export type Group = Readonly<Record<string, Field<unknown>>>;
+
+/** The values of a table of fields. */
+export type Values<G extends Group> = { readonly [K in keyof G]: ReturnType<G[K]['read']> };
+
+type Extras<T> = Omit<Field<T>, keyof Reader<T> | 'help'>;
+
+/** One row of a table of options: its meaning, its form, and what else there is to say about it. */
+export const row = <
+  R extends Reader<unknown>,
+  const M extends Extras<NoInfer<ReturnType<R['read']>>> = Record<never, never>,
+>(
+  help: string,
+  reader: R,
+  extras?: M,
+): R & { readonly help: string } & M => ({
+  ...reader,
+  help: reader.words === undefined ? help : `${help} (${reader.words.join(', ')})`,
+  ...(extras as M),
+});
+
+/**
+ * Who decides a setting, and where a run spec has it.
+ * - `name`: identifies the run; a spec has its id and its own profile instead
+ * - `personal`: each worker for itself
+ * - `alone`: each worker for itself, in runs without a spec
+ * - `agreed`: all workers alike, in runs without a spec
+ * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`: all workers alike; a spec has it on its top level, or in that section
+ */
+export type Scope =
+  | 'name'
+  | 'personal'
+  | 'alone'
+  | 'agreed'
+  | 'top'
+  | 'training'
+  | 'adapter'
+  | 'input'
+  | 'aggregation'
+  | 'pace';
+
+type Scoped<S extends Scope, G extends Group> = {
+  readonly [K in keyof G]: G[K] & { readonly scope: S };
+};
+
+/** Rows of one scope. */
+export const inScope = <const S extends Scope, G extends Group>(scope: S, rows: G) =>
+  Object.fromEntries(
+    Object.entries(rows).map(([name, each]) => [name, { ...each, scope }]),
+  ) as Scoped<S, G>;
+
+/** The name as flags spell it: `--inner-steps` of `innerSteps`, `--committee-size` of `committee.size`. */
+export const dashed = (name: string): string =>
+  `--${name.replaceAll('.', '-').replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
+/** The words with which an option is typed: `--rounds 5`, `--set owners=2`; without a value only what names it. */
+export function wordsFor(
+  name: string,
+  { flag }: { readonly flag?: string },
+  value?: string,
+): readonly string[] {
+  if (flag === undefined) return ['--set', value === undefined ? name : `${name}=${value}`];
+  const [long, takes] = flag.split(' ');
+  return value === undefined || takes === undefined ? [long!] : [long!, value];
 }
 
 /** A value in a message: its JSON, cut where nobody would read on. */
@@ -19,7 +111,7 @@ function shown(value: unknown): string {
   return text.length > 200 ? `${text.slice(0, 200)}… (${text.length} characters)` : text;
 }
 
-/** `settings/type`: not the kind of value asked for. `settings/value`: the right kind, out of bounds. */
+/** `settings/type`: another kind of value. `settings/value`: the right kind, out of bounds. */
 const wrong = (
   name: string,
   value: unknown,
@@ -27,8 +119,8 @@ const wrong = (
   { code = 'settings/type', hint }: { code?: string; hint?: string | undefined } = {},
 ): ConfigError =>
   new ConfigError(code, `${name} is ${shown(value)}; it must be ${accepted}`, {
-    ...(hint !== undefined && { hint }),
     data: { setting: name },
+    ...(hint !== undefined && { hint }),
   });
 
 function numeric(value: unknown): number {
@@ -36,137 +128,104 @@ function numeric(value: unknown): number {
   return typeof value === 'string' && value.trim() !== '' ? Number(value) : Number.NaN;
 }
 
-const codeFor = (number: number) => (Number.isNaN(number) ? 'settings/type' : 'settings/value');
-
-/** A field whose `read` refuses whatever `take` gives no value for. */
+/** Refuses whatever `take` returns undefined for. */
 export const reading = <T>(
-  flag: string,
-  help: string,
-  { accepted, take, hint }: Taking<T>,
-): Field<T> => ({
-  flag,
-  help,
+  accepted: string,
+  take: (value: unknown) => T | undefined,
+  write?: (value: T) => string,
+): Reader<T> => ({
   accepted,
   read(value, name) {
     const taken = take(value);
     if (taken !== undefined) return taken;
-    throw wrong(name, value, accepted, { hint: hint?.(value) });
+    throw wrong(name, value, accepted);
+  },
+  ...(write && { write }),
+});
+
+const number = (accepted: string, isGood: (number: number) => boolean): Reader<number> => ({
+  accepted,
+  read(value, name) {
+    const number = numeric(value);
+    if (isGood(number)) return number;
+    const code = Number.isNaN(number) ? 'settings/type' : 'settings/value';
+    throw wrong(name, value, accepted, { code });
   },
 });
 
-interface Taking<T> {
-  readonly accepted: string;
-  take(value: unknown): T | undefined;
-  /** What to do about a value that is refused, where that is known. */
-  hint?(value: unknown): string | undefined;
-}
+/** A whole number from `least` to `most`. */
+export const whole = (least = 0, most = Number.MAX_SAFE_INTEGER): Reader<number> =>
+  number(
+    `a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}`,
+    (value) => Number.isSafeInteger(value) && value >= least && value <= most,
+  );
 
-/** A whole number from `least` on, to `most`. */
-export function whole(
-  flag: string,
-  help: string,
-  least = 0,
-  most = Number.MAX_SAFE_INTEGER,
-): Field<number> {
-  const isOpen = most === Number.MAX_SAFE_INTEGER;
-  const accepted = `a whole number ${isOpen ? `of at least ${least}` : `from ${least} to ${most}`}`;
-  return {
-    flag,
-    help,
-    accepted,
-    read(value, name) {
-      const number = numeric(value);
-      if (Number.isSafeInteger(number) && number >= least && number <= most) return number;
-      throw wrong(name, value, accepted, { code: codeFor(number) });
-    },
-  };
-}
-
-/** A finite number inside an interval; `open` ends exclude the bound itself. */
-export function real(
-  flag: string,
-  help: string,
-  { from, to, open }: { from: number; to: number; open?: 'from' | 'to' },
-): Field<number> {
+/** A finite number inside an interval; an `open` end excludes the bound itself. */
+export const real = (from: number, to: number, open?: 'from' | 'to'): Reader<number> => {
   const [left, right] = [open === 'from' ? '(' : '[', open === 'to' ? ')' : ']'];
-  const accepted = `a number in ${left}${from}, ${to}${right}`;
-  return {
-    flag,
-    help,
-    accepted,
-    read(value, name) {
-      const number = numeric(value);
-      const above = open === 'from' ? number > from : number >= from;
-      const under = open === 'to' ? number < to : number <= to;
-      if (Number.isFinite(number) && above && under) return number;
-      throw wrong(name, value, accepted, { code: codeFor(number) });
-    },
-  };
-}
-
-/** One of a few words. */
-export const choice = <const T extends string>(
-  flag: string,
-  help: string,
-  words: readonly T[],
-  /** Words of earlier versions, and the word to use instead. */
-  removed: ReadonlyMap<string, string> = new Map(),
-): Field<T> =>
-  reading(flag, `${help} (${words.join(', ')})`, {
-    accepted: `one of ${words.join(', ')}`,
-    take: (value) => words.find((word) => word === value),
-    hint: (value) => {
-      const instead = typeof value === 'string' ? removed.get(value) : undefined;
-      if (instead === undefined) return undefined;
-      const line = `${flag.split(' ')[0]} ${instead}`;
-      return `${value} was removed: use ${line}; nostrain 0.1.0 still replays runs with it`;
-    },
+  return number(`a number in ${left}${from}, ${to}${right}`, (value) => {
+    const isAbove = open === 'from' ? value > from : value >= from;
+    return Number.isFinite(value) && isAbove && (open === 'to' ? value < to : value <= to);
   });
+};
+
+/** One of a few words; `removed` has the words of earlier versions, and the word to use instead. */
+export const choice = <const T extends string>(
+  words: readonly T[],
+  removed: ReadonlyMap<unknown, string> = new Map(),
+): Reader<T> & { readonly words: readonly T[] } => ({
+  accepted: `one of ${words.join(', ')}`,
+  words,
+  read(value, name) {
+    const word = words.find((each) => each === value);
+    if (word !== undefined) return word;
+    const instead = removed.get(value);
+    const hint =
+      instead && `${value} was removed: use ${instead}; nostrain 0.1.0 still replays runs with it`;
+    throw wrong(name, value, `one of ${words.join(', ')}`, { hint });
+  },
+});
+
+/** A text that `isGood` accepts. */
+const textThat = (accepted: string, isGood: (text: string) => boolean): Reader<string> =>
+  reading(accepted, (value) => (typeof value === 'string' && isGood(value) ? value : undefined));
 
 /** Any text that is not empty. */
-export const text = (flag: string, help: string): Field<string> =>
-  reading(flag, help, {
-    accepted: 'some text',
-    take: (value) => (typeof value === 'string' && value.trim() !== '' ? value : undefined),
-  });
+export const text = (): Reader<string> => textThat('some text', (value) => value.trim() !== '');
 
-/** Where something is fetched from; no text at all where there is nothing to fetch. */
-export const origin = (flag: string, help: string): Field<string> =>
-  reading(flag, help, {
-    accepted: 'a path or an address',
-    take: (value) => (typeof value === 'string' ? value.trim() : undefined),
-  });
+/** A text that matches the pattern. */
+export const form = (accepted: string, pattern: RegExp): Reader<string> =>
+  textThat(accepted, (value) => pattern.test(value));
+
+/** Where something is fetched from; empty where there is nothing to fetch. */
+export const origin = (): Reader<string> =>
+  reading('a path or an address', (value) =>
+    typeof value === 'string' ? value.trim() : undefined,
+  );
 
 /** Several texts; a single one is a list of one. */
-export const texts = (flag: string, help: string): Field<readonly string[]> =>
-  reading(flag, help, {
-    accepted: 'a text or a list of texts',
-    take: (value) => {
-      const list: unknown[] = Array.isArray(value) ? value : [value];
-      const isGood = list.every((item) => typeof item === 'string' && item !== '');
-      return isGood ? (list as string[]) : undefined;
-    },
+export const texts = (): Reader<readonly string[]> =>
+  reading('a text or a list of texts', (value) => {
+    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+    const isText = (item: unknown): item is string => typeof item === 'string' && item !== '';
+    return list.every(isText) ? list : undefined;
   });
 
-/** Whole numbers from 1 on, as a JSON list or written `64,32`. */
-export const sizes = (flag: string, help: string): Field<readonly number[]> =>
-  reading(flag, help, {
-    accepted: 'sizes like 64 or 64,32',
-    take: (value) => {
-      const list: unknown[] =
-        typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : [value];
-      const numbers = list.map(numeric);
-      const isGood = numbers.every((item) => Number.isSafeInteger(item) && item > 0);
-      return isGood && numbers.length > 0 ? numbers : undefined;
-    },
+/** Whole numbers from 1, as a JSON list or written `64,32`. */
+export const sizes = (): Reader<readonly number[]> =>
+  reading('sizes like 64 or 64,32', (value) => {
+    const items: readonly unknown[] = Array.isArray(value) ? value : String(value).split(',');
+    const numbers = items.map(numeric);
+    const isGood = numbers.every((item) => Number.isSafeInteger(item) && item > 0);
+    return isGood && numbers.length > 0 ? numbers : undefined;
   });
+
+/** What a yes or no takes. */
+export const SWITCH = 'true or false';
 
 /** Yes or no; a flag that starts with `--no-` says no. */
-export const yesNo = (flag: string, help: string): Field<boolean> =>
-  reading(flag, help, {
-    accepted: 'true or false',
-    take: (value) => (typeof value === 'boolean' ? value : undefined),
-  });
+export const yesNo = (): Reader<boolean> =>
+  reading(SWITCH, (value) => (typeof value === 'boolean' ? value : undefined));
 
 export interface Shard {
   /** From 1. */
@@ -184,65 +243,123 @@ export function parseShard(text: string): Shard | undefined {
 /** The same as text. */
 export const formatShard = ({ index, count }: Shard): string => `${index}/${count}`;
 
-/** Which part of the data is this worker's: `2/4`. */
-export const shard = (flag: string, help: string): Field<Shard> => ({
-  ...reading(flag, help, {
-    accepted: 'a part like 2/4 (the second of four)',
-    take: (value) => (typeof value === 'string' ? parseShard(value) : undefined),
-  }),
-  write: formatShard,
-});
+/** The worker's part of the data: `2/4`. */
+export const shard = (): Reader<Shard> =>
+  reading(
+    'a part like 2/4 (the second of four)',
+    (value) => (typeof value === 'string' ? parseShard(value) : undefined),
+    formatShard,
+  );
 
-/** Over how many relays payloads are spread, and how many of those are enough: `2/3`; `1/1` gives each relay everything. */
+/** Erasure coding over relays: any `need` of `of` are enough; `1/1` gives each relay everything. */
 export interface Spread {
   readonly need: number;
   readonly of: number;
 }
 
-export const spread = (flag: string, help: string): Field<Spread> => ({
-  ...reading(flag, help, {
-    accepted: 'like 2/3 (any two of three are enough), at most four times as many',
-    take: (value) => {
+export const spread = (): Reader<Spread> =>
+  reading(
+    'like 2/3 (any two of three are enough), at most four times as many',
+    (value) => {
       const match = typeof value === 'string' ? /^([1-9][0-9]?)\/([1-9][0-9]?)$/.exec(value) : null;
       const [need, of] = [Number(match?.[1]), Number(match?.[2])];
       return match && (need < of || of === 1) && of <= 4 * need ? { need, of } : undefined;
     },
-  }),
-  write: ({ need, of }) => `${need}/${of}`,
-});
+    ({ need, of }) => `${need}/${of}`,
+  );
 
 /** A collection strategy: `timeout`, `strict:N`, `quorum`, `async`. */
-export const sync = (flag: string, help: string): Field<Sync> => ({
-  ...reading(flag, help, {
-    accepted: 'timeout, strict:N, quorum or async',
-    take: (value) => (typeof value === 'string' ? parseSync(value) : undefined),
-  }),
-  write: formatSync,
-});
+export const sync = (): Reader<Sync> =>
+  reading(
+    'timeout, strict:N, quorum or async',
+    (value) => (typeof value === 'string' ? parseSync(value) : undefined),
+    formatSync,
+  );
 
-const ADDRESS = /^https:\/\/[!-~]{1,248}$/;
+/** An address that anybody may fetch from. */
+export const address = (): Reader<string> =>
+  form('an https address of at most 256 characters', /^https:\/\/[!-~]{1,248}$/);
 
-/** Where something is that anybody may fetch. */
-export const address = (flag: string, help: string): Field<string> =>
-  reading(flag, help, {
-    accepted: 'an https address of at most 256 characters',
-    take: (value) => (typeof value === 'string' && ADDRESS.test(value) ? value : undefined),
+/** A list of `least` to `most` items, each once; it is returned in ascending order. */
+const list = (
+  accepted: string,
+  [least, most]: readonly [number, number],
+  read: (item: unknown) => string | undefined,
+): Reader<readonly string[]> =>
+  reading(accepted, (value) => {
+    if (!Array.isArray(value) || value.length < least || value.length > most) return undefined;
+    const items = value.map(read).filter((item) => item !== undefined);
+    const isGood = items.length === value.length && new Set(items).size === items.length;
+    return isGood ? items.sort() : undefined;
   });
 
-/** Of HTTP, without user, password, query and fragment. */
-const PLACE = /^https?:\/\/[!-"$->A-~]{1,248}$/;
-const MOST_PLACES = 8;
+const urls = (schemes: string, rest: string, pattern: RegExp) =>
+  list(`a list of at most 8 ${schemes} addresses, each once, without ${rest}`, [0, 8], (item) =>
+    typeof item === 'string' && pattern.test(item) ? item : undefined,
+  );
 
-/** Addresses of servers, each once, ascending; none at all too. */
-export const addresses = (flag: string, help: string): Field<readonly string[]> =>
-  reading(flag, help, {
-    accepted: `a list of at most ${MOST_PLACES} https:// or http:// addresses, each once, without user and query`,
-    take: (value) => {
-      if (!Array.isArray(value) || value.length > MOST_PLACES) return undefined;
-      const list: readonly unknown[] = value;
-      const isUrl = (each: unknown): each is string => typeof each === 'string' && PLACE.test(each);
-      const urls = list.filter(isUrl);
-      const isGood = urls.length === list.length && new Set(urls).size === urls.length;
-      return isGood ? [...urls].sort() : undefined;
-    },
+/** Addresses of HTTP servers; may be empty. */
+export const addresses = (): Reader<readonly string[]> =>
+  urls('https:// or http://', 'user and query', /^https?:\/\/[!-"$->A-~]{1,248}$/);
+
+/** Addresses of relays; may be empty. */
+export const relayUrls = (): Reader<readonly string[]> =>
+  urls('wss:// or ws://', 'user and password', /^wss?:\/\/[!-?A-~]{1,248}$/);
+
+/** Most keys in one list: seats, founders, invited keys. */
+export const MOST_KEYS = 1024;
+const KEY = '64 hex digits or npub1…';
+
+/** A public key in hex, of hex or npub1…; undefined for anything else. */
+export function readKey(value: unknown): WorkerId | undefined {
+  if (typeof value !== 'string') return undefined;
+  if (isHex32(value)) return value;
+  if (!value.startsWith('npub1')) return undefined;
+  try {
+    const decoded = decode(value);
+    return decoded.type === 'npub' ? decoded.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** One public key. */
+export const key = (): Reader<WorkerId> => reading(`a public key: ${KEY}`, readKey);
+
+/** Public keys, at least one. */
+export const keys = (): Reader<readonly WorkerId[]> =>
+  list(`a list of 1 to ${MOST_KEYS} public keys, each once: ${KEY}`, [1, MOST_KEYS], readKey);
+
+/** Public keys of workers, or none: a JSON list, or written `npub1…,npub1…`. */
+export const workerKeys = (): Reader<readonly WorkerId[]> => {
+  const accepted = `public keys, each once: ${KEY}, separated by commas`;
+  const { read } = list(accepted, [0, MOST_KEYS], readKey);
+  return {
+    accepted,
+    read: (value, name) =>
+      read(typeof value === 'string' ? value.split(',').filter(Boolean) : value, name),
+  };
+};
+
+/** 32 bytes in hex. */
+export const hash = (): Reader<Digest> => textThat('64 lowercase hex digits', isHex32);
+
+const MOST_LABEL = 64;
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Surrogate}]/u;
+
+/** Text that is safe on one line of any screen. */
+export const label = (): Reader<string> =>
+  textThat(`1 to ${MOST_LABEL} characters on one line, no blanks around them`, (value) => {
+    const isTrimmed = value !== '' && value.trim() === value;
+    return isTrimmed && value.length <= MOST_LABEL && !UNSAFE.test(value);
+  });
+
+const MOST_STAKE = 2n ** 128n - 1n;
+
+/** A stake: a whole number as text, since it may exceed what a double holds. */
+export const stake = (): Reader<string> =>
+  reading('a whole number in decimal, as text, up to 2^128 - 1', (value) => {
+    const text = Number.isSafeInteger(value) ? String(value) : value;
+    if (typeof text !== 'string' || !/^(?:0|[1-9][0-9]{0,38})$/.test(text)) return undefined;
+    return BigInt(text) <= MOST_STAKE ? text : undefined;
   });

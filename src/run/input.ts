@@ -1,7 +1,7 @@
 /** The section `input` of a run spec: what of series or pictures a model reads, where it is no text and no row. Absent in runs of other models. */
-import { whole } from './field.ts';
-import { learningFields } from './spec/learning-fields.ts';
-import type { Group, Values } from './spec/spec-fields.ts';
+import { type Group, row, type Values, whole } from './field.ts';
+import { fields } from './options.ts';
+
 import {
   memberOf,
   objectOf,
@@ -14,21 +14,21 @@ import {
 /** Anybody may publish a spec: whoever looks at one must be able to lay its model out. */
 const MOST_STEPS = 65_536;
 
-const channels = (most: number) => whole('', 'numbers of each step or pixel', 1, most);
+const channels = (most: number) => row('numbers of each step or pixel', whole(1, most));
 
 const inputs = {
   series: {
     channels: channels(1024),
-    horizon: whole('', 'steps that are forecast', 1, MOST_STEPS),
-    patch: whole('', 'steps of a patch', 1, MOST_STEPS),
-    forecastError: learningFields.forecastError,
-    scaling: learningFields.scaling,
+    horizon: row('steps that are forecast', whole(1, MOST_STEPS)),
+    patch: row('steps of a patch', whole(1, MOST_STEPS)),
+    forecastError: fields.forecastError,
+    scaling: fields.scaling,
   },
   images: {
     channels: channels(3),
-    classes: whole('', 'classes of the pictures', 2, 10_000),
-    pixels: whole('', 'pixels of a side', 1, 1024),
-    patch: whole('', 'pixels of the side of a patch', 1, 1024),
+    classes: row('classes of the pictures', whole(2, 10_000)),
+    pixels: row('pixels of a side', whole(1, 1024)),
+    patch: row('pixels of the side of a patch', whole(1, 1024)),
   },
 } as const satisfies Readonly<Record<string, Group>>;
 

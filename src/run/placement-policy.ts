@@ -3,9 +3,9 @@
  * counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is probably meant to be.
  */
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
+import { readKey } from './field.ts';
 import { type Attribute, attributes, type Holder, isPlaceName, MOST_WEIGHT } from './holder.ts';
 import type { WorkerId } from './ids.ts';
-import { readKey } from './spec/spec-fields.ts';
 import { isObject, type Untyped } from './spec/spec-readers.ts';
 
 /** What holds for one class of objects. */

@@ -5,18 +5,19 @@
 import { toHex } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
 import { hashFields } from '../base/hash.ts';
-import { usualAggregation } from './aggregation.ts';
-import { type InputName, runDataOf } from './data-forms.ts';
+import { runDataOf } from './data-forms.ts';
+import type { Group } from './field.ts';
 import type { Digest } from './ids.ts';
-import { paceSettings } from './pace.ts';
+import { fields } from './options.ts';
 import {
-  type AdapterName,
   adapterNames,
-  fields,
+  agreedNames,
+  paceSettings,
   ruleSettings,
+  type SettingName,
   type Settings,
-  type SharedName,
   sharedNames,
+  spell,
   writeSettings,
 } from './settings.ts';
 import { presets } from './spec/presets.ts';
@@ -59,32 +60,28 @@ const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<str
     ]),
   );
 
-type TermName =
-  | SharedName
-  | AdapterName
-  | InputName
-  | (typeof ruleSettings)[number]
-  | (typeof paceSettings)[number]
-  | TierName;
-
-type TierName = 'tiers' | 'helperRotation';
-
-/** Those of the settings that count: what is trained of a base where there is one. */
-const namesFor = (model: string | undefined): readonly TermName[] => [
+/** Those of the settings that count for every run of a model: what is trained of a base, and what its data looks like, where it has one. */
+const namesFor = (model: string | undefined): readonly SettingName[] => [
   ...sharedNames,
   ...(model === 'pretrained' ? adapterNames : []),
   ...(model === undefined ? [] : runDataOf({ model }).input),
 ];
 
+/** Settings that count only where a run makes use of them. */
+function usedNames(settings: Settings): readonly SettingName[] {
+  const isUsual = (name: SettingName) => settings[name] === usualOf(name);
+  const rule = ruleSettings.every(isUsual) ? [] : ruleSettings;
+  const pace = isUsual('innerSeconds') ? [] : paceSettings;
+  return [...agreedNames.filter((name) => !isUsual(name)), ...rule, ...pace];
+}
+
+const usualOf = (name: SettingName): unknown => (fields as Group)[name]!.default;
+
 /** The terms of a worker with these settings, and with this base where it has one. */
 export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
   const texts = textsOf(settings);
   const usual = textsOf(presets[settings.model]);
-  const tiers = (['tiers', 'helperRotation'] as const).filter((name) => settings[name] > 0);
-  const pace = settings.innerSeconds > 0 ? paceSettings : [];
-  const isUsual = ruleSettings.every((name) => settings[name] === usualAggregation[name]);
-  const rule = isUsual ? [] : ruleSettings;
-  const names = [...namesFor(settings.model), ...tiers, ...rule, ...pace];
+  const names = [...namesFor(settings.model), ...usedNames(settings)];
   const shared = names.map((name) => [name, texts.get(name) ?? ''] as const);
   const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
   const all = {
@@ -130,13 +127,7 @@ const filesIn = ({ asked }: Terms): ReadonlyMap<string, string> =>
 export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];
-  return [
-    ...namesFor(mine.get('model')),
-    ...ruleSettings,
-    ...paceSettings,
-    'tiers' as const,
-    'helperRotation' as const,
-  ]
+  return [...namesFor(mine.get('model')), ...ruleSettings, ...paceSettings, ...agreedNames]
     .filter((name) => mine.has(name) || others.has(name))
     .filter((name) => mine.get(name) !== others.get(name))
     .map((name) => differ(name, mine, others));
@@ -149,11 +140,11 @@ const nameIn = (pair: string): string => pair.slice(0, pair.indexOf('='));
 
 type Values = ReadonlyMap<string, string>;
 
-function differ(name: TermName, mine: Values, others: Values): Difference {
+function differ(name: SettingName, mine: Values, others: Values): Difference {
   const model = mine.get('model') as keyof typeof presets;
   const usual = textsOf(presets[model] ?? {}).get(name) ?? '?';
   const [ours = usual, theirs = usual] = [mine.get(name), others.get(name)];
-  return { name: wordsOf(name), flag: fields[name].flag.split(' ')[0]!, ours, theirs };
+  return { name: wordsOf(name), flag: spell(name), ours, theirs };
 }
 
 /** `inner steps` of `innerSteps`. */

@@ -3,7 +3,9 @@ import type { Command } from 'commander';
 import { defaultRetry, type RetryPolicy } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { Connection } from '../node/net/relays.ts';
-import { numeric, positive, whole } from './flags.ts';
+import { real, row, whole } from '../run/field.ts';
+import { numeric, positive, whole as wholeOption } from './flags.ts';
+import { addOptions } from './options.ts';
 
 export interface ConnectionFlags {
   /** Seconds. */
@@ -19,33 +21,42 @@ export interface ConnectionFlags {
 
 /** Adds `--timeout`, the four `--relay-retry` flags and what relays are assumed to take. */
 export const addConnectionFlags = (command: Command): Command =>
-  command
-    .addOption(positive('--timeout <s>', 'seconds to wait for a relay to answer').default(10))
-    .addOption(whole('--relay-retries <n>', 'tries after the first one', 0))
-    .addOption(numeric('--relay-retry-backoff <s>', 'seconds before the first retry', 0))
-    .addOption(numeric('--relay-retry-backoff-max <s>', 'longest wait; 0 for no cap', 0))
-    .addOption(numeric('--relay-retry-backoff-multiplier <x>', 'growth of the wait', 1))
-    .addOption(
-      numeric(
-        '--relay-rate <n>',
-        'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
-        0,
-      ),
-    )
-    .addOption(
-      whole(
-        '--relay-max-event-bytes <n>',
-        'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
-        0,
-      ),
-    )
-    .addOption(
-      whole(
-        '--relay-copies <n>',
-        'relays of those given that are read, found from the key, so that each event comes so many times; own events go to all (default: all)',
-        0,
-      ),
-    );
+  addOptions(
+    command
+      .addOption(positive('--timeout <s>', 'seconds to wait for a relay to answer').default(10))
+      .addOption(wholeOption('--relay-retries <n>', 'tries after the first one', 0))
+      .addOption(numeric('--relay-retry-backoff <s>', 'seconds before the first retry', 0))
+      .addOption(numeric('--relay-retry-backoff-max <s>', 'longest wait; 0 for no cap', 0))
+      .addOption(numeric('--relay-retry-backoff-multiplier <x>', 'growth of the wait', 1)),
+    assumed,
+  );
+
+/** What to assume of relays. */
+const assumed = {
+  relayRate: row(
+    'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
+    real(0, 1e9),
+  ),
+  relayMaxEventBytes: row(
+    'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
+    whole(),
+  ),
+  relayCopies: row(
+    'redundancy: relays of those given that are read, chosen by the key, so that each event arrives that often; own events go to all (default: all)',
+    whole(),
+  ),
+} as const;
+
+/** The flags of `addConnectionFlags`, for commands that may ask no relay. */
+export const connectionFlagNames: readonly string[] = [
+  'relay',
+  'timeout',
+  'relayRetries',
+  'relayRetryBackoff',
+  'relayRetryBackoffMax',
+  'relayRetryBackoffMultiplier',
+  ...Object.keys(assumed),
+];
 
 /** What the flags say; where one is left out the relay set decides. */
 export function connectionOf(flags: ConnectionFlags): Connection {

@@ -4,7 +4,7 @@ import type { Json } from '../../src/base/canonical-json.ts';
 import { evidenceFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
 import { type SignedEvent, type Signer, verifyEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/frames.ts';
-import { joinProof } from '../../src/run/admission.ts';
+import { joinProof } from '../../src/run/spec/feature-fields.ts';
 import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';

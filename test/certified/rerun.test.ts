@@ -16,7 +16,7 @@ import {
 } from '../../src/certified/checks/showing.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { isDrawn } from '../../src/run/rerun.ts';
-import { specRules } from '../../src/run/spec/read-spec.ts';
+import { specRules } from '../../src/run/spec/exclusions.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import type { Trainer } from '../../src/worker/ports.ts';

@@ -4,7 +4,7 @@ import type { Command, Option } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { createProgram, wordError } from '../../src/cli/main.ts';
 import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
-import { settingsFromFlags } from '../../src/terminal/flags.ts';
+import { isReplaced, settingsFromFlags } from '../../src/terminal/options.ts';
 import { runCommand } from '../support/command-line.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -29,7 +29,7 @@ const casesOf = (command: Command, path: string): readonly Case[] => [
 const all = casesOf(await createProgram(), 'nostrain');
 const cases = all.filter(({ option }) => NUMBERS.test(option.flags));
 const switches = all.filter(
-  ({ option }) => !/[<[]/.test(option.flags) && option.long !== '--version',
+  ({ option }) => !/[<[]/.test(option.flags) && option.long !== '--version' && !isReplaced(option),
 );
 
 /** What happens to a command line that says so; undefined where it is taken. */
@@ -89,12 +89,14 @@ it('every setting is checked as it is typed', async () => {
     ['--rounds', 'abc'],
     ['--model', 'chargpt'],
     ['--sync', 'strict'],
-    ['--stripe', '3/2'],
   ]) {
     const { exitCode, stderr } = await runCommand('run-training', flag!, value!);
     expect([flag, exitCode]).toEqual([flag, 2]);
     expect(stderr).toContain(`error (flag/value): ${flag} is "${value}"; it must be `);
   }
+  const { exitCode, stderr } = await runCommand('run-training', '--set', 'stripe=3/2');
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain('error (flag/value): --set stripe is "3/2"; it must be like 2/3');
 });
 
 describe('a flag that would do nothing', () => {
@@ -102,20 +104,29 @@ describe('a flag that would do nothing', () => {
   const train = ['run-training', '--run', 'r', '--relay', 'ws://127.0.0.1:9', '--model'];
   it.each([
     [[...train, 'linear', '--corpus', 'text.txt'], '--corpus goes with models of text'],
-    [[...train, 'linear', '--width', '64'], '--width goes with models of text'],
-    [[...train, 'char-gpt', '--hidden', '64'], '--hidden goes with --model mlp'],
-    [[...train, 'linear', '--weight-decay', '0.1'], '--weight-decay goes with --optimizer adamw'],
-    [[...train, 'mlp', '--topk', '0.1'], '--topk goes with --packing topk-sign'],
-    [[...train, 'linear', '--event-budget', '4096'], '--event-budget goes with --packing auto'],
-    [[...train, 'linear', '--least-steps', '3'], '--least-steps goes with --inner-seconds'],
-    [[...train, 'linear', '--codec', 'zstd'], '--codec goes with --profile nostrain/0'],
+    [[...train, 'linear', '--set', 'width=64'], '--set width goes with models of text'],
+    [[...train, 'char-gpt', '--set', 'hidden=64'], '--set hidden goes with --model mlp'],
+    [
+      [...train, 'linear', '--set', 'weightDecay=0.1'],
+      '--set weightDecay goes with --optimizer adamw',
+    ],
+    [[...train, 'mlp', '--topk', '0.1'], '--topk goes with --set packing=topk-sign'],
+    [
+      [...train, 'linear', '--set', 'eventBudget=4096'],
+      '--set eventBudget goes with --set packing=auto',
+    ],
+    [
+      [...train, 'linear', '--set', 'leastSteps=3'],
+      '--set leastSteps goes with --set innerSeconds',
+    ],
+    [[...train, 'linear', '--codec', 'zstd'], '--codec goes with --set profile=nostrain/0'],
     [[...train, 'mlp', '--branch', 'a'.repeat(64)], '--branch goes with --spec'],
     [
-      [...train, 'mlp', '--profile', 'nostrain/0', '--packing', 'int8'],
-      '--packing goes with --profile nostrain/1',
+      [...train, 'mlp', '--set', 'profile=nostrain/0', '--set', 'packing=int8'],
+      '--set packing goes with --set profile=nostrain/1',
     ],
     [['run-training', 'a.json', 'b.json', '--run', 'r', '--relay', 'ws://127.0.0.1:9', '--device', 'cuda'], '--device goes with --model'], // biome-ignore format: one line
-    [['plan', '--model', 'linear', '--heads', '2'], '--heads goes with models of text'],
+    [['plan', '--model', 'linear', '--set', 'heads=2'], '--set heads goes with models of text'],
     [['demo', 'certified', '--relay', 'ws://127.0.0.1:9'], '--relay goes with demo gpt'],
     [['demo', 'certified', '--workers', '3'], '--workers goes with demo gpt'],
     [['demo', 'certified', '--rounds', '3'], '--rounds goes with demo gpt'],
@@ -142,8 +153,8 @@ describe('a flag that would do nothing', () => {
       '--account goes with --from psyche',
     ],
     [['run', 'create', '--model', 'linear', '--corpus', 'x', '--sec-key', '1'.repeat(64), '-o', 'OUT'], '--corpus goes with'], // biome-ignore format: one line
-    [['run', 'create', '--model', 'linear', '--width', '8', '--sec-key', '1'.repeat(64), '-o', 'OUT'], '--width goes with'], // biome-ignore format: one line
-    [['run', 'create', '--model', 'linear', '--relay-rate', '8', '--sec-key', '1'.repeat(64), '-o', 'OUT'], '--relay-rate goes with --relay'], // biome-ignore format: one line
+    [['run', 'create', '--model', 'linear', '--set', 'width=8', '--sec-key', '1'.repeat(64), '-o', 'OUT'], '--set width goes with'], // biome-ignore format: one line
+    [['run', 'create', '--model', 'linear', '--set', 'relayRate=8', '--sec-key', '1'.repeat(64), '-o', 'OUT'], '--set relayRate goes with --relay'], // biome-ignore format: one line
   ])('%j is refused', async (words, says) => {
     const { exitCode, stderr } = await runCommand(
       ...words.map((word) => (word === 'OUT' ? folder('run.json') : word)),
@@ -156,7 +167,7 @@ describe('a flag that would do nothing', () => {
 describe('a spec by flags', () => {
   const folder = temporaryFolder();
   it('has the pace that was asked for', async () => {
-    const seconds = ['--inner-seconds', '30', '--inner-steps', '500', '--least-steps', '5'];
+    const seconds = ['--set', 'innerSeconds=30', '--inner-steps', '500', '--set', 'leastSteps=5'];
     const file = folder('run.json');
     const place = ['--sec-key', '1'.repeat(64), '-o', file];
     const { exitCode } = await runCommand(

@@ -90,7 +90,7 @@ describe('tiers', () => {
     it('settings that were asked for and do not go with it are refused, not changed', async () => {
       await expect(gpt(list, { owners: 2 })).rejects.toMatchObject({
         code: 'spec/inconsistent',
-        hint: expect.stringContaining('--rule clipped-mean'),
+        hint: expect.stringContaining('--set rule=clipped-mean'),
       });
     });
   });
@@ -112,7 +112,7 @@ describe('tiers', () => {
     expect(() => sampleSpec(owned)).toThrow(
       expect.objectContaining({
         code: 'spec/inconsistent',
-        hint: expect.stringContaining('--owners 0'),
+        hint: expect.stringContaining('--set owners=0'),
       }),
     );
     expect(sampleSpec({ ...owned, training: { owners: 5 } }).training.owners).toBe(5);

@@ -2,12 +2,12 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { readModelConfig } from '../../src/model/architectures/config.ts';
+import { tierRules } from '../../src/run/spec/aggregation-rules.ts';
 import { settingsOf } from '../../src/run/spec/complete-spec.ts';
 import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { shapeOf } from '../../src/run/spec/start.ts';
-import { tierRules } from '../../src/run/spec/tier-rules.ts';
 import { tieredBaseSpec, tieredSpec } from '../support/tiers.ts';
 import { tinyConfig } from '../support/tiny-llama.ts';
 

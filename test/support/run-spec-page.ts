@@ -1,18 +1,18 @@
 /** docs/run-spec.md out of the tables the code reads specs by, so that the page cannot say anything else. */
 import { table } from '../../kinds/_render.ts';
 import { chunkedFields } from '../../src/run/chunked-files.ts';
+import type { Group } from '../../src/run/field.ts';
 import { inputFields } from '../../src/run/input.ts';
-import { fields, joinNames, type SettingName, unspecifiedNames } from '../../src/run/settings.ts';
+import { joinNames, type SettingName, spell, unspecifiedNames } from '../../src/run/settings.ts';
+import { specRules } from '../../src/run/spec/exclusions.ts';
 import { type FeatureName, features, ownedSpecFields } from '../../src/run/spec/features.ts';
 import { inHalves, presets } from '../../src/run/spec/presets.ts';
-import { specRules, trainingFields } from '../../src/run/spec/read-spec.ts';
-import type { Group } from '../../src/run/spec/spec-fields.ts';
+import { trainingFields } from '../../src/run/spec/read-spec.ts';
 import {
   evaluationFields,
   groupFields,
   plainFields,
   specDefaults,
-  variantDefaults,
   variantFields,
   variantTags,
 } from '../../src/run/spec/spec-table.ts';
@@ -54,32 +54,22 @@ type Nested = Readonly<Record<string, unknown>>;
 
 const HEAD = ['field', 'default', 'accepted', 'meaning'];
 
-const rowsOf = (group: Group, defaults: Nested, path: string): readonly (readonly string[])[] =>
-  Object.entries(group).map(([name, { accepted, help }]) => {
-    const given = defaults[name];
+const rowsOf = (group: Group, path: string): readonly (readonly string[])[] =>
+  Object.entries(group).map(([name, { accepted, help, default: given }]) => {
     const words = DERIVED[path + name] ?? (given === undefined ? 'none: say it' : String(given));
     return [`\`${path}${name}\``, words, accepted, help.replace(/ \([^()]*, [^()]*\)$/, '')];
   });
 
 function variantRows(name: keyof typeof variantFields): readonly (readonly string[])[] {
-  const tag = variantTags[name];
+  const { tag, help } = variantTags[name];
   const groups: Readonly<Record<string, Group>> = variantFields[name];
   const chosen = (specDefaults as Nested)[name] as Nested | undefined;
   const words = Object.keys(groups);
   const fallback = DERIVED[`${name}.${tag}`] ?? String(chosen?.[tag]);
-  const first = [
-    `\`${name}.${tag}\``,
-    fallback,
-    `one of ${words.join(', ')}`,
-    'which of them it is',
-  ];
-  const rest = words.flatMap((word) => {
-    const defaults = (variantDefaults[name] as Nested)[word] as Nested;
-    return rowsOf(groups[word]!, defaults, `${name}.`).map(([field, ...more]) => [
-      `${field} (${word})`,
-      ...more,
-    ]);
-  });
+  const first = [`\`${name}.${tag}\``, fallback, `one of ${words.join(', ')}`, help];
+  const rest = words.flatMap((word) =>
+    rowsOf(groups[word]!, `${name}.`).map(([field, ...more]) => [`${field} (${word})`, ...more]),
+  );
   return [first, ...rest];
 }
 
@@ -170,13 +160,13 @@ const inputRows = (): readonly (readonly string[])[] =>
 /** The whole page. */
 export function renderPage(): string {
   const groups = Object.entries<Group>(groupFields).flatMap(([name, group]) =>
-    rowsOf(group, (specDefaults as Nested)[name] as Nested, `${name}.`),
+    rowsOf(group, `${name}.`),
   );
   const variants = (Object.keys(variantFields) as (keyof typeof variantFields)[]).flatMap(
     variantRows,
   );
   const flagsOf = (names: readonly SettingName[]) =>
-    names.map((name) => `\`${fields[name].flag.split(' ')[0]}\``).join(', ');
+    names.map((name) => `\`${spell(name)}\``).join(', ');
   return `${[
     ...INTRO,
     '```toml',
@@ -192,7 +182,7 @@ export function renderPage(): string {
         'names, ascending',
         'features of the run, below',
       ],
-      ...rowsOf(plainFields, specDefaults, ''),
+      ...rowsOf(plainFields, ''),
     ]),
     '',
     table(HEAD, groups),
@@ -205,7 +195,7 @@ export function renderPage(): string {
     '',
     table(
       HEAD,
-      rowsOf(evaluationFields, {}, 'evaluation.').map(([name, , ...rest]) => [
+      rowsOf(evaluationFields, 'evaluation.').map(([name, , ...rest]) => [
         name!,
         'of the file',
         ...rest,
@@ -239,7 +229,7 @@ export function renderPage(): string {
     '',
     '## Training',
     '',
-    'All of these are in every spec, whether the model uses them or not. Their flags are those of `run-training`.',
+    'All of these are in every spec, whether the model uses them or not. They are typed as in `run-training`: [settings](reference/settings.md).',
     '',
     table(HEAD, training()),
     '',
@@ -267,7 +257,7 @@ const INTRO = [
   'nostrain run leave naddr1…                                                               # leave the roster; the worker ends by itself',
   '```',
   '',
-  '`create` starts from flags, or from a TOML or JSON file over which flags win, and fills in the rest; every field has a flag (`--help`).',
+  '`create` starts from flags, or from a TOML or JSON file over which flags win, and fills in the rest. Every field is an option: the most used have flags (`--help`), the others are `--set committee.size=8`.',
   'A file needs no more than what differs from the defaults:',
   '',
 ];

@@ -18,13 +18,18 @@ test('nothing given, nothing assumed', () => {
 
 test('what relays take', () => {
   expect(
-    read('--relay-rate', '0', '--relay-max-event-bytes', '200000', '--relay-copies', '2'),
+    read(
+      ...['relayRate=0', 'relayMaxEventBytes=200000', 'relayCopies=2'].flatMap((each) => [
+        '--set',
+        each,
+      ]),
+    ),
   ).toMatchObject({
     eventsPerMinute: 0,
     maxEventBytes: 200_000,
     copies: 2,
   });
-  expect(() => read('--relay-rate', '-1')).toThrow('--relay-rate is "-1"');
+  expect(() => read('--set', 'relayRate=-1')).toThrow('--set relayRate is "-1"');
 });
 
 test('the reference waits exactly', () => {

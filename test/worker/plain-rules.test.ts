@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/async.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
-import { assertRule } from '../../src/run/spec/aggregation-rules.ts';
+import { assertAgreeable } from '../../src/run/settings-rules.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import { differencesOf, termsOf } from '../../src/run/terms.ts';
 import type { Plan } from '../../src/worker/plan.ts';
@@ -19,42 +19,42 @@ describe('T-02: a rule of a plain run', () => {
     const asked = settingsOf({ rule: 'trimmed-mean', before: 'nnm', peers });
     expect(asked).toMatchObject({ hostile: 2, packing: 'int4', owners: 0, fragments: 1 });
     expect(settingsOf({ rule: 'krum', sync: { strategy: 'strict', workers: 5 } }).hostile).toBe(1);
-    expect(() => assertRule(asked)).not.toThrow();
-    expect(() => assertRule(settingsOf({}))).not.toThrow();
+    expect(() => assertAgreeable(asked)).not.toThrow();
+    expect(() => assertAgreeable(settingsOf({}))).not.toThrow();
   });
 
   it.each([
-    ['no number of hostile rows', { rule: 'krum' }, '--hostile', /above 0/],
-    ['hostile rows of a mean', { hostile: 1 }, '--hostile', /is 0 for mean/],
-    ['a step in front of a mean', { before: 'nnm' }, '--before', /a mean of means/],
+    ['no number of hostile rows', { rule: 'krum' }, '--set hostile', /above 0/],
+    ['hostile rows of a mean', { hostile: 1 }, '--set hostile', /is 0 for mean/],
+    ['a step in front of a mean', { before: 'nnm' }, '--set before', /a mean of means/],
     [
       'owned chunks for whole rows',
       { rule: 'krum', hostile: 1, owners: 2 },
-      '--owners',
+      '--set owners',
       /whole rows/,
     ],
     [
       'too few owners',
       { rule: 'trimmed-mean', hostile: 1, owners: 2, packing: 'int8' },
-      '--owners',
+      '--set owners',
       /may be most/,
     ],
     [
       'ternary medians',
       { rule: 'coordinate-median', hostile: 1, packing: 'ternary' },
-      '--packing',
+      '--set packing',
       /mostly sent as zero/,
     ],
     [
       'Krum of different values',
       { rule: 'krum', hostile: 1, packing: 'topk-sign' },
-      '--packing',
+      '--set packing',
       /equally far apart/,
     ],
     [
       'senders',
       { rule: 'trimmed-mean', hostile: 1, normalize: 'senders' },
-      '--normalize',
+      '--set normalize',
       /no mean/,
     ],
     [
@@ -67,11 +67,11 @@ describe('T-02: a rule of a plain run', () => {
     [
       'the Python reference',
       { rule: 'trimmed-mean', hostile: 1, profile: 'nostrain/0' },
-      '--profile',
+      '--set profile',
       /takes means/,
     ],
   ] as const)('does not go with %s', (_, asked, flag, why) => {
-    const refusal = (): void => assertRule(settingsOf(asked as PartialSettings));
+    const refusal = (): void => assertAgreeable(settingsOf(asked as PartialSettings));
     expect(refusal).toThrow(why);
     expect(refusal).toThrow(flag);
   });

@@ -1,7 +1,8 @@
 /** What a worker learned and the others did not get is kept as its rule says, also when a whole message was in vain. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type ResidualRule, residualRules } from '../../src/run/settings.ts';
+import { fields } from '../../src/run/options.ts';
+import type { ResidualRule } from '../../src/run/settings.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';
@@ -97,7 +98,7 @@ describe.each(rules)('under $rule', ({ rule: residual, counted, refused, sentNex
 it('gives back to the bit what was taken, where the difference is exact', () => {
   const steps = fc.array(fc.integer({ min: -1e6, max: 1e6 }), { minLength: 1, maxLength: 9 });
   fc.assert(
-    fc.property(steps, fc.constantFrom(...residualRules), (values, rule) => {
+    fc.property(steps, fc.constantFrom(...fields.residual.words), (values, rule) => {
       const delta = Float64Array.from(values);
       const sent = dense(values.map((value) => Math.round(value / 3)));
       const { residual } = takeSent(delta.slice(), sent, rule, sent.chunks);
@@ -109,7 +110,7 @@ it('gives back to the bit what was taken, where the difference is exact', () => 
 
 it('a residual is either in the start of the next inner steps or in their delta, never in both', () => {
   const [shared, residual] = [Float32Array.of(1, 2), Float64Array.of(0.5, -0.25)];
-  for (const rule of residualRules) {
+  for (const rule of fields.residual.words) {
     const start = localStart(shared, residual, rule);
     // nothing learned: what is due is the residual, or nothing where it was dropped
     const due = numbers(deltaOf(shared, start, residual, rule));

@@ -11,8 +11,8 @@ import type { Digest } from '../../run/ids.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   readArchiveFile,

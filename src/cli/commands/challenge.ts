@@ -26,15 +26,15 @@ import { TrainersAgain } from '../../node/engine/steps-again.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
+import { readKey } from '../../run/field.ts';
 import type { Digest } from '../../run/ids.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
-import { readKey } from '../../run/spec/spec-fields.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';
 import { roundOption, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   openSource,

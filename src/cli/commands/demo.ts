@@ -2,9 +2,9 @@
 import { Argument, Command, Option } from 'commander';
 import { elasticOptions } from '../../../demos/elastic/flags.ts';
 import type { DemoFlags } from '../../../demos/shared/stage.ts';
-import { fields } from '../../run/settings.ts';
+import { fields } from '../../run/options.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 
 interface Demo {
   /** Its flags besides those that every demo takes. */
@@ -111,7 +111,7 @@ const demoCommand = (): Command =>
     )
     .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
     .addOption(
-      new Option(fields.profile.flag, fields.profile.help).argParser((text) =>
+      new Option('--profile <name>', fields.profile.help).argParser((text) =>
         fields.profile.read(text, '--profile'),
       ),
     )

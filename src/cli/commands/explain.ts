@@ -3,12 +3,12 @@
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { explainRound } from '../../certified/records/explain.ts';
+import { readKey } from '../../run/field.ts';
 import { roundName } from '../../run/round-name.ts';
-import { readKey } from '../../run/spec/spec-fields.ts';
 import { roundOption } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   askingRule,

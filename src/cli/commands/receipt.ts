@@ -12,12 +12,12 @@ import {
 import type { RoundProof } from '../../consensus/roots.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/files/keys.ts';
+import { readKey } from '../../run/field.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { readKey } from '../../run/spec/spec-fields.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   askingRule,

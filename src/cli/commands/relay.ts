@@ -10,8 +10,8 @@ import { createRelay, type Relay, type RelayOptions } from '../../../relay/serve
 import { ConfigError } from '../../base/errors.ts';
 import { whole } from '../../terminal/flags.ts';
 import { untilInterrupted } from '../../terminal/interrupt.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
 import { pageFolder } from '../shared/page-folder.ts';
 
 interface RelayFlags {

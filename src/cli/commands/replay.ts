@@ -22,8 +22,8 @@ import type { Params } from '../../tensor/params.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';
 import { repeatable } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   askingRule,

@@ -14,20 +14,27 @@ import {
 } from '../../python/commands/run-training/flags.ts';
 import { runReference } from '../../python/commands/run-training/run.ts';
 import { formOf } from '../../run/data-forms.ts';
-import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
+import {
+  completeSettings,
+  type PartialSettings,
+  type Settings,
+  settingNames,
+} from '../../run/settings.ts';
+import { assertAgreeable } from '../../run/settings-rules.ts';
 import { combineSettings, modelAsked, presets } from '../../run/spec/presets.ts';
 import { connectionOf } from '../../terminal/connection.ts';
 import { addFlags } from '../../terminal/flag-table.ts';
+import { onInterrupt } from '../../terminal/interrupt.ts';
 import {
-  addUncheckedSettingFlags,
-  assertAgreeable,
+  addSettingFlags,
+  type FlagRule,
+  refuseUnused,
+  settingRules,
   settingsAsTyped,
   settingsFromFile,
   settingsFromFlags,
-} from '../../terminal/flags.ts';
-import { onInterrupt } from '../../terminal/interrupt.ts';
+} from '../../terminal/options.ts';
 import { assertWritable, stateFormatFlag, stateOutputFlags } from '../../terminal/state-flags.ts';
-import { type FlagRule, refuseUnused, settingRules } from '../../terminal/unused-flags.ts';
 import { addWorkerFlags } from '../../terminal/worker-flags.ts';
 import { addBringFlags, type BringFlags, bringFiles } from '../shared/bring-files.ts';
 import {
@@ -40,38 +47,49 @@ import { protocolOf } from '../shared/protocol.ts';
 import { runWorkerCommand } from '../shared/run-worker.ts';
 import { trainIn } from './run/join.ts';
 
-const command = (): Command =>
-  addWorkerFlags(
-    addUncheckedSettingFlags(
-      new Command('run-training')
-        .description('train as one worker of a run; repeat the command to go on after a stop')
-        .addArgument(
-          new Argument('[state]', 'regression of the Python reference: state to start from'),
-        )
-        .addArgument(new Argument('[dataset]', 'JSON dataset to train on')),
-    )
-      .option(
-        '--dataset <file>',
-        'linear, mlp: rows to train on, as CSV or JSON (default: made-up)',
-      )
-      .option('--target <column>', 'linear, mlp: the column of the CSV that is to be predicted')
-      .option(
-        '--start <state>',
-        'state file or folder of a run to start from, instead of what the seed draws; of a state with tiers the part of --tier',
-      )
-      .option('--spec <run>', 'file, naddr1… or name of a run with a spec; the same as `run join`')
-      .addOption(hintOption()),
-    '--dir; with --spec in your data folder',
-  );
-
-export const runTraining = (): Command =>
+const command = (): Command => {
+  const made = new Command('run-training')
+    .description('train as one worker of a run; repeat the command to resume after a stop')
+    .addArgument(new Argument('[state]', 'as in the Python reference: state to start from'))
+    .addArgument(new Argument('[dataset]', 'and the JSON dataset to train on'))
+    .addHelpText('after', MORE);
+  addSettingFlags(made, settingNames, { isUnchecked: true });
+  made
+    .option('--dataset <file>', 'linear, mlp: rows to train on, as CSV or JSON')
+    .option('--target <column>', 'linear, mlp: column of the CSV to predict')
+    .option('--start <state>', 'state file or run folder to start from')
+    .option('--spec <run>', 'run with a spec; the same as `run join`')
+    .addOption(hintOption());
+  addWorkerFlags(made, '--dir; with --spec in your data folder');
+  addFlags(made, stateOutputFlags);
+  const shown = new Set(made.options);
   addReferenceFlags(
-    addBringFlags(
-      addMemberFlags(
-        addFlags(addFlags(command(), stateOutputFlags), { stateFormat: stateFormatFlag }),
-      ),
-    ),
-  ).action(train);
+    addBringFlags(addMemberFlags(addFlags(made, { stateFormat: stateFormatFlag }))),
+  );
+  for (const option of made.options) {
+    const isRare = RARE.includes(option.attributeName());
+    if (!shown.has(option) || isRare) option.hideHelp();
+  }
+  return made;
+};
+
+const MORE = `
+All other settings: nostrain help settings
+With STATE and DATASET, and flags of the Python reference: nostrain help python
+With --spec also the flags of \`nostrain run join\`.`;
+
+/** Flags of the Python reference, which `nostrain help python` lists. */
+const RARE = [
+  'timeout',
+  'relayRetries',
+  'relayRetryBackoff',
+  'relayRetryBackoffMax',
+  'relayRetryBackoffMultiplier',
+  'outputFormat',
+  'torchCheckpointPayload',
+];
+
+export const runTraining = (): Command => command().action(train);
 
 /** Forms of states that this run neither reads nor writes. */
 const formRules = (command: Command): readonly FlagRule[] => [

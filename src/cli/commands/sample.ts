@@ -12,10 +12,10 @@ import {
 import { keptSlice } from '../../node/join/find-run.ts';
 import { type BaseModel, openBase } from '../../node/pretrained/base-model.ts';
 import { type PartialSettings, settingNames } from '../../run/settings.ts';
-import { addSettingFlags, numeric, settingsFromFlags, whole } from '../../terminal/flags.ts';
+import { numeric, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
+import { addSettingFlags, refuseUnused, settingsFromFlags } from '../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
 import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
 import { assertTakes, showForecast, showGuesses } from './sampling/show.ts';
 

@@ -11,8 +11,8 @@ import { toNpub } from '../../node/files/keys.ts';
 import type { Digest } from '../../run/ids.ts';
 import { runIdOf } from '../../run/spec/run-spec.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
+import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';
-import { refuseUnused } from '../../terminal/unused-flags.ts';
 import {
   addSourceFlags,
   askingRule,

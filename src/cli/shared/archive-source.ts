@@ -22,11 +22,12 @@ import { parseStakeJson } from '../../run/stake/stake-json.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
+  connectionFlagNames,
   connectionOf,
 } from '../../terminal/connection.ts';
 import { repeatable } from '../../terminal/flags.ts';
+import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
-import { connectionFlagNames, type FlagRule } from '../../terminal/unused-flags.ts';
 import { beaconSource } from './beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';

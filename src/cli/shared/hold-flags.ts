@@ -10,9 +10,9 @@ import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder
 import { isPlaceName, MOST_WEIGHT } from '../../run/holder.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { byteCount, repeatable, whole } from '../../terminal/flags.ts';
+import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { formatBytes } from '../../terminal/render/numbers.ts';
-import type { FlagRule } from '../../terminal/unused-flags.ts';
 
 const MOST_HOLD = 2 ** 50;
 

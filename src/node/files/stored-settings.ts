@@ -5,14 +5,15 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
+import { fields } from '../../run/options.ts';
 import { withoutRemoved } from '../../run/removed.ts';
 import { roundName } from '../../run/round-name.ts';
 import {
-  fields,
   type PartialSettings,
   readSettings,
   type SettingName,
   settingNames,
+  spell,
 } from '../../run/settings.ts';
 import { assertSameBase, type BaseIdentity, readIdentity } from '../../run/spec/start.ts';
 import { readState } from './local-runs.ts';
@@ -108,7 +109,7 @@ function assertSame(dir: string, before: Written, now: Written, free: readonly s
     (key) => `${key} ${JSON.stringify(before[key])} -> ${JSON.stringify(now[key])}`,
   );
   const flags = changed.map((key) =>
-    Object.hasOwn(fields, key) ? fields[key as SettingName].flag.split(' ')[0] : key,
+    Object.hasOwn(fields, key) ? spell(key as SettingName) : key,
   );
   throw new ConfigError(
     'run/settings',

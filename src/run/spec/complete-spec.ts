@@ -1,14 +1,13 @@
 /** What surrounds a spec: the document with its defaults filled in before, and the settings of one worker that keep to it after. */
 
-import { inputNames } from '../data-forms.ts';
+import type { Group } from '../field.ts';
 import { inputSettings } from '../input.ts';
 import {
-  adapterNames,
   completeSettings,
+  namesIn,
   type PartialSettings,
   type SettingName,
   type Settings,
-  sharedNames,
   writeSettings,
 } from '../settings.ts';
 import { type Feature, features, ownedSpecFields } from './features.ts';
@@ -16,19 +15,20 @@ import { presets } from './presets.ts';
 import { FORMAT_VERSION } from './read-spec.ts';
 import { type RunSpec, runIdOf } from './run-spec.ts';
 import { isObject, type Untyped } from './spec-readers.ts';
-import { specDefaults, variantDefaults, variantFields, variantTags } from './spec-table.ts';
+import { defaultsOf, specDefaults, variantFields, variantTags } from './spec-table.ts';
+
+type VariantName = keyof typeof variantTags;
 
 /** The document over what follows from its model, data and author, over the defaults. Nothing is judged yet. */
 export function completeDocument(document: Untyped, derived: Untyped): Untyped {
   const base = mergeObjects({ version: FORMAT_VERSION, features: [], ...specDefaults }, derived);
   const merged = mergeObjects(base, document);
   const complete: Record<string, unknown> = { ...merged };
-  for (const [name, tag] of Object.entries(variantTags)) {
+  for (const [name, { tag }] of Object.entries(variantTags)) {
     const object = merged[name];
     if (!isObject(object)) continue;
-    const defaults: Readonly<Record<string, Untyped>> =
-      variantDefaults[name as keyof typeof variantDefaults];
-    complete[name] = { ...defaults[String(object[tag])], ...object };
+    const variants: Readonly<Record<string, Group>> = variantFields[name as VariantName];
+    complete[name] = { ...defaultsOf(variants[String(object[tag])] ?? {}), ...object };
   }
   return nameFeatures(complete);
 }
@@ -63,7 +63,7 @@ function mergeObjects(under: Untyped, over: Untyped): Untyped {
 
 function isSameVariant(name: string, before: Untyped, value: Untyped): boolean {
   if (!Object.hasOwn(variantFields, name)) return true;
-  const tag = variantTags[name as keyof typeof variantTags];
+  const { tag } = variantTags[name as VariantName];
   return value[tag] === undefined || value[tag] === before[tag];
 }
 
@@ -100,13 +100,7 @@ export function contradictions(spec: RunSpec, asked: PartialSettings): readonly 
     profile: spec.profile,
   });
   const wanted = writeSettings(asked);
-  return [
-    ...sharedNames,
-    ...adapterNames,
-    ...inputNames,
-    'run' as const,
-    'profile' as const,
-  ].flatMap((name) => {
+  return [...namesIn('training', 'adapter', 'input'), ...namesIn('name')].flatMap((name) => {
     const [a, b] = [JSON.stringify(wanted[name]), JSON.stringify(said[name])];
     return a === undefined || a === b ? [] : [{ name, asked: a, spec: b ?? 'nothing' }];
   });

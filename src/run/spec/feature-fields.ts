@@ -1,163 +1,152 @@
-/** Readers for single fields that features add to contents of a run: bounded, in one written form, and refused for anything else. */
+/** Readers of the fields that features add to contents of a run: bounded, in one written form, and refused for anything else. */
 import { isHex32 } from '../../base/bytes.ts';
-import type { Json } from '../../base/canonical-json.ts';
+import {
+  canonicalJson,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+} from '../../base/canonical-json.ts';
+import { parseShard } from '../field.ts';
 import type { Digest, WorkerId } from '../ids.ts';
 import { MOST_TIERS } from './model-spec.ts';
+import { MOST_HOPS } from './spec-table.ts';
 
 /** A field of a content: plain JSON, whose canonical text is the written form. */
 export interface FeatureField<T extends Json = Json> {
   /** The accepted form, in words that follow "it must be". */
   readonly accepted: string;
   readonly doc: string;
-  /** The value, or undefined where the JSON value is none. */
+  /** The value, or undefined for anything but the accepted form. */
   read(json: Json): T | undefined;
 }
 
-/** As many as a vote names as left out. */
+/** Most members that a vote names as left out. */
 const MOST_PLACES = 1024;
-/** Largest score, and with a minus sign the score of what leads to no number at all. */
+/** Largest score; its negative is the score of an update that leads to a loss that is no number. */
 export const MOST_SCORE = 1_000_000_000;
 /** Characters of a text that a worker reports, and of the name of its device. */
 export const MOST_SAMPLE = 160;
 export const MOST_DEVICE = 64;
-/** Rounds whose rows bound those of the next. */
+/** Rounds whose row sizes bound those of the next. */
 const MOST_SIZES = 8;
 /** Rounds that a rolling score looks back on. */
 export const MOST_SCORES = 8;
-
-/** A hash. */
-export const digest = (doc: string): FeatureField<Digest> => ({
-  accepted: '64 lowercase hex digits',
-  doc,
-  read: (json) => (typeof json === 'string' && isHex32(json) ? json : undefined),
-});
-
-/** As many as a model has rings at most. */
+/** Rounds after its listing in which a contribution may be found at fault; committees are remembered so long. */
+export const JURY_ROUNDS = 8;
+/** Characters of the events that a join shows. */
+export const MOST_PROOF = 12_288;
+/** Rings of a model. */
 const MOST_DIGESTS = MOST_TIERS + 1;
 
-/** Hashes of one thing after the other. */
-export const digests = (doc: string): FeatureField<readonly Digest[]> => ({
-  accepted: `a list of 1 to ${MOST_DIGESTS} hashes, each of 64 lowercase hex digits`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length === 0 || json.length > MOST_DIGESTS) return undefined;
-    const list: readonly unknown[] = json;
-    const areHashes = (hashes: readonly unknown[]): hashes is readonly string[] =>
-      hashes.every((hash) => typeof hash === 'string' && isHex32(hash));
-    return areHashes(list) ? list : undefined;
-  },
-});
+/** A field that takes what `is` accepts. */
+const field =
+  <T extends Json>(accepted: string, is: (json: unknown) => json is T) =>
+  (doc: string): FeatureField<T> => ({
+    accepted,
+    doc,
+    read: (json) => (is(json) ? json : undefined),
+  });
+
+const isWhole = (value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most;
+
+const isDigest = (value: unknown): value is Digest => typeof value === 'string' && isHex32(value);
+const isKey = (value: unknown): value is WorkerId => typeof value === 'string' && isHex32(value);
+const isPlace = (value: unknown): value is number => isWhole(value, 0, 0xffff);
+const isRound = (value: unknown): value is number => isWhole(value, 0);
+const isTier = (value: unknown): value is number => isWhole(value, 0, MOST_TIERS);
+const isScore = (value: unknown): value is number =>
+  isWhole(value, -MOST_SCORE, MOST_SCORE) && !Object.is(value, -0);
+const isSize = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isFinite(value) && value >= 0;
+
+/** Whether a value is a list of such items, `least` to `most` of them. */
+const isListOf =
+  <T>(isItem: (item: unknown) => item is T, most: number, least = 0) =>
+  (json: unknown): json is readonly T[] =>
+    Array.isArray(json) && json.length >= least && json.length <= most && json.every(isItem);
+
+/** The same, strictly ascending by a key of each item. */
+const isAscending =
+  <T>(isItem: (item: unknown) => item is T, most: number, keyOf: (item: T) => string | number) =>
+  (json: unknown): json is readonly T[] =>
+    isListOf(isItem, most)(json) &&
+    json.every((item, i) => i === 0 || keyOf(json[i - 1]!) < keyOf(item));
+
+const same = <T>(item: T): T => item;
+
+/** A hash. */
+export const digest = field('64 lowercase hex digits', isDigest);
+
+/** Hashes, such as one for each ring. */
+export const digests = field(
+  `a list of 1 to ${MOST_DIGESTS} hashes, each of 64 lowercase hex digits`,
+  isListOf(isDigest, MOST_DIGESTS, 1),
+);
 
 /** A key, or the empty text. */
-export const keyOrNone = (doc: string): FeatureField<WorkerId | ''> => ({
-  accepted: 'a public key in hex, or empty',
-  doc,
-  read: (json) => (json === '' || (typeof json === 'string' && isHex32(json)) ? json : undefined),
-});
+export const keyOrNone = field(
+  'a public key in hex, or empty',
+  (json): json is WorkerId | '' => json === '' || isKey(json),
+);
 
 /** Keys, each once. */
-export const keysAscending = (doc: string): FeatureField<readonly WorkerId[]> => ({
-  accepted: 'a list of public keys in hex, ascending',
-  doc,
-  read: (json) => {
-    const isKeys = (list: readonly unknown[]): list is readonly string[] =>
-      list.every((key) => typeof key === 'string' && isHex32(key));
-    if (!Array.isArray(json) || !isKeys(json)) return undefined;
-    return json.every((key, i) => i === 0 || json[i - 1]! < key) ? json : undefined;
-  },
-});
-
-const isPlace = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= 0xffff;
+export const keysAscending = field(
+  'a list of public keys in hex, ascending',
+  isAscending(isKey, Number.POSITIVE_INFINITY, same),
+);
 
 /** Places in a roster, each once. */
-export const places = (doc: string): FeatureField<readonly number[]> => ({
-  accepted: `a list of at most ${MOST_PLACES} places in the roster, ascending`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length > MOST_PLACES) return undefined;
-    const list: readonly unknown[] = json;
-    const arePlaces = (values: readonly unknown[]): values is readonly number[] =>
-      values.every(isPlace);
-    if (!arePlaces(list)) return undefined;
-    return list.every((at, i) => i === 0 || list[i - 1]! < at) ? list : undefined;
-  },
-});
+export const places = field(
+  `a list of at most ${MOST_PLACES} places in the roster, ascending`,
+  isAscending(isPlace, MOST_PLACES, same),
+);
 
-const isScore = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && Math.abs(Number(value)) <= MOST_SCORE && !Object.is(value, -0);
-
-/** Place and score of each. */
+/** A place in the roster and its score. */
 export type ScoredPlace = readonly [number, number];
 
+const isScoredPlace = (pair: unknown): pair is ScoredPlace =>
+  Array.isArray(pair) && pair.length === 2 && isPlace(pair[0]) && isScore(pair[1]);
+
 /** A score for each of some places. */
-export const scored = (doc: string): FeatureField<readonly ScoredPlace[]> => ({
-  accepted: `a list of at most ${MOST_PLACES} pairs of a place, ascending, and a score`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length > MOST_PLACES) return undefined;
-    const list: readonly unknown[] = json;
-    const arePairs = (pairs: readonly unknown[]): pairs is readonly ScoredPlace[] =>
-      pairs.every((pair) => Array.isArray(pair) && pair.length === 2 && isScore(pair[1]));
-    if (!arePairs(list)) return undefined;
-    const isAscending = list.every(
-      ([place], i) => isPlace(place) && (i === 0 || list[i - 1]![0] < place),
-    );
-    return isAscending ? list : undefined;
-  },
-});
+export const scored = field(
+  `a list of at most ${MOST_PLACES} pairs of a place, ascending, and a score`,
+  isAscending(isScoredPlace, MOST_PLACES, ([place]) => place),
+);
 
 /** Scores in the order they came. */
-export const scoreList = (doc: string): FeatureField<readonly number[]> => ({
-  accepted: `a list of at most ${MOST_SCORES} scores`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length > MOST_SCORES) return undefined;
-    const list: readonly unknown[] = json;
-    return list.every(isScore) ? (list as readonly number[]) : undefined;
-  },
-});
-
-/** Rounds for which the committees of the past are remembered: so long after it was listed a contribution may be found to fail its check. */
-export const JURY_ROUNDS = 8;
+export const scoreList = field(
+  `a list of at most ${MOST_SCORES} scores`,
+  isListOf(isScore, MOST_SCORES),
+);
 
 /** The last rounds of something. */
-export const lastRounds = (doc: string): FeatureField<readonly number[]> => ({
-  accepted: `a list of at most ${JURY_ROUNDS} rounds, ascending`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length > JURY_ROUNDS) return undefined;
-    const list: readonly unknown[] = json;
-    const areRounds = (values: readonly unknown[]): values is readonly number[] =>
-      values.every((round) => Number.isSafeInteger(round) && Number(round) >= 0);
-    if (!areRounds(list)) return undefined;
-    return list.every((round, i) => i === 0 || list[i - 1]! < round) ? list : undefined;
-  },
-});
+export const lastRounds = field(
+  `a list of at most ${JURY_ROUNDS} rounds, ascending`,
+  isAscending(isRound, JURY_ROUNDS, same),
+);
 
 /** A measure in millionths. */
-export const millionths = (doc: string): FeatureField<number | null> => ({
-  accepted: 'a whole number, or null where there is none',
-  doc,
-  read: (json) =>
-    json === null || Number.isSafeInteger(json) ? (json as number | null) : undefined,
-});
+export const millionths = field(
+  'a whole number, or null where there is none',
+  (json): json is number | null => json === null || Number.isSafeInteger(json),
+);
 
-const words = (doc: string, most: number): FeatureField<string> => ({
-  accepted: `at most ${most} characters`,
-  doc,
-  read: (json) =>
-    typeof json === 'string' && json.length <= most && json.isWellFormed() ? json : undefined,
-});
+const words = (most: number) =>
+  field(
+    `at most ${most} characters`,
+    (json): json is string =>
+      typeof json === 'string' && json.length <= most && json.isWellFormed(),
+  );
 
-/** What workers say of themselves, and of the shared parameters. */
+/** What workers report of themselves, and of the shared parameters. */
 export const measured = {
-  device: words('what it trains on', MOST_DEVICE),
+  device: words(MOST_DEVICE)('what it trains on'),
   shared: millionths(
     'validation loss of the shared parameters at the start of the round, in millionths',
   ),
   bits: millionths('the same in bits per byte of text, in millionths'),
-  sample: words('text that the shared parameters write; empty where there is none', MOST_SAMPLE),
+  sample: words(MOST_SAMPLE)('text that the shared parameters write; empty where there is none'),
 };
 
 /** The same of pictures. */
@@ -167,56 +156,60 @@ export const hits = {
   ),
 };
 
-/** A tier of width. */
-export const tierOfWidth = (doc: string): FeatureField<number> => ({
-  accepted: `a tier from 0 to ${MOST_TIERS}`,
-  doc,
-  read: (json) =>
-    typeof json === 'number' && Number.isSafeInteger(json) && json >= 0 && json <= MOST_TIERS
-      ? json
-      : undefined,
-});
+/** A MatFormer tier. */
+export const tierOfWidth = field(`a tier from 0 to ${MOST_TIERS}`, isTier);
 
-const isSize = (value: unknown): value is number =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0;
+/** Sizes of rows, ring by ring. */
+export const sizes = field(
+  `a list of 1 to ${MOST_TIERS} numbers, none negative`,
+  isListOf(isSize, MOST_TIERS, 1),
+);
 
-/** How large rows are, ring by ring. */
-export const sizes = (doc: string): FeatureField<readonly number[]> => ({
-  accepted: `a list of 1 to ${MOST_TIERS} numbers, none negative`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length === 0 || json.length > MOST_TIERS) return undefined;
-    const list: readonly unknown[] = json;
-    return list.every(isSize) ? (list as readonly number[]) : undefined;
-  },
-});
+const isPositive = (value: unknown): value is number => isSize(value) && value > 0;
 
-/** How large rows were, ring by ring, in some rounds each. */
-export const sizeLists = (doc: string): FeatureField<readonly (readonly number[])[]> => ({
-  accepted: `a list of 1 to ${MOST_TIERS} lists of at most ${MOST_SIZES} numbers above 0`,
-  doc,
-  read: (json) => {
-    if (!Array.isArray(json) || json.length === 0 || json.length > MOST_TIERS) return undefined;
-    const lists: readonly unknown[] = json;
-    const areSizes = (list: unknown): list is readonly number[] =>
-      Array.isArray(list) &&
-      list.length <= MOST_SIZES &&
-      list.every((size) => isSize(size) && size > 0);
-    return lists.every(areSizes) ? lists : undefined;
-  },
-});
+/** Sizes of rows, ring by ring, in some rounds each. */
+export const sizeLists = field(
+  `a list of 1 to ${MOST_TIERS} lists of at most ${MOST_SIZES} numbers above 0`,
+  isListOf(isListOf(isPositive, MOST_SIZES), MOST_TIERS, 1),
+);
 
 /** Yes or no. */
-export const bit = (doc: string): FeatureField<0 | 1> => ({
-  accepted: '0 or 1',
-  doc,
-  read: (json) => (json === 0 || json === 1 ? json : undefined),
-});
+export const bit = field('0 or 1', (json): json is 0 | 1 => json === 0 || json === 1);
 
 /** A round of the run, or -1. */
-export const roundAsked = (doc: string): FeatureField<number> => ({
-  accepted: 'a round, or -1',
-  doc,
-  read: (json) =>
-    typeof json === 'number' && Number.isSafeInteger(json) && json >= -1 ? json : undefined,
-});
+export const roundAsked = field('a round, or -1', (json): json is number => isWhole(json, -1));
+
+const MEMBERS = ['content', 'created_at', 'id', 'kind', 'pubkey', 'sig', 'tags'];
+
+const isEvent = (one: unknown): one is JsonObject =>
+  isJsonObject(one as Json) &&
+  Object.keys(one as JsonObject)
+    .sort()
+    .join() === MEMBERS.join() &&
+  isDigest((one as JsonObject).id);
+
+/** A bounded list of what may be events; whether they are, and what they say, is judged with the join. */
+export const joinProof = field(
+  `a list of at most ${MOST_HOPS} events, ${MOST_PROOF} characters in all`,
+  (json): json is readonly JsonObject[] =>
+    isListOf(isEvent, MOST_HOPS)(json) && canonicalJson(json).length <= MOST_PROOF,
+)('the events that lead from a key that the spec names to the one that joins; none of a founder');
+
+const MOST_PRIVATE = 2 ** 31;
+const BUILD = /^[!-~](?:[ -~]{0,126}[!-~])?$/;
+
+const isShard = (json: unknown): json is string =>
+  typeof json === 'string' && parseShard(json) !== undefined;
+
+/** What a manifest says of the private state that its steps start from. */
+export const rerunCommitment = {
+  root: digest('root of the private state after the inner phase, see docs/rounds.md'),
+  bytes: field(`a whole number from 1 to ${MOST_PRIVATE}`, (json): json is number =>
+    isWhole(json, 1, MOST_PRIVATE),
+  )('its length'),
+  shard: field('a part like 2/4', isShard)('which part of the data the author trained on'),
+  build: field(
+    '1 to 128 characters of ASCII, no blanks around them',
+    (json): json is string => typeof json === 'string' && BUILD.test(json),
+  )('what the bits of its steps depend on: engine, machine, threads'),
+} as const;

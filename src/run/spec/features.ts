@@ -5,26 +5,25 @@
  */
 import { isJsonObject, type Json, type JsonObject } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
-import { joinProof } from '../admission.ts';
-import { usualAggregation } from '../aggregation.ts';
 import { readChunkedFiles } from '../chunked-files.ts';
 import { delegationField } from '../delegation.ts';
+import type { Field } from '../field.ts';
 import { readInput } from '../input.ts';
-import { usualPace } from '../pace.ts';
 import { readPlacementField } from '../placement-policy.ts';
-import { rerunCommitment, usualRerun } from '../rerun.ts';
 import {
   bit,
   digest,
   digests,
   type FeatureField,
   hits,
+  joinProof,
   keyOrNone,
   keysAscending,
   lastRounds,
   measured,
   millionths,
   places,
+  rerunCommitment,
   roundAsked,
   scored,
   scoreList,
@@ -33,7 +32,7 @@ import {
   tierOfWidth,
 } from './feature-fields.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
-import { groupFields, plainFields } from './spec-table.ts';
+import { groupFields, plainFields, sectionFeatures, specDefaults } from './spec-table.ts';
 import { readStart } from './start.ts';
 
 /** Contents that a feature may add fields to, beside the spec. */
@@ -67,25 +66,9 @@ export interface Feature extends Readonly<Partial<Record<Place, Fields>>> {
 
 export type FeatureTable = Readonly<Record<string, Feature>>;
 
-const variant = (name: 'stake' | 'beacon'): SpecField['read'] => {
-  return (spec) => readVariant(spec, name);
-};
-
 const manifest = digest(
   'SHA-256 of the manifest of parameters and momentum, see docs/checkpoints.md',
 );
-
-/** A field of the top level that is read like any other. */
-const plain = (field: keyof typeof plainFields, absent: unknown): SpecField => ({
-  absent,
-  read: (spec, name) => plainFields[field].read(spec[field], name),
-});
-
-/** An object that always has the same fields. */
-const group = (name: 'aggregation' | 'pace' | 'rerun', absent: unknown): SpecField => ({
-  absent,
-  read: (spec) => readGroup(spec, name, groupFields[name]),
-});
 
 /** All features, by name. */
 export const features = {
@@ -98,7 +81,6 @@ export const features = {
   },
   address: {
     says: 'the text that everybody trains on lies at an address',
-    spec: { dataFrom: plain('dataFrom', '') },
   },
   admission: {
     says: 'newcomers are admitted by work that they did, or by their stake',
@@ -107,11 +89,9 @@ export const features = {
   },
   beacon: {
     says: 'a value that nobody can choose is mixed into the randomness of each round',
-    spec: { beacon: { absent: { kind: 'none' }, read: variant('beacon') } },
   },
   defer: {
     says: 'a contribution that comes one round late is listed by the next outcome',
-    spec: { late: plain('late', 'discard') },
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
   },
   files: {
@@ -120,7 +100,6 @@ export const features = {
   },
   founding: {
     says: 'outcomes list the joins of so many founders at most, the first one of those called by lot',
-    spec: { foundersPerRound: plain('foundersPerRound', 0) },
   },
   input: {
     says: 'the model reads series or pictures: of how many numbers, in which patches, and what of them it predicts',
@@ -128,16 +107,13 @@ export const features = {
   },
   jury: {
     says: 'members run drawn contributions again by themselves; whom a quorum of a committee finds at fault is out',
-    spec: { jury: plain('jury', 0) },
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
   pace: {
     says: 'workers train for so many seconds in a round, and take as many steps as fit their speed',
-    spec: { pace: group('pace', usualPace) },
   },
   places: {
     says: 'chunks of checkpoints lie on servers too, under the hash of a manifest',
-    spec: { places: plain('places', []) },
     checkpoint: { manifest },
   },
   placement: {
@@ -147,20 +123,16 @@ export const features = {
   },
   rerun: {
     says: 'workers commit to the private state they train from, so that witnesses can run sampled inner phases again',
-    spec: { rerun: group('rerun', usualRerun) },
     manifest: rerunCommitment,
   },
   rule: {
     says: 'rows become a step by another rule than the mean of rows within a bound',
-    spec: { aggregation: group('aggregation', usualAggregation) },
   },
   sample: {
     says: 'a round counts contributions of workers that are drawn for it, where the roster has more than are useful',
-    spec: { contributors: plain('contributors', 0) },
   },
   scores: {
     says: 'members score the contributions of the round before on rows they all share; who does harm loses its seat',
-    spec: { scores: plain('scores', false) },
     vote: {
       of: scored('scores of the round before, in millionths of a loss, by place in the roster'),
     },
@@ -172,12 +144,10 @@ export const features = {
   },
   screening: {
     says: 'members refuse contributions that make the model worse by their own measure, and say whose',
-    spec: { screening: plain('screening', false) },
     vote: { screened: places('whose contribution the voter would not list, since it does harm') },
   },
   seats: {
     says: 'a join says whether its key wants seats in committees; a later one changes that, two rounds on',
-    spec: { seatWishes: plain('seatWishes', false) },
     join: { wants: bit('1 where the key wants seats, 0 where it wants none') },
     member: {
       wants: bit('1 where it wants seats'),
@@ -189,7 +159,6 @@ export const features = {
   },
   sessions: {
     says: 'a join may show by which other key, its principal, its own was delegated for this run; one session of a principal at a time',
-    spec: { sessions: plain('sessions', false) },
     join: { by: delegationField },
     member: {
       principal: keyOrNone('in whose name it takes part; empty where in its own'),
@@ -202,7 +171,6 @@ export const features = {
   },
   stake: {
     says: 'a table of stakes says who may sit on committees, and what contributions weigh',
-    spec: { stake: { absent: { source: 'none' }, read: variant('stake') } },
     ledger: {
       snapshot: digest('the table that holds in this round'),
       next: digest('the table that holds in the round after it'),
@@ -211,7 +179,6 @@ export const features = {
   },
   telemetry: {
     says: 'workers say how their training goes: losses, a text, their device; nothing is decided by it',
-    spec: { telemetry: plain('telemetry', false) },
     manifest: {
       own: millionths('mean training loss of the inner steps, in millionths'),
       ...measured,
@@ -220,7 +187,6 @@ export const features = {
   },
   tier: {
     says: 'the run is of a tier that asks who takes part',
-    spec: { tier: plain('tier', 'open') },
   },
   trust: {
     says: 'newcomers are admitted by keys that others trust, and their joins show how',
@@ -229,7 +195,6 @@ export const features = {
   },
   widths: {
     says: 'workers train tiers of the width: the whole model, or the first part of every feed-forward layer',
-    spec: { tiers: plain('tiers', 0) },
     join: { tier: tierOfWidth('which tier its key trains, as long as it is a member') },
     member: { tier: tierOfWidth('which tier it trains') },
     ledger: { sizes: sizeLists('the same as `rowSizes` of each ring but the first') },
@@ -321,10 +286,35 @@ function readFeatures(
 export const withFeatures = <T extends object>(values: T | undefined): { readonly features?: T } =>
   values === undefined || Object.keys(values).length === 0 ? {} : { features: values };
 
+interface OwnedField {
+  readonly name: string;
+  readonly feature: string;
+  readonly field: SpecField;
+}
+
+/** A section of the spec that belongs to a feature as a whole. */
+const readSection = (name: keyof typeof sectionFeatures): SpecField['read'] =>
+  name === 'beacon' || name === 'stake'
+    ? (spec) => readVariant(spec, name)
+    : (spec) => readGroup(spec, name, groupFields[name]);
+
+/** Fields of the spec whose rows name a feature, and sections that belong to one. */
+const ownedRows: readonly OwnedField[] = [
+  ...Object.entries<Field<unknown>>(plainFields).flatMap(([name, row]) => {
+    if (row.feature === undefined) return [];
+    const read: SpecField['read'] = (spec) => row.read(spec[name], name);
+    return [{ name, feature: row.feature, field: { absent: row.default, read } }];
+  }),
+  ...Object.entries(sectionFeatures).map(([name, feature]) => {
+    const read = readSection(name as keyof typeof sectionFeatures);
+    return { name, feature, field: { absent: specDefaults[name], read } };
+  }),
+];
+
 /** Fields of the spec that belong to features: which one, and how it is read. */
-export const ownedSpecFields = (
-  table: FeatureTable,
-): readonly { readonly name: string; readonly feature: string; readonly field: SpecField }[] =>
-  Object.entries(table).flatMap(([feature, { spec = {} }]) =>
+export const ownedSpecFields = (table: FeatureTable): readonly OwnedField[] => [
+  ...ownedRows,
+  ...Object.entries(table).flatMap(([feature, { spec = {} }]) =>
     Object.entries(spec).map(([name, field]) => ({ name, feature, field })),
-  );
+  ),
+];

@@ -1,68 +1,12 @@
 /** Starting values of the settings, per model, chosen by measurement (docs/benchmarks.md). */
 
 import { type RuleName, ruleForms, usualAggregation } from '../aggregation.ts';
-import { usualPace } from '../pace.ts';
+import { fields } from '../options.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../settings.ts';
+import { defaultsOf } from './spec-table.ts';
 
-/** What every preset starts from. */
-const common: PartialSettings = {
-  profile: 'nostrain/1',
-  stripe: { need: 1, of: 1 },
-  width: 128,
-  layers: 4,
-  heads: 4,
-  context: 128,
-  ffn: 512,
-  hidden: [32],
-  base: '',
-  rank: 8,
-  alpha: 16,
-  targets: 'qv',
-  basePrecision: 'f32',
-  tiers: 0,
-  tier: 'auto',
-  helperRotation: 0,
-  helper: false,
-  tierStrategy: 'auto',
-  horizon: 24,
-  patch: 8,
-  forecastError: 'squared',
-  scaling: 'window',
-  pixels: 24,
-  tokens: 'chars',
-  shard: { index: 1, count: 1 },
-  seed: 1,
-  warmupSteps: 0,
-  finalShare: 1,
-  weightDecay: 0,
-  clipNorm: 0,
-  outerLearningRate: 1,
-  momentum: 0,
-  packing: 'int8',
-  codec: 'zlib',
-  eventBudget: 65_536,
-  owners: 0,
-  fragments: 1,
-  topk: 1,
-  residual: 'feedback',
-  weights: 'examples',
-  maxExamples: 0,
-  normalize: 'workers',
-  ...usualAggregation,
-  ...usualPace,
-  sync: { strategy: 'timeout' },
-  roundTimeout: 60,
-  peers: [],
-  waitFor: 0,
-  joinTimeout: 600,
-  heartbeatInterval: 60,
-  maxMissedHeartbeats: 3,
-  checkpointHistory: 4,
-  recompute: false,
-  precision: 'f32',
-  accumulate: 1,
-  evaluate: true,
-};
+/** The defaults of the table. */
+const common: PartialSettings = defaultsOf(fields);
 
 /**
  * How workers share what a small GPT learned: four of them send each part of the whole model, turned, so that what rounding loses is noise, which their
@@ -141,7 +85,6 @@ const patches: PartialSettings = {
   ...common,
   width: 64,
   layers: 2,
-  heads: 4,
   ffn: 128,
   innerSteps: 30,
   batchSize: 32,

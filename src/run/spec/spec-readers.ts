@@ -1,7 +1,8 @@
 /** Readers for parts of a run spec by their tables; what is unknown, missing or out of bounds is named by its path. */
 import { ConfigError } from '../../base/errors.ts';
-import { fields, isPersonal, type SettingName, settingNames } from '../settings.ts';
-import type { Group, Values } from './spec-fields.ts';
+import type { Group, Values } from '../field.ts';
+import { fields } from '../options.ts';
+import { type SettingName, settingNames, spell } from '../settings.ts';
 import { type VariantValues, variantFields, variantTags } from './spec-table.ts';
 
 /** A document as a JSON or TOML parser gives it. */
@@ -38,7 +39,7 @@ export function readGroup<G extends Group>(
 /** An object whose tag says which table is its own. */
 export function readVariant<K extends VariantName>(parent: Untyped, name: K): VariantValues[K] {
   const groups: Readonly<Record<string, Group>> = variantFields[name];
-  const tag = variantTags[name];
+  const { tag } = variantTags[name];
   const object = objectOf(parent, name, [tag]);
   const words = Object.keys(groups);
   const accepted = `one of ${words.join(', ')}`;
@@ -83,9 +84,11 @@ export function refuseUnknown(
   if (name === undefined) return;
   const at = path + name;
   if (path === 'training.' && settingNames.includes(name as SettingName)) {
-    const hint = isPersonal(name as SettingName)
-      ? `each worker has its own: give ${fields[name as SettingName].flag.split(' ')[0]} to \`nostrain run join\``
-      : 'a spec says it on its top level';
+    const { scope } = fields[name as SettingName];
+    const hint =
+      scope === 'personal' || scope === 'alone'
+        ? `each worker has its own: give ${spell(name as SettingName)} to \`nostrain run join\``
+        : 'a spec says it in another section, or on its top level';
     throw new ConfigError('spec/unknown', `${at} is not shared by the workers of a run`, { hint });
   }
   throw new ConfigError('spec/unknown', `${at} is unknown${condition}`, {

@@ -1,198 +1,257 @@
 /**
- * Every field of a run spec beside its training settings, once: path, flag, meaning, accepted form, default. Types, flags,
- * reader and docs/run-spec.md come from here; the training settings are those of `settings.ts`.
+ * Every field of a run spec outside its sections `training`, `start` and `input`, one row each: meaning, form, default and flag.
+ * Spec reader, `run create`, `run inspect` and docs/run-spec.md are made from these rows.
  */
-import { admissionFields, usualTrust } from '../admission.ts';
-import { aggregationFields, tierField, usualAggregation } from '../aggregation.ts';
-import { address, addresses, choice, real, whole, yesNo } from '../field.ts';
-import { paceFields, usualPace } from '../pace.ts';
-import { juryField, rerunFields, usualRerun } from '../rerun.ts';
-import { learningFields } from './learning-fields.ts';
-import { form, type Group, hash, key, keys, label, stake, type Values } from './spec-fields.ts';
+import {
+  address,
+  addresses,
+  choice,
+  form,
+  type Group,
+  hash,
+  key,
+  keys,
+  label,
+  real,
+  relayUrls,
+  row,
+  stake,
+  type Values,
+  whole,
+  yesNo,
+} from '../field.ts';
+import { fields } from '../options.ts';
 
 const DAY_MS = 86_400_000;
 const MOST_ROUNDS = 1_000_000;
-/** As many bytes as the chunks of one payload can carry, rounded down. */
+/** Bytes that the chunks of one payload can carry, rounded down. */
 const MOST_PAYLOAD = 2 ** 31;
 const MOST_EVALUATION = 16 * 2 ** 20;
+/** About half a minute of one core. */
+const MOST_JOIN_WORK = 22;
+/** Follow lists from a key that the spec names to the one that joins. */
+export const MOST_HOPS = 3;
+/** The end of the second in which seconds need more than ten digits. */
+const MOST_SECONDS = 9_999_999_999;
+
+const off = { default: false } as const;
 
 /** Fields on the top level. */
 export const plainFields = {
-  profile: choice('--profile <name>', 'wire format', ['nostrain/1']),
-  name: label('--name <name>', 'what people call the run; two runs may have one name'),
-  author: key('--author <key>', 'public key of whoever made the spec'),
-  founders: keys('--founder <key>', 'member of the first roster, which decides the first round'),
-  late: choice('--late <policy>', 'what happens to a contribution that comes one round late', [
-    'discard',
-    'defer',
-  ]),
-  tier: tierField,
-  screening: yesNo('--screening', 'members refuse what raises the loss on rows of their own'),
-  scores: yesNo('--scores', 'members score each other on rows they share; who harms has no seat'),
-  telemetry: yesNo('--telemetry', 'workers say their losses, a text and their device'),
-  places: addresses('--place <url>', 'Blossom server that has checkpoints too'),
-  jury: juryField,
-  sessions: yesNo('--sessions', 'workers may train in the name of a key that signed so'),
-  seatWishes: yesNo('--seat-wishes', 'workers say whether they want seats; hidden tabs want none'),
-  tiers: learningFields.tiers,
-  dataFrom: address('--data-from <url>', 'where the text of the run is; joiners are told'),
-  minAcceptPermille: whole(
-    '--min-accept-permille <n>',
+  profile: row('wire format', choice(['nostrain/1']), { default: 'nostrain/1' }),
+  name: row('what people call the run', label(), { flag: '--name <name>' }),
+  author: row('public key of the author of the spec', key()),
+  founders: row('member of the first roster; repeatable', keys(), {
+    flag: '--founder <key>',
+    many: true,
+  }),
+  late: row('what happens to a contribution that is one round late', choice(['discard', 'defer']), {
+    default: 'discard',
+    feature: 'defer',
+  }),
+  tier: row(
+    'anybody takes part, admitted keys, or attested machines',
+    choice(['open', 'verified', 'confidential']),
+    { flag: '--tier <name>', default: 'open', feature: 'tier' },
+  ),
+  screening: row('members refuse what raises the loss on their rows', yesNo(), {
+    flag: '--screening',
+    feature: 'screening',
+    ...off,
+  }),
+  scores: row('members score each other; who harms has no seat', yesNo(), {
+    flag: '--scores',
+    feature: 'scores',
+    ...off,
+  }),
+  telemetry: row('workers report losses, a text and their device', yesNo(), {
+    flag: '--telemetry',
+    feature: 'telemetry',
+    ...off,
+  }),
+  places: row('Blossom servers that have checkpoints too', addresses(), {
+    was: '--place',
+    default: [],
+    many: true,
+    feature: 'places',
+  }),
+  jury: row(
+    'members that run each drawn contribution again at once; a worker that a quorum of its committee finds at fault is removed; 0: none',
+    whole(0, 64),
+    { was: '--rerun-jury', default: 0, feature: 'jury' },
+  ),
+  sessions: row('workers may train in the name of a key that signed so', yesNo(), {
+    feature: 'sessions',
+    ...off,
+  }),
+  seatWishes: row('workers say whether they want seats; hidden tabs want none', yesNo(), {
+    feature: 'seats',
+    ...off,
+  }),
+  tiers: fields.tiers,
+  dataFrom: row('address of the text of the run, for joiners', address(), {
+    default: '',
+    feature: 'address',
+  }),
+  minAcceptPermille: row(
     'share of the contributions a member holds in time that a proposal must list to get its first vote',
-    0,
-    1000,
+    whole(0, 1000),
+    { default: 666 },
   ),
-  liveRounds: whole(
-    '--live-rounds <n>',
-    'a worker may sit on committees when it was seen in one of so many final rounds',
-    1,
-    MOST_ROUNDS,
+  liveRounds: row(
+    'final rounds since a worker was last seen, up to which it may sit on committees',
+    whole(1, MOST_ROUNDS),
+    { default: 3 },
   ),
-  absentRounds: whole(
-    '--absent-rounds <n>',
-    'a worker not seen in so many final rounds leaves the roster',
-    1,
-    MOST_ROUNDS,
+  absentRounds: row(
+    'final rounds without a sign of a worker, after which it leaves the roster',
+    whole(1, MOST_ROUNDS),
+    { default: 10 },
   ),
-  contributors: whole('--contributors <n>', 'workers that a round draws; 0 means all', 0, 65_535),
-  foundersPerRound: whole('--founders-per-round <n>', 'founders an outcome lists; 0: all', 0, 1024),
-  joinsPerRound: whole(
-    '--joins-per-round <n>',
-    'newcomers a round may list; 0 means a quarter of the roster, at least one',
-    0,
-    1024,
+  contributors: row('workers that a round draws; 0: all', whole(0, 65_535), {
+    flag: '--contributors <n>',
+    default: 0,
+    feature: 'sample',
+  }),
+  foundersPerRound: row('founders an outcome lists; 0: all', whole(0, 1024), {
+    default: 0,
+    feature: 'founding',
+  }),
+  joinsPerRound: row(
+    'newcomers a round may list; 0: a quarter of the roster, at least one',
+    whole(0, 1024),
+    { default: 0 },
   ),
 } as const satisfies Group;
 
-/** Fields of the objects that always have the same ones. */
+/** Fields of the sections that always have the same ones. */
 export const groupFields = {
   committee: {
-    size: whole('--committee-size <n>', 'seats (K); the roster when it is smaller', 1, 1024),
-    quorum: choice(
-      '--committee-quorum <rule>',
-      'seats that decide: bft is two thirds and one, cft half and one, for friends',
-      ['bft', 'cft'],
+    size: row('seats (K); the roster when it is smaller', whole(1, 1024), { default: 64 }),
+    quorum: row(
+      'seats that decide: bft is two thirds and one; cft, for friends, is half and one',
+      choice(['bft', 'cft']),
+      { default: 'bft' },
     ),
-    weights: choice(
-      '--committee-weights <rule>',
-      'chance of a seat, and what contributions weigh',
-      ['equal', 'stake'],
-    ),
-    minStake: stake(
-      '--committee-min-stake <n>',
-      'least stake with which a key may sit on a committee, and its contributions count',
+    weights: row('chance of a seat, and weight of a contribution', choice(['equal', 'stake']), {
+      default: 'equal',
+    }),
+    minStake: row(
+      'least stake of a key that may sit on a committee, and whose contributions count',
+      stake(),
+      { default: '0' },
     ),
   },
   timing: {
-    graceMinMs: whole(
-      '--timing-grace-min-ms <ms>',
-      'a round waits at least so long for contributions, unless all live workers reported',
-      0,
-      DAY_MS,
+    graceMinMs: row(
+      'shortest wait of a round for contributions, unless all live workers reported',
+      whole(0, DAY_MS),
+      { default: 5000 },
     ),
-    graceMaxMs: whole(
-      '--timing-grace-max-ms <ms>',
-      'a round waits at most so long for contributions, training included',
-      1,
-      7 * DAY_MS,
+    graceMaxMs: row(
+      'longest wait of a round for contributions, training included',
+      whole(1, 7 * DAY_MS),
     ),
-    deadlineC: real(
-      '--timing-deadline-c <x>',
-      'between the two, a round closes at the median of past arrivals plus this many times their median absolute deviation, taken as wider at first',
-      { from: 0, to: 1000 },
+    deadlineC: row(
+      'between the two, a round closes at the median of past arrivals plus this many times their median absolute deviation, which is taken as wider at first',
+      real(0, 1000),
+      { default: 4 },
     ),
-    viewMs: whole(
-      '--timing-view-ms <ms>',
+    viewMs: row(
       'time for one proposal to be decided (a view); doubles with each failed view, up to three times; at least 4 times the delay of the relays',
-      100,
-      DAY_MS,
+      whole(100, DAY_MS),
+      { default: 10_000 },
     ),
-    voidView: whole(
-      '--timing-void-view <n>',
+    voidView: row(
       'from this view on nothing is accepted and the round ends void; the committee when it is smaller',
-      1,
-      1024,
+      whole(1, 1024),
+      { default: 4 },
     ),
-    recoveryMs: whole(
-      '--timing-recovery-ms <ms>',
-      'after this long without a decision the roster may draw another committee (a recovery epoch); 0 never',
-      0,
-      7 * DAY_MS,
+    recoveryMs: row(
+      'time without a decision after which the roster may draw another committee (a recovery epoch); 0: never',
+      whole(0, 7 * DAY_MS),
+      { default: 600_000 },
     ),
-    recoveryFloorPermille: whole(
-      '--timing-recovery-floor-permille <n>',
-      'share of the roster that must vote for a recovery epoch; 0 means that one key is enough and the run may fork',
-      0,
-      1000,
+    recoveryFloorPermille: row(
+      'share of the roster that must vote for a recovery epoch; 0: one key is enough and the run may fork',
+      whole(0, 1000),
+      { default: 501 },
     ),
-    reorgDepth: whole(
-      '--timing-reorg-depth <n>',
-      'a worker switches by itself to a fork that begins at most this many rounds back',
-      0,
-      MOST_ROUNDS,
+    reorgDepth: row(
+      'rounds back that a worker switches to a fork by itself, at most',
+      whole(0, MOST_ROUNDS),
+      { default: 8 },
     ),
-    skewMs: whole('--timing-skew-ms <ms>', 'most that clocks may differ by', 0, DAY_MS),
+    skewMs: row('largest difference between clocks', whole(0, DAY_MS), { default: 60_000 }),
   },
-  aggregation: aggregationFields,
-  pace: paceFields,
-  rerun: rerunFields,
+  aggregation: {
+    rule: fields.rule,
+    hostile: fields.hostile,
+    before: fields.before,
+    leastRatePermille: fields.leastRatePermille,
+  },
+  pace: { innerSeconds: fields.innerSeconds, leastSteps: fields.leastSteps },
+  rerun: {
+    permille: row(
+      'contributions in a thousand whose author is drawn to disclose its private state, so that anybody can run its steps again',
+      whole(0, 1000),
+      { default: 0 },
+    ),
+    bandPpm: row(
+      'distance between recomputed and claimed update that still passes where machines differ, in millionths of its length',
+      whole(0, 1_000_000),
+      { default: 10_000 },
+    ),
+    relays: row('relay that private state is sent to, and to no other', relayUrls(), {
+      was: '--rerun-relay',
+      default: [],
+      many: true,
+    }),
+  },
   limits: {
-    payloadBytes: whole(
-      '--limits-payload-bytes <n>',
-      'larger payloads are refused unread',
-      1,
-      MOST_PAYLOAD,
-    ),
-    normBoundC: real(
-      '--limits-norm-bound-c <x>',
+    payloadBytes: row('larger payloads are refused unread', whole(1, MOST_PAYLOAD)),
+    normBoundC: row(
       'norms above this many times the lower median are clipped to it; 0 clips nothing',
-      { from: 0, to: 1e6 },
+      real(0, 1e6),
+      { default: 1.5 },
     ),
-    weightCap: whole(
-      '--limits-weight-cap <n>',
-      'examples beyond which a contribution weighs no more',
-      1,
-    ),
+    weightCap: row('examples beyond which a contribution weighs no more', whole(1)),
   },
   checkpoint: {
-    every: whole('--checkpoint-every <n>', 'rounds between two checkpoints', 1, MOST_ROUNDS),
-    keep: whole('--checkpoint-keep <n>', 'checkpoints that are kept', 1, 1000),
+    every: row('rounds between two checkpoints', whole(1, MOST_ROUNDS), { default: 10 }),
+    keep: row('checkpoints that are kept', whole(1, 1000), { default: 3 }),
   },
 } as const satisfies Readonly<Record<string, Group>>;
 
-/** Fields of the evaluation slice; the object is null where there is none. */
+/** Fields of the evaluation slice; the section is null where there is none. */
 export const evaluationFields = {
-  sha256: hash('--evaluation-sha256 <hash>', 'SHA-256 of what everybody evaluates on'),
-  bytes: whole('--evaluation-bytes <n>', 'its length in bytes', 1, MOST_EVALUATION),
-  root: hash(
-    '--evaluation-root <hash>',
-    'Merkle root of its chunks (kind 7811), by which it is fetched',
-  ),
+  sha256: row('SHA-256 of what everybody evaluates on', hash()),
+  bytes: row('its length in bytes', whole(1, MOST_EVALUATION)),
+  root: row('Merkle root of its chunks (kind 7811), by which it is fetched', hash()),
 } as const satisfies Group;
 
-const shards = whole('--data-shards <n>', 'parts the data is divided into', 1, 65_535);
-const snapshot = hash(
-  '--stake-snapshot <id>',
+const shards = row('parts the data is divided into', whole(1, 65_535));
+const snapshot = row(
   'id of the stake snapshot the run starts with; the snapshot names its chain, its block and how it was read',
+  hash(),
 );
-const lagSeconds = whole(
-  '--beacon-lag-seconds <s>',
+const lagSeconds = row(
   'the first value of the beacon at least this many seconds after the outcome counts',
-  1,
-  86_400,
+  whole(1, 86_400),
+  { default: 150 },
 );
-const EVM_CHAIN = /^eip155:[1-9][0-9]{0,31}$/;
+const QUICKNET =
+  '83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a';
 
-/** Fields of the objects whose first field decides which others they have. */
+/** Fields of the sections whose first field decides which others they have. */
 export const variantFields = {
   data: {
     corpus: {
-      sha256: hash('--data-sha256 <hash>', 'SHA-256 of the text everybody trains on'),
-      bytes: whole('--data-bytes <n>', 'length of that text in bytes', 1),
-      form: choice('--data-form <form>', 'how the text is divided among workers', [
-        'interleaved',
-        'contiguous',
-      ]),
+      sha256: row('SHA-256 of the text everybody trains on', hash()),
+      bytes: row('length of that text in bytes', whole(1)),
+      form: row('how the text is divided among workers', choice(['interleaved', 'contiguous']), {
+        default: 'interleaved',
+      }),
       shards,
     },
     own: {},
@@ -204,17 +263,12 @@ export const variantFields = {
     event: { snapshot },
     evm: {
       snapshot,
-      period: whole(
-        '--stake-period <n>',
-        'blocks from one snapshot to the next, from the block of the first one on',
-        1,
-      ),
-      every: whole(
-        '--stake-every <n>',
-        'rounds from one snapshot to the next; 0 keeps the first',
-        0,
-        MOST_ROUNDS,
-      ),
+      period: row('blocks from one snapshot to the next, from the block of the first', whole(1), {
+        default: 1,
+      }),
+      every: row('rounds from one snapshot to the next; 0 keeps the first', whole(0, MOST_ROUNDS), {
+        default: 0,
+      }),
     },
     psyche: { snapshot },
   },
@@ -222,97 +276,103 @@ export const variantFields = {
     none: {},
     drand: {
       lagSeconds,
-      publicKey: form(
-        '--beacon-public-key <hex>',
+      publicKey: row(
         "the chain's key; its rounds are signed on G1 and unchained, as those of quicknet",
-        { accepted: '192 lowercase hex digits, a point on G2', is: /^[0-9a-f]{192}$/ },
+        form('192 lowercase hex digits, a point on G2', /^[0-9a-f]{192}$/),
+        { default: QUICKNET },
       ),
-      genesis: whole('--beacon-genesis <s>', 'unix seconds of its first round', 1),
-      periodSeconds: whole(
-        '--beacon-period-seconds <s>',
-        'seconds between two of its rounds',
-        1,
-        86_400,
-      ),
+      genesis: row('unix seconds of its first round', whole(1), { default: 1_692_803_367 }),
+      periodSeconds: row('seconds between two of its rounds', whole(1, 86_400), { default: 3 }),
     },
     block: {
       lagSeconds,
-      chain: form('--beacon-chain <id>', 'chain whose finalized block hashes count', {
-        accepted: 'an EVM chain like eip155:1',
-        is: EVM_CHAIN,
-      }),
+      chain: row(
+        'chain whose finalized block hashes count',
+        form('an EVM chain like eip155:1', /^eip155:[1-9][0-9]{0,31}$/),
+      ),
     },
   },
-  admission: admissionFields,
+  admission: {
+    open: {},
+    list: {
+      keys: row('key that may join in addition to the founders; repeatable', keys(), {
+        flag: '--invite <key>',
+        many: true,
+      }),
+    },
+    work: {
+      bits: row(
+        'work that a key has to do once before it may join, in leading zero bits',
+        whole(1, MOST_JOIN_WORK),
+        { was: '--join-work' },
+      ),
+    },
+    stake: { least: row('stake that a key must have to join', stake(), { was: '--join-stake' }) },
+    trust: {
+      anchors: row('key whose word admits others', keys(), { was: '--trust-key', many: true }),
+      by: row(
+        'what that word is: follow lists (kind 3), or assertions of a rank (NIP-85, kind 30382)',
+        choice(['follows', 'assertions']),
+        { was: '--trust-by', default: 'follows' },
+      ),
+      hops: row(
+        'follow lists from a key of trust to one that joins, at most',
+        whole(1, MOST_HOPS),
+        { was: '--trust-hops', default: 1 },
+      ),
+      rank: row('least rank that an assertion must state', whole(0, 100), {
+        was: '--trust-rank',
+        default: 0,
+      }),
+      since: row(
+        'unix seconds before which lists and assertions do not count',
+        whole(0, MOST_SECONDS),
+        { was: '--trust-since', default: 0 },
+      ),
+    },
+  },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Group>>>>;
 
-/** The field that decides which others an object has. */
-export const variantTags = {
-  data: 'kind',
-  stake: 'source',
-  beacon: 'kind',
-  admission: 'kind',
-} as const satisfies Readonly<Record<keyof typeof variantFields, string>>;
+type VariantName = keyof typeof variantFields;
 
-/** What a spec says where nobody said otherwise; the rest follows from the model, the data and the author. */
-export const specDefaults = {
-  profile: 'nostrain/1',
-  late: 'discard',
-  tier: 'open',
-  screening: false,
-  scores: false,
-  telemetry: false,
-  sessions: false,
-  seatWishes: false,
-  places: [],
-  jury: 0,
-  tiers: 0,
-  dataFrom: '',
-  minAcceptPermille: 666,
-  liveRounds: 3,
-  absentRounds: 10,
-  contributors: 0,
-  foundersPerRound: 0,
-  joinsPerRound: 0,
-  committee: { size: 64, quorum: 'bft', weights: 'equal', minStake: '0' },
-  timing: {
-    graceMinMs: 5000,
-    deadlineC: 4,
-    viewMs: 10_000,
-    voidView: 4,
-    recoveryMs: 600_000,
-    recoveryFloorPermille: 501,
-    reorgDepth: 8,
-    skewMs: 60_000,
-  },
-  aggregation: usualAggregation,
-  pace: usualPace,
-  rerun: usualRerun,
-  limits: { normBoundC: 1.5 },
-  checkpoint: { every: 10, keep: 3 },
+/** The field that decides which others a section has, with what it decides and its default. */
+export const variantTags = {
+  data: { tag: 'kind', help: "data to train on: one text, each worker's own, or synthetic" },
+  stake: { tag: 'source', help: 'where stakes come from', default: 'none' },
+  beacon: { tag: 'kind', help: 'public randomness that enters each draw', default: 'none' },
+  admission: { tag: 'kind', help: 'keys that may join', default: 'open' },
+} as const satisfies Readonly<
+  Record<VariantName, { readonly tag: string; readonly help: string; readonly default?: string }>
+>;
+
+/** Sections that belong to a feature as a whole; fields of the top level name theirs in their row. */
+export const sectionFeatures = {
+  aggregation: 'rule',
+  pace: 'pace',
+  rerun: 'rerun',
+  beacon: 'beacon',
+  stake: 'stake',
+} as const;
+
+/** The defaults of a table of fields. */
+export const defaultsOf = (group: Group): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    Object.entries(group).flatMap(([name, { default: value }]) =>
+      value === undefined ? [] : [[name, value]],
+    ),
+  );
+
+/** What a spec holds where nobody chose otherwise; the rest follows from the model, the data and the author. */
+export const specDefaults: Readonly<Record<string, unknown>> = {
+  ...defaultsOf(plainFields),
+  ...Object.fromEntries(
+    Object.entries(groupFields).map(([name, group]) => [name, defaultsOf(group)]),
+  ),
   evaluation: null,
   stake: { source: 'none' },
   beacon: { kind: 'none' },
   admission: { kind: 'open' },
-} as const;
-
-/** The same of the fields that an object has only sometimes. drand is its quicknet. */
-export const variantDefaults = {
-  data: { corpus: { form: 'interleaved' }, own: {}, made: {} },
-  stake: { none: {}, file: {}, event: {}, evm: { period: 1, every: 0 }, psyche: {} },
-  beacon: {
-    none: {},
-    drand: {
-      lagSeconds: 150,
-      publicKey:
-        '83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a',
-      genesis: 1_692_803_367,
-      periodSeconds: 3,
-    },
-    block: { lagSeconds: 150 },
-  },
-  admission: { open: {}, list: {}, work: {}, stake: {}, trust: usualTrust },
-} as const;
+};
 
 type Variants<Tag extends string, T extends Readonly<Record<string, Group>>> = {
   readonly [K in keyof T]: { readonly [P in Tag]: K } & Values<T[K]>;
@@ -323,9 +383,7 @@ export type GroupValues = {
   readonly [K in keyof typeof groupFields]: Values<(typeof groupFields)[K]>;
 };
 export type VariantValues = {
-  readonly [K in keyof typeof variantFields]: Variants<
-    (typeof variantTags)[K],
-    (typeof variantFields)[K]
-  >;
+  readonly [K in VariantName]: Variants<(typeof variantTags)[K]['tag'], (typeof variantFields)[K]>;
 };
 export type Evaluation = Values<typeof evaluationFields>;
+export type Rerun = GroupValues['rerun'];

@@ -6,12 +6,11 @@ import { isHex32, toHex } from '../../base/bytes.ts';
 import { canonicalJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { hashFields } from '../../base/hash.ts';
-import { choice, reading, real, whole, yesNo } from '../field.ts';
+import { choice, type Group, hash, reading, real, row, whole, yesNo } from '../field.ts';
 import type { Digest } from '../ids.ts';
+import { fields } from '../options.ts';
 import type { AdapterName, Settings } from '../settings.ts';
-import { learningFields } from './learning-fields.ts';
 import { type DecoderSpec, type Gpt2Spec, type LlamaSpec, MOST_TIERS } from './model-spec.ts';
-import { type Group, hash } from './spec-fields.ts';
 import {
   isObject,
   memberOf,
@@ -80,38 +79,38 @@ const MOST_HINTS = 8;
 const LONGEST_HINT = 300;
 
 const sizes = {
-  vocabulary: whole('', 'rows of the table of tokens', 1, 2 ** 21),
-  width: whole('', 'width of the residual stream', 1, 65_536),
-  layers: whole('', 'number of blocks', 1, 1024),
-  heads: whole('', 'attention heads per block', 1, 1024),
-  ffn: whole('', 'hidden width of the feed-forward layers', 1, 262_144),
-  normEpsilon: real('', 'added to variances in norms', { from: 0, to: 1, open: 'from' }),
-  tied: yesNo('', 'the last layer is the table of tokens'),
-  deviation: real('', 'standard deviation of random first weights', { from: 0, to: 1000 }),
+  vocabulary: row('rows of the table of tokens', whole(1, 2 ** 21)),
+  width: row('width of the residual stream', whole(1, 65_536)),
+  layers: row('number of blocks', whole(1, 1024)),
+  heads: row('attention heads per block', whole(1, 1024)),
+  ffn: row('hidden width of the feed-forward layers', whole(1, 262_144)),
+  normEpsilon: row('added to variances in norms', real(0, 1, 'from')),
+  tied: row('the last layer is the table of tokens', yesNo()),
+  deviation: row('standard deviation of random first weights', real(0, 1000)),
 };
 
 /** Sizes of the families that can be a base. */
 export const shapes = {
   llama: {
     ...sizes,
-    keyValueHeads: whole('', 'heads of keys and values', 1, 1024),
-    headSize: whole('', 'width of a head', 1, 65_536),
-    queryKeyNorm: yesNo('', 'queries and keys go through a norm of each head'),
+    keyValueHeads: row('heads of keys and values', whole(1, 1024)),
+    headSize: row('width of a head', whole(1, 65_536)),
+    queryKeyNorm: row('queries and keys go through a norm of each head', yesNo()),
   },
   gpt2: {
     ...sizes,
-    positions: whole('', 'rows of the table of positions', 1, 2 ** 21),
-    activation: choice('', 'of the feed-forward layers', ['gelu', 'gelu-tanh', 'relu']),
+    positions: row('rows of the table of positions', whole(1, 2 ** 21)),
+    activation: row('of the feed-forward layers', choice(['gelu', 'gelu-tanh', 'relu'])),
   },
 } as const satisfies Readonly<Record<BaseShape['architecture'], Group>>;
 
 const bias = {
-  queryKeyValue: yesNo('', 'queries, keys and values add a bias'),
-  attentionOutput: yesNo('', 'the output of attention adds a bias'),
-  feedforward: yesNo('', 'feed-forward layers add a bias'),
+  queryKeyValue: row('queries, keys and values add a bias', yesNo()),
+  attentionOutput: row('the output of attention adds a bias', yesNo()),
+  feedforward: row('feed-forward layers add a bias', yesNo()),
 } as const satisfies Group;
 
-const factor = (help: string) => real('', help, { from: 0, to: 1e12, open: 'from' });
+const factor = (help: string) => row(help, real(0, 1e12, 'from'));
 const ropeBase = { base: factor('base of the rotary frequencies') };
 const scalings = {
   linear: { factor: factor('positions are divided by it') },
@@ -119,33 +118,37 @@ const scalings = {
     factor: factor('low frequencies are divided by it'),
     lowFrequencyFactor: factor('where low frequencies end'),
     highFrequencyFactor: factor('where high frequencies begin'),
-    originalContext: whole('', 'context of pretraining', 1, 2 ** 31),
+    originalContext: row('context of pretraining', whole(1, 2 ** 31)),
   },
 } as const satisfies Readonly<Record<string, Group>>;
-const window = { window: whole('', 'a position sees so many, itself included', 1, 2 ** 31) };
+const window = { window: row('a position sees so many, itself included', whole(1, 2 ** 31)) };
 
 const NAME = /^(?!\.{1,2}$)[^/\\\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,200}$/u;
 
 /** One file of a base. */
 export const fileFields = {
-  name: reading('', 'name in its folder', {
-    accepted: 'a file name',
-    take: (value) =>
+  name: row(
+    'name in its folder',
+    reading('a file name', (value) =>
       typeof value === 'string' && NAME.test(value) && value.isWellFormed() ? value : undefined,
-  }),
-  bytes: whole('', 'length', 1),
-  sha256: hash('', 'SHA-256 of its bytes'),
+    ),
+  ),
+  bytes: row('length', whole(1)),
+  sha256: row('SHA-256 of its bytes', hash()),
 } as const satisfies Group;
 
 /** What is trained of a base, as settings and specs name it. */
 export const adapterFields = {
-  rank: learningFields.rank,
-  alpha: learningFields.alpha,
-  targets: learningFields.targets,
-  adapterTrain: reading('', 'matrices of the adapters that are trained', {
-    accepted: 'both; a run that says otherwise needs an earlier version, or is created anew',
-    take: (value) => (value === 'both' ? value : undefined),
-  }),
+  rank: fields.rank,
+  alpha: fields.alpha,
+  targets: fields.targets,
+  adapterTrain: row(
+    'matrices of the adapters that are trained',
+    reading(
+      'both; a run that says otherwise needs an earlier version, or is created anew',
+      (value) => (value === 'both' ? value : undefined),
+    ),
+  ),
 } as const satisfies Group & { readonly [K in AdapterName]: Group[string] };
 
 const NAMES = ['files', 'tokenizerSha256', 'from', 'model', 'adapter', 'root'];

@@ -13,7 +13,7 @@ import type { CertifiedState } from '../../../src/certified/state.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { relaysOfKey } from '../../../src/network/transport/relay-urls.ts';
-import { MOST_KEYS } from '../../../src/run/spec/spec-fields.ts';
+import { MOST_KEYS } from '../../../src/run/field.ts';
 import type { Untyped } from '../../../src/run/spec/spec-readers.ts';
 import type { Params } from '../../../src/tensor/params.ts';
 import type { Trainer } from '../../../src/worker/ports.ts';

@@ -17,9 +17,9 @@ import { MOST_TIERS } from '../../../run/spec/model-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { formatBytes, formatCount, formatSeconds } from '../../../terminal/render/numbers.ts';
-import { refuseUnused } from '../../../terminal/unused-flags.ts';
 import { reportFetch } from '../../shared/bring-files.ts';
 import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../../shared/directory.ts';
 

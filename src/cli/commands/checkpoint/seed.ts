@@ -5,11 +5,12 @@ import { manifestDigest } from '../../../network/chunks/manifest.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
+import { connectionFlagNames } from '../../../terminal/connection.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { untilInterrupted } from '../../../terminal/interrupt.ts';
+import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { formatBytes } from '../../../terminal/render/numbers.ts';
-import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { type AnnounceFlags, addAnnounceFlags, announcing } from './announcing.ts';
 
 interface Flags extends AnnounceFlags {

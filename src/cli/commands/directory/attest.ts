@@ -4,8 +4,8 @@ import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { buildAttestation } from '../../../network/wire/holders.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
+import { readKey } from '../../../run/field.ts';
 import { isPlaceName } from '../../../run/holder.ts';
-import { readKey } from '../../../run/spec/spec-fields.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

@@ -2,7 +2,8 @@
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
-import { addSettingFlags, repeatable, settingsFromFlags } from '../../../terminal/flags.ts';
+import { repeatable } from '../../../terminal/flags.ts';
+import { addSettingFlags, settingsFromFlags } from '../../../terminal/options.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { type Check, formatChecks } from './check.ts';
 import { fixCuda } from './fix-cuda.ts';

@@ -17,8 +17,8 @@ import { adapterFiles, modelFiles } from '../../../pretrained/export/folders.ts'
 import { ggufFile } from '../../../pretrained/export/gguf.ts';
 import type { Learned } from '../../../pretrained/export/learned.ts';
 import { formOf } from '../../../run/data-forms.ts';
-import { addSettingFlags, settingsFromFlags } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { addSettingFlags, settingsFromFlags } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { formatBytes } from '../../../terminal/render/numbers.ts';
 import { slowly } from '../../shared/archive-source.ts';

@@ -15,10 +15,11 @@ import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
+  connectionFlagNames,
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { repeatable } from '../../../terminal/flags.ts';
-import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
+import { refuseUnused } from '../../../terminal/options.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import {
   addFollowFlags,

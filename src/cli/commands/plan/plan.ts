@@ -13,16 +13,16 @@ import { openBase } from '../../../node/pretrained/base-model.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
+import { positive, whole } from '../../../terminal/flags.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import {
   addSettingFlags,
-  positive,
+  refuseUnused,
+  settingRules,
   settingsFromFile,
   settingsFromFlags,
-  whole,
-} from '../../../terminal/flags.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
+} from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { refuseUnused, settingRules } from '../../../terminal/unused-flags.ts';
 import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
 import { protocolOf } from '../../shared/protocol.ts';
 import { checkRelaysHere } from '../relays/check-here.ts';

@@ -11,8 +11,8 @@ import { readDocument } from '../../../node/files/documents.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
 import { parseHubReference } from '../../../node/pretrained/hub.ts';
-import { inputNames, runDataOf } from '../../../run/data-forms.ts';
-import { adapterNames, type Settings, sharedNames } from '../../../run/settings.ts';
+import { runDataOf } from '../../../run/data-forms.ts';
+import { adapterNames, inputNames, type Settings, sharedNames } from '../../../run/settings.ts';
 import { presets } from '../../../run/spec/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
@@ -21,29 +21,26 @@ import { quoteWords } from '../../../terminal/command-line.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
+  connectionFlagNames,
   connectionOf,
 } from '../../../terminal/connection.ts';
+import { positive, repeatable, whole } from '../../../terminal/flags.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
 import {
   addSettingFlags,
-  positive,
-  repeatable,
-  settingsFromFlags,
-  whole,
-} from '../../../terminal/flags.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
-import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import {
-  connectionFlagNames,
+  addSpecFlags,
+  documentFromFlags,
   type FlagRule,
   refuseUnused,
   settingRules,
-} from '../../../terminal/unused-flags.ts';
+  settingsFromFlags,
+} from '../../../terminal/options.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
 import { dataOfSpec, withPacked } from '../../shared/spec-data.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { summarizeReport } from './describe.ts';
-import { addSpecFlags, documentFromFlags } from './spec-flags.ts';
 
 interface Flags extends ConnectionFlags {
   readonly corpus?: string;

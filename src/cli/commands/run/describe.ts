@@ -4,9 +4,9 @@ import { safeLine } from '../../../base/errors.ts';
 import type { SecurityReport } from '../../../certified/security-report.ts';
 import { wholeSeconds } from '../../../network/wire/cost.ts';
 import { toNpub } from '../../../node/files/keys.ts';
+import type { Group } from '../../../run/field.ts';
 import { writeSettings } from '../../../run/settings.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
-import type { Group } from '../../../run/spec/spec-fields.ts';
 import {
   groupFields,
   plainFields,
@@ -29,7 +29,7 @@ export function describeSpec(spec: RunSpec): readonly string[] {
     '',
     ...rows(spec[name as keyof typeof groupFields], fields, `${name}.`),
   ]);
-  const variants = Object.entries(variantTags).flatMap(([name, tag]) =>
+  const variants = Object.entries(variantTags).flatMap(([name, { tag }]) =>
     describeVariant(spec, name as keyof typeof variantTags, tag),
   );
   const training = Object.entries(writeSettings(spec.training)).map(

@@ -10,8 +10,9 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { addSettingFlags, whole } from '../../../terminal/flags.ts';
+import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { addSettingFlags } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { measuring } from '../../shared/estimate.ts';
 import { hintOption } from '../../shared/member-flags.ts';

@@ -10,15 +10,20 @@ import {
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { addFlags } from '../../../terminal/flag-table.ts';
-import { addSettingFlags, settingsFromFile, settingsFromFlags } from '../../../terminal/flags.ts';
 import { onInterrupt } from '../../../terminal/interrupt.ts';
+import {
+  addSettingFlags,
+  type FlagRule,
+  refuseUnused,
+  settingsFromFile,
+  settingsFromFlags,
+} from '../../../terminal/options.ts';
 import { writeNote } from '../../../terminal/output.ts';
 import {
   assertWritable,
   type StateOutput,
   stateOutputFlags,
 } from '../../../terminal/state-flags.ts';
-import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { addBringFlags, type BringFlags, bringFiles } from '../../shared/bring-files.ts';

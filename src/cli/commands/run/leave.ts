@@ -18,8 +18,9 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { addSettingFlags, roundOption } from '../../../terminal/flags.ts';
+import { roundOption } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { addSettingFlags } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { addFollowFlags, type FollowFlags, hintOption } from '../../shared/member-flags.ts';

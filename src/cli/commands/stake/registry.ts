@@ -18,12 +18,12 @@ import {
   withdraw,
 } from '../../../chain/registry/registry-calls.ts';
 import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
+import { readKey } from '../../../run/field.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import { readKey } from '../../../run/spec/spec-fields.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { refuseUnused } from '../../../terminal/unused-flags.ts';
 
 interface ChainFlags {
   readonly rpc: string;

@@ -28,13 +28,14 @@ import { anyFeatures } from '../../../run/spec/features.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
+  connectionFlagNames,
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { readArchiveFile } from '../../shared/archive-source.ts';
 import { readText } from '../../shared/files.ts';
 import { hintOption } from '../../shared/member-flags.ts';

@@ -12,11 +12,11 @@ import {
 } from '../../../run/stake/stake-snapshot.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/bars.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { formatCount } from '../../../terminal/render/numbers.ts';
-import { type FlagRule, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { type AccessFlags, accessOf, addAccessFlags } from '../../shared/endpoints.ts';
 import { orRefuse, readKeys, readText } from '../../shared/files.ts';
 import { publishOver } from '../../shared/stake-refresh.ts';

@@ -5,12 +5,13 @@ import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
+  connectionFlagNames,
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
-import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
 import { hintOption } from '../../shared/member-flags.ts';
 import { findRun } from '../../shared/with-relays.ts';
 import { MOST_SEATS, many, seatsFlag, shareFlag, U32 } from './flags.ts';

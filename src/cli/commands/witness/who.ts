@@ -15,16 +15,13 @@ import type { WorkerId } from '../../../run/ids.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
+  connectionFlagNames,
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { roundOption, whole, wholeFlag } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
+import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import {
-  connectionFlagNames,
-  type FlagRule,
-  refuseUnused,
-} from '../../../terminal/unused-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import {
   addFollowFlags,

@@ -1,7 +1,7 @@
 /** Flags that only `run-training STATE DATASET` has: those of the Python reference, and three of ours for what it leaves open. */
 import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
-import { fields } from '../../../run/settings.ts';
+import { fields } from '../../../run/options.ts';
 import {
   addFlags,
   choice,

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { loadKey } from '../../../node/files/keys.ts';
-import { paceSettings } from '../../../run/pace.ts';
 import { roundName } from '../../../run/round-name.ts';
 import {
-  fields,
   type PartialSettings,
+  paceSettings,
   ruleSettings,
   type SettingName,
   type Settings,
+  spell,
 } from '../../../run/settings.ts';
 import { combineSettings, referenceDefaults } from '../../../run/spec/presets.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
@@ -103,13 +103,9 @@ const MEANINGLESS: readonly SettingName[] = [
 function settingsOf(asked: PartialSettings, flags: Flags): Settings {
   const odd = MEANINGLESS.find((name) => asked[name] !== undefined);
   if (odd !== undefined) {
-    throw new ConfigError(
-      'flag/reference',
-      `${fields[odd].flag.split(' ')[0]} means nothing with STATE and DATASET`,
-      {
-        hint: 'leave it out: such runs train as the Python reference does; --model NAME trains in our ways',
-      },
-    );
+    throw new ConfigError('flag/reference', `${spell(odd)} means nothing with STATE and DATASET`, {
+      hint: 'leave it out: such runs train as the Python reference does; --model NAME trains in our ways',
+    });
   }
   if (asked.profile === 'nostrain/1') {
     throw new ConfigError(

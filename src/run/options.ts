@@ -1,0 +1,379 @@
+/**
+ * Every setting of a training run, one row each: meaning, form, flag, default, and the scope that says who decides it.
+ * Command line, settings file, run spec, settings fingerprint, plan, completion and docs/reference are made from these rows.
+ * A row without a flag is `--set name=value`; defaults that depend on the model are in `spec/presets.ts`.
+ */
+import { beforeNames, ruleNames, usualAggregation } from './aggregation.ts';
+import {
+  choice,
+  type Group,
+  inScope,
+  origin,
+  real,
+  row,
+  shard,
+  sizes,
+  spread,
+  sync,
+  text,
+  texts,
+  whole,
+  workerKeys,
+  yesNo,
+} from './field.ts';
+import { removedPackings } from './removed.ts';
+import {
+  arithmetics,
+  forecastErrors,
+  MOST_TIERS,
+  precisions,
+  scalings,
+  tierStrategies,
+} from './spec/model-spec.ts';
+
+/** Packings that use the whole `eventBudget`. */
+export const fillingPackings = ['scaled', 'rotated'] as const;
+
+/** How a delta becomes a payload of `nostrain/1` (docs/payload.md). */
+export const packingNames = [
+  'auto',
+  'int8',
+  'int4',
+  'q2',
+  'ternary',
+  'topk-sign',
+  ...fillingPackings,
+] as const;
+
+const rate = real(0, 1000, 'from');
+
+export const fields = {
+  ...inScope('name', {
+    run: row('name of the run; same name and relays: same run', text(), { flag: '--run <name>' }),
+    profile: row(
+      'wire format: of this program, or of the Python reference',
+      choice(['nostrain/1', 'nostrain/0']),
+      { default: 'nostrain/1' },
+    ),
+  }),
+  ...inScope('personal', {
+    relay: row('relay to use; repeatable', texts(), { flag: '--relay <url>', many: true }),
+    base: row('published model to start from: folder, .gguf or hf:owner/name', origin(), {
+      flag: '--base <path>',
+      default: '',
+      needs: 'pretrained',
+    }),
+    shard: row('part of the data to train on, such as 2/4', shard(), {
+      flag: '--shard <k/n>',
+      default: { index: 1, count: 1 },
+      fixed: true,
+    }),
+    sync: row('when to close a round: timeout, strict:N, quorum, async', sync(), {
+      flag: '--sync <strategy>',
+      default: { strategy: 'timeout' },
+    }),
+    tier: row(
+      'with --tiers: tier to train, 0 (full model) to 8, or auto',
+      choice(['auto', ...Array.from({ length: MOST_TIERS + 1 }, (_, tier) => `${tier}` as const)]),
+      { flag: '--tier <t>', default: 'auto', fixed: true, needs: 'tiers' },
+    ),
+    tierStrategy: row(
+      'where a tier of a published model is read from: a slice of `tiers export` if it is complete, else the full model (auto); the slice; or the full model',
+      choice(tierStrategies),
+      {
+        default: 'auto',
+        needs: 'slices',
+      },
+    ),
+    basePrecision: row(
+      'numbers in which this worker holds a base under adapters; fewer bits take less memory',
+      choice(precisions),
+      {
+        default: 'f32',
+        fixed: true,
+        needs: 'adapters',
+      },
+    ),
+    precision: row('numbers of matrix products in training', choice(arithmetics), {
+      flag: '--precision <type>',
+      default: 'f32',
+    }),
+    recompute: row('compute activations twice: less memory, a third more time', yesNo(), {
+      flag: '--recompute',
+      default: false,
+      needs: 'transformers',
+    }),
+    accumulate: row(
+      'micro-batches that the batch of an inner step is cut into: less memory for the same gradient',
+      whole(1),
+      { default: 1 },
+    ),
+    evaluate: row('skip the validation loss and sample of each round', yesNo(), {
+      flag: '--no-evaluate',
+      default: true,
+    }),
+    waitFor: row(
+      'live workers to wait for before the first round; 0: N of strict:N, else 1',
+      whole(),
+      {
+        default: 0,
+      },
+    ),
+    joinTimeout: row('seconds to wait for them', real(0, 604_800, 'from'), { default: 600 }),
+    heartbeatInterval: row('seconds between two heartbeats', whole(1), {
+      flag: '--heartbeat-interval <s>',
+      python: true,
+      default: 60,
+    }),
+    maxMissedHeartbeats: row('heartbeats a worker may miss before it counts as gone', whole(1), {
+      flag: '--max-missed-heartbeats <n>',
+      python: true,
+      default: 3,
+    }),
+    stripe: row(
+      'erasure coding of large payloads over n relays, any k of which are enough; 1/1 gives each relay all of it',
+      spread(),
+      { default: { need: 1, of: 1 }, fixed: true, needs: 'native' },
+    ),
+  }),
+  ...inScope('alone', {
+    peers: row('public keys of the only workers to train with, yours included', workerKeys(), {
+      flag: '--peers <keys>',
+      default: [],
+      fixed: true,
+    }),
+    roundTimeout: row(
+      "seconds to wait for contributions, counted from the worker's own",
+      real(0, 86_400, 'from'),
+      { flag: '--round-timeout <s>', python: true, default: 60 },
+    ),
+    helper: row(
+      "hold the full model and train one slice of it in turn, in addition to the tier's own",
+      yesNo(),
+      {
+        default: false,
+        fixed: true,
+        needs: 'helpers',
+      },
+    ),
+    codec: row(
+      'nostrain/0: compression of payloads; zstd only where every worker reads it',
+      choice(['zlib', 'zstd']),
+      { flag: '--codec <name>', python: true, default: 'zlib', needs: 'reference' },
+    ),
+    checkpointHistory: row(
+      'nostrain/0: checkpoints to keep on the relays, where the state fits an event',
+      whole(1),
+      { flag: '--checkpoint-history <n>', python: true, default: 4, needs: 'reference' },
+    ),
+  }),
+  ...inScope('agreed', {
+    helperRotation: row(
+      'with --tiers: rounds after which helpers take the next slice; 0: no helpers',
+      whole(),
+      { default: 0, needs: 'tiers' },
+    ),
+  }),
+  ...inScope('top', {
+    tiers: row('times the width may be halved for small machines', whole(0, MOST_TIERS), {
+      flag: '--tiers <n>',
+      default: 0,
+      feature: 'widths',
+      needs: 'text',
+    }),
+  }),
+  ...inScope('training', {
+    model: row(
+      'model to train',
+      choice(['char-gpt', 'gpt', 'linear', 'mlp', 'pretrained', 'forecaster', 'vit']),
+      { flag: '--model <name>' },
+    ),
+    width: row('width of the residual stream', whole(1), { default: 128, needs: 'blocks' }),
+    layers: row('number of blocks', whole(1), { default: 4, needs: 'blocks' }),
+    heads: row('attention heads of each block', whole(1), { default: 4, needs: 'blocks' }),
+    ffn: row('hidden width of the feed-forward layers', whole(1), {
+      default: 512,
+      needs: 'blocks',
+    }),
+    context: row('tokens of a window; forecaster: steps it reads', whole(2), {
+      flag: '--context <n>',
+      default: 128,
+      needs: 'context',
+    }),
+    hidden: row('mlp: widths of the hidden layers', sizes(), {
+      default: [32],
+      needs: 'mlp',
+    }),
+    tokens: row('how characters become tokens', choice(['chars', 'bytes']), {
+      default: 'chars',
+      needs: 'ownText',
+    }),
+    seed: row('random seed; must be the same for everyone', whole(), {
+      flag: '--seed <n>',
+      default: 1,
+    }),
+    rounds: row('rounds of the whole run', whole(1), { flag: '--rounds <n>' }),
+    innerSteps: row('optimizer steps of each worker in a round (H)', whole(1), {
+      flag: '--inner-steps <n>',
+    }),
+    batchSize: row('examples per optimizer step', whole(1), { flag: '--batch-size <n>' }),
+    optimizer: row('inner optimizer', choice(['adamw', 'muon', 'sgd']), {
+      flag: '--optimizer <name>',
+    }),
+    localLearningRate: row('peak learning rate of the inner optimizer', rate, {
+      flag: '--local-learning-rate <x>',
+    }),
+    warmupSteps: row('steps over which the learning rate rises to its peak', whole(), {
+      default: 0,
+    }),
+    finalShare: row(
+      'share of the peak learning rate that is left at the end of the run (cosine)',
+      real(0, 1),
+      { default: 1 },
+    ),
+    weightDecay: row('decoupled weight decay of adamw and muon', real(0, 10), {
+      default: 0,
+      needs: 'decay',
+    }),
+    clipNorm: row('largest global norm of a gradient; 0 does not clip', real(0, 1e9), {
+      default: 0,
+    }),
+    outerLearningRate: row(
+      'learning rate of the outer step; 1 with momentum 0 is plain averaging',
+      rate,
+      { flag: '--outer-learning-rate <x>', python: true, default: 1 },
+    ),
+    momentum: row('Nesterov momentum of the outer step', real(0, 1, 'to'), {
+      flag: '--momentum <x>',
+      python: true,
+      default: 0,
+    }),
+    packing: row(
+      'codec of deltas; auto takes the richest that fits eventBudget; scaled and rotated fill it',
+      choice(packingNames, removedPackings),
+      { default: 'int8', needs: 'native' },
+    ),
+    eventBudget: row(
+      'bytes a worker may send in a round with packing auto, scaled or rotated; up to 65536 is one event',
+      whole(2048),
+      {
+        default: 65_536,
+        needs: 'budget',
+      },
+    ),
+    owners: row(
+      'workers that send each chunk of the parameters; 0: every worker sends all',
+      whole(),
+      {
+        default: 0,
+        needs: 'native',
+      },
+    ),
+    fragments: row('parts of the model that are sent in turn, one a round', whole(1), {
+      default: 1,
+      needs: 'native',
+    }),
+    topk: row(
+      'share of the values to send, the largest ones (packing topk-sign and nostrain/0)',
+      real(0, 1, 'from'),
+      {
+        flag: '--topk <ratio>',
+        python: true,
+        default: 1,
+        needs: 'topk',
+      },
+    ),
+    residual: row(
+      'learning that was not sent: add it to the next delta, keep it in the local model, keep it there for owned chunks only, or drop it',
+      choice(['feedback', 'local', 'owned', 'none']),
+      { default: 'feedback' },
+    ),
+    weights: row(
+      'weigh contributions by their examples, or all the same',
+      choice(['examples', 'equal']),
+      { default: 'examples' },
+    ),
+    maxExamples: row(
+      'most examples that a contribution counts for; 0: inner steps x batch size',
+      whole(),
+      { default: 0 },
+    ),
+    normalize: row(
+      'divide a value by the weights of all who send its chunk, or of those who sent the value',
+      choice(['workers', 'senders']),
+      { default: 'workers', needs: 'native' },
+    ),
+  }),
+  ...inScope('adapter', {
+    rank: row('rank of the adapters; 0 trains all parameters', whole(), {
+      flag: '--rank <n>',
+      default: 8,
+      needs: 'pretrained',
+    }),
+    alpha: row('adapters are scaled by alpha / rank', real(0, 1e6, 'from'), {
+      default: 16,
+      needs: 'pretrained',
+    }),
+    targets: row(
+      'layers with an adapter: qv, attention, all-linear, or ends of their names',
+      text(),
+      { default: 'qv', needs: 'pretrained' },
+    ),
+  }),
+  ...inScope('input', {
+    horizon: row('steps that are forecast', whole(1), { default: 24, needs: 'forecaster' }),
+    patch: row('forecaster: steps of a patch; vit: pixels of its side', whole(1), {
+      default: 8,
+      needs: 'patches',
+    }),
+    forecastError: row(
+      'mean of squares, or the quantiles 0.1, 0.5 and 0.9 of every number',
+      choice(forecastErrors),
+      { default: 'squared', needs: 'forecaster' },
+    ),
+    scaling: row(
+      'scale numbers by mean and deviation of each window too, or of the training part alone',
+      choice(scalings),
+      { default: 'window', needs: 'forecaster' },
+    ),
+    pixels: row('side of the squares that pictures are scaled to', whole(1), {
+      default: 24,
+      needs: 'vit',
+    }),
+  }),
+  ...inScope('aggregation', {
+    rule: row('how the contributions of a round become one step', choice(ruleNames), {
+      default: usualAggregation.rule,
+    }),
+    hostile: row(
+      'hostile contributions of a round that the rule withstands (f); 0 for means',
+      whole(0, 512),
+      { default: usualAggregation.hostile, needs: 'robust' },
+    ),
+    before: row(
+      'before the rule: replace each row by the mean of its nearest ones (nnm), or average random pairs (bucketing)',
+      choice(beforeNames),
+      { default: usualAggregation.before, needs: 'robust' },
+    ),
+    leastRatePermille: row(
+      'outer learning rate, in thousandths, of a round whose rows point in opposite directions; 1000 leaves it as it is',
+      whole(0, 1000),
+      { default: usualAggregation.leastRatePermille },
+    ),
+  }),
+  ...inScope('pace', {
+    innerSeconds: row(
+      'seconds that each worker trains in a round, at most innerSteps steps; 0: everybody takes that many steps',
+      real(0, 86_400),
+      { default: 0 },
+    ),
+    leastSteps: row(
+      'with innerSeconds: steps that each worker takes in a round however long they last',
+      whole(1),
+      {
+        default: 1,
+        needs: 'innerSeconds',
+      },
+    ),
+  }),
+} as const satisfies Group;

@@ -1,0 +1,104 @@
+/** What excludes what among the settings of a run without a spec: combinations with which its workers could not agree. */
+import { ConfigError } from '../base/errors.ts';
+import { ruleForms } from './aggregation.ts';
+import { aggregationOf, type SettingName, type Settings, spell } from './settings.ts';
+import { rowRules } from './spec/aggregation-rules.ts';
+
+interface Exclusion {
+  readonly code: string;
+  readonly hint: string | ((settings: Settings) => string);
+  readonly says: string | ((settings: Settings) => string);
+  isBroken(settings: Settings): boolean;
+}
+
+const EVERYTHING =
+  'let every worker send everything: --set owners=0 --set fragments=1 --set packing=int8';
+const isReference = ({ profile }: Settings): boolean => profile === 'nostrain/0';
+const isAsync = ({ sync }: Settings): boolean => sync.strategy === 'async';
+
+/** In the order in which they are judged. */
+const exclusions: readonly Exclusion[] = [
+  {
+    code: 'flag/tier',
+    says: ({ tier, tiers }) => `there is no tier ${tier} in a run of --tiers ${tiers}`,
+    hint: ({ tiers }) => `the tiers are 0, the full model, to ${tiers}`,
+    isBroken: ({ tier, tiers }) => tiers > 0 && tier !== 'auto' && Number(tier) > tiers,
+  },
+  {
+    code: 'flag/tiers',
+    says: (settings) =>
+      isReference(settings)
+        ? '--tiers does not go with the wire of nostrain/0'
+        : '--tiers does not go with owners and fragments, which cut the model otherwise',
+    hint: 'give --set profile=nostrain/1 --set owners=0 --set fragments=1, or --tiers 0',
+    isBroken: (settings) => {
+      const { tiers, owners, fragments } = settings;
+      return tiers > 0 && (isReference(settings) || owners > 0 || fragments > 1);
+    },
+  },
+  {
+    code: 'flag/fragments',
+    says: 'nostrain/0 sends the whole model, never a fragment',
+    hint: 'give --set profile=nostrain/1, or --set fragments=1',
+    isBroken: (settings) => isReference(settings) && settings.fragments > 1,
+  },
+  {
+    code: 'flag/owners',
+    says: 'async workers are in different rounds, so none of them can be told which part to send',
+    hint: EVERYTHING,
+    isBroken: (settings) => isAsync(settings) && (settings.owners > 0 || settings.fragments > 1),
+  },
+  {
+    code: 'flag/owners',
+    says: 'say how many workers to wait for, with --sync strict:3: each sends only its part of the model, so all must be known',
+    hint: `--sync strict:N, or --set waitFor=N; or ${EVERYTHING}`,
+    isBroken: ({ owners, sync, waitFor }) =>
+      owners > 0 && sync.strategy !== 'strict' && waitFor < 2,
+  },
+];
+
+/** Throws where workers could not agree on who sends what, or a rule cannot work with what they send. */
+export function assertAgreeable(settings: Settings): void {
+  assertRule(settings);
+  const broken = exclusions.find(({ isBroken }) => isBroken(settings));
+  if (broken === undefined) return;
+  const { code, says, hint } = broken;
+  const word = (each: typeof says) => (typeof each === 'string' ? each : each(settings));
+  throw new ConfigError(code, word(says), { hint: word(hint) });
+}
+
+/** For the reason that a spec is refused for. */
+function assertRule(settings: Settings): void {
+  const aggregation = aggregationOf(settings);
+  if (ruleForms[settings.rule] !== 'mean' || settings.leastRatePermille < 1000)
+    assertComparable(settings);
+  const broken = rowRules.find(({ holds }) => !holds({ aggregation, training: settings }));
+  if (broken) refuse(broken.at.split('.')[1] as SettingName, broken.says, broken.nearest);
+}
+
+/** A rule compares rows of one round in this program's own wire. */
+function assertComparable(settings: Settings): void {
+  if (isReference(settings))
+    refuse('profile', 'it is nostrain/1 with a rule: the Python reference takes means');
+  if (isAsync(settings)) {
+    refuse(
+      'sync',
+      'it is timeout, strict:N or quorum with a rule: under async each worker folds rows of other rounds, and hostile counts those of one',
+      'take --sync strict:N',
+    );
+  }
+  if (settings.tiers > 0)
+    refuse('tiers', 'it is 0 with a rule: rows of different tiers cannot be compared');
+}
+
+function refuse(
+  name: SettingName,
+  says: string,
+  nearest = 'leave it out, or take --set rule=clipped-mean',
+): never {
+  throw new ConfigError(
+    'settings/rule',
+    `${spell(name)} does not go with this rule: it must be that ${says}`,
+    { hint: nearest, data: { at: name } },
+  );
+}

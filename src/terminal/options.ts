@@ -1,0 +1,310 @@
+/** Options of a command from their table: a flag where the row has one, else `--set name=value`; and what a person typed as checked values. */
+import { type Command, Option } from 'commander';
+import { ConfigError, NostrainError } from '../base/errors.ts';
+import { readJsonFile } from '../node/files/documents.ts';
+import { formOf } from '../run/data-forms.ts';
+import { choice, dashed, type Field, type Group, row, SWITCH } from '../run/field.ts';
+import { fields } from '../run/options.ts';
+import {
+  type PartialSettings,
+  readSettings,
+  requirements,
+  type SettingName,
+  type Settings,
+  settingNames,
+  spell,
+} from '../run/settings.ts';
+import { presets } from '../run/spec/presets.ts';
+import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
+import { groupFields, plainFields, variantFields, variantTags } from '../run/spec/spec-table.ts';
+import { longFlag, repeatable } from './flags.ts';
+
+type Row = Field<unknown>;
+
+/** An option of earlier versions, which ends with its replacement. */
+class ReplacedOption extends Option {}
+
+/** Whether a flag is only there to be answered with what replaced it. */
+export const isReplaced = (option: Option): boolean => option instanceof ReplacedOption;
+
+/** By command and name: what `--set` takes there. */
+const tables = new WeakMap<Command, Map<string, Row>>();
+
+/** The options of a command that are `--set name=value`. */
+export const setOptionsOf = (command: Command): ReadonlyMap<string, Row> =>
+  tables.get(command) ?? new Map();
+
+interface AddOptions {
+  /** Numbers are checked when they are read: the Python reference tells wrong values from wrong command lines. */
+  readonly isUnchecked?: boolean;
+}
+
+/** Adds the rows of a table to a command. */
+export function addOptions(
+  command: Command,
+  rows: Group,
+  { isUnchecked }: AddOptions = {},
+): Command {
+  for (const [name, each] of Object.entries(rows)) {
+    if (each.flag === undefined) addSetOption(command, name, each);
+    else command.addOption(flagOption(name, each, isUnchecked === true));
+  }
+  return command;
+}
+
+/** The settings of these names. */
+export const addSettingFlags = (
+  command: Command,
+  names: readonly SettingName[] = settingNames,
+  more?: AddOptions,
+): Command =>
+  addOptions(command, Object.fromEntries(names.map((name) => [name, fields[name]])), more);
+
+function flagOption(name: string, each: Row, isUnchecked: boolean): Option {
+  const flag = each.flag!;
+  const help = helpWithDefault(name, each);
+  const option = each.many ? repeatable(flag, help) : new Option(flag, help);
+  const isChecked = !isUnchecked && !each.many && each.accepted !== SWITCH;
+  if (isChecked) option.argParser((text) => checked(text, each, longFlag(flag)));
+  return each.python ? option.hideHelp() : option;
+}
+
+/** What the row refuses, as a wrong command line. */
+function checked(text: string, { read }: Pick<Row, 'read'>, name: string): string {
+  asFlagError(() => read(text, name));
+  return text;
+}
+
+function asFlagError<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof NostrainError ? flagError(error) : error;
+  }
+}
+
+const flagError = (cause: NostrainError): ConfigError =>
+  new ConfigError('flag/value', cause.message, { cause });
+
+function addSetOption(command: Command, name: string, each: Row): void {
+  const table = tables.get(command) ?? new Map<string, Row>();
+  if (!tables.has(command)) {
+    tables.set(command, table);
+    command.addOption(
+      new Option('--set <name=value>', 'any other option; repeatable').argParser(
+        (text: string, before: readonly string[] = []) => {
+          assign(command, text);
+          return [...before, text];
+        },
+      ),
+    );
+  }
+  table.set(name, each);
+  const old = each.was ?? dashed(name);
+  const takes = each.accepted === SWITCH ? '' : ' [value]';
+  const replaced = new ReplacedOption(old + takes, `replaced by --set ${name}`).hideHelp();
+  command.addOption(replaced);
+  command.on(`option:${replaced.name()}`, (value: string | null) => {
+    assign(command, `${name}=${takes === '' ? 'true' : (value ?? '')}`);
+  });
+}
+
+/** Takes one `name=value` of `--set`. */
+function assign(command: Command, text: string): void {
+  const [, name = text, value] = /^([\w.]+)=(.*)$/s.exec(text) ?? [];
+  const each = setOptionsOf(command).get(name);
+  if (each === undefined) throw unknownOption(command, name, value);
+  if (value === undefined) {
+    throw new ConfigError('flag/set', `--set ${name} has no value`, {
+      hint: `write it as --set ${name}=VALUE; it is ${each.accepted}`,
+    });
+  }
+  const read = asFlagError(() => each.read(given(command, name, each, value), `--set ${name}`));
+  command.setOptionValueWithSource(name, read, 'cli');
+}
+
+function given(command: Command, name: string, { many, accepted }: Row, text: string): unknown {
+  if (many) return [...((command.getOptionValue(name) as string[]) ?? []), ...text.split(',')];
+  if (accepted === SWITCH && (text === 'true' || text === 'false')) return text === 'true';
+  return text;
+}
+
+function unknownOption(command: Command, name: string, value = 'VALUE'): ConfigError {
+  const flag = command.options.find(
+    (option) => option.attributeName() === name && !isReplaced(option),
+  );
+  if (flag !== undefined) {
+    const isSwitch = flag.isBoolean() || flag.negate;
+    const now = isSwitch ? flag.long! : `${flag.long} ${value}`;
+    return new ConfigError('flag/set', `${name} has a flag of its own: ${now}`, { hint: now });
+  }
+  const near = [...setOptionsOf(command).keys()].filter(
+    (each) => each.toLowerCase().includes(name.toLowerCase()) || distance(each, name) <= 2,
+  );
+  const did = near.length === 0 ? '' : `did you mean ${near.slice(0, 3).join(' or ')}? `;
+  return new ConfigError('flag/set', `there is no option ${JSON.stringify(name)} here`, {
+    hint: `${did}\`nostrain help settings\` lists all`,
+  });
+}
+
+/** Letters to insert, delete or replace to turn one word into the other. */
+function distance(a: string, b: string): number {
+  let before = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const now = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = before[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      now.push(Math.min(replaced, before[j]! + 1, now[j - 1]! + 1));
+    }
+    before = now;
+  }
+  return before[b.length]!;
+}
+
+/** The help of an option and its default, which for settings the model decides. */
+export function helpWithDefault(name: string, each: Row): string {
+  const words = defaultWords(name, each);
+  return words === '' ? each.help : `${each.help} (default: ${words})`;
+}
+
+/** The default in words; empty where there is none worth a word. */
+export function defaultWords(name: string, each: Row): string {
+  const write: (value: never) => string = each.write ?? String;
+  const worded = (value: unknown) =>
+    value === undefined || typeof value === 'boolean' ? '' : write(value as never);
+  if (!isSetting(name)) return worded(each.default);
+  const [text, regression] = ['char-gpt', 'linear'].map((model) =>
+    worded((presets[model as keyof typeof presets] as PartialSettings)[name]),
+  );
+  if (!text) return '';
+  return text === regression ? text : `${text}; ${regression} for linear and mlp`;
+}
+
+const isSetting = (name: string): name is SettingName => Object.hasOwn(fields, name);
+
+/** The settings typed; a `--no-…` flag counts only when it was typed. Whatever cannot be is a wrong command line. */
+export const settingsFromFlags = (command: Command): PartialSettings =>
+  asFlagError(() => settingsAsTyped(command));
+
+/** The same, where a number out of bounds is a wrong value instead. */
+export function settingsAsTyped(command: Command): PartialSettings {
+  const typed: Record<string, unknown> = {};
+  for (const name of settingNames) {
+    if (command.getOptionValueSource(name) !== 'cli') continue;
+    const value: unknown = command.getOptionValue(name);
+    // --set has read its values
+    typed[name] = isObject(value) ? value : fields[name].read(value, spell(name));
+  }
+  return typed as PartialSettings;
+}
+
+const FORM =
+  'write it like {"model": "char-gpt", "rounds": 5}; `nostrain help settings` has the names';
+
+/** The settings of a JSON file. */
+export async function settingsFromFile(file: string): Promise<PartialSettings> {
+  const words = { code: 'settings/file', what: 'the settings file', hint: FORM };
+  const values = await readJsonFile(file, words);
+  if (isObject(values)) return readSettings(values, file);
+  throw new ConfigError('settings/file', `${file} is not a JSON object of settings`, {
+    hint: FORM,
+  });
+}
+
+/** A field of a run spec as an option of `run create`. */
+interface SpecOption {
+  /** `committee.size`; a field that is a setting too has the name of the setting. */
+  readonly name: string;
+  readonly path: readonly [string, string?];
+  readonly row: Row;
+}
+
+/** All fields of a run spec that have options, each once. */
+export const specOptions: readonly SpecOption[] = (() => {
+  const found = new Map<string, SpecOption>();
+  const add = (path: SpecOption['path'], each: Row) => {
+    const [section, field] = path;
+    const isOfSettings = field !== undefined && ['aggregation', 'pace'].includes(section);
+    const name = isOfSettings ? field : path.join('.');
+    if (!found.has(name)) found.set(name, { name, path, row: each });
+  };
+  for (const [name, each] of Object.entries<Row>(plainFields)) add([name], each);
+  for (const [section, group] of Object.entries<Group>(groupFields)) {
+    for (const [name, each] of Object.entries(group)) add([section, name], each);
+  }
+  for (const [section, { tag, help }] of Object.entries(variantTags)) {
+    const variants: Readonly<Record<string, Group>> =
+      variantFields[section as keyof typeof variantFields];
+    add([section, tag], row(help, choice(Object.keys(variants))));
+    for (const group of Object.values(variants)) {
+      for (const [name, each] of Object.entries(group)) add([section, name], each);
+    }
+  }
+  return [...found.values()];
+})();
+
+/** Adds the fields of a run spec. */
+export const addSpecFlags = (command: Command): Command =>
+  addOptions(command, Object.fromEntries(specOptions.map(({ name, row }) => [name, row])));
+
+/** The fields of a spec that were typed, as a document; the variant that they mean is added where only one has them. */
+export function documentFromFlags(command: Command): Untyped {
+  const document: Record<string, unknown> = {};
+  for (const { name, path, row } of specOptions) {
+    const attribute = row.flag === undefined ? name : new Option(row.flag).attributeName();
+    if (command.getOptionValueSource(attribute) !== 'cli') continue;
+    const value: unknown = command.getOptionValue(attribute);
+    const [section, field] = path;
+    const before = document[section];
+    document[section] =
+      field === undefined
+        ? value
+        : { ...impliedTag(section, field), ...(isObject(before) ? before : {}), [field]: value };
+  }
+  return document;
+}
+
+function impliedTag(section: string, field: string): Untyped {
+  if (!Object.hasOwn(variantFields, section)) return {};
+  const name = section as keyof typeof variantFields;
+  const variants = Object.entries<Group>(variantFields[name]);
+  const having = variants.filter(([, group]) => Object.hasOwn(group, field));
+  return having.length === 1 ? { [variantTags[name].tag]: having[0]![0] } : {};
+}
+
+/** What a typed option goes with. */
+export interface FlagRule {
+  /** As commander names them: `relayRetries`. */
+  readonly flags: readonly string[];
+  /** In words that follow "goes with". */
+  readonly goesWith: string;
+  readonly holds: boolean;
+}
+
+/** Throws `flag/unused` at the first option that was typed and goes with something else: nothing typed is ignored. */
+export function refuseUnused(command: Command, rules: readonly FlagRule[]): void {
+  for (const { flags, goesWith, holds } of rules) {
+    const name = flags.find((each) => command.getOptionValueSource(each) === 'cli');
+    if (holds || name === undefined) continue;
+    const option = command.options.find((each) => each.attributeName() === name);
+    const long = setOptionsOf(command).has(name) ? `--set ${name}` : (option?.long ?? name);
+    throw new ConfigError('flag/unused', `${long} goes with ${goesWith}`, {
+      hint: 'leave it out: it would do nothing here',
+    });
+  }
+}
+
+/** What each setting goes with, for these settings. */
+export const settingRules = (settings: Settings): readonly FlagRule[] => [
+  ...settingNames.flatMap((name) => {
+    const { needs } = (fields as Group)[name]!;
+    if (needs === undefined) return [];
+    const { goesWith, holds } = requirements[needs as keyof typeof requirements];
+    return [{ flags: [name], goesWith, holds: holds(settings) }];
+  }),
+  {
+    flags: ['corpus'],
+    goesWith: 'models of text, series and pictures',
+    holds: formOf(settings) !== 'rows',
+  },
+];
