@@ -3,7 +3,12 @@ import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { type Pace, usualPace } from '../run/pace.ts';
-import { aggregationOf, type Normalization, type ResidualRule, type Settings } from '../run/settings.ts';
+import {
+  aggregationOf,
+  type Normalization,
+  type ResidualRule,
+  type Settings,
+} from '../run/settings.ts';
 import type { Sync } from '../run/sync.ts';
 import { type Terms, termsOf } from '../run/terms.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';

@@ -2,7 +2,12 @@
 import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { modelOfRun } from '../../src/model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { completeSettings, type Settings, sharedNames, writeSettings } from '../../src/run/settings.ts';
+import {
+  completeSettings,
+  type Settings,
+  sharedNames,
+  writeSettings,
+} from '../../src/run/settings.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';

@@ -7,7 +7,12 @@ import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { openRunFolder } from '../../src/node/files/run-folder.ts';
 import { agreeOnBase } from '../../src/node/files/stored-settings.ts';
 import { type BaseModel, openBase } from '../../src/node/pretrained/base-model.ts';
-import { completeSettings, type PartialSettings, type Settings, writeSettings } from '../../src/run/settings.ts';
+import {
+  completeSettings,
+  type PartialSettings,
+  type Settings,
+  writeSettings,
+} from '../../src/run/settings.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import { genesis } from '../../src/worker/state.ts';

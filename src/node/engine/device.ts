@@ -6,7 +6,12 @@ import { rulesOf } from '../../model/forms/table.ts';
 import { modelOf, optimizerOf } from '../../model/from-settings.ts';
 import type { Half } from '../../model/graph/half.ts';
 import { initialParameters } from '../../model/parameters.ts';
-import { completeSettings, readSettings, type Settings, writeSettings } from '../../run/settings.ts';
+import {
+  completeSettings,
+  readSettings,
+  type Settings,
+  writeSettings,
+} from '../../run/settings.ts';
 import { presets } from '../../run/spec/presets.ts';
 import type { Device } from '../../trainer/messages.ts';
 import type { TrainerSetup } from '../../trainer/setup.ts';

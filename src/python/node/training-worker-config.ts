@@ -2,7 +2,14 @@
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionDataset, RegressionTask } from '../../model/data/regression.ts';
 import type { Connection } from '../../node/net/relays.ts';
-import { completeSettings, type PartialSettings, type ResidualRule, readSettings, type Settings, writeSettings } from '../../run/settings.ts';
+import {
+  completeSettings,
+  type PartialSettings,
+  type ResidualRule,
+  readSettings,
+  type Settings,
+  writeSettings,
+} from '../../run/settings.ts';
 import { referenceDefaults } from '../../run/spec/presets.ts';
 import type { Sync } from '../../run/sync.ts';
 import type { Params } from '../../tensor/params.ts';
