@@ -115,13 +115,6 @@ export {
   type WeightedDelta,
 } from './outer-step.ts';
 export {
-  evaluateLinearRegression,
-  evaluateMlpRegression,
-  resolveTrainingRuntime,
-  trainLinearRegression,
-  trainMlpRegression,
-} from './regression/by-runtime.ts';
-export {
   type InitialStateOptions,
   initialState as initializeTrainingState,
   linearState as initializeLinearRegressionState,
@@ -129,11 +122,16 @@ export {
   mlpState as initializeMlpRegressionState,
 } from './regression/initial-state.ts';
 export {
+  evaluateLinearRegression,
+  evaluateMlpRegression,
   evaluateRegression,
   type RegressionOptions,
   type RegressionOptions as LocalTrainingConfig,
   type RegressionTraining,
   type RegressionTraining as LocalTrainingResult,
+  resolveTrainingRuntime,
+  trainLinearRegression,
+  trainMlpRegression,
   trainRegression,
 } from './regression/train.ts';
 export {
@@ -144,19 +142,11 @@ export {
   type EventAuthor,
   type GradientEventMetadata,
   type HeartbeatEventMetadata,
+  schnorrSign,
+  schnorrVerify,
+  secretKeyToPublicKey,
 } from './wire/build-event.ts';
 export type { CheckpointBody, TrainingCheckpoint } from './wire/checkpoints.ts';
-export type {
-  LateGradient as LateGradientRecord,
-  Reconciliation as LateGradientReconciliationSummary,
-} from './wire/late-record.ts';
-export {
-  type Authorship,
-  type LooseEvent,
-  type LooseEvent as NostrainEvent,
-  type SigningState,
-  signingState,
-} from './wire/loose-event.ts';
 export type { PublishingReport, RelayAttempts, RelayFailure } from './wire/publishing.ts';
 export {
   type PublishingPorts,
@@ -166,14 +156,22 @@ export {
   publishNostrainEvent as publishHeartbeatEvent,
   publishNostrainEvent as publishNostrainEvents,
 } from './wire/publishing.ts';
+export type {
+  LateGradient as LateGradientRecord,
+  Reconciliation as LateGradientReconciliationSummary,
+  RoundRecord as TrainingRoundSummary,
+} from './wire/records.ts';
 export {
+  type Authorship,
   type EventOf,
+  type LooseEvent,
+  type LooseEvent as NostrainEvent,
   parseCheckpointEvent,
   parseGradientEvent,
   parseHeartbeatEvent,
   type ReferenceEvent,
   type ReferenceEventOptions,
   readReferenceEvent as parseNostrainEvent,
+  type SigningState,
+  signingState,
 } from './wire/reference-event.ts';
-export type { RoundRecord as TrainingRoundSummary } from './wire/round-record.ts';
-export { schnorrSign, schnorrVerify, secretKeyToPublicKey } from './wire/schnorr-hex.ts';

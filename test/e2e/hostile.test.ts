@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { EventDraft, Signer } from '../../src/network/event.ts';
 import { buildManifest } from '../../src/network/wire/manifests.ts';
 import type { ProfileName } from '../../src/network/wire/wire.ts';
-import { buildGradient } from '../../src/python/wire/gradients.ts';
+import { buildGradient } from '../../src/python/wire/messages.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';
 import { stateDigest } from '../../src/tensor/params.ts';
 import { type Block, blockBytes } from '../python/support/nstr-blocks.ts';

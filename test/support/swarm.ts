@@ -11,7 +11,7 @@ import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { openSocket } from '../../src/node/net/relays.ts';
 import type { Zstd } from '../../src/python/codec/container.ts';
-import { createPythonWire } from '../../src/python/wire/reference-profile.ts';
+import { createPythonWire } from '../../src/python/wire/profile.ts';
 import { runPythonWorker } from '../../src/python/worker/strategy.ts';
 import type { PackingName } from '../../src/run/settings.ts';
 import { tierFeatures } from '../../src/run/spec/features.ts';

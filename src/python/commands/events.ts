@@ -14,9 +14,8 @@ import { required, several, text, withDefault } from '../../terminal/flag-table.
 import { writeNote, writeResult } from '../../terminal/output.ts';
 import { outputFlag } from '../../terminal/state-flags.ts';
 import { checkpointDraft, gradientDraft, heartbeatDraft } from '../wire/build-event.ts';
-import { readCheckpointFile } from '../wire/checkpoint-file.ts';
+import { readCheckpointFile } from '../wire/checkpoints.ts';
 import { eventJson, inspectedEvent } from '../wire/describe-event.ts';
-import { type LooseEvent, withAuthor } from '../wire/loose-event.ts';
 import {
   acceptedMembers,
   type PublishingReport,
@@ -24,6 +23,7 @@ import {
   publishNostrainEvent,
   retryTotals,
 } from '../wire/publishing.ts';
+import { type LooseEvent, withAuthor } from '../wire/reference-event.ts';
 import {
   openPayload,
   PAYLOAD_WORDS,

@@ -13,6 +13,7 @@ export {
   writeStateFile as writeModelStateDocument,
   writeStateFile as writeTorchCheckpoint,
 } from '../../node/files/state-file.ts';
+export type { TrainingWorkerConfig } from './run-training-session.ts';
 export {
   runTrainingSession,
   type TrainingSessionOptions,
@@ -24,5 +25,4 @@ export {
   resolveTrainingBackend,
   trainOnBackend,
 } from './train-on-backend.ts';
-export type { TrainingWorkerConfig } from './training-worker-config.ts';
 export { openZstd } from './zstd.ts';

@@ -2,7 +2,7 @@
 import type { Protocol } from '../../node/protocol.ts';
 import { noMembers } from '../../worker/state-file.ts';
 import type { BlockCodec } from '../codec/container.ts';
-import { createPythonWire } from '../wire/reference-profile.ts';
+import { createPythonWire } from '../wire/profile.ts';
 import { gradientEvents, measureCheckpoint, measureGradient } from '../wire/sizes.ts';
 import { runPythonWorker } from '../worker/strategy.ts';
 import { openZstd } from './zstd.ts';

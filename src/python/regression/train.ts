@@ -1,18 +1,120 @@
 /**
- * Local training as the Python reference does it: f64, consecutive batches from the first example on, no shuffling, plain
- * gradient descent. It is for states that must equal the Python reference's; runs train on graphs instead.
+ * Regressions trained as the Python reference does it: f64, consecutive batches from the first example on, no
+ * shuffling, plain gradient descent in its order of operations. It is for states that must equal the Python
+ * reference's; runs train on graphs instead.
  */
+
 import { ConfigError, TrainingError } from '../../base/errors.ts';
-import { type RegressionModel, readModel, writeModel } from '../../formats/regression-state.ts';
+import {
+  type LinearModel,
+  type MlpModel,
+  parseRuntime,
+  type RegressionModel,
+  readModel,
+  runtimeOfState,
+  writeModel,
+} from '../../formats/regression-state.ts';
 import type {
   RegressionDataset,
   RegressionSet,
   RegressionTask,
 } from '../../model/data/regression.ts';
 import type { Params } from '../../tensor/params.ts';
-import type { Batch } from './linear.ts';
-import { predictLinear, stepLinear } from './linear.ts';
-import { predictMlp, stepMlp } from './mlp.ts';
+
+/** What one step of gradient descent is taken on. */
+export interface Batch {
+  /** Rows of the dataset, in order; a row may come up more than once. */
+  readonly rows: readonly number[];
+  readonly learningRate: number;
+}
+
+/** The prediction for one row. */
+export function predictLinear(
+  { weight, bias, features }: LinearModel,
+  { inputs }: RegressionSet,
+  row: number,
+): number {
+  let sum = 0;
+  for (let i = 0; i < features; i++) sum += weight[i]! * inputs[row * features + i]!;
+  return sum + bias[0]!;
+}
+
+/** Moves the model by one step of gradient descent on the batch. */
+export function stepLinear(model: LinearModel, set: RegressionSet, batch: Batch): void {
+  const { weight, bias, features } = model;
+  const weightGradient = new Float64Array(features);
+  let biasGradient = 0;
+  for (const row of batch.rows) {
+    const error = predictLinear(model, set, row) - set.targets[row]!;
+    const factor = 2 * error * (1 / batch.rows.length);
+    for (let i = 0; i < features; i++) {
+      weightGradient[i]! += factor * set.inputs[row * features + i]!;
+    }
+    biasGradient += factor;
+  }
+  const { learningRate } = batch;
+  for (let i = 0; i < features; i++) weight[i]! -= learningRate * weightGradient[i]!;
+  bias[0]! -= learningRate * biasGradient;
+}
+
+/** The hidden layer for one row (H), written into `hidden`, and the prediction. */
+function forward(
+  model: MlpModel,
+  { inputs }: RegressionSet,
+  row: number,
+  hidden: Float64Array,
+): number {
+  const { features, hiddenWeight, hiddenBias, outputWeight, outputBias } = model;
+  let output = 0;
+  for (let j = 0; j < model.hidden; j++) {
+    let sum = hiddenBias[j]!;
+    for (let i = 0; i < features; i++) {
+      sum += hiddenWeight[j * features + i]! * inputs[row * features + i]!;
+    }
+    hidden[j] = Math.tanh(sum);
+    output += outputWeight[j]! * hidden[j]!;
+  }
+  return outputBias[0]! + output;
+}
+
+/** The prediction for one row. */
+export const predictMlp = (model: MlpModel, set: RegressionSet, row: number): number =>
+  forward(model, set, row, new Float64Array(model.hidden));
+
+/** Moves the model by one step of gradient descent on the batch. */
+export function stepMlp(model: MlpModel, set: RegressionSet, batch: Batch): void {
+  const { features, hiddenWeight, hiddenBias, outputWeight, outputBias } = model;
+  const hidden = new Float64Array(model.hidden);
+  const gradient = {
+    hiddenWeight: new Float64Array(hiddenWeight.length),
+    hiddenBias: new Float64Array(model.hidden),
+    outputWeight: new Float64Array(model.hidden),
+    outputBias: new Float64Array(1),
+  };
+  for (const row of batch.rows) {
+    const error = forward(model, set, row, hidden) - set.targets[row]!;
+    const factor = 2 * error * (1 / batch.rows.length);
+    gradient.outputBias[0]! += factor;
+    for (let j = 0; j < model.hidden; j++) {
+      const h = hidden[j]!;
+      gradient.outputWeight[j]! += factor * h;
+      const back = factor * outputWeight[j]! * (1 - h * h);
+      gradient.hiddenBias[j]! += back;
+      for (let i = 0; i < features; i++) {
+        gradient.hiddenWeight[j * features + i]! += back * set.inputs[row * features + i]!;
+      }
+    }
+  }
+  const { learningRate } = batch;
+  descend(hiddenWeight, gradient.hiddenWeight, learningRate);
+  descend(hiddenBias, gradient.hiddenBias, learningRate);
+  descend(outputWeight, gradient.outputWeight, learningRate);
+  descend(outputBias, gradient.outputBias, learningRate);
+}
+
+function descend(values: Float64Array, gradient: Float64Array, learningRate: number): void {
+  for (let i = 0; i < values.length; i++) values[i]! -= learningRate * gradient[i]!;
+}
 
 /** What `trainRegression` takes: steps, batch size, learning rate. */
 export interface RegressionOptions {
@@ -167,4 +269,107 @@ function modelFor(
 function requirePositive(what: string, value: number, isRight: boolean): void {
   if (isRight && value > 0) return;
   throw new ConfigError('training/option', `${what} must be above 0, not ${value}`);
+}
+
+type OneRuntime = Omit<RegressionOptions, 'runtime'>;
+
+/**
+ * `trainRegression` for a linear model only. Throws a ConfigError for any other.
+ *
+ * @example
+ * ```ts
+ * import { initializeLinearRegressionState, parseRegressionDataset, trainLinearRegression } from 'nostrain/python';
+ *
+ * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 1 }] });
+ * const options = { steps: 1, learningRate: 0.25, batchSize: 1 };
+ * trainLinearRegression(initializeLinearRegressionState(1), dataset, options).params.values; // => Float64Array.of(0.5, 0.5)
+ * ```
+ */
+export const trainLinearRegression = (
+  params: Params,
+  dataset: RegressionDataset,
+  options: OneRuntime,
+): RegressionTraining =>
+  trainRegression(params, dataset, { ...options, runtime: 'linear-regression' });
+
+/**
+ * `trainRegression` for an mlp only. Throws a ConfigError for any other.
+ *
+ * @example
+ * ```ts
+ * import { initializeMlpRegressionState, parseRegressionDataset, trainMlpRegression } from 'nostrain/python';
+ *
+ * const examples = [{ inputs: [1], target: 1 }];
+ * const dataset = parseRegressionDataset({ task: 'mlp-regression', examples });
+ * const start = initializeMlpRegressionState({ features: 1, hiddenSize: 4 });
+ * const { lossBefore, lossAfter } = trainMlpRegression(start, dataset, { steps: 50, learningRate: 0.1, batchSize: 1 });
+ * lossAfter < lossBefore; // => true
+ * ```
+ */
+export const trainMlpRegression = (
+  params: Params,
+  dataset: RegressionDataset,
+  options: OneRuntime,
+): RegressionTraining =>
+  trainRegression(params, dataset, { ...options, runtime: 'mlp-regression' });
+
+/**
+ * `evaluateRegression` for a linear model only. Throws a ConfigError for any other.
+ *
+ * @example
+ * ```ts
+ * import { evaluateLinearRegression, initializeLinearRegressionState, parseRegressionDataset } from 'nostrain/python';
+ *
+ * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 3 }] });
+ * evaluateLinearRegression(initializeLinearRegressionState(1), dataset); // => 9
+ * ```
+ */
+export const evaluateLinearRegression = (params: Params, dataset: RegressionDataset): number =>
+  evaluateRegression(params, dataset, 'linear-regression');
+
+/**
+ * `evaluateRegression` for an mlp only. Throws a ConfigError for any other.
+ *
+ * @example
+ * ```ts
+ * import { evaluateMlpRegression, initializeMlpRegressionState, parseRegressionDataset } from 'nostrain/python';
+ *
+ * const examples = [{ inputs: [0], target: 3 }];
+ * const dataset = parseRegressionDataset({ task: 'mlp-regression', examples });
+ * evaluateMlpRegression(initializeMlpRegressionState({ features: 1, hiddenSize: 4 }), dataset); // => 9
+ * ```
+ */
+export const evaluateMlpRegression = (params: Params, dataset: RegressionDataset): number =>
+  evaluateRegression(params, dataset, 'mlp-regression');
+
+/**
+ * Which runtime is meant: the one named, else the dataset's, else the state's, else `linear-regression`. Throws a ConfigError for
+ * a name of no runtime, or when two of them disagree.
+ *
+ * @example
+ * ```ts
+ * import { initializeMlpRegressionState, resolveTrainingRuntime } from 'nostrain/python';
+ *
+ * const state = initializeMlpRegressionState({ features: 1, hiddenSize: 4 });
+ * resolveTrainingRuntime(undefined, { state }); // => 'mlp-regression'
+ * resolveTrainingRuntime(' Linear-Regression '); // => 'linear-regression'
+ * ```
+ */
+export function resolveTrainingRuntime(
+  name?: string,
+  { dataset, state }: { readonly dataset?: RegressionDataset; readonly state?: Params } = {},
+): RegressionTask {
+  const named = name === undefined ? undefined : parseRuntime(name);
+  if (name !== undefined && named === undefined) {
+    throw new ConfigError('state/runtime', `${JSON.stringify(name.slice(0, 80))} is no runtime`, {
+      hint: 'the runtimes are linear-regression and mlp-regression',
+    });
+  }
+  const asked = named ?? dataset?.task;
+  if (dataset?.task !== undefined && dataset.task !== asked) {
+    throw new ConfigError('state/runtime', `the dataset is for ${dataset.task}, not ${asked}`, {
+      hint: 'use a dataset of the same runtime',
+    });
+  }
+  return state === undefined ? (asked ?? 'linear-regression') : runtimeOfState(state, asked);
 }

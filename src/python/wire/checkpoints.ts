@@ -1,6 +1,7 @@
 /**
- * Checkpoint events to training states and back: content version 2 of the Python reference, states as f64 JSON. Outer
- * momentum turns its sign on the way, as gradients do. Large models do not fit an event; ask `checkpointFits` first.
+ * Checkpoints of the Python reference (content version 2, states as f64 JSON): events to training states and back,
+ * and checkpoint files made ready to be published. Outer momentum turns its sign on the way, as gradients do.
+ * Large models do not fit an event; ask checkpointFits first.
  */
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { utf8 } from '../../base/bytes.ts';
@@ -15,12 +16,11 @@ import {
   parseJson,
 } from '../../formats/python-json.ts';
 import { readState, stateToJson } from '../../formats/state-json.ts';
-import type { EventDraft } from '../../network/event.ts';
-import { signedEventBytes } from '../../network/event.ts';
+import { type EventDraft, signedEventBytes } from '../../network/event.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Params, sameLayout, stateDigest } from '../../tensor/params.ts';
-import { countOf, listOf } from './round-record.ts';
-import { flipped } from './sign.ts';
+import { flipped } from './messages.ts';
+import { countOf, listOf, textsOf } from './records.ts';
 
 /** Everything a worker needs to go on from a round. */
 export interface TrainingCheckpoint {
@@ -60,34 +60,32 @@ export function buildCheckpoint(own: TrainingCheckpoint, createdAt: number): Eve
 }
 
 /** The content as a file holds it, members in the order of the Python reference. */
-export function contentOf(
+export const contentOf = (
   own: TrainingCheckpoint,
   digest: Digest = stateDigest(own.state),
-): JsonObject {
-  const { momentum } = own;
-  const members: JsonObject = {
-    format: 'nostrain-training-checkpoint',
-    version: 2n,
-    run: own.run,
-    worker: own.worker,
-    relays: own.relays,
-    runtime: own.runtime,
-    next_round: BigInt(own.nextRound),
-    rounds_completed: BigInt(own.roundsCompleted),
-    updated_at: BigInt(own.updatedAt),
-    current_model_hash: digest,
-    current_state: stateToJson(own.state),
-    rounds: own.rounds,
-    late_gradients: own.lateGradients,
-    late_reconciliations: own.lateReconciliations,
-    late_gradient_since: BigInt(own.lateGradientSince),
-  };
-  if (momentum === undefined) return members;
-  const wire = { layout: momentum.layout, values: flipped(momentum.values) };
-  return { ...members, momentum_state: stateToJson(wire) };
-}
+): JsonObject => ({
+  format: FORMAT,
+  version: 2n,
+  run: own.run,
+  worker: own.worker,
+  relays: own.relays,
+  runtime: own.runtime,
+  next_round: BigInt(own.nextRound),
+  rounds_completed: BigInt(own.roundsCompleted),
+  updated_at: BigInt(own.updatedAt),
+  current_model_hash: digest,
+  current_state: stateToJson(own.state),
+  rounds: own.rounds,
+  late_gradients: own.lateGradients,
+  late_reconciliations: own.lateReconciliations,
+  late_gradient_since: BigInt(own.lateGradientSince),
+  ...(own.momentum && { momentum_state: stateToJson(turned(own.momentum)) }),
+});
 
-/** Bytes that most relays take in one event; a larger state stays on disk. */
+/** Momentum with the sign of the wire, or back. */
+const turned = ({ layout, values }: Params): Params => ({ layout, values: flipped(values) });
+
+/** Maximum size of a checkpoint event, which most relays take; a larger state stays on disk. */
 export const MAX_CHECKPOINT_BYTES = 65_536;
 
 /** Whether the signed event stays within a relay's limit. Cheap when it clearly does not. */
@@ -96,25 +94,6 @@ export function checkpointFits(own: TrainingCheckpoint, limitBytes: number): boo
   const values = own.state.layout.size + (own.momentum?.layout.size ?? 0);
   if (values * shortest > limitBytes) return false;
   return signedEventBytes(buildCheckpoint(own, own.updatedAt)) <= limitBytes;
-}
-
-/** The training state in a checkpoint's content, when it is what the tags say; hash and digest are recomputed. */
-export function readCheckpointBody(
-  said: CheckpointTags & { readonly body: string },
-): Result<CheckpointBody> {
-  if (!hashMatches(said.body, said.checkpoint)) {
-    return refuse('bad-checkpoint', 'content', 'the checkpoint tag is not its hash');
-  }
-  const body = readBody(said.body, said);
-  if (!body.ok || stateDigest(body.value.state) === said.model) return body;
-  return refuse('bad-checkpoint', 'current_state', 'the model tag is not its digest');
-}
-
-/** The hash is over the canonical form, which is nearly always what was sent. */
-function hashMatches(body: string, hash: string): boolean {
-  if (sha256Hex(utf8(body)) === hash) return true;
-  const canonical = canonicalize(body);
-  return canonical.ok && sha256Hex(utf8(canonical.value)) === hash;
 }
 
 /** What a checkpoint's content says beyond its tags. */
@@ -126,51 +105,180 @@ export type CheckpointBody = Omit<
   readonly writer: string;
 };
 
-type Claims = Pick<TrainingCheckpoint, 'run' | 'worker' | 'nextRound' | 'roundsCompleted'>;
-
-interface CheckpointTags extends Claims {
+/** What the tags of a checkpoint event say of its content. */
+interface CheckpointTags
+  extends Pick<TrainingCheckpoint, 'run' | 'worker' | 'nextRound' | 'roundsCompleted'> {
   readonly model: string;
   readonly checkpoint: string;
+  readonly body: string;
 }
 
-function readBody(text: string, said: Claims): Result<CheckpointBody> {
-  const json = parseJson(text);
+/** The training state in a checkpoint's content, when it is what the tags say; hash and digest are recomputed. */
+export function readCheckpointBody(said: CheckpointTags): Result<CheckpointBody> {
+  if (!hashMatches(said.body, said.checkpoint)) {
+    return refuse('bad-checkpoint', 'content', 'the checkpoint tag is not its hash');
+  }
+  const json = parseJson(said.body);
   if (!json.ok) return json;
   if (!isJsonObject(json.value)) return refuse('bad-checkpoint', 'content', 'not an object');
   const body = json.value;
   const untrue = contradiction(body, said);
   if (untrue !== undefined) return refuse('bad-checkpoint', untrue, 'is not what the tag says');
-  const state = readState(body.current_state);
-  if (!state.ok) return state;
-  const momentum =
-    body.momentum_state === undefined ? ok(undefined) : readState(body.momentum_state);
-  if (!momentum.ok) return momentum;
-  if (momentum.value !== undefined && !sameLayout(momentum.value.layout, state.value.layout)) {
-    return refuse('bad-checkpoint', 'momentum_state', 'has other tensors than current_state');
+  const states = readStates(body);
+  if (!states.ok) return states;
+  const { state, momentum } = states.value;
+  if (stateDigest(state) !== said.model) {
+    return refuse('bad-checkpoint', 'current_state', 'the model tag is not its digest');
   }
   return ok({
     writer: body.worker === undefined ? said.worker : String(body.worker),
-    state: state.value,
-    momentum: momentum.value && {
-      layout: state.value.layout,
-      values: flipped(momentum.value.values),
-    },
+    state,
+    momentum: momentum && turned(momentum),
     runtime: typeof body.runtime === 'string' ? body.runtime : 'linear-regression',
-    relays: listOf(body.relays).filter((relay) => typeof relay === 'string'),
+    relays: textsOf(body.relays),
     rounds: listOf(body.rounds).filter(isJsonObject),
     lateGradients: listOf(body.late_gradients).filter(isJsonObject),
     lateReconciliations: listOf(body.late_reconciliations).filter(isJsonObject),
-    lateGradientSince: secondsOf(body.late_gradient_since),
-    updatedAt: secondsOf(body.updated_at),
+    lateGradientSince: countOf(body.late_gradient_since) ?? 0,
+    updatedAt: countOf(body.updated_at) ?? 0,
   });
 }
 
+/** The hash is over the canonical form, which is nearly always what was sent. */
+function hashMatches(body: string, hash: string): boolean {
+  if (sha256Hex(utf8(body)) === hash) return true;
+  const canonical = canonicalize(body);
+  return canonical.ok && sha256Hex(utf8(canonical.value)) === hash;
+}
+
 /** The first member that disagrees with its tag. */
-function contradiction(body: JsonObject, said: Claims): string | undefined {
+function contradiction(body: JsonObject, said: CheckpointTags): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
   if (body.run !== said.run) return 'run';
   if (body.next_round !== BigInt(said.nextRound)) return 'next_round';
   return completed === BigInt(said.roundsCompleted) ? undefined : 'rounds_completed';
 }
 
-const secondsOf = (json: Json | undefined): number => countOf(json) ?? 0;
+interface CheckpointStates {
+  readonly state: Params;
+  readonly momentum?: Params;
+}
+
+/** The state and the momentum in a checkpoint, in the sign of the wire. */
+function readStates(json: JsonObject): Result<CheckpointStates> {
+  const state = readState(json.current_state);
+  if (!state.ok) return refuse('bad-checkpoint', 'current_state', state.issue.message);
+  const { momentum_state: written } = json;
+  if (written === undefined || written === null) return ok({ state: state.value });
+  const momentum = readState(written);
+  if (!momentum.ok) return refuse('bad-checkpoint', 'momentum_state', momentum.issue.message);
+  if (!sameLayout(momentum.value.layout, state.value.layout)) {
+    return refuse('bad-checkpoint', 'momentum_state', 'it has other tensors than current_state');
+  }
+  return ok({ state: state.value, momentum: momentum.value });
+}
+
+/** What a checkpoint's event says of a checkpoint in a file. */
+export interface CheckpointFile {
+  readonly run: string;
+  /** Who wrote it. */
+  readonly worker: string;
+  readonly nextRound: number;
+  readonly roundsCompleted: number;
+  /** Digest of its state. */
+  readonly model: string;
+  /** Content of the event, canonical. */
+  readonly body: string;
+}
+
+/** A checkpoint that can be published, with everything derived in it computed again. */
+export function readCheckpointFile(json: JsonObject): Result<CheckpointFile> {
+  const { format, run, worker, next_round: nextRound, runtime = RUNTIMES[0]! } = json;
+  if (format !== FORMAT) return refuse('bad-checkpoint', 'format', `it is not ${FORMAT}`);
+  if (typeof run !== 'string') return refuse('bad-checkpoint', 'run', 'it is not text');
+  if (typeof worker !== 'string') return refuse('bad-checkpoint', 'worker', 'it is not text');
+  if (typeof nextRound !== 'bigint' || nextRound < 1n || nextRound > 0xffff_ffffn) {
+    return refuse('bad-checkpoint', 'next_round', 'no round is completed: it must be from 1 on');
+  }
+  if (!RUNTIMES.includes(runtime)) {
+    return refuse('bad-checkpoint', 'runtime', `it is none of ${RUNTIMES.join(', ')}`);
+  }
+  const history = readHistory(json);
+  if (!history.ok) return history;
+  const states = readStates(json);
+  if (!states.ok) return states;
+  const { state, momentum } = states.value;
+  const model = stateDigest(state);
+  const roundsCompleted = history.value.rounds!.length;
+  const body = canonicalJson({
+    ...json,
+    ...history.value,
+    current_state: stateToJson(state),
+    ...(momentum && { momentum_state: stateToJson(momentum) }),
+    version: 2n,
+    relays: listOf(json.relays),
+    runtime,
+    rounds_completed: BigInt(roundsCompleted),
+    updated_at: json.updated_at ?? 0n,
+    current_model_hash: model,
+    late_gradient_since: json.late_gradient_since ?? 0n,
+  });
+  return ok({ run, worker, nextRound: Number(nextRound), roundsCompleted, model, body });
+}
+
+const FORMAT = 'nostrain-training-checkpoint';
+const RUNTIMES: readonly (Json | undefined)[] = ['linear-regression', 'mlp-regression'];
+
+/** Members that a reader of the Python reference cannot do without. */
+const NEEDED = {
+  rounds: [
+    'round',
+    'model_hash_before',
+    'model_hash_after',
+    'local_loss_before',
+    'local_loss_after_inner',
+    'local_loss_after_outer',
+    'collected_event_count',
+    'completion_reason',
+    'published_gradient_event_id',
+    'published_heartbeat_event_id',
+  ],
+  late_gradients: ['round', 'worker', 'event_id', 'created_at', 'model_hash'],
+  late_reconciliations: ['current_round', 'event_count', 'model_hash_before', 'model_hash_after'],
+};
+
+type CheckpointHistory = Readonly<Record<string, readonly JsonObject[]>>;
+
+function readHistory(json: JsonObject): Result<CheckpointHistory> {
+  const history: Record<string, readonly JsonObject[]> = {};
+  for (const [name, needed] of Object.entries(NEEDED)) {
+    const records = listOf(json[name]).filter(isJsonObject);
+    const missing = records.flatMap((record, i) =>
+      needed.filter((member) => record[member] === undefined).map((member) => `${i}.${member}`),
+    );
+    if (missing.length > 0) {
+      return refuse('bad-checkpoint', `${name}.${missing[0]}`, 'it is missing');
+    }
+    history[name] = records.map(withFloats);
+  }
+  return history.rounds!.length > 0
+    ? ok(history)
+    : refuse('bad-checkpoint', 'rounds', 'no round is completed');
+}
+
+/** Members that are floats, also where a program wrote them as `4`. */
+const FLOATS: ReadonlySet<string> = new Set([
+  'local_loss_before',
+  'local_loss_after_inner',
+  'local_loss_after_outer',
+  'learning_rate',
+  'momentum',
+]);
+
+const withFloats = (record: JsonObject): JsonObject =>
+  Object.fromEntries(
+    Object.entries(record).map(([name, value]) => [
+      name,
+      FLOATS.has(name) && typeof value === 'bigint' ? Number(value) : value,
+    ]),
+  );

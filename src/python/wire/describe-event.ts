@@ -2,8 +2,12 @@
 
 import { type JsonObject, parseJson } from '../../formats/python-json.ts';
 import type { EventCrypto } from '../../network/event-crypto.ts';
-import { fingerprint, type LooseEvent, signingState } from './loose-event.ts';
-import type { ReferenceEvent } from './reference-event.ts';
+import {
+  fingerprint,
+  type LooseEvent,
+  type ReferenceEvent,
+  signingState,
+} from './reference-event.ts';
 
 /** The members `inspect-event --json` prints, in its order. */
 export function inspectedEvent(read: ReferenceEvent, crypto?: EventCrypto): JsonObject {

@@ -8,7 +8,7 @@ import type { JsonObject } from '../../formats/python-json.ts';
 import { diagnosePublish, isTaken } from '../../network/transport/delivery.ts';
 import type { PublishOutcome } from '../../network/transport/publishing.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
-import type { LooseEvent } from './loose-event.ts';
+import type { LooseEvent } from './reference-event.ts';
 
 /** What one operation at one relay took. */
 export interface RelayAttempts {

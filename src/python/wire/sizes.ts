@@ -13,9 +13,8 @@ import {
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { buildCheckpoint, checkpointFits, MAX_CHECKPOINT_BYTES } from './checkpoints.ts';
-import { buildGradient } from './gradients.ts';
-import { buildHeartbeat } from './heartbeats.ts';
-import { plainRecord, roundRecord } from './round-record.ts';
+import { buildGradient, buildHeartbeat } from './messages.ts';
+import { plainRecord, roundRecord } from './records.ts';
 
 /** One gradient event (33333) a round with the payload inside, and heartbeats of kind 33334. */
 export const gradientEvents: WholePayloadEvents = { gradientBytes, heartbeatBytes };

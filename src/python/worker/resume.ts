@@ -7,11 +7,9 @@ import type { Params } from '../../tensor/params.ts';
 import { genesis } from '../../worker/state.ts';
 import { evaluateRegression } from '../regression/train.ts';
 import type { CheckpointBody } from '../wire/checkpoints.ts';
-import { readLateGradient, readReconciliation } from '../wire/late-record.ts';
-import { readRoundRecord } from '../wire/round-record.ts';
-import { flipped } from '../wire/sign.ts';
-import { noHistory } from './history.ts';
-import type { PythonState } from './session.ts';
+import { flipped } from '../wire/messages.ts';
+import { readLateGradient, readReconciliation, readRoundRecord } from '../wire/records.ts';
+import { noHistory, type PythonState } from './session.ts';
 
 export interface ResumeOptions {
   readonly nextRound: number;

@@ -1,4 +1,8 @@
-/** What a run of the Python reference's profile knows beside the core's session: how to treat late gradients, and who keeps its records. */
+/**
+ * What a run of the Python reference's profile knows beside the core's session: its state with the history it
+ * keeps, how to treat late gradients, and who keeps its records.
+ */
+
 import type { Mean } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Sending, Tracked } from '../../network/transport/delivery.ts';
@@ -6,10 +10,34 @@ import type { Params, Vector } from '../../tensor/params.ts';
 import type { Ports, Session } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import type { ContainerLimits } from '../codec/container.ts';
-import type { LateGradient } from '../wire/late-record.ts';
-import type { CheckpointSent, PythonEvents } from '../wire/python-events.ts';
-import type { History } from './history.ts';
-import type { LateRule } from './reconcile.ts';
+import type { CheckpointSent, PythonEvents } from '../wire/profile.ts';
+import {
+  type LateGradient,
+  type LateSummary,
+  NOTHING_LATE,
+  type Reconciliation,
+  type RoundRecord,
+} from '../wire/records.ts';
+import type { LateRule } from './late.ts';
+
+export interface History {
+  /** Oldest first, those of earlier sessions included. */
+  readonly records: readonly RoundRecord[];
+  readonly late: readonly LateGradient[];
+  readonly reconciliations: readonly Reconciliation[];
+  /** Unix seconds up to which late gradients were looked for; undefined before the first round. */
+  readonly lateSince: number | undefined;
+  /** What was folded in before the round in progress. */
+  readonly folded: LateSummary;
+}
+
+export const noHistory: History = {
+  records: [],
+  late: [],
+  reconciliations: [],
+  lateSince: undefined,
+  folded: NOTHING_LATE,
+};
 
 /** The state of a worker that keeps the Python reference's records. */
 export interface PythonState extends WorkerState {

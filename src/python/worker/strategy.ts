@@ -1,19 +1,37 @@
 /**
- * Rounds of the Python reference's profile: plain averaging, a checkpoint event after every round, and, where the Python reference's records
- * are kept, late gradients folded in before a round and a whole record of it after.
+ * Rounds of the Python reference's profile: plain averaging, a checkpoint event after every round, and, where the
+ * Python reference's records are kept, late gradients folded in before a round and a whole record of it after.
  */
-
-import { notifiedOrDeadline } from '../../base/async.ts';
+import { notifiedOrDeadline, within } from '../../base/async.ts';
+import { weightOf } from '../../consensus/aggregate/mean.ts';
+import type { SignedEvent } from '../../network/event.ts';
+import { isTaken, type Sending, type Tracked } from '../../network/transport/delivery.ts';
+import type { Contribution } from '../../run/contribution.ts';
+import { compareCodePoints } from '../../tensor/params.ts';
 import { createAveraging } from '../../worker/averaging.ts';
+import type { RoundSummary } from '../../worker/events.ts';
 import { runWorker } from '../../worker/loop.ts';
+import { liveWorkers } from '../../worker/peers.ts';
 import type { Plan } from '../../worker/plan.ts';
+import { assertSealed } from '../../worker/state.ts';
 import type { OpenRound, RoundStrategy } from '../../worker/strategy.ts';
 import { meanByReciprocal } from '../outer-step.ts';
-import { publishCheckpoint } from './checkpoint.ts';
+import type { CheckpointSent } from '../wire/profile.ts';
+import { retryTotals } from '../wire/publishing.ts';
+import {
+  lateGradientJson,
+  NOT_SENT,
+  NOTHING_LATE,
+  plainRecord,
+  type RoundRecord,
+  reconciliationJson,
+  roundRecord,
+  type SentRecord,
+} from '../wire/records.ts';
 import { foldLate } from './late.ts';
-import { closeRound, inRound, recordRound } from './record.ts';
 import {
   type Notes,
+  noHistory,
   notedPorts,
   type PythonSession,
   type PythonState,
@@ -85,22 +103,14 @@ function createRecorded(session: RecordedSession): RoundStrategy<PythonState> {
       return {
         ...round,
         async finish(played) {
-          const result = await round.finish(played);
-          const { inbox } = result;
-          session.notes.mean = result.mean;
-          const next = await recordRound(
-            played,
-            result.state,
-            inbox.contributions.values(),
-            session,
-          );
+          const { inbox, mean, ...result } = await round.finish(played);
+          session.notes.mean = mean;
+          const contributions = [...inbox.contributions.values()];
+          const next = await recordRound(played, result.state, contributions, session);
           const completed = async () => {
             await result.completed();
-            const closed = {
-              sent: publishCheckpoint(next, session),
-              cohort: inbox.events.values(),
-            };
-            return closeRound(played, next, closed, session);
+            const sent = publishCheckpoint(next, session);
+            return closeRound(played, next, { sent, cohort: [...inbox.events.values()] }, session);
           };
           return { state: next, completed };
         },
@@ -123,3 +133,191 @@ async function untilPeersBegan(round: number, session: RecordedSession): Promise
     await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
 }
+
+/** Relays that have not said what became of a checkpoint so long after the first one took it are left out of the record. */
+const SLOWER_RELAYS_MS = 250;
+
+/** The state with the round's record added to its history. */
+async function recordRound(
+  before: PythonState,
+  next: PythonState,
+  cohort: readonly Contribution[],
+  session: RecordedSession,
+): Promise<PythonState> {
+  const { history } = next;
+  if (!history) return next;
+  const record = await recordOf(before, next, cohort, session);
+  const dates = cohort.map(({ createdAt }) => createdAt);
+  const lateSince = Math.max(history.lateSince ?? 0, ...dates);
+  const records = [...history.records, record];
+  return { ...next, history: { ...history, records, lateSince, folded: NOTHING_LATE } };
+}
+
+async function recordOf(
+  before: PythonState,
+  next: PythonState,
+  cohort: readonly Contribution[],
+  session: RecordedSession,
+): Promise<RoundRecord> {
+  const { plan, reference, notes } = session;
+  const { wire, trainer } = session.ports;
+  const summary = next.rounds.at(-1)!;
+  const evaluated = (params: PythonState['params']) => trainer.evaluate(params.values, 'shard');
+  const weights = { weights: plan.weights, cap: plan.weightCap };
+  const { relays: configured } = wire;
+  const collected = wire.reachable();
+  const failed = configured.filter((relay) => !collected.includes(relay));
+  const { heartbeat, gradient } = notes;
+  return {
+    round: before.round,
+    digestBefore: summary.base,
+    digestAfter: summary.digest,
+    losses: {
+      before: await evaluated(before.params),
+      afterInner: assertSealed(before).sent.trainingLoss,
+      afterOuter: await evaluated(next.params),
+    },
+    knownWorkers: inRound(before.round, session),
+    collectedWorkers: [...new Set(cohort.map(({ worker }) => worker))].sort(compareCodePoints),
+    reason: summary.completionReason === 'timeout' ? 'idle-timeout' : summary.completionReason,
+    ...deliveries({ configured, collected, failed }, { heartbeat, gradient }),
+    examples: reference.examples,
+    totalWeight: cohort.reduce((sum, { examples }) => sum + weightOf(examples, weights), 0),
+    weighted: plan.weights === 'examples' && cohort.some(({ examples }) => examples !== undefined),
+    late: before.history?.folded ?? NOTHING_LATE,
+  };
+}
+
+/** What is known so far of the own events of a round, added to what is known of the relays. */
+function deliveries(
+  relays: RoundRecord['relays'],
+  { heartbeat, gradient, checkpoint }: { readonly [name: string]: Sending | undefined },
+): Pick<RoundRecord, 'heartbeat' | 'gradient' | 'checkpoint' | 'relays' | 'retries'> {
+  const outcomes = [heartbeat, gradient, checkpoint].flatMap(outcomesOf);
+  const hasFailed = (relay: string) =>
+    outcomes.some((outcome) => outcome.relay === relay && !isTaken(outcome));
+  const failed = relays.configured.filter(
+    (relay) => relays.failed.includes(relay) || hasFailed(relay),
+  );
+  return {
+    heartbeat: sentRecord(heartbeat),
+    gradient: sentRecord(gradient),
+    checkpoint: sentRecord(checkpoint),
+    relays: { ...relays, failed },
+    retries: retryTotals(outcomes),
+  };
+}
+
+const outcomesOf = (sending: Sending | undefined): Tracked['outcomes'] =>
+  sending?.tracked?.()?.outcomes ?? [];
+
+function sentRecord(sending: Sending | undefined): SentRecord {
+  const tracked = sending?.tracked?.();
+  if (!tracked) return NOT_SENT;
+  const relays = tracked.outcomes.filter(isTaken).map(({ relay }) => relay);
+  return { eventId: tracked.event.id, relays };
+}
+
+/** Waits for what became of the checkpoint, notes it in the record, and hands the whole round to whoever keeps it. */
+async function closeRound(
+  before: PythonState,
+  next: PythonState,
+  { sent, cohort }: { readonly sent: CheckpointSent; readonly cohort: readonly SignedEvent[] },
+  session: RecordedSession,
+): Promise<PythonState> {
+  const { reference, notes } = session;
+  const { history } = next;
+  const record = history?.records.at(-1);
+  if (!history || !record) return next;
+  const { heartbeat, gradient, local, mean, late } = notes;
+  const { content, sending: checkpoint } = sent;
+  await untilTold(checkpoint, session);
+  const whole = { ...record, ...deliveries(record.relays, { heartbeat, gradient, checkpoint }) };
+  const records = [...history.records.slice(0, -1), whole];
+  const after = { ...next, history: { ...history, records } };
+  await reference.keep({
+    before,
+    after,
+    local: local && { layout: next.params.layout, values: local.params },
+    mean,
+    late,
+    cohort,
+    heartbeat: heartbeat?.tracked?.(),
+    gradient: gradient?.tracked?.(),
+    checkpoint: { content, tracked: checkpoint?.tracked?.() },
+  });
+  for (const name of ['gradient', 'local', 'mean', 'late'] as const) delete notes[name];
+  return after;
+}
+
+/** Until a relay has taken it or none will, and a moment for the others. */
+async function untilTold(sending: Sending | undefined, session: RecordedSession): Promise<void> {
+  if (!sending) return;
+  const { clock } = session.ports;
+  await within(sending.taken, session.reference.publishMs, clock, session.signal);
+  await within(sending.settled, SLOWER_RELAYS_MS, clock, session.signal);
+}
+
+/** Live workers that say they have begun the round. */
+function inRound(round: number, session: RecordedSession): readonly string[] {
+  const { me, heartbeats } = session.ports.wire;
+  return liveWorkers(session).filter(
+    (worker) => worker === me || (heartbeats.get(worker)?.round ?? -1) >= round,
+  );
+}
+
+/** Publishes the state in one of a few slots used in turn; a notice says when no relay takes it. */
+function publishCheckpoint(
+  state: PythonState,
+  { plan, events, ports: { wire, clock, report } }: PythonSession,
+): CheckpointSent {
+  const { round: nextRound, params, history = noHistory } = state;
+  const round = nextRound - 1;
+  const nowSeconds = Math.floor(clock.now() / 1000);
+  const rounds =
+    state.history?.records ?? state.rounds.map((each) => shortRecord(each, state, wire.relays));
+  const checkpoint = events.checkpoint({
+    run: plan.run,
+    worker: wire.me,
+    round,
+    nextRound,
+    roundsCompleted: rounds.length,
+    slot: round % plan.checkpointHistory,
+    state: params,
+    momentum: { layout: params.layout, values: state.momentum },
+    runtime: plan.runtime,
+    rounds: rounds.map(roundRecord),
+    lateGradients: history.late.map(lateGradientJson),
+    lateReconciliations: history.reconciliations.map(reconciliationJson),
+    lateGradientSince: history.lateSince ?? nowSeconds,
+    updatedAt: nowSeconds,
+  });
+  void checkpoint.sending?.settled.then(({ accepted, failed }) => {
+    if (accepted.length > 0) return;
+    const words = failed.map(({ relay, message }) => `${relay} ${message}`).join('; ');
+    report({ type: 'notice', message: `no relay took the checkpoint (${words})` });
+  });
+  return checkpoint;
+}
+
+/** What a run without the Python reference's records knows of a round. */
+const shortRecord = (
+  round: RoundSummary,
+  { lossBefore }: PythonState,
+  relays: readonly string[],
+): RoundRecord =>
+  plainRecord(
+    {
+      round: round.index,
+      digestBefore: round.base,
+      digestAfter: round.digest,
+      losses: {
+        before: lossBefore,
+        afterInner: round.trainingLoss,
+        afterOuter: round.validationLoss ?? round.trainingLoss,
+      },
+      collectedWorkers: round.accepted,
+      reason: round.completionReason,
+    },
+    relays,
+  );

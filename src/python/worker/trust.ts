@@ -7,7 +7,7 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import { compareCodePoints, stateDigest } from '../../tensor/params.ts';
 import type { KeptEvent } from '../collect/collect.ts';
 import type { CheckpointEvent } from '../collect/queries.ts';
-import { textsOf } from '../wire/round-record.ts';
+import { textsOf } from '../wire/records.ts';
 
 /** One state, and who publishes it. */
 export interface Agreed {

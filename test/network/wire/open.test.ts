@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { philox, unit } from '../../../src/base/rng.ts';
 import { createWire } from '../../../src/network/wire/create-wire.ts';
 import type { ProfileName, Sealed } from '../../../src/network/wire/wire.ts';
-import { createPythonWire } from '../../../src/python/wire/reference-profile.ts';
+import { createPythonWire } from '../../../src/python/wire/profile.ts';
 import type { PackingName } from '../../../src/run/settings.ts';
 import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
 import { openOne, PRIVATE } from '../../support/one-relay.ts';

@@ -6,7 +6,7 @@ import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createWire } from '../../../src/network/wire/create-wire.ts';
 import type { ProfileName, Wire } from '../../../src/network/wire/wire.ts';
 import { openSocket } from '../../../src/node/net/relays.ts';
-import { createPythonWire } from '../../../src/python/wire/reference-profile.ts';
+import { createPythonWire } from '../../../src/python/wire/profile.ts';
 import { assignChunks } from '../../../src/worker/chunk-assignment.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
 import { createManualClock, type ManualClock } from '../../support/manual-clock.ts';

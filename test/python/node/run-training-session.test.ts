@@ -9,8 +9,8 @@ import {
 import {
   runTrainingSession,
   type TrainingSessionOptions,
+  type TrainingWorkerConfig,
 } from '../../../src/python/node/run-training-session.ts';
-import type { TrainingWorkerConfig } from '../../../src/python/node/training-worker-config.ts';
 import type { WorkerState } from '../../../src/worker/state.ts';
 import { createKeeper } from '../../support/keeper.ts';
 import { secretOf } from '../../support/swarm.ts';

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/base/errors.ts';
-import { linearState, mlpState } from '../../../src/python/regression/initial-state.ts';
-import { createMersenneTwister } from '../../../src/python/regression/mersenne-twister.ts';
+import {
+  createMersenneTwister,
+  linearState,
+  mlpState,
+} from '../../../src/python/regression/initial-state.ts';
 import { stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 

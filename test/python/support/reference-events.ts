@@ -1,8 +1,7 @@
 /** Signed events of kinds 33333, 33334 and 33335 for tests of what reads them. */
 import type { SignedEvent, Signer } from '../../../src/network/event.ts';
 import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
-import { buildGradient } from '../../../src/python/wire/gradients.ts';
-import { buildHeartbeat } from '../../../src/python/wire/heartbeats.ts';
+import { buildGradient, buildHeartbeat } from '../../../src/python/wire/messages.ts';
 import { createLayout, type Params } from '../../../src/tensor/params.ts';
 
 const layout = createLayout([{ name: 'w', shape: [2] }]);

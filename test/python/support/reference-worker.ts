@@ -5,12 +5,15 @@ import { parseRegressionDataset } from '../../../src/model/data/regression.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
+import { createRegressionTrainer } from '../../../src/python/node/train-on-backend.ts';
 import { evaluateRegression } from '../../../src/python/regression/train.ts';
-import { createPythonWire } from '../../../src/python/wire/reference-profile.ts';
-import { noHistory } from '../../../src/python/worker/history.ts';
-import type { LateRule } from '../../../src/python/worker/reconcile.ts';
-import { createRegressionTrainer } from '../../../src/python/worker/regression-trainer.ts';
-import type { PythonState, RoundTrace } from '../../../src/python/worker/session.ts';
+import { createPythonWire } from '../../../src/python/wire/profile.ts';
+import type { LateRule } from '../../../src/python/worker/late.ts';
+import {
+  noHistory,
+  type PythonState,
+  type RoundTrace,
+} from '../../../src/python/worker/session.ts';
 import { runPythonWorker } from '../../../src/python/worker/strategy.ts';
 import type { Params } from '../../../src/tensor/params.ts';
 import type { WorkerEvent } from '../../../src/worker/events.ts';

@@ -8,11 +8,7 @@ import {
   checkpointFits,
   type TrainingCheckpoint,
 } from '../../../src/python/wire/checkpoints.ts';
-import {
-  plainRecord,
-  readRoundRecord,
-  roundRecord,
-} from '../../../src/python/wire/round-record.ts';
+import { plainRecord, readRoundRecord, roundRecord } from '../../../src/python/wire/records.ts';
 import { createLayout, stateDigest } from '../../../src/tensor/params.ts';
 import { signerOf } from '../../support/signers.ts';
 import vectors from '../../vectors/events.json' with { type: 'json' };

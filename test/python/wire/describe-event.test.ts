@@ -2,8 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { indentedJson } from '../../../src/formats/python-json.ts';
 import { collectedWhole, inspectedEvent } from '../../../src/python/wire/describe-event.ts';
-import { signingState } from '../../../src/python/wire/loose-event.ts';
-import { readReferenceEvent } from '../../../src/python/wire/reference-event.ts';
+import { readReferenceEvent, signingState } from '../../../src/python/wire/reference-event.ts';
 import { readVectors } from '../../support/vectors.ts';
 import validation from '../../vectors/validation.json' with { type: 'json' };
 

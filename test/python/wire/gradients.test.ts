@@ -7,7 +7,7 @@ import {
   type GradientContext,
   type OwnGradient,
   toContribution,
-} from '../../../src/python/wire/gradients.ts';
+} from '../../../src/python/wire/messages.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import { signerOf } from '../../support/signers.ts';
 import { valuesOf } from '../../support/vectors.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { buildHeartbeat, toHeartbeat } from '../../../src/python/wire/heartbeats.ts';
+import { buildHeartbeat, toHeartbeat } from '../../../src/python/wire/messages.ts';
 import { type Heartbeat, isStale } from '../../../src/run/heartbeat.ts';
 import { signerOf } from '../../support/signers.ts';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, parseJson } from '../../../src/formats/python-json.ts';
+import { flipped } from '../../../src/python/wire/messages.ts';
 import {
   isPending,
   type LateGradient,
@@ -7,11 +8,9 @@ import {
   readLateGradient,
   readReconciliation,
   reconciliationJson,
-} from '../../../src/python/wire/late-record.ts';
-import { flipped } from '../../../src/python/wire/sign.ts';
-import { type LateRule, reconcile } from '../../../src/python/worker/reconcile.ts';
-import type { Params } from '../../../src/tensor/params.ts';
-import { stateDigest } from '../../../src/tensor/params.ts';
+} from '../../../src/python/wire/records.ts';
+import { type LateRule, reconcile } from '../../../src/python/worker/late.ts';
+import { type Params, stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 
 interface Case {

@@ -15,13 +15,17 @@ import { stateDigest } from '../../../tensor/params.ts';
 import type { Zstd } from '../../codec/container.ts';
 import { readNstr } from '../../codec/payload.ts';
 import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
-import { isPending, lateGradientJson, reconciliationJson } from '../../wire/late-record.ts';
+import { flipped } from '../../wire/messages.ts';
 import { publishingMembers, reportPublishing, retryTotals } from '../../wire/publishing.ts';
+import {
+  isPending,
+  lateGradientJson,
+  type RoundRecord,
+  reconciliationJson,
+  roundRecord,
+} from '../../wire/records.ts';
 import { openReferenceEvent } from '../../wire/reference-event.ts';
-import { type RoundRecord, roundRecord } from '../../wire/round-record.ts';
-import { flipped } from '../../wire/sign.ts';
-import { noHistory } from '../../worker/history.ts';
-import type { PythonState, RoundTrace } from '../../worker/session.ts';
+import { noHistory, type PythonState, type RoundTrace } from '../../worker/session.ts';
 import { payloadJson } from '../files.ts';
 
 export interface ArtifactOptions {

@@ -15,8 +15,11 @@ import { type Settings, writeSettings } from '../../../run/settings.ts';
 import type { WorkerEvent } from '../../../worker/events.ts';
 import type { Store } from '../../../worker/ports.ts';
 import { noMembers } from '../../../worker/state-file.ts';
-import { runTrainingSession } from '../../node/run-training-session.ts';
-import { type TrainingWorkerConfig, workerName } from '../../node/training-worker-config.ts';
+import {
+  runTrainingSession,
+  type TrainingWorkerConfig,
+  workerName,
+} from '../../node/run-training-session.ts';
 import { openZstd } from '../../node/zstd.ts';
 import type { PythonState } from '../../worker/session.ts';
 import { type SessionFacts, writeArtifacts } from './artifacts.ts';

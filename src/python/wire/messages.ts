@@ -1,21 +1,35 @@
 /**
- * Gradient events to contributions and back. The wire carries after - before; everything else here speaks of
- * Δ = before - after, so signs flip here, once in each direction.
+ * Gradient and heartbeat events to contributions and heartbeats, and back. The wire carries after - before;
+ * everything else here speaks of Δ = before - after, so signs flip here, once in each direction.
  */
 
 import { gradient } from '../../../kinds/gradient.ts';
+import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../../network/event.ts';
-import { accept, codecReason, type Judged, judgeClaim, reject } from '../../network/wire/judged.ts';
+import {
+  accept,
+  type ClaimContext,
+  codecReason,
+  type Judged,
+  judgeClaim,
+  reject,
+} from '../../network/wire/judged.ts';
 import type { Contribution } from '../../run/contribution.ts';
+import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
-import type { Layout, Params } from '../../tensor/params.ts';
+import type { Layout, Params, Vector } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import { partialOf } from '../../tensor/partial-vector.ts';
 import type { ContainerLimits } from '../codec/container.ts';
 import { decodeNstr, encodeNstr, type NstrEncoding, type NstrStats } from '../codec/nstr.ts';
-import { flipped } from './sign.ts';
+
+/** 0 - x, so that zero stays +0 on both sides of the wire. */
+export function flipped<T extends Vector>(values: T): T;
+export function flipped(values: Vector): Vector {
+  return values.map((value) => 0 - value);
+}
 
 /** What a contribution is measured against. */
 export interface GradientContext extends ContainerLimits {
@@ -135,4 +149,46 @@ export function buildGradient(
     payloadBytes: stats.containerBytes,
     eventBytes: signedEventBytes(draft),
   };
+}
+
+/** The heartbeat inside a verified event, or why it does not count. */
+export function toHeartbeat(event: SignedEvent, context: ClaimContext): Judged<Heartbeat> {
+  const parsed = heartbeat.parse(event);
+  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
+  const said = parsed.value;
+  const rejected = judgeClaim(event, said, context);
+  if (rejected !== undefined) return rejected;
+  return accept({
+    worker: said.worker,
+    round: said.round,
+    intervalSeconds: said.interval,
+    examples: said.examples,
+    capabilities: said.capabilities ?? [],
+    relays: said.relays ?? [],
+    digest: said.model,
+    cohort: said.cohort,
+    leaving: said.leaving ?? false,
+    createdAt: event.created_at,
+  });
+}
+
+/** An unsigned heartbeat event saying what the heartbeat says, dated as the heartbeat is. */
+export function buildHeartbeat(run: string, own: Heartbeat): EventDraft {
+  const { capabilities, relays } = own;
+  return heartbeat.build(
+    {
+      run,
+      worker: own.worker,
+      round: own.round,
+      interval: own.intervalSeconds,
+      examples: own.examples,
+      capabilities: capabilities.length > 0 ? capabilities : undefined,
+      relays: relays.length > 0 ? relays : undefined,
+      model: own.digest,
+      cohort: own.cohort,
+      leaving: own.leaving ? true : undefined,
+      scope: true,
+    },
+    own.createdAt,
+  );
 }
