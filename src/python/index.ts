@@ -147,7 +147,7 @@ export {
   secretKeyToPublicKey,
 } from './wire/build-event.ts';
 export type { CheckpointBody, TrainingCheckpoint } from './wire/checkpoints.ts';
-export type { PublishingReport, RelayAttempts, RelayFailure } from './wire/publishing.ts';
+export type { PublishingReport } from './wire/publishing.ts';
 export {
   type PublishingPorts,
   publishNostrainEvent,
@@ -175,3 +175,4 @@ export {
   type SigningState,
   signingState,
 } from './wire/reference-event.ts';
+export type { RelayAttempts, RelayFailure } from './wire/retries.ts';

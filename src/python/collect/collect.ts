@@ -10,8 +10,8 @@ import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { codecReason, judgeClaim, newer } from '../../network/wire/judged.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/publishing.ts';
 import { type EventOf, openReferenceEvent, type ReferenceEvent } from '../wire/reference-event.ts';
+import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retries.ts';
 import { type ReadingPorts, readRelay } from './read-relay.ts';
 
 /** How long relays are listened to. */

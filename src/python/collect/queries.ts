@@ -4,8 +4,8 @@ import type { RejectReason } from '../../run/contribution.ts';
 import { isStale } from '../../run/heartbeat.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import { type RelayAttempts, type RetryTotals, retryTotals } from '../wire/publishing.ts';
 import type { EventOf } from '../wire/reference-event.ts';
+import { type RelayAttempts, type RetryTotals, retryTotals } from '../wire/retries.ts';
 import { type Collection, collect, type KeptEvent, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
 

@@ -20,7 +20,7 @@ import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { OpenSocket } from '../../network/transport/socket.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import type { Zstd } from '../codec/container.ts';
-import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/publishing.ts';
+import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retries.ts';
 
 /** What collecting needs of a machine, as `createRelayPorts` gives it. */
 export interface ReadingPorts {

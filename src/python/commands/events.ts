@@ -21,9 +21,9 @@ import {
   type PublishingReport,
   publishingMembers,
   publishNostrainEvent,
-  retryTotals,
 } from '../wire/publishing.ts';
 import { type LooseEvent, withAuthor } from '../wire/reference-event.ts';
+import { retryTotals } from '../wire/retries.ts';
 import {
   openPayload,
   PAYLOAD_WORDS,

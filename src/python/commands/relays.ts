@@ -16,7 +16,7 @@ import { exactRetry } from '../../terminal/connection.ts';
 import type { Patience } from '../collect/collect.ts';
 import { createRelayPorts, type RelayPorts, readRelay } from '../collect/read-relay.ts';
 import { openZstd } from '../node/zstd.ts';
-import type { RelayFailure } from '../wire/publishing.ts';
+import type { RelayFailure } from '../wire/retries.ts';
 import type { CommandPorts, ListeningFlags, RelayFlags } from './flags.ts';
 
 /** The relays named, each once. */

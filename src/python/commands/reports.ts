@@ -16,14 +16,14 @@ import {
   weightOf,
 } from '../collect/queries.ts';
 import { collectedEvent, collectedWhole } from '../wire/describe-event.ts';
+import type { ReferenceEvent } from '../wire/reference-event.ts';
 import {
   failureMembers,
   type RetryTotals,
   recoveryMembers,
   retryTotals,
   totalsMembers,
-} from '../wire/publishing.ts';
-import type { ReferenceEvent } from '../wire/reference-event.ts';
+} from '../wire/retries.ts';
 import { type Agreed, newestAgreed } from '../worker/trust.ts';
 import type { NativeWorker } from './relays.ts';
 

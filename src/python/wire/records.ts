@@ -5,7 +5,7 @@
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../formats/python-json.ts';
 import type { Digest } from '../../run/ids.ts';
-import { type RetryTotals, retryTotals } from './publishing.ts';
+import { type RetryTotals, retryTotals } from './retries.ts';
 
 /** One round as the summary of a session tells it. */
 export interface RoundRecord {

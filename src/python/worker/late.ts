@@ -113,17 +113,6 @@ function taken(
 
 const slot = ({ round, worker }: LateGradient): string => `${round}:${worker}`;
 
-export interface LateRule {
-  /** `deferred` folds them in, `discard` only remembers them. */
-  readonly strategy: 'deferred' | 'discard';
-  readonly learningRate: number;
-  readonly momentum: number;
-  /** As the Python reference does. */
-  readonly advancesMomentum: boolean;
-  /** No gradient weighs more examples than this. */
-  readonly weightCap: number;
-}
-
 export interface LateState {
   readonly params: Params;
   readonly momentum: Vector;

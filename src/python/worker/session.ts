@@ -18,7 +18,6 @@ import {
   type Reconciliation,
   type RoundRecord,
 } from '../wire/records.ts';
-import type { LateRule } from './late.ts';
 
 export interface History {
   /** Oldest first, those of earlier sessions included. */
@@ -43,6 +42,17 @@ export const noHistory: History = {
 export interface PythonState extends WorkerState {
   /** For summaries and checkpoints; absent where nobody keeps them. */
   readonly history?: History | undefined;
+}
+
+export interface LateRule {
+  /** `deferred` folds them in, `discard` only remembers them. */
+  readonly strategy: 'deferred' | 'discard';
+  readonly learningRate: number;
+  readonly momentum: number;
+  /** As the Python reference does. */
+  readonly advancesMomentum: boolean;
+  /** No gradient weighs more examples than this. */
+  readonly weightCap: number;
 }
 
 export interface Reference {

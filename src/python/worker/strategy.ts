@@ -17,7 +17,6 @@ import { assertSealed } from '../../worker/state.ts';
 import type { OpenRound, RoundStrategy } from '../../worker/strategy.ts';
 import { meanByReciprocal } from '../outer-step.ts';
 import type { CheckpointSent } from '../wire/profile.ts';
-import { retryTotals } from '../wire/publishing.ts';
 import {
   lateGradientJson,
   NOT_SENT,
@@ -28,6 +27,7 @@ import {
   roundRecord,
   type SentRecord,
 } from '../wire/records.ts';
+import { retryTotals } from '../wire/retries.ts';
 import { foldLate } from './late.ts';
 import {
   type Notes,

@@ -8,8 +8,8 @@ import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createRegressionTrainer } from '../../../src/python/node/train-on-backend.ts';
 import { evaluateRegression } from '../../../src/python/regression/train.ts';
 import { createPythonWire } from '../../../src/python/wire/profile.ts';
-import type { LateRule } from '../../../src/python/worker/late.ts';
 import {
+  type LateRule,
   noHistory,
   type PythonState,
   type RoundTrace,

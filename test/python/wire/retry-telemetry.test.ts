@@ -1,11 +1,6 @@
 import { expect, it } from 'vitest';
-import {
-  publishingMembers,
-  recoveryMembers,
-  reportPublishing,
-  retryTotals,
-  totalsMembers,
-} from '../../../src/python/wire/publishing.ts';
+import { publishingMembers, reportPublishing } from '../../../src/python/wire/publishing.ts';
+import { recoveryMembers, retryTotals, totalsMembers } from '../../../src/python/wire/retries.ts';
 
 it('tells waits in seconds as they were typed', () => {
   const took = { relay: 'ws://a', attempts: 4, delaysMs: [100.00000000000001, 200, 0.57 * 1000] };

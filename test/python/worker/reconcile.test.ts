@@ -9,7 +9,8 @@ import {
   readReconciliation,
   reconciliationJson,
 } from '../../../src/python/wire/records.ts';
-import { type LateRule, reconcile } from '../../../src/python/worker/late.ts';
+import { reconcile } from '../../../src/python/worker/late.ts';
+import type { LateRule } from '../../../src/python/worker/session.ts';
 import { type Params, stateDigest } from '../../../src/tensor/params.ts';
 import { type JsonState, readVectors, toParams } from '../../support/vectors.ts';
 

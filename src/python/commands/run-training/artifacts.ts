@@ -10,13 +10,12 @@ import { difference } from '../../../formats/arithmetic.ts';
 import { indentedJson, type Json, type JsonObject } from '../../../formats/python-json.ts';
 import { stateToJson } from '../../../formats/state-json.ts';
 import type { Tracked } from '../../../network/transport/delivery.ts';
-import type { Vector } from '../../../tensor/params.ts';
-import { stateDigest } from '../../../tensor/params.ts';
+import { stateDigest, type Vector } from '../../../tensor/params.ts';
 import type { Zstd } from '../../codec/container.ts';
 import { readNstr } from '../../codec/payload.ts';
 import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
 import { flipped } from '../../wire/messages.ts';
-import { publishingMembers, reportPublishing, retryTotals } from '../../wire/publishing.ts';
+import { publishingMembers, reportPublishing } from '../../wire/publishing.ts';
 import {
   isPending,
   lateGradientJson,
@@ -25,6 +24,7 @@ import {
   roundRecord,
 } from '../../wire/records.ts';
 import { openReferenceEvent } from '../../wire/reference-event.ts';
+import { retryTotals } from '../../wire/retries.ts';
 import { noHistory, type PythonState, type RoundTrace } from '../../worker/session.ts';
 import { payloadJson } from '../files.ts';
 
