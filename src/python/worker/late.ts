@@ -24,7 +24,7 @@ import {
   NOTHING_LATE,
   type Reconciliation,
 } from '../wire/records.ts';
-import type { History, PythonState, RecordedSession } from './session.ts';
+import type { History, LateRule, PythonState, RecordedSession } from './session.ts';
 
 /** Late gradients remembered in all: they are kept with every checkpoint. */
 const MOST_LATE = 4096;
