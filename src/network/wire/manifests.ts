@@ -66,6 +66,8 @@ export interface Manifest extends OwnManifest, Striped {
 
 export interface BuiltManifest {
   readonly draft: EventDraft;
+  /** What the manifest says of the payload. */
+  readonly of: Striped & Pick<Manifest, 'hash'>;
   /** JSON of all its events once they are signed: the manifest, and the chunks that go before it. */
   readonly eventBytes: number;
 }
@@ -99,32 +101,24 @@ export function buildManifest(
 ): BuiltManifest {
   const expiration = expirationOf(packing);
   const { root, bytes } = chunkTree(payload, hash);
-  const { run, round, parent, base, codec, roster, examples, steps, prev } = own;
+  const { run, round } = own;
   const isInside = payload.length <= CHUNK_BYTES;
   const stripe = isInside ? undefined : packing.stripe;
   const plans = isInside
     ? []
     : cutParts(payload, stripe).map((part) => planChunks(part, packing, hash));
+  const shards = stripe && { need: stripe.data, shards: plans.map((plan) => plan.root) };
+  const of = { root, bytes, hash: toHex(hash(payload)), ...shards };
+  const { features, ...said } = own;
   const draft = manifest.build(
     {
-      run,
-      round,
-      parent,
-      base,
-      codec,
-      roster,
-      examples,
-      steps,
-      prev,
-      ...withFeatures(own.features),
+      ...said,
+      ...of,
+      ...withFeatures(features),
       scope: [run, scopeOf(run, round)],
       x: root,
-      root,
-      bytes,
       expiration,
-      hash: toHex(hash(payload)),
       payload: isInside ? toBase64(payload) : undefined,
-      ...(stripe && { need: stripe.data, shards: plans.map((plan) => plan.root) }),
     },
     packing.createdAt,
   );
@@ -132,7 +126,7 @@ export function buildManifest(
   for (const plan of plans) {
     for (let i = 0; i < plan.count; i++) eventBytes += signedEventBytes(plan.draft(i));
   }
-  return { draft, eventBytes };
+  return { draft, of, eventBytes };
 }
 
 /** Shards may be so many times what is needed, and memory with them. */
@@ -152,7 +146,16 @@ export function toManifest(
 ): Judged<Manifest> {
   const parsed = manifest.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const said = parsed.value;
+  const rejected = judgeManifest(event, parsed.value, context);
+  return rejected ?? openManifest(event, parsed.value, hash, context.features ?? noFeatures);
+}
+
+/** Why a manifest that was read does not count here; undefined where it does. */
+export function judgeManifest(
+  event: SignedEvent,
+  said: Pick<Manifest, 'run' | 'round' | 'base' | 'bytes'>,
+  context: ManifestContext,
+): Extract<Judged<Manifest>, { readonly ok: false }> | undefined {
   const rejected = judgeClaim(event, { run: said.run, worker: event.pubkey }, context);
   if (rejected !== undefined) return rejected;
   if (context.round !== undefined && said.round !== context.round) {
@@ -169,7 +172,7 @@ export function toManifest(
     const limit = context.maxPayloadBytes;
     return reject(event, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
   }
-  return openManifest(event, said, hash, context.features ?? noFeatures);
+  return undefined;
 }
 
 /** The same by form alone, without any round to hold it against. */
@@ -193,35 +196,14 @@ function openManifest(
 ): Judged<Manifest> {
   const added = features.read('manifest', said.features);
   if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
-  const { run, round, parent, base, codec, roster, examples, steps, prev } = said;
-  const { root, bytes, need, shards } = said;
+  const { payload: inside, features: _, scope, x, expiration, ...told } = said;
+  const { need, shards } = told;
   if ((shards?.length ?? 1) > MOST_EXPANSION * (need ?? 1)) {
     return reject(event, 'too-large', `${shards?.length} shards where ${need} are enough`);
   }
-  const found: Manifest = {
-    run,
-    round,
-    parent,
-    base,
-    codec,
-    roster,
-    examples,
-    steps,
-    prev,
-    root,
-    bytes,
-    need,
-    shards,
-    ...withFeatures(added.value),
-    worker: event.pubkey,
-    eventId: event.id,
-    hash: said.hash,
-    payload: undefined,
-    createdAt: event.created_at,
-    eventBytes: utf8(JSON.stringify(event)).length,
-  };
-  if (said.payload === undefined) return accept(found);
-  const payload = fromBase64(said.payload);
+  const found = manifestOf(event, { ...told, ...withFeatures(added.value) });
+  if (inside === undefined) return accept(found);
+  const payload = fromBase64(inside);
   if (payload === undefined) return reject(event, 'malformed', 'not canonical base64');
   if (!isPayload(payload, found, hash)) {
     return reject(event, 'malformed', `the payload is not of root ${said.root}`);
@@ -229,6 +211,19 @@ function openManifest(
   const untrue = judgePayload(found, payload, hash);
   return untrue === undefined ? accept({ ...found, payload }) : { ok: false, rejection: untrue };
 }
+
+/** A manifest whose payload is not here, with what its event tells of it. */
+export const manifestOf = (
+  event: SignedEvent,
+  said: OwnManifest & Striped & Pick<Manifest, 'hash'>,
+): Manifest => ({
+  ...said,
+  worker: event.pubkey,
+  eventId: event.id,
+  payload: undefined,
+  createdAt: event.created_at,
+  eventBytes: utf8(JSON.stringify(event)).length,
+});
 
 /** Why an assembled payload is not what its manifest says: its author signed a root and a hash that differ. */
 export function judgePayload(

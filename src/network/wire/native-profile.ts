@@ -5,10 +5,10 @@
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
-import { fromBase64 } from '../../base/bytes.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import { tierSaid, trainedRings } from '../../run/helpers.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
+import type { PartialVector } from '../../tensor/partial-vector.ts';
 import { publishWithAttachments } from '../attachments/publish.ts';
 import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
 import { stripeOf } from '../chunks/payload.ts';
@@ -18,13 +18,16 @@ import { accept, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
   buildPresence,
+  judgeManifest,
   judgePayload,
   type Manifest,
   manifestFilter,
+  manifestOf,
+  readManifest,
   toManifest,
   toPresence,
 } from './manifests.ts';
-import { createPacker, openContribution, type Packer } from './packer.ts';
+import { contributionOf, createPacker, openContribution, type Packer } from './packer.ts';
 import {
   contextOf,
   type Profile,
@@ -61,16 +64,18 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
       const added = withFeatures(named(told, features));
       const said = { run, codec, roster: assignment.digest, ...own, ...added };
-      const { draft, eventBytes } = buildManifest(said, payload, packing, sha256);
+      const { draft, of, eventBytes } = buildManifest(said, payload, packing, sha256);
       const event = await signWorked(draft);
       const beside = payload.length <= CHUNK_BYTES ? undefined : payload;
-      return { event, payload: beside, sent, payloadBytes: payload.length, eventBytes };
+      const sealed = { event, payload: beside, eventBytes };
+      sending.made({ sealed, said: manifestOf(event, { ...said, ...of }), sent });
+      return { ...sealed, sent, payloadBytes: payload.length };
     },
-    open({ event, payload }, place) {
-      const said = manifest.parse(event);
-      const bytes = payload ?? (said.ok ? fromBase64(said.value.payload ?? '') : undefined);
-      if (!said.ok || !bytes) throw new TypeError('not a manifest of ours');
-      const opened = packer.open(bytes, said.value.codec, { ...place, worker: signer.publicKey });
+    open(sealed, place) {
+      const { said, sent } = sending.own(sealed.event.id) ?? ownUpdate(sealed, options);
+      if (sent) return sent;
+      const payload = sealed.payload ?? said.payload!;
+      const opened = packer.open(payload, said.codec, { ...place, worker: signer.publicKey });
       if (!opened.ok) throw new TypeError(`not a payload of ours: ${opened.issue.message}`);
       return opened.value;
     },
@@ -129,7 +134,10 @@ function openReader(
     read(event, round): Reading {
       const context = contextOf(request, round, clock.now());
       const limits = { run, maxPayloadBytes: maxContainerBytes, ...(features && { features }) };
-      const judged = toManifest(event, { ...context, ...limits }, sha256);
+      const own = sending.own(event.id);
+      const judged = own
+        ? (judgeManifest(event, own.said, { ...context, ...limits }) ?? accept(own.said))
+        : toManifest(event, { ...context, ...limits }, sha256);
       if (!judged.ok) return judged;
       const said = judged.value;
       if (said.roster !== assignment.digest) {
@@ -145,9 +153,14 @@ function openReader(
       }
       const open: Open = (opened, payload) =>
         openContribution(opened, payload, packer, assignment, agreed?.value);
+      if (own?.sent) {
+        const { payload, eventBytes } = own.sealed;
+        const all = payload ? { ...said, eventBytes } : said;
+        return accept(contributionOf(all, own.sent, said.bytes));
+      }
       if (said.payload) return open(said, said.payload);
-      const own = sending.own(said.eventId);
-      if (own?.payload) return open({ ...said, eventBytes: own.eventBytes }, own.payload);
+      const beside = own?.sealed.payload;
+      if (own && beside) return open({ ...said, eventBytes: own.sealed.eventBytes }, beside);
       const { done, progress, stop } = puller.pull(said, { signal: over.signal });
       return { worker: said.worker, done: pulled(said, done, open), progress, stop };
     },
@@ -172,10 +185,27 @@ function agreedRings(
   return accept(anyBase || at < 0 ? theirs.length : at);
 }
 
-export interface NativeSending {
+/** An update of this worker as values; what was sealed before a restart is decoded when it is asked for. */
+interface OwnUpdate {
+  readonly sealed: Sealed;
+  readonly said: Manifest;
+  /** What receivers decode. */
+  readonly sent?: PartialVector;
+}
+
+/** An update of a process before this one. Throws a `TypeError` when it is not one of ours. */
+function ownUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): OwnUpdate {
+  const read = readManifest(sealed.event, sha256, features);
+  if (!read.ok) throw new TypeError(`not a manifest of ours: ${read.rejection.detail}`);
+  return { sealed, said: read.value };
+}
+
+interface NativeSending {
+  /** Remembers an update that was made just now. */
+  made(update: OwnUpdate): void;
   send(sealed: Sealed): Sending;
-  /** What was sent last, when it is the event of this id. */
-  own(eventId: string): Sealed | undefined;
+  /** The last update that was made or sent, when it is the event of this id. */
+  own(eventId: string): OwnUpdate | undefined;
   /** Ends uploads to relays that are still behind. */
   close(): void;
 }
@@ -184,34 +214,37 @@ export interface NativeSending {
 const UPLOADS_IN_CHUNKS = 2;
 const UPLOADS_WHOLE = 16;
 
-function createNativeSending({ relays, signer, sha256 }: ProfileOptions): NativeSending {
+function createNativeSending(options: ProfileOptions): NativeSending {
+  const { relays, signer, sha256 } = options;
   const inChunks = createUploads(UPLOADS_IN_CHUNKS);
   const whole = createUploads(UPLOADS_WHOLE);
-  let last: { readonly id: string; readonly sealed: Sealed } | undefined;
+  let last: OwnUpdate | undefined;
+  const own = (eventId: string) => (last?.sealed.event.id === eventId ? last : undefined);
 
-  function sendInChunks(event: SignedEvent, payload: Uint8Array): Sending {
-    const said = manifest.parse(event);
-    if (!said.ok) throw new TypeError(`not a manifest of ours: ${said.issue.message}`);
+  function sendInChunks(event: SignedEvent, payload: Uint8Array, said: Manifest): Sending {
     const signal = inChunks.begin();
-    const lifetime = { createdAt: event.created_at, expiresAt: said.value.expiration };
-    return publishWithAttachments(event, [{ payload, stripe: stripeOf(said.value) }], {
+    const expiresAt = event.created_at + KEPT_SECONDS;
+    return publishWithAttachments(event, [{ payload, stripe: stripeOf(said) }], {
       relays,
       sign: (draft) => signer.sign(draft),
       sha256,
-      lifetime,
+      lifetime: { createdAt: event.created_at, expiresAt },
       signal,
     });
   }
 
   return {
+    made(update) {
+      last = update;
+    },
     send(sealed) {
-      const { event } = sealed;
-      last = { id: event.id, sealed };
-      return sealed.payload
-        ? sendInChunks(event, sealed.payload)
+      const { event, payload } = sealed;
+      last = own(event.id) ?? ownUpdate(sealed, options);
+      return payload
+        ? sendInChunks(event, payload, last.said)
         : watchOutcomes(relays.send(event, { signal: whole.begin() }), relays);
     },
-    own: (eventId) => (last?.id === eventId ? last.sealed : undefined),
+    own,
     close() {
       inChunks.close();
       whole.close();

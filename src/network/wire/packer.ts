@@ -230,7 +230,7 @@ export function openContribution(
   assignment: ChunkAssignment,
   agreed?: number,
 ): Judged<Contribution> {
-  const { worker, eventId, round, base, examples, steps, createdAt, eventBytes } = said;
+  const { worker, round } = said;
   const rings = said.features?.widths?.rings.length;
   const tier = tierSaid(said.features?.widths);
   const place = { round, worker, assignment, rings, agreed, tier };
@@ -239,16 +239,23 @@ export function openContribution(
     const { code, at, message } = opened.issue;
     return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
   }
-  return accept({
-    worker,
-    eventId,
-    round,
-    base,
-    examples,
-    steps,
-    createdAt,
-    eventBytes,
-    delta: opened.value,
-    payloadBytes: payload.length,
-  });
+  return accept(contributionOf(said, opened.value, payload.length));
 }
+
+/** The contribution that a manifest names, once its payload is decoded. */
+export const contributionOf = (
+  { worker, eventId, round, base, examples, steps, createdAt, eventBytes }: Manifest,
+  delta: PartialVector,
+  payloadBytes: number,
+): Contribution => ({
+  worker,
+  eventId,
+  round,
+  base,
+  examples,
+  steps,
+  createdAt,
+  eventBytes,
+  delta,
+  payloadBytes,
+});

@@ -28,18 +28,23 @@ it.each<[ProfileName, PackingName | undefined, number]>([
     ...{ run: 'r', layout: largeLayout, relays: set, signer, clock, packing },
     ...{ ratio: 0.9, maxContainerBytes: 10 * size },
   };
-  const wire = profile === 'nostrain/0' ? createPythonWire(options).wire : createWire(options);
+  const makeWire = () =>
+    profile === 'nostrain/0' ? createPythonWire(options).wire : createWire(options);
+  const wire = makeWire();
   const roster = [1, 2, 3].map((index) => signerOf(index).publicKey).sort();
   const assignment = assignChunks({ run: 'r', round: 7, base, roster, owners, fragments: 1, size });
   const own = { round: 7, base, assignment, steps: 1, examples: 1, prev: undefined };
   const { sent, event, payload, eventBytes } = await wire.seal({ ...own, delta });
   const saved: Sealed = { event, payload: payload?.slice(), eventBytes };
-  const opened = wire.open(saved, { round: 7, assignment });
+  expect(valuesOf(wire.open(saved, { round: 7, assignment }))).toEqual(valuesOf(sent));
+  const restarted = makeWire();
+  const opened = restarted.open(saved, { round: 7, assignment });
   expect(opened.chunks).toEqual(sent.chunks);
   expect(valuesOf(opened)).toEqual(valuesOf(sent));
   expect(valuesOf(opened).some((value) => value !== 0)).toBe(true);
   if (packing === 'int8') expect(payload).toBeDefined(); // beside the event
   const other = { ...saved, event: { ...event, kind: Number(`1${event.kind}`) } };
-  expect(() => wire.open(other, { round: 7, assignment })).toThrow(TypeError);
+  expect(() => restarted.open(other, { round: 7, assignment })).toThrow(TypeError);
+  await restarted.close();
   await wire.close();
 });
