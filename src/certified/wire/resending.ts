@@ -4,15 +4,13 @@
  */
 import { anySignal } from '../../base/async.ts';
 import type { SignedEvent } from '../../network/event.ts';
+import { republishMissing } from '../../network/transport/delivery.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 
 export interface ResendingOptions {
   readonly relays: RelaySet;
   readonly signal: AbortSignal;
 }
-
-/** How long one relay may take to say which it has. */
-const ASK_MS = 5000;
 
 export class Resending {
   readonly #options: ResendingOptions;
@@ -42,10 +40,8 @@ export class Resending {
     for (const { id } of events) this.#underWay.set(`${relay} ${id}`, stop);
     const { signal, release } = anySignal(this.#options.signal, stop.signal);
     try {
-      const lacking = await this.#lackingAt(relay, events, signal);
-      const { relays } = this.#options;
-      const how = { only: [relay], signal, isPatient: true };
-      await Promise.all(lacking.map((event) => relays.publish(event, how)));
+      const how = { signal, isPatient: true };
+      await republishMissing(this.#options.relays, relay, events, how);
     } catch {
       // the round, or the run, is over
     } finally {
@@ -53,17 +49,5 @@ export class Resending {
       for (const { id } of events) this.#underWay.delete(`${relay} ${id}`);
       this.#rounds.delete(stop);
     }
-  }
-
-  async #lackingAt(
-    relay: string,
-    events: readonly SignedEvent[],
-    signal: AbortSignal,
-  ): Promise<readonly SignedEvent[]> {
-    const ids = events.map(({ id }) => id);
-    const asking = { only: [relay], waitMs: ASK_MS, signal };
-    const { events: held } = await this.#options.relays.query([{ ids }], asking);
-    const has = new Set(held.map(({ id }) => id));
-    return events.filter(({ id }) => !has.has(id));
   }
 }

@@ -5,7 +5,7 @@
 import type { SignedEvent } from '../event.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../proof-of-work.ts';
 import { judgeAnswer, type PublishStatus } from './answers.ts';
-import type { PublishOutcome } from './publishing.ts';
+import type { PublishOutcome, SendOptions } from './publishing.ts';
 import type { RelaySet, RelayStatus } from './relay-set.ts';
 
 /** Which relays took an event, and what the others said. */
@@ -284,4 +284,25 @@ function workOf(bits: number): Case {
     happened,
     next: `use another relay for events over ${MAX_WORK_BYTES} bytes, work on smaller ones`,
   };
+}
+
+/** How long a relay may take to say which events it has. */
+const ASK_MS = 5000;
+
+/**
+ * Sends a relay those of these events that it does not have. It is asked first, since its rate is for what is new; one that
+ * does not answer is sent all of them. `send` is for events that are more than one message. Rejects with `signal.reason`.
+ */
+export async function republishMissing(
+  relays: Pick<RelaySet, 'query' | 'publish'>,
+  relay: string,
+  events: readonly SignedEvent[],
+  options: Pick<SendOptions, 'signal' | 'isPatient'>,
+  send: (event: SignedEvent) => unknown = (event) =>
+    relays.publish(event, { ...options, only: [relay] }),
+): Promise<void> {
+  const ids = events.map(({ id }) => id);
+  const asked = { only: [relay], waitMs: ASK_MS, signal: options.signal };
+  const held = new Set((await relays.query([{ ids }], asked)).events.map(({ id }) => id));
+  await Promise.all(events.filter(({ id }) => !held.has(id)).map(send));
 }

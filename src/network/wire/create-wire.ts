@@ -7,7 +7,12 @@ import { sha256 } from '../../base/hash.ts';
 import { type Heartbeat, isStale } from '../../run/heartbeat.ts';
 import type { SignedEvent } from '../event.ts';
 import { createWorkingSigner } from '../proof-of-work.ts';
-import { type Sending, trackOutcomes, watchLater } from '../transport/delivery.ts';
+import {
+  republishMissing,
+  type Sending,
+  trackOutcomes,
+  watchLater,
+} from '../transport/delivery.ts';
 import type { SubscriptionHandlers } from '../transport/feed.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';
@@ -39,7 +44,7 @@ export function createWire(
   const open = new Set<OpenInbox>();
   const signs = createSignsOfLife(profileOptions, profile);
 
-  const again = createSendAgain({ relays, send: profile.send, signal: stop.signal });
+  const again = createSendAgain(relays, profile.send, stop.signal);
   const troubles = createRelayTroubles(relays, options.clock);
   let isKeyInUse = false;
   const onOwn = (own: Heartbeat) => {
@@ -286,42 +291,36 @@ export function createSignsOfLife(
   };
 }
 
-export interface SendAgain {
+interface SendAgain {
   /** A gradient went out for the first time. */
   sent(sealed: Sealed): void;
   /** This relay is being asked for the run's events: for the first time, or after its connection was lost. */
   connected(relay: string): void;
 }
 
-interface SendAgainOptions {
-  readonly relays: RelaySet;
-  send(sealed: Sealed): unknown;
-  readonly signal: AbortSignal;
-}
-
-/** Peers are at most one round behind a worker that they wait for. */
+/** Gradients that are sent again: peers are at most one round behind a worker that they wait for. */
 const GRADIENTS_KEPT = 2;
-/** How long a relay may take to say whether it has a gradient. */
-const ASK_AGAIN_MS = 5000;
 
-export function createSendAgain({ relays, send, signal }: SendAgainOptions): SendAgain {
+/**
+ * Sends the latest gradients once more to a relay that was away and has lost them, as one that keeps its events in memory
+ * does when it restarts: workers that were not connected then would wait for ever.
+ */
+function createSendAgain(
+  relays: RelaySet,
+  send: (sealed: Sealed) => unknown,
+  signal: AbortSignal,
+): SendAgain {
   const known = new Set<string>();
   const looking = new Set<string>();
   let latest: readonly Sealed[] = [];
 
-  /** One look at a time at each relay: one that hangs up again and again is not flooded. */
-  async function look(relay: string): Promise<void> {
-    const mine = latest;
-    const ids = mine.map(({ event }) => event.id);
-    const asked = { only: [relay], waitMs: ASK_AGAIN_MS, signal };
-    const { events, unanswered } = await relays.query([{ ids }], asked);
-    if (unanswered.length > 0) return;
-    const held = new Set(events.map(({ id }) => id));
-    for (const sealed of mine) {
-      if (held.has(sealed.event.id)) continue;
-      if (sealed.payload) send(sealed);
-      else await relays.publish(sealed.event, { only: [relay], signal });
-    }
+  async function sendMissing(relay: string): Promise<void> {
+    const sealed = new Map(latest.map((one) => [one.event.id, one]));
+    const events = [...sealed.values()].map(({ event }) => event);
+    await republishMissing(relays, relay, events, { signal }, (event) => {
+      const one = sealed.get(event.id)!;
+      return one.payload ? send(one) : relays.publish(event, { only: [relay], signal });
+    });
   }
 
   return {
@@ -333,9 +332,10 @@ export function createSendAgain({ relays, send, signal }: SendAgainOptions): Sen
     connected(relay) {
       const isBack = known.has(relay);
       known.add(relay);
+      // one look at a time at each relay: one that hangs up again and again is not flooded
       if (!isBack || latest.length === 0 || looking.has(relay)) return;
       looking.add(relay);
-      void look(relay)
+      void sendMissing(relay)
         .catch(() => undefined) // closed meanwhile
         .finally(() => looking.delete(relay));
     },
