@@ -28,7 +28,6 @@ export interface TaskSources {
   readonly storage: TabStorage;
   /** How the names of this worker begin in it. */
   readonly prefix: string;
-  /** Files that the person chose. */
   readonly chosen?: Chosen | undefined;
   /** What everybody evaluates on, where the spec names such data. */
   readonly evaluation?: Uint8Array | undefined;
@@ -91,7 +90,6 @@ const readText: Read = (bytes, { settings, dealt, evaluation }) => {
   return { data: { kind: 'tokens', ...parts }, tokensPerExample: context, bytesPerToken: 1 };
 };
 
-/** The worker's part of it, by the form of data. */
 const readers: Readonly<Record<FormName, Read>> = {
   tokens: readText,
   rows: readText,
@@ -135,7 +133,6 @@ async function bytesOf(spec: RunSpec, settings: Settings, sources: TaskSources):
   throw missing(spec, settings, 'the data of the run is not here');
 }
 
-/** More is for the program. */
 const MOST_BYTES = 64 << 20;
 
 async function read(

@@ -88,13 +88,11 @@ export type Chosen =
   | { readonly kind: 'file'; readonly file: File }
   | {
       readonly kind: 'folder';
-      /** What it is called. */
       readonly folder: string;
       /** Each with the name of the folder that it is in. */
       readonly files: readonly { readonly class: string; readonly file: File }[];
     };
 
-/** From the page. */
 export type ToWorker =
   | {
       readonly type: 'join';
@@ -102,22 +100,16 @@ export type ToWorker =
       readonly hash: string;
       readonly host: string;
       readonly chosen?: Chosen | undefined;
-      /** In whose name, where somebody said. */
       readonly name?: Name | undefined;
     }
-  /** Ends the worker; what is saved stays. */
   | { readonly type: 'stop' }
-  /** Whether anybody sees the page. */
   | { readonly type: 'visible'; readonly isVisible: boolean }
   /** Replays the whole run from its events, once the worker is through or stopped. */
   | { readonly type: 'verify' };
 
-/** To the page. */
 export type FromWorker =
   | { readonly type: 'event'; readonly event: RunEvent }
-  /** The run is over for this worker. */
   | { readonly type: 'ended'; readonly rounds: number; readonly root: string }
-  /** It cannot go on. */
   | {
       readonly type: 'failed';
       readonly code: string;

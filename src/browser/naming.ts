@@ -15,17 +15,14 @@ import { type Delegation, delegationField } from '../run/delegation.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { TabStorage } from './storage.ts';
 
-/** What the person said. */
 export type Name =
   | { readonly kind: 'own' }
   /** What a signer in the page (NIP-07) returned. */
   | { readonly kind: 'signed'; readonly event: unknown }
-  /** Where a remote signer is. */
   | { readonly kind: 'bunker'; readonly address: string };
 
 export interface NamingOptions extends SessionOf {
   readonly storage: TabStorage;
-  /** How the names of this worker begin in it. */
   readonly prefix: string;
   readonly given: Name | undefined;
   readonly onNotice: (message: string) => void;

@@ -5,7 +5,6 @@ import type { Answer, Ask } from '../trainer/messages.ts';
 import type { Runtime } from '../trainer/runtime.ts';
 import { serveTrainer } from '../trainer/serve.ts';
 
-/** What a build of onnxruntime-web exports of what is used. */
 export interface WebBuild {
   readonly env: Env;
   readonly Tensor: typeof Tensor;

@@ -27,9 +27,7 @@ import { createTabTrainer } from './trainer.ts';
 
 export interface TabSession {
   readonly link: TabLink;
-  /** What the person chose to train on, where it is not here otherwise. */
   readonly chosen?: Chosen | undefined;
-  /** In whose name, as the person said; asked for in a run with sessions. */
   readonly name?: Name | undefined;
   /** Whether anybody sees the page: only then the worker asks for seats, in a run whose joins say so. */
   readonly isVisible: () => boolean;
@@ -172,7 +170,6 @@ async function takeLock(prefix: string): Promise<() => void> {
   });
 }
 
-/** The key of this worker, made in the browser and kept there. */
 async function keyOf(storage: TabStorage, prefix: string): Promise<Uint8Array> {
   const name = `${prefix}/key`;
   const kept = await storage.get(name);

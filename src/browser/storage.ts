@@ -13,7 +13,6 @@ import { decodeState, encodeState } from '../worker/state-file.ts';
 const NAME = 'nostrain';
 const KEPT = 'kept';
 
-/** Values by name, all of them in one place. */
 export interface TabStorage {
   get(name: string): Promise<unknown>;
   /** Resolves when it is on disk. */
@@ -78,7 +77,6 @@ function privateStates(storage: TabStorage, prefix: string): PrivateStore {
   };
 }
 
-/** What is kept for one worker of one run. */
 export interface WorkerStorage {
   readonly store: Store<CertifiedState>;
   readonly journal: Journal;

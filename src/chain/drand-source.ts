@@ -18,7 +18,6 @@ export interface DrandAccess {
   readonly urls: readonly string[];
   readonly get: Get;
   readonly clock: Clock;
-  /** For one endpoint. */
   readonly timeoutMs: number;
 }
 

@@ -4,7 +4,6 @@ import { ChainError, NostrainError } from '../base/errors.ts';
 
 export interface PostOptions {
   readonly signal: AbortSignal;
-  /** Longest answer that is read. */
   readonly maxBytes: number;
 }
 
@@ -38,7 +37,6 @@ const lostUnless =
     throw new ChainError('chain/unreachable', 'no answer', { cause });
   };
 
-/** The text of an answer, as long as it is not too long. */
 async function readBody(response: Response, maxBytes: number): Promise<string> {
   const reader = response.body?.getReader();
   const decoder = new TextDecoder();
@@ -121,7 +119,6 @@ export function nameOf(url: string): string {
   }
 }
 
-/** Work that ends by itself or is given up. */
 export async function inTime<T>(
   { clock, timeoutMs }: Pick<EndpointOptions, 'clock' | 'timeoutMs'>,
   signal: AbortSignal,
@@ -156,7 +153,6 @@ function resultOf(text: string, id: number): unknown {
   return said.result;
 }
 
-/** What JSON says, or undefined, which no JSON says. */
 function readJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -165,12 +161,10 @@ function readJson(text: string): unknown {
   }
 }
 
-/** What others say, in one line of bounded length. */
 const clip = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 300);
 
 export interface Endpoints {
   readonly all: readonly Endpoint[];
-  /** How many must agree. */
   readonly need: number;
 }
 
@@ -182,7 +176,6 @@ export function assertEnough({ all, need }: Endpoints): void {
   });
 }
 
-/** One endpoint's answer, or what went wrong. */
 export type Said<T> =
   | { readonly endpoint: Endpoint; readonly value: T }
   | { readonly endpoint: Endpoint; readonly problem: string; readonly code: string };

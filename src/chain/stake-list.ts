@@ -5,7 +5,6 @@ import { ok, type Result, refuse } from '../base/errors.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { MAX_STAKE, type StakeSnapshot, stakeRows } from '../run/stake/stake-snapshot.ts';
 
-/** A key as people write it, npub or hex, or undefined. */
 function readKey(text: string): WorkerId | undefined {
   if (isHex32(text)) return text;
   try {
@@ -26,7 +25,6 @@ const linesOf = (text: string): readonly (readonly [line: number, words: readonl
     return words.length === 0 ? [] : [[i + 1, words] as const];
   });
 
-/** Keys, one per line. */
 export function parseKeyList(text: string): Result<readonly WorkerId[]> {
   const keys: WorkerId[] = [];
   for (const [line, [word = '', ...more]] of linesOf(text)) {

@@ -28,24 +28,19 @@ import type { RunSpec } from '../run/spec/run-spec.ts';
 import { RunView } from './remembered-run.ts';
 import type { RelayPicture, RunPicture } from './run-picture.ts';
 
-/** How a run is followed. */
 export interface FollowOptions extends Hashing {
   readonly relays: RelaySet;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** Where no relay may have it. */
   readonly spec?: RunSpec | undefined;
-  /** Where the beacon values of the run come from. */
   beacon?(spec: RunSpec): BeaconSource | undefined;
   /** How many events have come while stored ones are read. */
   onProgress?(have: number): void;
-  /** Each new picture. */
   onPicture(picture: RunPicture): void;
-  /** Following ended with an error. */
   onFailed(error: unknown): void;
 }
 
-/** A run that is open to be looked at. */
 export interface OpenRun {
   readonly run: Digest;
   readonly spec: RunSpec;
@@ -69,7 +64,6 @@ const REDRAW_MS = 10_000;
 /** Live events are asked for from so long before. */
 const OVERLAP_SECONDS = 120;
 
-/** Opens a run from an archive. */
 export async function openArchive(
   archive: Opened,
   options: Hashing & { readonly nowSeconds: number; readonly run?: Digest | undefined },
@@ -101,7 +95,6 @@ export async function followRun(run: Digest, options: FollowOptions): Promise<Op
   return new Follower(run, spec, options);
 }
 
-/** One run being followed. */
 class Follower implements OpenRun {
   readonly run: Digest;
   readonly spec: RunSpec;

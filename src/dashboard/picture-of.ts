@@ -16,12 +16,10 @@ import type {
   WorkerPicture,
 } from './run-picture.ts';
 
-/** What is at hand of a run. */
 export interface Seen {
   /** Where it starts; the model is not needed. */
   readonly start: Chain;
   readonly gathered: Gathered;
-  /** The newest of each key. */
   readonly heartbeats: ReadonlyMap<WorkerId, Heartbeat>;
   /** When events of keys were signed last, in Unix seconds. */
   readonly lastSigns: ReadonlyMap<WorkerId, number>;
@@ -41,7 +39,6 @@ const MILLION = 1e6;
 /** Heartbeats that may be missed before a worker counts as away. */
 const MOST_MISSED = 3;
 
-/** What the events tell. */
 export function tellRun(seen: Seen): Told {
   const { start, gathered, settled = [] } = seen;
   const byRound = manifestsByRound(gathered);

@@ -15,12 +15,9 @@ import type { RefusalPicture, RelayPicture, RunPicture } from './run-picture.ts'
 
 /** Newest rounds that are replayed for each picture, beside those that the run may take back. */
 const UNSETTLED = 8;
-/** Refusals that are shown. */
 const MOST_REFUSED = 200;
-/** Keys whose heartbeats are kept. */
 const MOST_KEYS = 4096;
 
-/** One run, as far as it is known. */
 export class RunView {
   readonly #spec: RunSpec;
   readonly #run: Digest;

@@ -12,7 +12,6 @@ export interface SentPicture {
   readonly loss?: number;
 }
 
-/** One decided round. */
 export interface RoundPicture {
   readonly round: number;
   readonly result: 'final' | 'void';
@@ -50,7 +49,6 @@ export interface RoundPicture {
   readonly problem?: string;
 }
 
-/** The round that is under way. */
 export interface OpenRoundPicture {
   readonly round: number;
   /** Unix seconds of the outcome before; 0 in the first round. */
@@ -96,11 +94,9 @@ export interface WorkerPicture {
   readonly loss?: number;
   /** Mean of its last scores, in millionths of a loss; in runs with scores. */
   readonly score?: number;
-  /** Its score is under the floor. */
   readonly isLow?: boolean;
 }
 
-/** One relay. */
 export interface RelayPicture {
   readonly relay: string;
   readonly state: string;
@@ -111,7 +107,6 @@ export interface RelayPicture {
   readonly error: string;
 }
 
-/** Something that did not count, and why. */
 export interface RefusalPicture {
   /** Unix seconds. */
   readonly at: number;
@@ -121,7 +116,6 @@ export interface RefusalPicture {
   readonly relay?: string;
 }
 
-/** The whole run. */
 export interface RunPicture {
   readonly run: Digest;
   readonly name: string;

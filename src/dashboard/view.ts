@@ -97,7 +97,6 @@ export function fold(view: View, name: string, event: RunEvent): View {
   }
 }
 
-/** Takes in what a worker of this screen heard of another one. */
 function hear(view: View, event: Extract<RunEvent, { type: 'peer' }>): View {
   const { worker, round, digest } = event;
   if (view.workers.some((own) => own.worker === worker)) return view;

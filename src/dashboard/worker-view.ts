@@ -25,7 +25,6 @@ export interface WorkerView {
   readonly loss?: number;
   readonly losses: Curve;
   readonly tokensPerSecond?: number;
-  /** Why it failed. */
   readonly failure?: string;
 }
 
@@ -51,7 +50,6 @@ export const createWorkerView = (name: string): WorkerView => ({
   losses: emptyCurve,
 });
 
-/** The worker after one of its events. */
 export function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
   switch (event.type) {
     case 'hello':

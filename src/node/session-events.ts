@@ -7,7 +7,6 @@ import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import type { WorkerState } from '../worker/state.ts';
 import { createNativeSha256 } from './native/sha256.ts';
 
-/** Who trains what, and from where. */
 export const hello = (
   plan: Plan,
   { device, layout }: Trainer,
@@ -38,7 +37,6 @@ export function finished({ round, rounds }: WorkerState): string {
   return `This run is finished (${round} rounds${result}).`;
 }
 
-/** What came of it. */
 export async function summary(
   state: WorkerState,
   trainer: Trainer,

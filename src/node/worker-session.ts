@@ -59,7 +59,6 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly fixed?: FixedData | undefined;
   /** Relays that heartbeats name. */
   readonly advertise?: readonly string[] | undefined;
-  /** How the run's rounds are played. */
   readonly protocol: Protocol<M>;
   readonly connection: Connection;
   readonly device: TrainerSetup['device'];

@@ -34,7 +34,6 @@ export function readAddress(hash: string): Address {
   };
 }
 
-/** The same as text, for links. */
 export function writeAddress({ run, relays, drand, events, local, ...asked }: Address): string {
   const query = new URLSearchParams();
   if (run !== '') query.set('run', run);

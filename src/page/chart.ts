@@ -11,7 +11,6 @@ export interface Drawing {
   readonly rounds: number;
 }
 
-/** One line of a chart. */
 export interface Series {
   readonly name: string;
   /** Class that gives it a colour and a dash. */

@@ -10,7 +10,6 @@ const ALLOWED =
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** An HTML element. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -19,7 +18,6 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An SVG element. */
 export const s = <K extends keyof SVGElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},
@@ -71,7 +69,6 @@ export function table(
   return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, whole);
 }
 
-/** A button. */
 export function button(
   text: string,
   onClick: () => void,

@@ -14,7 +14,6 @@ import { openSocket } from '../network/transport/socket.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { FromJob, Source, ToJob } from './messages.ts';
 
-/** The messages of a thread, as a browser gives them. */
 interface Port {
   postMessage(message: FromJob): void;
   onmessage: ((event: { readonly data: ToJob }) => void) | null;
@@ -24,7 +23,6 @@ const port = globalThis as unknown as Port;
 const say = (message: FromJob): void => port.postMessage(message);
 
 const LIST_MS = 8000;
-/** Longest event that a run has a use for. */
 const LONGEST_EVENT_BYTES = 512 << 10;
 
 let stop = new AbortController();

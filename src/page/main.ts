@@ -208,7 +208,6 @@ const fail = (message: string, hint: string): void =>
 
 let address: Address = readAddress(location.hash);
 
-/** Opens what an address names. */
 function open(next: Address): void {
   address = next;
   [picture, chosen, verification] = [undefined, undefined, notVerified];

@@ -2,7 +2,6 @@
 import type { ReplayReport, RoundReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
 
-/** Which run to open, and from where. */
 export interface Source {
   /** `naddr1…` or the 64 hex digits of a run id; with neither the runs of the relays are listed. */
   readonly run: string;
@@ -13,7 +12,6 @@ export interface Source {
   readonly mayDialPrivate: boolean;
 }
 
-/** A run that relays offer. */
 export interface ListedRun {
   readonly run: string;
   readonly name: string;

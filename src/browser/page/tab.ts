@@ -11,10 +11,8 @@ const at = (id: string): HTMLElement => {
   return found;
 };
 
-/** Of a folder; more are for the program. */
 const MOST_FILES = 100_000;
 
-/** Lines that stay on the page; older ones go. */
 const MOST_LINES = 200;
 
 /** Whatever it says came from relays: it is text, never HTML. */
@@ -66,7 +64,6 @@ function showEvent(event: TabEvent): void {
   }
 }
 
-/** People count rounds from 1. */
 const ordinal = (index: number): string => `${index + 1}.`;
 
 function hear(message: FromWorker): void {
@@ -92,7 +89,6 @@ const asked = new URLSearchParams(location.hash.split('&').slice(1).join('&'));
 const isTelling = asked.has('tell');
 let told: Promise<void> = Promise.resolve();
 
-/** In the order that things happened. */
 function tellServer(message: FromWorker): void {
   told = told.then(async () => {
     const body = JSON.stringify({ slot: asked.get('slot'), message });
@@ -111,7 +107,6 @@ function openRunPage(): void {
   location.assign(`./#${named}`);
 }
 
-/** A signer that the browser has for its user (NIP-07). */
 interface BrowserSigner {
   signEvent(draft: unknown): Promise<unknown>;
 }
@@ -119,7 +114,6 @@ interface BrowserSigner {
 const browserSigner = (): BrowserSigner | undefined =>
   (globalThis as { readonly nostr?: BrowserSigner }).nostr;
 
-/** What a signer is to sign. */
 let toSign: unknown;
 
 function askName(draft: unknown): void {

@@ -129,7 +129,6 @@ export function createBlockBeacon(access: ChainAccess, lagSeconds: number): Beac
   };
 }
 
-/** The first block whose time is at least this. */
 async function firstSince(
   access: ChainAccess,
   since: number,

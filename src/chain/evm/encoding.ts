@@ -16,7 +16,6 @@ export const quantityOf = (value: unknown): bigint | undefined =>
     ? BigInt(value)
     : undefined;
 
-/** The same if it fits a number. */
 export function numberOf(value: unknown): number | undefined {
   const number = Number(quantityOf(value) ?? Number.NaN);
   return Number.isSafeInteger(number) ? number : undefined;
@@ -119,7 +118,6 @@ export const callData = (signature: string, ...args: readonly (Word | Dynamic)[]
 /** First topic of an event. */
 export const eventTopic = (signature: string): string => toData(keccak_256(utf8(signature)));
 
-/** A byte string. */
 export function dynamicBytes(bytes: Uint8Array): Dynamic {
   const padded = new Uint8Array(32 * Math.ceil(bytes.length / 32));
   padded.set(bytes);

@@ -97,7 +97,6 @@ async function readAccumulator(
   return { rollingHash: rollingHash!, sequence: sequence! };
 }
 
-/** First topic of the registry's only event. */
 export const CHANGED = eventTopic('Changed(uint256,bytes32,address,uint256,uint256)');
 
 /** What slots 0 and 1 of the registry say at the block of the proof. */

@@ -39,7 +39,6 @@ interface Account {
   readonly address: Uint8Array;
 }
 
-/** A token as a source. */
 export function createTokenSource(
   access: ChainAccess,
   place: TokenPlace,

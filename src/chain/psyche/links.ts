@@ -18,7 +18,6 @@ export interface Link {
   /** Base58 of the account's ed25519 key. */
   readonly account: string;
   readonly key: WorkerId;
-  /** Name of the run on that chain. */
   readonly run: string;
   /** Unix seconds: it counts from the one to the other, the last not included. */
   readonly made: number;
@@ -53,7 +52,6 @@ export function fromBase58(text: string, length = 32): Uint8Array | undefined {
   }
 }
 
-/** Whether both keys signed it. */
 export function isLink(link: SignedLink): boolean {
   const account = fromBase58(link.account);
   const [accountSig, keySig] = [fromHex(link.accountSig), fromHex(link.keySig)];
@@ -94,7 +92,6 @@ export function linkedKeys(
   return new Map([...best].flatMap(([account, { key }]) => (key ? [[account, key]] : [])));
 }
 
-/** Names what links came to. */
 export const linksHash = (linked: ReadonlyMap<string, WorkerId>): string =>
   sha256Hex(
     concatBytes(
@@ -141,7 +138,6 @@ export interface AccountKey {
   readonly account: string;
 }
 
-/** The key in such a file. */
 export function parseAccountKey(text: string): Result<AccountKey> {
   const broken = (message: string) => refuse('bad-key', 'account key', message);
   const numbers = parsed(text);

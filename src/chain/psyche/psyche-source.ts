@@ -15,7 +15,6 @@ import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/sta
 import { agree, assertEnough, type Endpoint, type Endpoints } from '../endpoints.ts';
 import { linkedKeys, linksHash, type SignedLink } from './links.ts';
 
-/** The program that owns every coordinator account. */
 const PROGRAM = '4SHugWqSXwKE5fqDchkJcPEqnoZE22VYKtSTVm7axbT7';
 const NO_BLOCK = '00'.repeat(32);
 const READINGS = 4;

@@ -77,7 +77,6 @@ function readReceipt(receipt: unknown): Receipt {
   return { block, gas, contract: contract && toData(contract) };
 }
 
-/** Accounts the endpoint signs for. */
 export async function unlockedAccounts({ endpoint, signal }: Sender): Promise<readonly string[]> {
   const list = await endpoint.call('eth_accounts', [], signal);
   return Array.isArray(list) ? list.map(String) : [];
@@ -85,11 +84,9 @@ export async function unlockedAccounts({ endpoint, signal }: Sender): Promise<re
 
 export interface DeployedRegistry {
   readonly contract: Uint8Array;
-  /** The block that created it. */
   readonly block: number;
 }
 
-/** What a proven fault costs, in thousandths. */
 export interface Slashing {
   /** Of all coin behind the key. */
   readonly slashedPermille: number;
@@ -184,7 +181,6 @@ export function slashCall(
   return { from, to: toData(contract), data: callData(SLASH, key, a, b) };
 }
 
-/** An event as the contract's `Statement`. */
 function statementOf({ kind, created_at, tags, content, sig }: SignedEvent): Dynamic | undefined {
   const said = objectOf(content);
   if (said === undefined) return undefined;
@@ -214,7 +210,6 @@ function statementOf({ kind, created_at, tags, content, sig }: SignedEvent): Dyn
   return known.length === all.length ? { encoded: encodeWords(...known) } : undefined;
 }
 
-/** As a signed word. */
 const MINUS_ONE = 2n ** 256n - 1n;
 
 /** A number that the contract has room for; 0 where there is none. */

@@ -99,7 +99,6 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
   };
 }
 
-/** Reads the file, or asks the relays. */
 export async function openSource(
   { events: file }: SourceFlags,
   { options, reach }: Source,

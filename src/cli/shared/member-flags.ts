@@ -17,11 +17,9 @@ export interface MemberFlags extends FollowFlags, HoldFlags {
   readonly trust?: Digest;
 }
 
-/** Adds `--stake`, `--branch`, `--trust`, the endpoints of chains, and what holding takes. */
 export const addMemberFlags = (command: Command): Command =>
   addHoldFlags(addFollowFlags(command.addOption(branchOption()).addOption(trustOption())));
 
-/** Adds `--stake` and the endpoints of chains. */
 export const addFollowFlags = (command: Command): Command =>
   addEndpointFlags(
     command.option('--stake <file>', 'stake snapshot of the run (default: from its relays)'),
@@ -37,7 +35,6 @@ export const followFlagNames: readonly string[] = [
   'allowPrivateRelays',
 ];
 
-/** All of them. */
 export const memberFlagNames: readonly string[] = [
   ...followFlagNames,
   ...holdFlagNames,
@@ -45,7 +42,6 @@ export const memberFlagNames: readonly string[] = [
   'trust',
 ];
 
-/** An outcome by its digest. */
 export const branchOption = (): Option =>
   new Option(
     '--branch <digest>',
@@ -68,7 +64,6 @@ const outcomeOf =
     });
   };
 
-/** `--allow-private-relays`, for commands that take the address of a run. */
 export const hintOption = (): Option =>
   new Option(
     '--allow-private-relays',

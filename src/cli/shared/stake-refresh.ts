@@ -27,7 +27,6 @@ export interface StakeOptions {
   readonly chain?: Omit<ChainAccess, 'chain'> | undefined;
 }
 
-/** The document of `--stake FILE`. */
 export const readStakeFile = async (
   file: string | undefined,
 ): Promise<StakeSnapshot | undefined> =>
@@ -62,7 +61,6 @@ const connection = {
   retry: { maxAttempts: 2, initialMs: 250, maxMs: 2000, multiplier: 2, jitter: 'full' },
 } as const;
 
-/** The snapshot of an id, from what the relays have stored. */
 export const findOver =
   (urls: readonly string[]): FindSnapshot =>
   (id, signal) =>

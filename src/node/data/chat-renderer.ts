@@ -5,7 +5,6 @@ import type { Turn } from '../../model/data/documents.ts';
 import type { ChatPiece, ChatTokens } from '../../pretrained/chat.ts';
 import { startThread } from '../start-thread.ts';
 
-/** What the thread is told. */
 export interface ChatOrder {
   readonly template: string;
   readonly config: ChatTokens;

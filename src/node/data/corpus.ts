@@ -40,7 +40,6 @@ export const isAddress = (named: string): boolean => /^https?:\/\//i.test(named)
 export const readInPieces = (path: string): AsyncIterable<Uint8Array> =>
   createReadStream(path, { highWaterMark: PIECE }) as AsyncIterable<Uint8Array>;
 
-/** Lowercase hex. */
 export async function hashFile(
   path: string,
   { signal }: { readonly signal?: AbortSignal | undefined } = {},
@@ -169,10 +168,8 @@ export interface CorpusOptions {
   readonly from?: string | undefined;
   /** A named file has at least so many bytes; as a text needs, if nobody says. */
   readonly leastBytes?: number | undefined;
-  /** Where a download is kept. */
   readonly cacheDir: string;
   readonly allowDownload: boolean;
-  /** Told what happened, one sentence at a time. */
   readonly onNotice: (message: string) => void;
   readonly signal?: AbortSignal | undefined;
   /** What to download instead of tiny Shakespeare. */
@@ -184,13 +181,11 @@ export interface CorpusOptions {
 /** A text known by its content. */
 export interface Download {
   readonly name: string;
-  /** What it is called in the cache. */
   readonly file: string;
   readonly url: string;
   readonly sha256: string;
 }
 
-/** The classic small text of character models. */
 export const tinyShakespeare: Download = {
   name: 'tiny Shakespeare',
   file: 'tinyshakespeare.txt',
@@ -224,7 +219,6 @@ async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }
 
-/** The text that is known by its content, from the cache or the internet. */
 async function loadKnown(download: Download, options: CorpusOptions): Promise<Corpus | undefined> {
   const { cacheDir, allowDownload, onNotice, signal } = options;
   const { name, sha256 } = download;
@@ -359,7 +353,6 @@ async function keep(
   }
 }
 
-/** `ENOENT` and the like, else the message. */
 function codeOf(error: unknown): string {
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') {
     return error.code;

@@ -212,7 +212,6 @@ export async function readPicture(
   return inChannels(squareOf(decodePicture(await bytesOf(path), path), pixels), channels);
 }
 
-/** A file of bounded length. */
 async function bytesOf(path: string): Promise<Uint8Array> {
   const unreadable = (cause: unknown): never => {
     throw new ConfigError('data/pictures', `${path} cannot be read`, {

@@ -19,7 +19,6 @@ import type { Protocol } from '../protocol.ts';
 import { openNamedCorpus, openPictures, openSeries, readRows, type Sources } from './sources.ts';
 import { builtInForm, prepareTokens, publishedForm } from './token-parts.ts';
 
-/** What a worker trains. */
 export interface Task {
   readonly name: string;
   readonly model: AnyModel;
@@ -109,7 +108,6 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
   },
 };
 
-/** Reads the data and sizes the model to it. */
 export async function prepareTask(settings: Settings, sources: Sources): Promise<Task> {
   const task = await prepares[formOf(settings)](settings, sources);
   return { ...task, optimizer: optimizerOf(settings) };
@@ -119,7 +117,6 @@ export async function prepareTask(settings: Settings, sources: Sources): Promise
 export const expectedWorkers = ({ sync, shard, waitFor }: Settings): number =>
   sync.strategy === 'strict' ? sync.workers : Math.max(1, shard.count, waitFor);
 
-/** The largest event that a worker of these settings will send. */
 export function largestEvent(
   settings: Settings,
   layout: Layout,

@@ -37,7 +37,6 @@ export interface CorpusForm extends TextForm {
 
 /** What is in memory at most. */
 export interface TokenLimits {
-  /** Tokens that wait to be written. */
   readonly buffer: number;
   /** Bytes of a line. */
   readonly line: number;
@@ -55,7 +54,6 @@ export const usualLimits: TokenLimits = {
 };
 
 export interface TokenizeOptions {
-  /** Where the file is kept. */
   readonly folder: string;
   readonly limits?: TokenLimits;
   readonly onNotice: (message: string) => void;
@@ -93,7 +91,6 @@ export async function tokenizeCorpus(
   );
 }
 
-/** Everything that the tokens depend on. */
 function keyOf({ name, sha256 }: CorpusSource, form: CorpusForm): string {
   const { hash, begin, end, chat = null, tokenizer } = form;
   const kind = isDocuments(name) ? 'documents' : 'text';

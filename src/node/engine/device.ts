@@ -21,7 +21,6 @@ import { createTrainer } from './trainer.ts';
 export interface DeviceReport {
   readonly device: Device;
   readonly works: boolean;
-  /** How it went, for people. */
   readonly message: string;
   /** In which half precisions it multiplies, where it works. */
   readonly halves: readonly Half[];
@@ -62,7 +61,6 @@ function probeApart(device: Device, settings: Settings): Promise<DeviceReport> {
   });
 }
 
-/** Takes two steps of the model of these settings there, in this process. */
 export async function probeDevice(
   device: Device,
   written: Readonly<Record<string, unknown>>,

@@ -82,7 +82,6 @@ export function wordMissing(libraries: readonly string[]): string {
 const hasDriver = (): boolean =>
   existsSync('/proc/driver/nvidia/version') || existsSync('/dev/dxg');
 
-/** How to get all of it. */
 export const CUDA_HINT =
   '`nostrain doctor --fix cuda` puts the provider in place, for CUDA 13; docs/devices.md says what brings the rest, all but the ' +
   'driver; or choose the cpu device';

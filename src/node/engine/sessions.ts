@@ -2,7 +2,6 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Runtime } from '../../trainer/runtime.ts';
 
-/** The engine of this machine. */
 export const nodeRuntime: Runtime = {
   Tensor,
   writesInPlace: true,

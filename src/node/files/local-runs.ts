@@ -24,7 +24,6 @@ export interface LocalRun {
   readonly dir: string;
   /** The folder of the worker: `dir`, but in demos. */
   readonly worker: string;
-  /** The run's name or id in its events. */
   readonly run: string | undefined;
   readonly model: string | undefined;
   readonly parameters: number | undefined;
@@ -34,7 +33,6 @@ export interface LocalRun {
   readonly lossBefore: number | undefined;
   /** What its losses count, in words; undefined where its model is not known. */
   readonly lossUnit: string | undefined;
-  /** Rounds that are over. */
   readonly played: number;
   /** The last rounds that were finished here, oldest first; `withHistory` has all. */
   readonly history: readonly CertifiedSummary[];
@@ -207,7 +205,6 @@ async function readRun(dir: string): Promise<LocalRun | undefined> {
   };
 }
 
-/** A demo by the first of its workers. */
 async function readDemo(home: string, demo: string): Promise<LocalRun | undefined> {
   const dir = join(home, 'demos', demo);
   const workers = await Promise.all(

@@ -144,7 +144,6 @@ export interface RunFolder<M extends object> {
   readonly store: Store<WorkerState & M>;
   /** Used in certified runs. */
   readonly votes: Journal;
-  /** Appends one line to the log. */
   log(event: RunEvent): void;
   close(): Promise<void>;
 }
@@ -194,13 +193,11 @@ function append(file: string, line: Readonly<Record<string, unknown>>): void {
   }
 }
 
-/** The journal in this file. */
 const createVoteJournal = (file: string): Journal => ({
   load: () => load(file),
   save: (entry) => writeWhole(file, new TextEncoder().encode(formatEntry(entry))),
 });
 
-/** One file for each round. */
 const createPastStore = (folder: string): PastStore => ({
   async save(round, text) {
     await mkdir(folder, { recursive: true, mode: 0o700 });

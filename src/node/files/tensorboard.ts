@@ -1,7 +1,6 @@
 /** Numbers by round as a TensorBoard event file: TFRecord framing with masked CRC-32C around small protobuf messages, written plainly. */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 
-/** One number of one round. */
 export interface Scalar {
   readonly tag: string;
   readonly step: number;
@@ -10,7 +9,6 @@ export interface Scalar {
   readonly wallTime: number;
 }
 
-/** The whole file. */
 export const tensorboardFile = (scalars: readonly Scalar[]): Uint8Array =>
   concatBytes(record(versionEvent()), ...scalars.map((scalar) => record(scalarEvent(scalar))));
 
@@ -39,7 +37,6 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value >>> 0;
 });
 
-/** CRC-32C. */
 export function crc32c(bytes: Uint8Array): number {
   let crc = 0xffffffff;
   for (const byte of bytes) crc = (crc >>> 8) ^ TABLE[(crc ^ byte) & 0xff]!;

@@ -29,7 +29,6 @@ async function syncFolder(folder: string): Promise<void> {
   await handle?.close();
 }
 
-/** The error of a write that the disk refused. */
 export const cannotWrite = (file: string, cause: unknown): CheckpointError =>
   new CheckpointError('run/write', `cannot write ${file} (${(cause as Error).message})`, {
     hint: 'make room on the disk and repeat the command; what was saved before is whole',

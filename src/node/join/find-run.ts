@@ -55,7 +55,6 @@ export interface RunPlace {
 
 const FETCH_MS = 15_000;
 const SLICE_MS = 120_000;
-/** Relays of an address that are asked. */
 const MOST_HINTS = 8;
 
 /** Reads a file, or asks relays. Throws if there is no such run, or it is not what the address says. */

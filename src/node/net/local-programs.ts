@@ -8,13 +8,11 @@ import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { ChainError } from '../../base/errors.ts';
 
-/** As distributions and vendors call it. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome'];
 const MAC = '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome';
 /** A WebGPU device computed by the CPU, where there is no GPU: slow, and enough to show that it works. */
 const SOFTWARE_GPU = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 
-/** The program, or undefined where there is none. */
 export function findChromium(): string | undefined {
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== '');
   const programs = folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
@@ -64,7 +62,6 @@ const exitOf = (child: ChildProcess): Promise<void> =>
 
 export interface LocalChain {
   readonly url: string;
-  /** Ends the process and waits until it is gone. */
   stop(): Promise<void>;
 }
 

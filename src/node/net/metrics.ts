@@ -4,13 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { ConfigError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 
-/** One family of numbers. */
 interface Family {
   readonly type: 'gauge' | 'counter';
   readonly help: string;
 }
 
-/** All of them, by name without the prefix. */
 const FAMILIES = {
   parameters: { type: 'gauge', help: 'Parameters of the model.' },
   round: { type: 'gauge', help: 'Number of the round this worker is in, from 1.' },
@@ -41,7 +39,6 @@ export class Metrics {
   /** The furthest round that was finished. */
   #last = -1;
 
-  /** Takes an event in. */
   take(event: RunEvent): void {
     switch (event.type) {
       case 'hello':

@@ -9,7 +9,6 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 
-/** Files by name. */
 export type PageFiles = ReadonlyMap<string, Uint8Array>;
 
 export interface PageServer {

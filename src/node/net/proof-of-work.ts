@@ -9,7 +9,6 @@ import {
 } from '../../network/proof-of-work.ts';
 import { startThread } from '../start-thread.ts';
 
-/** What the thread is told. */
 export interface WorkOrder {
   readonly draft: WorkDraft;
   readonly bits: number;

@@ -245,7 +245,6 @@ function given<T extends Record<string, unknown>>(fields: T): Given<T> {
   return out;
 }
 
-/** How to deal with relays. */
 export interface Connection {
   /** For each connection. */
   readonly openTimeoutMs: number;

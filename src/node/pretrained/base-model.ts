@@ -36,7 +36,6 @@ import { fetchModel, isHubReference, parseHubReference } from './hub.ts';
 
 /** A base and what is trained of it. */
 export interface BaseModel extends BaseIdentity {
-  /** What to call it in front of a person. */
   readonly name: string;
   /** Where others may get it: of the hub, at the revision that was opened. */
   readonly from: readonly string[];
@@ -74,7 +73,6 @@ export interface OpenBase {
   readonly signal: AbortSignal;
 }
 
-/** How a worker opens the base of its settings. */
 export type OpensBase = (settings: Settings, options: OpenBase) => Promise<BaseModel>;
 
 /** Opens the base of these settings. Throws a ConfigError that says what is wrong with it (`base/missing`, `model/…`, `adapter/…`). */

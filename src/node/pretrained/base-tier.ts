@@ -15,7 +15,6 @@ import { createNativeSha256 } from '../native/sha256.ts';
 import { openLocalModel } from './folder.ts';
 import { findTier, type TierLoad } from './tier-files.ts';
 
-/** One tier of a base. */
 export interface BaseTier {
   /** Of that width. */
   readonly pretrained: Pretrained;
@@ -98,7 +97,6 @@ export function identityOfTiers(
   ];
 }
 
-/** What a base has in a ring. */
 type RingNumbers = Omit<BaseFile, 'name'>;
 
 /** The numbers that a tier of a base has, ring by ring: as f32, in the order of the model's tensors. */

@@ -108,7 +108,6 @@ async function isComplete(folder: string, file: string | undefined): Promise<boo
   return present.every(Boolean);
 }
 
-/** What the hub says about a file before it is downloaded. */
 interface Description {
   readonly bytes: number;
   /** Lowercase hex: SHA-256 of large files, the name of git's blob of small ones. */

@@ -44,7 +44,6 @@ const COMMON = [
 
 export interface ExportOptions {
   readonly signal: AbortSignal;
-  /** A folder is finished. */
   onFolder?(folder: string, bytes: number): void;
 }
 
@@ -166,7 +165,6 @@ const alreadySliced = (source: string, { tier, base }: CheckpointTier): ConfigEr
 
 export interface TierLoad {
   readonly folder: string;
-  /** Of the files in it. */
   readonly tier: number;
   /** How often their width is still to be halved. */
   readonly slicing: number;

@@ -5,7 +5,6 @@ import { CheckpointError, ConfigError } from '../../base/errors.ts';
 import type { OutFile } from '../../pretrained/export/learned.ts';
 
 export interface WriteOptions {
-  /** Told the bytes written so far. */
   readonly onBytes?: (bytes: number) => void;
   readonly signal?: AbortSignal;
 }
@@ -40,7 +39,6 @@ export const writeFolder = (
     return bytes;
   });
 
-/** Writes one file, and says how many bytes it is. */
 export const writeFile = (
   path: string,
   file: OutFile,

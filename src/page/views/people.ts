@@ -67,10 +67,8 @@ function seats(open: OpenRoundPicture): HTMLElement {
 const tick = (isSet: boolean): HTMLElement =>
   h('span', { class: isSet ? 'yes' : 'no' }, isSet ? '✓ yes' : 'no');
 
-/** Workers that a table shows. */
 const MOST_WORKERS = 300;
 
-/** Everybody with a part in the run. */
 export function workersView({ workers, open, planned }: RunPicture): readonly Child[] {
   const shown = [...workers]
     .sort((a, b) => Number(b.inRoster) - Number(a.inRoster) || b.lastSign - a.lastSign)
@@ -113,7 +111,6 @@ function stateOf(
   return h('span', { class: 'yes' }, hasSeat ? 'here, has a seat' : 'here');
 }
 
-/** What came over which relay. */
 export function relaysView({ relays, events }: RunPicture): readonly Child[] {
   if (relays.length === 0) return [h('p', {}, `From an archive: ${events} events.`)];
   const rows = relays.map((each) => [

@@ -5,10 +5,8 @@ import { chart, type Series } from '../chart.ts';
 import { button, type Child, h, table } from '../dom.ts';
 import { bytes, clock, loss, share, shortHash, shortKey } from '../format.ts';
 
-/** Newest rounds that a table shows. */
 const MOST_ROWS = 200;
 
-/** Chart, legend and table. */
 export function lossView(
   picture: RunPicture,
   chosen: number | undefined,
@@ -110,7 +108,6 @@ export type Reasons = ReadonlyMap<string, readonly string[]>;
 
 export const reasonKey = (round: number, worker: string): string => `${round}/${worker}`;
 
-/** The round. */
 export function roundView(
   round: RoundPicture,
   reasons: Reasons,

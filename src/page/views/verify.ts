@@ -5,7 +5,6 @@ import { type Child, h } from '../dom.ts';
 import { shortKey } from '../format.ts';
 import type { FromJob } from '../messages.ts';
 
-/** How far a replay is. */
 export interface Verification {
   readonly state: 'idle' | 'gathering' | 'checking' | 'done' | 'failed';
   readonly have: number;
@@ -30,7 +29,6 @@ export function verified(
   return { ...before, state: 'checking', of: message.of, rounds };
 }
 
-/** Progress, then the verdict. */
 export function verifyView({
   state,
   have,

@@ -37,7 +37,6 @@ interface Flags extends ConnectionFlags, FollowFlags {
 
 const tell = writeNote;
 
-/** The command. */
 export const leaveRun = (): Command =>
   addFollowFlags(
     addConnectionFlags(
