@@ -1,7 +1,8 @@
 /** The table of the attack lab: rows from the battles of several seeds, as text and as a picture. */
+
+import { formatLoss } from '../../src/base/numbers.ts';
 import { bar } from '../../src/terminal/render/bars.ts';
 import { alignColumns } from '../../src/terminal/render/columns.ts';
-import { formatLoss } from '../../src/terminal/render/numbers.ts';
 import type { Adversary } from './adversaries.ts';
 import type { Defence } from './defences.ts';
 import type { Result } from './kept-battles.ts';

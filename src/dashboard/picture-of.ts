@@ -36,6 +36,8 @@ export interface Told extends Pick<RunPicture, 'rounds' | 'workers'> {
 
 /** A million stands for a loss of 1, in what contributions report. */
 const MILLION = 1e6;
+const lossOf = (millionths: number | null | undefined): number | undefined =>
+  typeof millionths === 'number' ? millionths / MILLION : undefined;
 /** Heartbeats that may be missed before a worker counts as away. */
 const MOST_MISSED = 3;
 
@@ -83,7 +85,7 @@ function sentIn(byRound: ByRound, round: number, roster: readonly WorkerId[]): S
       worker,
       bytes,
       at,
-      ...(typeof own === 'number' && { loss: own / MILLION }),
+      loss: lossOf(own),
     });
   }
   return [...once.values()].sort((a, b) => a.at - b.at || (a.worker < b.worker ? -1 : 1));
@@ -122,9 +124,9 @@ function roundOf(
     forks,
     modelRoot: outcome.modelRoot,
     ledgerRoot: outcome.ledgerRoot,
-    ...(own.length > 0 && { ownLoss: own.reduce((sum, loss) => sum + loss, 0) / own.length }),
+    ownLoss: own.length > 0 ? own.reduce((sum, loss) => sum + loss, 0) / own.length : undefined,
     ...sharedAfter(round, roster, byRound, heartbeats),
-    ...(invalid && { problem: `${invalid.code}: ${invalid.message}` }),
+    problem: invalid && `${invalid.code}: ${invalid.message}`,
   };
 }
 
@@ -151,14 +153,11 @@ function sharedAfter(
     );
   const numbers = (name: 'shared' | 'bits' | 'right') =>
     said.flatMap((each) => (each[name] === null ? [] : [each[name] / MILLION]));
-  const [sharedLoss, bitsPerByte] = [middle(numbers('shared')), middle(numbers('bits'))];
-  const accuracy = middle(numbers('right'));
-  const sample = said.find((each) => each.sample !== '')?.sample;
   return {
-    ...(sharedLoss !== undefined && { sharedLoss }),
-    ...(bitsPerByte !== undefined && { bitsPerByte }),
-    ...(accuracy !== undefined && { accuracy }),
-    ...(sample !== undefined && { sample }),
+    sharedLoss: middle(numbers('shared')),
+    bitsPerByte: middle(numbers('bits')),
+    accuracy: middle(numbers('right')),
+    sample: said.find((each) => each.sample !== '')?.sample,
   };
 }
 
@@ -178,7 +177,6 @@ function openRound(
   const roster = ledger.members.map(({ key }) => key);
   const sent = sentIn(byRound, round, roster);
   const votes = votesIn(tip, gathered, new Set(roster));
-  const lacks = lackOf(problem);
   const drawn = committeeOf(tip, gathered, votes);
   const committee = drawn?.members ?? [];
   const heard = new Set([...votes.prepared, ...votes.committed, ...votes.viewChanges]);
@@ -193,7 +191,7 @@ function openRound(
     sent,
     missing,
     ...votes,
-    ...(lacks === undefined || parent === '' ? {} : { lacks }),
+    lacks: parent === '' ? undefined : lackOf(problem),
   };
 }
 
@@ -275,12 +273,11 @@ function workersOf(
     const { history = [], low } = member?.features?.scores ?? {};
     const principal = member && principalOf(member);
     const report = heartbeat?.features?.telemetry ?? last?.features?.telemetry;
-    const loss = last?.features?.telemetry?.own;
     return {
       worker,
       inRoster: member !== undefined,
       hasSeat: seats.has(worker),
-      ...(principal !== undefined && principal !== worker && { principal }),
+      ...(principal !== worker && principal !== undefined && { principal }),
       isFaulted: tip.ledger.faulted.includes(worker),
       joined: member?.joined ?? 0,
       lastSign: seen.lastSigns.get(worker) ?? 0,
@@ -289,9 +286,10 @@ function workersOf(
       counted: counted.get(worker) ?? 0,
       sent: own.length,
       bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
-      ...(report && report.device !== '' && { device: report.device }),
-      ...(typeof loss === 'number' && { loss: loss / MILLION }),
-      ...(history.length > 0 && { score: rollingScore(history), isLow: low === 1 }),
+      device: report?.device || undefined,
+      loss: lossOf(last?.features?.telemetry?.own),
+      score: history.length > 0 ? rollingScore(history) : undefined,
+      isLow: history.length > 0 ? low === 1 : undefined,
     };
   });
 }

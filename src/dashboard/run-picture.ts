@@ -9,7 +9,7 @@ export interface SentPicture {
   /** Unix seconds, as signed. */
   readonly at: number;
   /** Mean training loss of its inner steps, where it says so. */
-  readonly loss?: number;
+  readonly loss?: number | undefined;
 }
 
 export interface RoundPicture {
@@ -37,16 +37,16 @@ export interface RoundPicture {
   readonly modelRoot: Digest;
   readonly ledgerRoot: Digest;
   /** Mean of the training losses that contributors report. */
-  readonly ownLoss?: number;
+  readonly ownLoss?: number | undefined;
   /** Middle of what workers report of the shared parameters after the round. */
-  readonly sharedLoss?: number;
-  readonly bitsPerByte?: number;
+  readonly sharedLoss?: number | undefined;
+  readonly bitsPerByte?: number | undefined;
   /** Share of held-out pictures that the shared parameters have right, from 0 to 1. */
-  readonly accuracy?: number;
+  readonly accuracy?: number | undefined;
   /** Text by the shared parameters, as a worker reports it. */
-  readonly sample?: string;
+  readonly sample?: string | undefined;
   /** What a check found wrong. */
-  readonly problem?: string;
+  readonly problem?: string | undefined;
 }
 
 export interface OpenRoundPicture {
@@ -68,7 +68,7 @@ export interface OpenRoundPicture {
   /** Seats that have not been heard of in it. */
   readonly missing: readonly WorkerId[];
   /** What a reader lacks to follow it. */
-  readonly lacks?: string;
+  readonly lacks?: string | undefined;
 }
 
 /** One key that has, or had, a part in the run. */
@@ -77,7 +77,7 @@ export interface WorkerPicture {
   readonly inRoster: boolean;
   readonly hasSeat: boolean;
   /** In whose name it takes part, where that is another key. */
-  readonly principal?: WorkerId;
+  readonly principal?: WorkerId | undefined;
   readonly isFaulted: boolean;
   readonly joined: number;
   /** The newest of its events, in Unix seconds; 0 without any. */
@@ -90,11 +90,11 @@ export interface WorkerPicture {
   readonly counted: number;
   readonly sent: number;
   readonly bytes: number;
-  readonly device?: string;
-  readonly loss?: number;
+  readonly device?: string | undefined;
+  readonly loss?: number | undefined;
   /** Mean of its last scores, in millionths of a loss; in runs with scores. */
-  readonly score?: number;
-  readonly isLow?: boolean;
+  readonly score?: number | undefined;
+  readonly isLow?: boolean | undefined;
 }
 
 export interface RelayPicture {
@@ -112,8 +112,8 @@ export interface RefusalPicture {
   readonly at: number;
   readonly reason: string;
   readonly detail: string;
-  readonly worker?: WorkerId;
-  readonly relay?: string;
+  readonly worker?: WorkerId | undefined;
+  readonly relay?: string | undefined;
 }
 
 export interface RunPicture {
@@ -132,7 +132,7 @@ export interface RunPicture {
   readonly reports: boolean;
   readonly rounds: readonly RoundPicture[];
   /** Absent once the run is over. */
-  readonly open?: OpenRoundPicture;
+  readonly open?: OpenRoundPicture | undefined;
   readonly workers: readonly WorkerPicture[];
   readonly relays: readonly RelayPicture[];
   /** The newest last; bounded. */

@@ -156,9 +156,9 @@ export interface RoundView {
   readonly peers: ReadonlyMap<WorkerId, Digest>;
   /** Mean over those who finished it. */
   readonly trainingLoss: number;
-  readonly validationLoss?: number;
-  readonly bitsPerByte?: number;
-  readonly accuracy?: number;
+  readonly validationLoss?: number | undefined;
+  readonly bitsPerByte?: number | undefined;
+  readonly accuracy?: number | undefined;
   /** Contributions counted: the fewest any worker had. */
   readonly accepted: number;
   /** Events refused: the most any worker had. */
@@ -167,9 +167,9 @@ export interface RoundView {
   readonly payloadBytes: number;
   readonly eventBytes: number;
   readonly seconds: number;
-  readonly sample?: string;
+  readonly sample?: string | undefined;
   /** How a committee ended it, where one did. */
-  readonly certified?: CertifiedRound;
+  readonly certified?: CertifiedRound | undefined;
 }
 
 /** The last rounds that are shown: a run may have any number of them. */
@@ -192,11 +192,6 @@ export function foldRound(
     isFirst || !isNew
       ? (isNew ? event : (before ?? event)).trainingLoss
       : before.trainingLoss + share * (event.trainingLoss - before.trainingLoss);
-  const certified = event.certified ?? before?.certified;
-  const validationLoss = event.validationLoss ?? before?.validationLoss;
-  const bitsPerByte = event.bitsPerByte ?? before?.bitsPerByte;
-  const accuracy = event.accuracy ?? before?.accuracy;
-  const sample = event.sample ?? before?.sample;
   const round: RoundView = {
     index: event.index,
     digests,
@@ -211,11 +206,11 @@ export function foldRound(
     payloadBytes: Math.max(event.payloadBytes, before?.payloadBytes ?? 0),
     eventBytes: Math.max(event.eventBytes, before?.eventBytes ?? 0),
     seconds: Math.max(event.seconds, before?.seconds ?? 0),
-    ...(validationLoss === undefined ? {} : { validationLoss }),
-    ...(bitsPerByte === undefined ? {} : { bitsPerByte }),
-    ...(accuracy === undefined ? {} : { accuracy }),
-    ...(sample === undefined ? {} : { sample }),
-    ...(certified === undefined ? {} : { certified }),
+    validationLoss: event.validationLoss ?? before?.validationLoss,
+    bitsPerByte: event.bitsPerByte ?? before?.bitsPerByte,
+    accuracy: event.accuracy ?? before?.accuracy,
+    sample: event.sample ?? before?.sample,
+    certified: event.certified ?? before?.certified,
   };
   return [...finished.filter(({ index }) => index !== event.index), round]
     .sort((a, b) => a.index - b.index)

@@ -7,25 +7,25 @@ type Phase = 'starting' | 'joining' | 'training' | 'sending' | 'collecting' | 'd
 export interface WorkerView {
   readonly name: string;
   readonly phase: Phase;
-  readonly worker?: WorkerId;
+  readonly worker?: WorkerId | undefined;
   /** From 0; equal to the number of rounds when there is none left. */
   readonly round: number;
   readonly step: number;
   readonly steps: number;
   /** Workers or gradients it has while joining or collecting, and how many it waits for. */
   readonly have: number;
-  readonly want?: number;
+  readonly want?: number | undefined;
   /** Who it waits for, as far as they are known. */
   readonly missing: readonly WorkerId[];
   /** All event JSON of its newest gradient. */
-  readonly sentBytes?: number;
+  readonly sentBytes?: number | undefined;
   /** Transfer progress: chunks sent or fetched so far, and how many there are. */
-  readonly moved?: { readonly have: number; readonly of: number };
+  readonly moved?: { readonly have: number; readonly of: number } | undefined;
   /** The newest training loss, and all of them. */
-  readonly loss?: number;
+  readonly loss?: number | undefined;
   readonly losses: Curve;
-  readonly tokensPerSecond?: number;
-  readonly failure?: string;
+  readonly tokensPerSecond?: number | undefined;
+  readonly failure?: string | undefined;
 }
 
 /** A worker on another screen. */
@@ -34,9 +34,9 @@ export interface PeerView {
   readonly state: 'training' | 'sent' | 'away';
   readonly round: number;
   /** What it starts that round from. */
-  readonly digest?: Digest;
+  readonly digest?: Digest | undefined;
   /** All event JSON of its newest gradient. */
-  readonly sentBytes?: number;
+  readonly sentBytes?: number | undefined;
 }
 
 export const createWorkerView = (name: string): WorkerView => ({
@@ -56,16 +56,9 @@ export function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
       return helloOf(before, event);
     case 'waiting': {
       const { want: _, ...rest } = before;
-      const { what, round, have, missing } = event;
+      const { what, round, have, want, missing } = event;
       const phase = what === 'workers' ? 'joining' : 'collecting';
-      return {
-        ...rest,
-        phase,
-        round,
-        have,
-        missing,
-        ...(event.want === undefined ? {} : { want: event.want }),
-      };
+      return { ...rest, phase, round, have, missing, ...(want !== undefined && { want }) };
     }
     case 'progress': {
       const { round, step, steps, loss, tokensPerSecond } = event;
@@ -94,13 +87,11 @@ export function foldWorker(before: WorkerView, event: RunEvent): WorkerView {
       // a slow relay may answer when the worker is long in another phase
       if (before.phase !== 'sending' || before.round !== event.round)
         return { ...before, sentBytes };
-      const { want: _, moved: __, ...rest } = before;
-      return { ...rest, phase: 'collecting', have: 0, missing: [], sentBytes };
+      const idle = { have: 0, want: undefined, moved: undefined, missing: [] };
+      return { ...before, ...idle, phase: 'collecting', sentBytes };
     }
-    case 'round': {
-      const { moved: _, ...rest } = before;
-      return { ...rest, phase: 'starting', round: event.index + 1, step: 0 };
-    }
+    case 'round':
+      return { ...before, phase: 'starting', round: event.index + 1, step: 0, moved: undefined };
     case 'done':
       return { ...before, phase: 'done', round: event.rounds, step: before.steps };
     case 'failed':
@@ -128,14 +119,12 @@ export function foldPeer(
   const before = peers[at];
   const isOld = before !== undefined && before.round > round;
   const keeps = state === 'training' && before?.state === 'sent' && before.round === round;
-  const sentBytes = eventBytes ?? before?.sentBytes;
-  const known = digest ?? before?.digest;
   const peer: PeerView = {
     ...(isOld && state === 'sent'
       ? { worker, state: before.state, round: before.round }
       : { worker, state: keeps ? 'sent' : state, round }),
-    ...(known === undefined ? {} : { digest: known }),
-    ...(sentBytes === undefined ? {} : { sentBytes }),
+    digest: digest ?? before?.digest,
+    sentBytes: eventBytes ?? before?.sentBytes,
   };
   return at < 0 ? [...peers, peer] : peers.with(at, peer);
 }

@@ -1,4 +1,4 @@
-/** Numbers, times and keys as the page words them. */
+/** Keys, hashes, scores and times as the page words them. */
 import { npubEncode } from 'nostr-tools/nip19';
 
 /** The beginning of a key, enough to tell members apart. */
@@ -8,24 +8,8 @@ export function shortKey(key: string): string {
 
 export const shortHash = (hash: string): string => hash.slice(0, 12);
 
-export const loss = (value: number | undefined): string =>
-  value === undefined ? '–' : value.toFixed(4);
-
-/** Of a share from 0 to 1. */
-export const share = (value: number | undefined): string =>
-  value === undefined ? '–' : `${(100 * value).toFixed(1)} %`;
-
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
-
-export function bytes(count: number): string {
-  let [value, unit] = [count, 0];
-  for (; value >= 1000 && unit < UNITS.length - 1; unit++) value /= 1000;
-  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
-}
-
-/** Scores are millionths of a loss. */
 export const score = (value: number | undefined): string =>
-  value === undefined ? '–' : (value / 1e6).toFixed(4);
+  value === undefined ? '-' : (value / 1e6).toFixed(4);
 
 export function ago(seconds: number, now = Date.now() / 1000): string {
   if (seconds <= 0) return 'never';
@@ -37,4 +21,4 @@ export function ago(seconds: number, now = Date.now() / 1000): string {
 }
 
 export const clock = (seconds: number): string =>
-  seconds <= 0 ? '–' : new Date(1000 * seconds).toISOString().replace('T', ' ').slice(0, 19);
+  seconds <= 0 ? '-' : new Date(1000 * seconds).toISOString().replace('T', ' ').slice(0, 19);

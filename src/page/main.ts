@@ -1,10 +1,12 @@
 /** The run page: reads the address, starts the background thread, and shows what it says. */
+
+import { formatBytes, formatLoss, formatShare } from '../base/numbers.ts';
 import type { ReplayReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
 import { roundNumber } from '../run/round-name.ts';
 import { type Address, readAddress, writeAddress } from './address.ts';
 import { button, type Child, h, show } from './dom.ts';
-import { bytes, loss, share, shortHash } from './format.ts';
+import { shortHash } from './format.ts';
 import { type FromJob, type ListedRun, openJob } from './messages.ts';
 import { nowView, refusedView, relaysView, workersView } from './views/people.ts';
 import { lossView, reasonKey, roundView } from './views/rounds.ts';
@@ -58,14 +60,14 @@ function withLocal(seen: RunPicture): RunPicture {
   if (local === undefined || local.run !== seen.run) return seen;
   const own = new Map(local.rounds.map((each) => [each.round, each]));
   const rounds = seen.rounds.map((round) => {
-    const { ownLoss, sharedLoss, bitsPerByte, accuracy, sample } = own.get(round.round) ?? {};
+    const here = own.get(round.round);
     return {
-      ...(ownLoss !== undefined && { ownLoss }),
-      ...(sharedLoss !== undefined && { sharedLoss }),
-      ...(bitsPerByte !== undefined && { bitsPerByte }),
-      ...(accuracy !== undefined && { accuracy }),
-      ...(sample !== undefined && { sample }),
       ...round,
+      ownLoss: round.ownLoss ?? here?.ownLoss,
+      sharedLoss: round.sharedLoss ?? here?.sharedLoss,
+      bitsPerByte: round.bitsPerByte ?? here?.bitsPerByte,
+      accuracy: round.accuracy ?? here?.accuracy,
+      sample: round.sample ?? here?.sample,
     };
   });
   return { ...seen, rounds };
@@ -106,8 +108,8 @@ function newsOf({ rounds, planned, isCaughtUp }: RunPicture): string {
   if (!isCaughtUp) return 'reading';
   if (last === undefined) return 'no round is decided yet';
   const measured =
-    last.sharedLoss === undefined ? '' : `, validation loss ${loss(last.sharedLoss)}`;
-  const right = last.accuracy === undefined ? '' : `, ${share(last.accuracy)} right`;
+    last.sharedLoss === undefined ? '' : `, validation loss ${formatLoss(last.sharedLoss)}`;
+  const right = last.accuracy === undefined ? '' : `, ${formatShare(last.accuracy)} right`;
   return `round ${roundNumber(last.round)} of ${planned} is decided${measured}${right}`;
 }
 
@@ -117,13 +119,13 @@ function numbersOf({ rounds, workers, planned, events }: RunPicture): readonly C
   const [bits, right] = [latest('bitsPerByte'), latest('accuracy')];
   const sent = workers.reduce((sum, worker) => sum + worker.bytes, 0);
   const all: readonly (readonly [string, string])[] = [
-    ['validation loss', loss(latest('sharedLoss'))],
-    ['training loss', loss(latest('ownLoss'))],
-    ...(bits === undefined ? [] : [['bits per byte', loss(bits)] as const]),
-    ...(right === undefined ? [] : [['of held-out pictures right', share(right)] as const]),
+    ['validation loss', formatLoss(latest('sharedLoss'))],
+    ['training loss', formatLoss(latest('ownLoss'))],
+    ...(bits === undefined ? [] : [['bits per byte', formatLoss(bits)] as const]),
+    ...(right === undefined ? [] : [['of held-out pictures right', formatShare(right)] as const]),
     ['rounds decided', `${rounds.length} of ${planned}`],
     ['in the roster', `${workers.filter(({ inRoster }) => inRoster).length}`],
-    ['payloads', bytes(sent)],
+    ['payloads', formatBytes(sent)],
     ['events', `${events}`],
   ];
   return all.map(([name, value]) =>

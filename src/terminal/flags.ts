@@ -1,8 +1,8 @@
 /** Options that are no settings: whole numbers, numbers, bytes, rounds, and flags that may be repeated. */
 import { Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
+import { formatBytes } from '../base/numbers.ts';
 import { roundIndex } from '../run/round-name.ts';
-import { formatBytes } from './render/numbers.ts';
 
 const option = (flags: string, help: string): Option => new Option(flags, help);
 

@@ -3,6 +3,7 @@
 import { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { ConfigError, safeJson } from '../../base/errors.ts';
+import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import { followRun } from '../../dashboard/follow-run.ts';
 import type { OpenRoundPicture, RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
 import { toNpub } from '../../node/files/keys.ts';
@@ -17,7 +18,6 @@ import {
 import { repeatable } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
-import { formatBytes, formatLoss, formatShare } from '../../terminal/render/numbers.ts';
 import { beaconSource } from '../shared/beacon.ts';
 import { addEndpointFlags, type EndpointFlags } from '../shared/endpoints.ts';
 import { hintOption } from '../shared/member-flags.ts';

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { formatBytes, formatSeconds } from '../../base/numbers.ts';
 import type { FetchEvent } from '../../network/chunks/fetch.ts';
 import { type BringOptions, bringFile, type WantedFile } from '../../node/checkpoint/bring-file.ts';
 import type { NamedPlace } from '../../node/checkpoint/places.ts';
@@ -12,7 +13,6 @@ import { hashBase } from '../../run/spec/start.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
 import { writeNote } from '../../terminal/output.ts';
-import { formatBytes, formatSeconds } from '../../terminal/render/numbers.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import { slowly } from './archive-source.ts';
 

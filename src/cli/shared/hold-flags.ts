@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { formatBytes } from '../../base/numbers.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
 import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Signer } from '../../network/event.ts';
@@ -12,7 +13,6 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { byteCount, repeatable, whole } from '../../terminal/flags.ts';
 import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
-import { formatBytes } from '../../terminal/render/numbers.ts';
 
 const MOST_HOLD = 2 ** 50;
 

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
+import { formatCount, formatSeconds } from '../../base/numbers.ts';
 import { createBlossomSource } from '../../network/chunks/http-source.ts';
 import {
   type FileManifest,
@@ -24,7 +25,6 @@ import { nativeSha256 } from '../../node/native/sha256.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
 import { whole } from '../../terminal/flags.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
-import { formatCount, formatSeconds } from '../../terminal/render/numbers.ts';
 import { slowly } from './archive-source.ts';
 import { withRelays } from './with-relays.ts';
 

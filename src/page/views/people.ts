@@ -1,8 +1,10 @@
 /** The round that nobody has decided yet, workers, relays, and what was refused. */
+
+import { formatBytes, formatLoss } from '../../base/numbers.ts';
 import type { OpenRoundPicture, RunPicture, WorkerPicture } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/round-name.ts';
 import { type Child, h, table } from '../dom.ts';
-import { ago, bytes, clock, loss, score, shortKey } from '../format.ts';
+import { ago, clock, score, shortKey } from '../format.ts';
 
 /** Seconds without a decision from which on a page says who is missing. */
 const STALL_SECONDS = 30;
@@ -51,12 +53,12 @@ function seats(open: OpenRoundPicture): HTMLElement {
     const view = proposed.get(worker);
     return [
       shortKey(worker),
-      own ? `${bytes(own.bytes)}, loss ${loss(own.loss)}` : 'not yet',
+      own ? `${formatBytes(own.bytes)}, loss ${formatLoss(own.loss)}` : 'not yet',
       view !== undefined
         ? `in view ${view}`
         : rank === open.view % open.committee.length
           ? 'its turn'
-          : '–',
+          : '-',
       tick(open.prepared.includes(worker) || view !== undefined),
       tick(open.committed.includes(worker)),
     ];
@@ -91,10 +93,10 @@ export function workersView({ workers, open, planned }: RunPicture): readonly Ch
     stateOf(each, open === undefined),
     roundNumber(Math.min(each.round, planned - 1)),
     `${each.counted} of ${each.sent}`,
-    loss(each.loss),
+    formatLoss(each.loss),
     each.isLow ? `${score(each.score)}, under the floor` : score(each.score),
-    each.device ?? '–',
-    bytes(each.bytes),
+    each.device ?? '-',
+    formatBytes(each.bytes),
     ago(each.lastSign),
   ]);
   return [table(`${shown.length} of ${workers.length} workers`, headings, rows)];
@@ -118,8 +120,8 @@ export function relaysView({ relays, events }: RunPicture): readonly Child[] {
     each.error === '' ? each.state : `${each.state}: ${each.error}`,
     each.events,
     each.refused,
-    bytes(each.bytesIn),
-    bytes(each.bytesOut),
+    formatBytes(each.bytesIn),
+    formatBytes(each.bytesOut),
   ]);
   const headings = ['relay', 'connection', 'events', 'refused', 'received', 'sent'];
   return [table(`${relays.length} relays`, headings, rows)];

@@ -1,9 +1,11 @@
 /** Rounds of a run: loss by round as a chart and a table, and one decided round for time travel, with its reasons on request. */
+
+import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import type { RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/round-name.ts';
 import { chart, type Series } from '../chart.ts';
 import { button, type Child, h, table } from '../dom.ts';
-import { bytes, clock, loss, share, shortHash, shortKey } from '../format.ts';
+import { clock, shortHash, shortKey } from '../format.ts';
 
 const MOST_ROWS = 200;
 
@@ -92,13 +94,13 @@ function roundTable(rounds: readonly RoundPicture[]): HTMLElement {
   const rows = shown.map((each) => [
     roundNumber(each.round),
     each.result,
-    loss(each.ownLoss),
-    loss(each.sharedLoss),
-    loss(each.bitsPerByte),
-    share(each.accuracy),
+    formatLoss(each.ownLoss),
+    formatLoss(each.sharedLoss),
+    formatLoss(each.bitsPerByte),
+    formatShare(each.accuracy),
     `${each.accepted.length} of ${each.roster.length}`,
     `${each.signers.length} of ${each.committee.length}`,
-    bytes(each.sent.reduce((sum, sent) => sum + sent.bytes, 0)),
+    formatBytes(each.sent.reduce((sum, sent) => sum + sent.bytes, 0)),
   ]);
   return table(caption, headings, rows.reverse());
 }
@@ -188,8 +190,8 @@ function rosterTable(round: RoundPicture, ask: (worker: string) => void): HTMLEl
     return [
       shortKey(worker),
       verdict,
-      loss(announced?.loss),
-      announced ? bytes(announced.bytes) : 'nothing came',
+      formatLoss(announced?.loss),
+      announced ? formatBytes(announced.bytes) : 'nothing came',
       seatOf(worker, round),
       button('why?', () => ask(worker), { 'aria-label': `why, ${shortKey(worker)}?` }),
     ];

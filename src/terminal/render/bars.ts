@@ -1,5 +1,5 @@
 /** Progress bars, sparklines and plots out of block characters. */
-import { formatLoss } from './numbers.ts';
+import { formatLoss } from '../../base/numbers.ts';
 
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
 const LEVELS = '▁▂▃▄▅▆▇█';

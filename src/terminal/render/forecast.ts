@@ -1,5 +1,5 @@
 /** Series and pictures out of characters: what was, what a model expects, and how sure it is of that. */
-import { formatLoss } from './numbers.ts';
+import { formatLoss } from '../../base/numbers.ts';
 
 /** What is expected of one step. */
 interface Expected {

@@ -1,9 +1,9 @@
 /** A run on one screen: everybody in it, the finished rounds, what the shared model writes, what went wrong, where it is saved. */
 
 import { safe, safeLine } from '../../base/errors.ts';
+import { formatCount } from '../../base/numbers.ts';
 import { type RoundView, secondsLeft, type View } from '../../dashboard/view.ts';
 import { roundName } from '../../run/round-name.ts';
-import { formatCount } from './numbers.ts';
 import { roundTable } from './round-table.ts';
 import { clip, createPaint, type Paint, widthOf, wrap } from './text.ts';
 import { workerRows } from './worker-rows.ts';

@@ -1,10 +1,6 @@
 /** One event, one line: for logs, pipes and everything that is not a terminal. */
 
 import { safeLine } from '../../base/errors.ts';
-import type { CertifiedRound, RunEvent } from '../../certified/rounds/events.ts';
-import { troubleOf } from '../../dashboard/view.ts';
-import { roundName } from '../../run/round-name.ts';
-import type { RoundSummary } from '../../worker/events.ts';
 import {
   formatBytes,
   formatCount,
@@ -12,7 +8,11 @@ import {
   formatRate,
   formatSeconds,
   formatShare,
-} from './numbers.ts';
+} from '../../base/numbers.ts';
+import type { CertifiedRound, RunEvent } from '../../certified/rounds/events.ts';
+import { troubleOf } from '../../dashboard/view.ts';
+import { roundName } from '../../run/round-name.ts';
+import type { RoundSummary } from '../../worker/events.ts';
 
 const short = (id: string): string => id.slice(0, 8);
 

@@ -1,8 +1,8 @@
 /** The finished rounds as a table that leaves out what there is no room for, the least telling first, and says what its marks mean. */
 
+import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import { type Agreement, agreementOf, type RoundView, type View } from '../../dashboard/view.ts';
 import { roundNumber } from '../../run/round-name.ts';
-import { formatBytes, formatLoss, formatShare } from './numbers.ts';
 import { clip, type Paint, padStart, widthOf, wrap } from './text.ts';
 
 export interface RoundTable {

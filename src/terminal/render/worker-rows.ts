@@ -1,11 +1,11 @@
 /** A row for everybody in the run: the workers of this screen in full, the others as far as they are heard of. */
 import { safeLine } from '../../base/errors.ts';
+import { formatBytes, formatLoss, formatRate } from '../../base/numbers.ts';
 import type { View } from '../../dashboard/view.ts';
 import { type PeerView, pointsOf, type WorkerView } from '../../dashboard/worker-view.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { roundName } from '../../run/round-name.ts';
 import { bar, sparkline } from './bars.ts';
-import { formatBytes, formatLoss, formatRate } from './numbers.ts';
 import { clip, type Paint, padEnd, padStart, widthOf } from './text.ts';
 
 /** What there is room for. */

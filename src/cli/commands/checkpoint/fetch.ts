@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { anySignal, systemClock } from '../../../base/async.ts';
 import { isHex32 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
+import { formatBytes, formatCount, formatSeconds } from '../../../base/numbers.ts';
 import { type FileManifest, manifestDigest, type Piece } from '../../../network/chunks/manifest.ts';
 import type { SourceReport } from '../../../network/chunks/source.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
@@ -19,7 +20,6 @@ import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { formatBytes, formatCount, formatSeconds } from '../../../terminal/render/numbers.ts';
 import { reportFetch } from '../../shared/bring-files.ts';
 import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../../shared/directory.ts';
 

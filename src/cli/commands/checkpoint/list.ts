@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { packed as kind } from '../../../../kinds/packed.ts';
 import { toHex } from '../../../base/bytes.ts';
+import { formatBytes, formatCount } from '../../../base/numbers.ts';
 import {
   type FileManifest,
   manifestDigest,
@@ -20,7 +21,6 @@ import { repeatable } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 
 interface Listed {

@@ -1,6 +1,7 @@
 /** `nostrain checkpoint pack`: a file of any kind as chunks in a folder. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
+import { formatBytes, formatCount } from '../../../base/numbers.ts';
 import {
   type FileManifest,
   LEAST_CHUNK_BYTES,
@@ -13,7 +14,6 @@ import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { byteCount, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeOut } from '../../../terminal/output.ts';
-import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 
 interface Flags {
   readonly out: string;

@@ -1,6 +1,7 @@
 /** `nostrain checkpoint seed`: serves the chunks of a folder to whoever fetches them, within bounds. */
 import { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
+import { formatBytes } from '../../../base/numbers.ts';
 import { manifestDigest } from '../../../network/chunks/manifest.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
@@ -10,7 +11,6 @@ import { whole } from '../../../terminal/flags.ts';
 import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { formatBytes } from '../../../terminal/render/numbers.ts';
 import { type AnnounceFlags, addAnnounceFlags, announcing } from './announcing.ts';
 
 interface Flags extends AnnounceFlags {

@@ -1,10 +1,10 @@
 /** `nostrain checkpoint unpack`: the file of a folder of chunks. */
 import { Command } from 'commander';
+import { formatCount } from '../../../base/numbers.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { formatCount } from '../../../terminal/render/numbers.ts';
 import { threadsOption } from './pack.ts';
 
 interface Flags {

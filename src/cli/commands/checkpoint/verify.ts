@@ -1,5 +1,6 @@
 /** `nostrain checkpoint verify`: whether a folder holds what its manifest says, chunk by chunk. */
 import { Command } from 'commander';
+import { formatCount } from '../../../base/numbers.ts';
 import { type FileManifest, manifestDigest, piecesOf } from '../../../network/chunks/manifest.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { type Verified, verifyFolder } from '../../../node/checkpoint/verify.ts';
@@ -7,7 +8,6 @@ import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
-import { formatCount } from '../../../terminal/render/numbers.ts';
 import { threadsOption } from './pack.ts';
 
 interface Flags {

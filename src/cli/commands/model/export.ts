@@ -2,6 +2,7 @@
 import { basename, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
+import { formatBytes } from '../../../base/numbers.ts';
 import { loraTensors } from '../../../model/adapters/lora.ts';
 import { joinRings } from '../../../model/architectures/rings.ts';
 import { modelOf, ofTier } from '../../../model/architectures/table.ts';
@@ -20,7 +21,6 @@ import { formOf } from '../../../run/data-forms.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { addSettingFlags, settingsFromFlags } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { formatBytes } from '../../../terminal/render/numbers.ts';
 import { slowly } from '../../shared/archive-source.ts';
 import { openTrainedBase, readTrainedRun } from '../../shared/trained-run.ts';
 

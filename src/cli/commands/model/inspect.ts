@@ -1,6 +1,7 @@
 /** `nostrain model inspect`: what a published model is, whether it can be trained here, and which bytes it is made of. */
 import { Command } from 'commander';
 import { safe } from '../../../base/errors.ts';
+import { formatBytes, formatCount } from '../../../base/numbers.ts';
 import { countParameters } from '../../../model/parameters.ts';
 import { hashFiles, openLocalModel } from '../../../node/pretrained/folder.ts';
 import { fetchModel, isHubReference } from '../../../node/pretrained/hub.ts';
@@ -8,7 +9,6 @@ import type { Pretrained } from '../../../pretrained/pretrained.ts';
 import type { BaseFile } from '../../../run/spec/start.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
-import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 import { slowly } from '../../shared/archive-source.ts';
 
 export const inspect = (): Command =>

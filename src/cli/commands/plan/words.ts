@@ -1,6 +1,7 @@
 /** A plan for people: what a round costs, how long it must last, which relays carry it, and what would help. */
 
 import { safeLine } from '../../../base/errors.ts';
+import { formatBytes, formatCount } from '../../../base/numbers.ts';
 import {
   type CostInput,
   type Load,
@@ -12,7 +13,6 @@ import {
 import type { ProfileName } from '../../../network/wire/wire.ts';
 import type { Settings } from '../../../run/settings.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 import { wrap } from '../../../terminal/render/text.ts';
 import type { RelayFit } from './relay-fit.ts';
 

@@ -1,9 +1,9 @@
 /** Table of relay trials for people: one row per relay, and below it what the numbers do not say. */
 
 import { safeLine } from '../../../base/errors.ts';
+import { formatSeconds } from '../../../base/numbers.ts';
 import type { CheckedRelay, KindVerdict, RelayReport, Verdict } from '../../../probe/index.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatSeconds } from '../../../terminal/render/numbers.ts';
 import { clip, wrap } from '../../../terminal/render/text.ts';
 
 const WIDTH = 100;

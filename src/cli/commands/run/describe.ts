@@ -1,6 +1,7 @@
 /** A run spec for people: every field with what it means, then what to expect of its rounds. */
 
 import { safeLine } from '../../../base/errors.ts';
+import { formatBytes } from '../../../base/numbers.ts';
 import type { SecurityReport } from '../../../certified/security-report.ts';
 import { wholeSeconds } from '../../../network/wire/cost.ts';
 import { toNpub } from '../../../node/files/keys.ts';
@@ -13,7 +14,6 @@ import {
   variantFields,
   variantTags,
 } from '../../../run/spec/spec-table.ts';
-import { formatBytes } from '../../../terminal/render/numbers.ts';
 import { wrap } from '../../../terminal/render/text.ts';
 
 const WIDTH = 100;

@@ -3,6 +3,7 @@ import { lstat, readdir, readFile, realpath, rm, rmdir } from 'node:fs/promises'
 import { basename, join, relative, sep } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
+import { formatBytes } from '../../../base/numbers.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { parseSecretKey } from '../../../node/files/keys.ts';
 import { findLocalRun, type LocalRun, listLocalRuns } from '../../../node/files/local-runs.ts';
@@ -10,7 +11,6 @@ import { takeLock } from '../../../node/files/run-folder.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatBytes } from '../../../terminal/render/numbers.ts';
 import { formatAge, summaryOf } from './words.ts';
 
 interface Flags {

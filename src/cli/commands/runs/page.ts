@@ -1,12 +1,8 @@
 /** One self-contained HTML page of a run: curve, rounds and text, no script, nothing loaded from elsewhere. */
+
+import { formatBytes, formatCount, formatLoss, formatShare } from '../../../base/numbers.ts';
 import type { LocalRun } from '../../../node/files/local-runs.ts';
 import { roundName, roundNumber } from '../../../run/round-name.ts';
-import {
-  formatBytes,
-  formatCount,
-  formatLoss,
-  formatShare,
-} from '../../../terminal/render/numbers.ts';
 import { lossAfter, roundRow } from './words.ts';
 
 const STYLE = `

@@ -1,11 +1,11 @@
 /** `nostrain runs`: the runs kept on this machine, how far each is, and what it takes on the disk. */
 import { Command } from 'commander';
 import { safeLine } from '../../../base/errors.ts';
+import { formatBytes } from '../../../base/numbers.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { type LocalRun, listLocalRuns } from '../../../node/files/local-runs.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatBytes } from '../../../terminal/render/numbers.ts';
 import { formatAge, lossOf, summaryOf } from './words.ts';
 
 /** The command. */

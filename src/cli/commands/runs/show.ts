@@ -3,18 +3,13 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError, safe, safeLine } from '../../../base/errors.ts';
+import { formatBytes, formatCount, formatLoss, formatShare } from '../../../base/numbers.ts';
 import { findLocalRun, type LocalRun, withHistory } from '../../../node/files/local-runs.ts';
 import { type Scalar, tensorboardFile } from '../../../node/files/tensorboard.ts';
 import { formOf } from '../../../run/data-forms.ts';
 import { roundNumber } from '../../../run/round-name.ts';
 import { asJson, writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { plot } from '../../../terminal/render/bars.ts';
-import {
-  formatBytes,
-  formatCount,
-  formatLoss,
-  formatShare,
-} from '../../../terminal/render/numbers.ts';
 import { clip, wrap } from '../../../terminal/render/text.ts';
 import { renderPage } from './page.ts';
 import { curveOf, formatAge, modelFileOf, roundRow, sampleCommand, summaryOf } from './words.ts';

@@ -1,11 +1,11 @@
 /** A run on this machine in words and as JSON, for `nostrain runs`, `show` and `clean`. */
 import { join } from 'node:path';
+import { formatLoss } from '../../../base/numbers.ts';
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
 import { addPoint, type Curve, emptyCurve, pointsOf } from '../../../dashboard/worker-view.ts';
 import type { LocalRun } from '../../../node/files/local-runs.ts';
 import { formOf } from '../../../run/data-forms.ts';
 import { commandLine } from '../../../terminal/command-line.ts';
-import { formatLoss } from '../../../terminal/render/numbers.ts';
 
 /** What `runs --json` lists of a run. */
 export function summaryOf(run: LocalRun) {

@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
+import { formatCount } from '../../../base/numbers.ts';
 import { sourceOf } from '../../../chain/rederive.ts';
 import { formatStakeJson, parseStakeJson } from '../../../run/stake/stake-json.ts';
 import {
@@ -16,7 +17,6 @@ import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/bars.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatCount } from '../../../terminal/render/numbers.ts';
 import { type AccessFlags, accessOf, addAccessFlags } from '../../shared/endpoints.ts';
 import { orRefuse, readKeys, readText } from '../../shared/files.ts';
 import { publishOver } from '../../shared/stake-refresh.ts';

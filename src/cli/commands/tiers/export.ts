@@ -1,12 +1,12 @@
 /** `nostrain tiers export`: narrower models in folders beside a model, and a manifest of all. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
+import { formatBytes } from '../../../base/numbers.ts';
 import { exportTiers } from '../../../node/pretrained/tier-files.ts';
 import { MANIFEST } from '../../../pretrained/tiers/manifest.ts';
 import { MOST_TIER } from '../../../pretrained/tiers/tier.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { writeOut } from '../../../terminal/output.ts';
-import { formatBytes } from '../../../terminal/render/numbers.ts';
 
 function readTiers(text: string, before: readonly number[] = []): readonly number[] {
   const tier = Number(text);

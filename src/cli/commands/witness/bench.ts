@@ -1,9 +1,9 @@
 /** `nostrain witness bench`: what finding the witnesses costs, beside a coordinator that tells them. */
 import { Command } from 'commander';
+import { formatBytes, formatCount } from '../../../base/numbers.ts';
 import { positive, wholeFlag } from '../../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 import { MOST_MEASURED, measureCoordinator, modelCoordinator } from './coordinator.ts';
 import { costOfDraws, type DrawCosts } from './draw-bench.ts';
 import { many, seatsFlag } from './flags.ts';

@@ -1,8 +1,9 @@
 /** What committees of several sizes stand up to, and how often a draw gives one that does not: a table for people. */
+
+import { formatCount } from '../../../base/numbers.ts';
 import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
 import { type Odds, type Risk, riskOf } from '../../../consensus/committee/risk.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatCount } from '../../../terminal/render/numbers.ts';
 
 export interface OddsInput {
   /** Keys that may sit. */

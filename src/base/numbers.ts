@@ -1,8 +1,8 @@
 /** Numbers as people read them. Never locale-dependent, so that lines can be compared. */
 
-/** `-` where there is none, as of a round that a worker only followed. */
-export function formatLoss(loss: number): string {
-  if (Number.isNaN(loss)) return '-';
+/** `-` if there is none, as of a round that a worker only followed. */
+export function formatLoss(loss: number | undefined): string {
+  if (loss === undefined || Number.isNaN(loss)) return '-';
   const isPlain = Math.abs(loss) < 1e6 && (loss === 0 || Math.abs(loss) >= 1e-3);
   return isPlain ? loss.toFixed(4) : loss.toExponential(2);
 }
