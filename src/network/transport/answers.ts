@@ -1,7 +1,4 @@
-/**
- * What a relay's answers mean: the prefix of an OK or CLOSED decides (NIP-01, NIP-42, practice). And what one connection
- * still owes us: OKs for published events, and answers to "do you have this id".
- */
+/** Meaning of a relay's answers by their prefix (NIP-01, NIP-42), and the answers that a connection still owes us. */
 import { deferred } from '../../base/async.ts';
 import type { RelayFrame } from './frames.ts';
 
@@ -91,15 +88,12 @@ function bitsIn(message: string): { readonly bits?: number } {
 /** Whether a NOTICE speaks of size: some relays answer an oversize event with nothing else. */
 export const speaksOfSize = (notice: string): boolean => TOO_LARGE.test(notice);
 
-/** Whether a NOTICE says that too much was sent at once. */
 export const speaksOfPace = (notice: string): boolean => TOO_FAST.test(notice);
 
-/** Whether a connection failed because the relay has too much to do. */
 export const speaksOfOverload = (error: string): boolean => OVERLOADED.test(error);
 
 export type Answer =
   | { readonly type: 'ok'; readonly accepted: boolean; readonly message: string }
-  /** The connection ended first. */
   | { readonly type: 'dropped'; readonly code: number; readonly message: string };
 
 /** Whether a relay has an event; it may also refuse the question, or go away. */
@@ -128,7 +122,6 @@ export class Answers {
     return { answer: promise, forget };
   }
 
-  /** Whether the relay has this event; `name` is the subscription to ask with. */
   expectFound(id: string): {
     readonly name: string;
     readonly found: Promise<Found>;
@@ -150,7 +143,6 @@ export class Answers {
     if (id !== undefined && others.length === 0) this.settleOk(id, answer);
   }
 
-  /** True when the frame belonged to a question. */
   readQuestion(frame: RelayFrame): boolean {
     if (frame.type !== 'event' && frame.type !== 'eose' && frame.type !== 'closed') return false;
     if (!frame.subscription.startsWith(QUESTION_PREFIX)) return false;
@@ -161,7 +153,6 @@ export class Answers {
     return true;
   }
 
-  /** The connection is gone: nothing more will be answered. */
   drop(code: number, message: string): void {
     for (const id of this.#oks.keys()) this.settleOk(id, { type: 'dropped', code, message });
     for (const question of this.#questions.values()) question.settle('unanswered');

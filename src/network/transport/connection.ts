@@ -1,6 +1,4 @@
-/**
- * One relay's WebSocket for everything: connects as long as somebody holds it, comes back after a loss, and never queues more than it should.
- */
+/** One relay's WebSocket: connects while somebody holds it, comes back after a loss, and limits what it queues. */
 
 import {
   backoffMs,
@@ -20,13 +18,12 @@ export interface ConnectionOptions {
   readonly clock: Clock;
   readonly retry: RetryPolicy;
   readonly random: () => number;
-  /** One connection attempt gives up after this. */
   readonly connectTimeoutMs: number;
   /** Longest wait between attempts once `retry` is exhausted; the connection itself never gives up. */
   readonly reconnectMaxMs: number;
   /** Longer frames are dropped unread. */
   readonly maxFrameBytes: number;
-  /** Longer events are as well, and the relay is not to blame: others said them, and nothing that counts here is so long. */
+  /** Longer events are passed over; the relay is not to blame, since others signed them. */
   readonly longestEventBytes?: number | undefined;
   readonly quota: RelayQuota;
 }
@@ -71,11 +68,8 @@ export class RelayConnection {
   readonly counts = { attempts: 0, opens: 0, framesIn: 0, garbage: 0, bytesIn: 0, bytesOut: 0 };
   lastError = '';
   lastNotice = '';
-  /** The latest NOTICEs, oldest first. */
   readonly notices: string[] = [];
-  /** The latest wait before a new attempt. */
   retryMs = 0;
-  /** The latest of these waits, oldest first. */
   readonly delaysMs: number[] = [];
   readonly #options: ConnectionOptions;
   readonly #handlers: ConnectionHandlers;
@@ -86,11 +80,9 @@ export class RelayConnection {
   /** When the last holder let go; undefined while no look is due. */
   #letGoMs: number | undefined;
   #wake: () => void = () => {};
-  /** It is we who end the connection, since nobody needs it. */
   #isLeaving = false;
   #socket: Socket | undefined;
   #failures = 0;
-  /** Wait at least this long before the next attempt. */
   #pauseMs = 0;
   #waiting: ((opened: Opened) => void)[] = [];
 
@@ -133,7 +125,6 @@ export class RelayConnection {
     };
   }
 
-  /** Ends the connection when nobody has held it for a while. */
   #letGo(): void {
     const { clock } = this.#options;
     const isLooking = this.#letGoMs !== undefined;
@@ -187,7 +178,6 @@ export class RelayConnection {
     }
   }
 
-  /** True as soon as somebody holds it, false when it is closed first. */
   async #isWanted(): Promise<boolean> {
     const { aborted } = this.#stop.signal;
     if (aborted || this.#holders > 0) return !aborted;
@@ -274,7 +264,6 @@ export class RelayConnection {
     return backoffMs({ ...retry, initialMs, maxMs: reconnectMaxMs }, beyond + 1, random);
   }
 
-  /** One connection from attempt to end. */
   #connectOnce(): Promise<Ended> {
     const { openSocket, clock, connectTimeoutMs } = this.#options;
     return new Promise((resolve) => {

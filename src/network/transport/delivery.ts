@@ -1,7 +1,4 @@
-/**
- * What became of an event at each relay: whether any relay took it, and a line per relay with what happened, the relay's
- * own words and what to do next.
- */
+/** What became of an event at each relay: whether one took it, and a line per relay with what to do next. */
 import type { SignedEvent } from '../event.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../proof-of-work.ts';
 import { judgeAnswer, type PublishStatus } from './answers.ts';
@@ -31,13 +28,11 @@ export interface Progress {
 /** An event of this worker, and what the relays that have answered said of it. */
 export interface Tracked {
   readonly event: SignedEvent;
-  /** In the order of the relays; those that still owe an answer are missing. */
   readonly outcomes: readonly PublishOutcome[];
 }
 
 /** An event on its way: a slow or dead relay delays `settled`, never `taken`. */
 export interface Sending {
-  /** How far its chunks are; undefined when it has none. */
   progress?(): Progress;
   /** True as soon as one relay took it, false when none did. */
   readonly taken: Promise<boolean>;
@@ -98,7 +93,6 @@ export function trackOutcomes(
 interface Told {
   readonly relay: string;
   readonly isHere: boolean;
-  /** Read where it is not here. */
   readonly message: string;
   readonly isAway: boolean;
 }
@@ -123,7 +117,7 @@ export function isAway(
 const isTakenAtAll = (outcome: PublishOutcome | undefined): boolean =>
   outcome !== undefined && isTaken(outcome);
 
-/** What became of it, the relay's own words, and what to do next; without an outcome it was given up while under way. */
+/** What became of it, the relay's words and what to do next; without an outcome it was given up under way. */
 export function wordsOf(
   outcome: PublishOutcome | undefined,
   relay: string,
@@ -180,7 +174,6 @@ export function clockNotice(statuses: readonly RelayStatus[]): string | undefine
   return complaints >= Math.min(2, Math.max(1, statuses.length)) ? CLOCK_NOTICE : undefined;
 }
 
-/** One line per outcome, in their order. */
 export const diagnosePublish = (
   statuses: readonly RelayStatus[],
   outcomes: readonly PublishOutcome[],
@@ -236,7 +229,6 @@ const byStatus: Readonly<Record<Exclude<PublishStatus, 'refused' | 'pow-needed'>
   },
 };
 
-/** It was there before. */
 const cutOff: Case = { happened: 'was cut off', next: 'it is tried again' };
 
 function caseOf(
@@ -289,10 +281,7 @@ function workOf(bits: number): Case {
 /** How long a relay may take to say which events it has. */
 const ASK_MS = 5000;
 
-/**
- * Sends a relay those of these events that it does not have. It is asked first, since its rate is for what is new; one that
- * does not answer is sent all of them. `send` is for events that are more than one message. Rejects with `signal.reason`.
- */
+/** Sends a relay those events that it lacks. It is asked first, to save its rate; one that does not answer gets all. */
 export async function republishMissing(
   relays: Pick<RelaySet, 'query' | 'publish'>,
   relay: string,

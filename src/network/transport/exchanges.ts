@@ -1,14 +1,10 @@
-/**
- * Short exchanges with one relay beside the subscriptions: a query of what it stores, read on page by page until the relay
- * has no more or says so (NIP-67), and a reconciliation of ids (NIP-77, Negentropy by `nostr-tools`).
- */
+/** Short exchanges with one relay: a query read on page by page (NIP-67), and a reconciliation of ids (NIP-77). */
 import { type Clock, within } from '../../base/async.ts';
 import type { RelayConnection } from './connection.ts';
 import type { EoseHint, EventFrame, Filter, RelayFrame } from './frames.ts';
 
 type Hear = (frame: RelayFrame | undefined) => void;
 
-/** A relay that is slower than this with one answer has not answered. */
 const QUERY_MS = 60_000;
 const RECONCILE_MS = 20_000;
 
@@ -23,7 +19,6 @@ export class Exchanges {
     this.#signal = signal;
   }
 
-  /** True when the frame belonged to an exchange with this relay. */
   read(connection: RelayConnection, frame: RelayFrame): boolean {
     const exchange = 'subscription' in frame ? this.#open.get(frame.subscription) : undefined;
     if (exchange?.connection !== connection) return false;
@@ -31,14 +26,13 @@ export class Exchanges {
     return true;
   }
 
-  /** The connection is gone: nothing more will be answered. */
   drop(connection: RelayConnection): void {
     for (const exchange of [...this.#open.values()]) {
       if (exchange.connection === connection) exchange.hear(undefined);
     }
   }
 
-  /** Stored events, each given to `take`, which returns the time of one that counts; undefined when refused or silent. */
+  /** Stored events, each given to `take`, which returns the time of one that counts; undefined when refused. */
   query(
     connection: RelayConnection,
     filters: readonly Filter[],
@@ -85,7 +79,6 @@ export class Exchanges {
     });
   }
 
-  /** Runs one exchange until it ends, `ms` pass or the set is closed. */
   async #hold<T>(
     connection: RelayConnection,
     ms: number,
@@ -109,9 +102,7 @@ export class Exchanges {
 
 /** One side of a set reconciliation (NIP-77): which events a relay has that we lack. */
 interface Reconciliation {
-  /** What NEG-OPEN says first. */
   readonly opening: string;
-  /** Ids the relay has and we lack, as far as it has told. */
   readonly need: ReadonlySet<string>;
   /** What to say next, or null at the end; throws when the message makes no sense or the relay claims too much. */
   answer(message: string): string | null;
@@ -123,7 +114,6 @@ const MAX_ROUNDS = 100;
 /** The codec counts seconds in 32 bits. */
 const LATEST = 2 ** 31 - 1;
 
-/** Starts one over the events we know, by id and the time they name. */
 async function createReconciliation(
   known: Iterable<readonly [id: string, createdAt: number]>,
 ): Promise<Reconciliation> {
@@ -152,7 +142,6 @@ async function createReconciliation(
 
 /** What a relay sent before one EOSE. */
 export interface Page {
-  /** Events that match, also those known before. */
   readonly count: number;
   /** The time named by the one that came last: where the relay stopped. */
   readonly last: number;
@@ -169,10 +158,7 @@ export function mayHaveMore(filter: Filter, { count, hint }: Page): boolean {
   return hint === undefined ? count >= ASSUMED_LIMIT : hint === 'more';
 }
 
-/**
- * Reads on after a first page, with `until` inclusive; resolves to whether all came for certain: not when one second
- * holds more than a page, when pages have no end, or when the relay stops answering.
- */
+/** Reads on after a first page, with `until` inclusive; true when everything came for certain. */
 export async function readOn(
   filter: Filter,
   first: Page,

@@ -1,8 +1,4 @@
-/**
- * One subscription over all relays: what it asked, what it has been handed, and how far each relay has come. An event must
- * pass shape, filter, quota of its author, id and signature before anyone hears of it. Only then is its id remembered, so a
- * forged twin that comes first never hides the genuine event.
- */
+/** One subscription over all relays. An event counts once its shape, filter, author quota, id and signature pass. */
 import type { Clock } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
 import { isHex32 } from '../../base/bytes.ts';
@@ -16,7 +12,7 @@ import { type EventFrame, type Filter, matchesFilter } from './frames.ts';
 import { AuthorQuota } from './rates.ts';
 
 export interface SubscriptionHandlers {
-  /** A verified event, once; ids are remembered in bounded number, those of a long-lived subscription for minutes: one from long ago may come again. */
+  /** A verified event, once; ids are remembered in bounded number, so one from long ago may come again. */
   onEvent(event: SignedEvent, relay: string): void;
   /** An event that does not count. The relay that sent it is to blame, not the key it names. */
   onRefused?(reason: RejectReason, detail: string, relay: string, id: string | undefined): void;
@@ -31,14 +27,10 @@ export interface SubscriptionHandlers {
 }
 
 export interface SubscribeOptions {
-  /** Some of the set's relays; default all of them. */
   readonly only?: readonly string[] | undefined;
-  /**
-   * After a reconnect, do not ask again for events that name a time long before the loss. Only for events that are made
-   * shortly before they are sent: what is sent again with its old time, as after a restart, would be missed.
-   */
+  /** After a reconnect, ask only for events dated after the loss; for events that are sent as soon as they are made. */
   readonly longLived?: boolean;
-  /** Ask once more for the last minute when a relay has caught up, for relays that lose what arrives meanwhile; default true. */
+  /** Ask once more for the last minute when a relay has caught up, for relays that lose what arrives; default true. */
   readonly recheck?: boolean;
   /** Most events of one author in ten minutes; default 4096. */
   readonly maxPerAuthor?: number;
@@ -47,12 +39,9 @@ export interface SubscribeOptions {
 /** How far one relay has come on its present connection: `filling` asks for what is missing by other queries. */
 type Stage = 'asked' | 'filling' | 'caught-up' | 'closed';
 
-/** One asking of one relay; a later one replaces it. */
 export interface Asking {
   stage: Stage;
-  /** Events that count, since this asking. */
   count: number;
-  /** The time the latest of them names. */
   last: number;
 }
 
@@ -78,14 +67,12 @@ export class Feed {
   readonly filters: readonly Filter[];
   readonly handed: Handed;
   readonly recheck: boolean;
-  /** Whom it asks. */
   readonly connections: readonly RelayConnection[];
   readonly #handlers: SubscriptionHandlers;
   readonly #longLived: boolean;
   readonly #askings = new Map<RelayConnection, Asking>();
   /** Everything a relay had before this time of our clock has been asked for and answered. */
   readonly #coveredMs = new Map<RelayConnection, number>();
-  /** CLOSED in a row, per relay. */
   readonly #closings = new Map<RelayConnection, number>();
 
   constructor(
@@ -105,7 +92,6 @@ export class Feed {
     this.#longLived = longLived;
   }
 
-  /** Notes that a relay is being asked. */
   begin(connection: RelayConnection, stage: Stage): Asking {
     const asking = { stage, count: 0, last: 0 };
     this.#askings.set(connection, asking);
@@ -113,7 +99,6 @@ export class Feed {
     return asking;
   }
 
-  /** What the relay has been asked on its present connection, if anything. */
   asking(connection: RelayConnection): Asking | undefined {
     return this.#askings.get(connection);
   }
@@ -184,7 +169,6 @@ export class Feed {
     this.#handlers.onCaughtUp?.(connection.url);
   }
 
-  /** The relay ended it; returns how often in a row. */
   close(connection: RelayConnection, asking: Asking, heardMs: number): number {
     const closings = (this.#closings.get(connection) ?? 0) + 1;
     this.#closings.set(connection, closings);
@@ -213,7 +197,6 @@ export class Feed {
 
 export type Received =
   | { readonly verdict: 'new'; readonly event: SignedEvent }
-  /** Verified and handed over before. */
   | { readonly verdict: 'known'; readonly id: string; readonly createdAt: number }
   /** Its author has said more than a subscription takes; not verified. */
   | { readonly verdict: 'surplus'; readonly createdAt: number }
@@ -223,25 +206,18 @@ export type Received =
       readonly verdict: 'refused';
       readonly reason: RejectReason;
       readonly detail: string;
-      /** The id it bears, which may not be its own. */
       readonly id: string | undefined;
       /** No relay that checks events as NIP-01 says would have sent it. */
       readonly isFault: boolean;
     };
 
-/** Ids remembered per subscription. */
 export const REMEMBERED = 32_768;
-/** Signatures remembered per relay set. */
 export const REMEMBERED_SIGNATURES = 4096;
-/**
- * Relays and subscriptions bring the same event within so long, or not at all: after a loss a subscription reaches back for less. One that a
- * relay sends again later costs another check, which counts for the quota of its author.
- */
+/** Relays bring the same event within this time; one that comes again later is checked and counted once more. */
 const REMEMBERED_MS = 150_000;
 
-/** What one subscriber has been handed. */
 export class Handed {
-  /** The time each event names, by id; where `isLongLived`, of those of the last minutes: older ones are not asked for again. */
+  /** The time each event names, by id; where `isLongLived`, of those of the last minutes. */
   readonly seen: Recent<number>;
   readonly authors: AuthorQuota;
 
@@ -271,7 +247,6 @@ export class Inbox {
     this.#verified = new Recent(REMEMBERED_SIGNATURES, { clock, ms: REMEMBERED_MS });
   }
 
-  /** Signatures remembered now. */
   get size(): number {
     return this.#verified.size;
   }

@@ -1,7 +1,4 @@
-/**
- * Messages of relays and filters (NIP-01, NIP-42, NIP-67, NIP-77): frames are read from text that may be anything,
- * filters are applied again here, since relays are not trusted to have done so.
- */
+/** Messages of relays, read from text that may be anything, and filters (NIP-01, NIP-42, NIP-67, NIP-77). */
 import type { SignedEvent } from '../event.ts';
 
 /** Whether the relay has sent all it stores for a REQ (NIP-67). */
@@ -117,7 +114,6 @@ export function isTooComplex(text: string, maxDepth: number, maxParts: number): 
   return false;
 }
 
-/** The index of the quote that ends the string starting at `start`, or of the last character. */
 function endOfString(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
     let slashes = 0;
@@ -139,7 +135,6 @@ export interface Filter {
   readonly [tag: `#${string}`]: readonly string[];
 }
 
-/** Whether the event is one this filter asks for. */
 export function matchesFilter(filter: Filter, event: SignedEvent): boolean {
   const { ids, authors, kinds, since, until } = filter;
   if (ids && !ids.includes(event.id)) return false;

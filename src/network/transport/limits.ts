@@ -1,4 +1,4 @@
-/** What one relay takes, as far as it has said (NIP-11) or shown by its answers; nothing here outlives the relay set. */
+/** What one relay takes, as far as it has said (NIP-11) or shown by its answers. */
 import type { Result } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
 import { leadingZeroBits } from '../proof-of-work.ts';
@@ -36,27 +36,21 @@ export type FetchInfo = (url: string, signal: AbortSignal) => Promise<Result<Rel
 export interface Parcel {
   readonly event: SignedEvent;
   readonly frame: string;
-  /** The frame's. */
   readonly bytes: number;
 }
 
 /** The limits known of a relay; what is undefined is unlimited or unknown. */
 export interface RelayLimits {
-  /** The rate it is sent events at. */
   readonly eventsPerMinute: number | undefined;
-  /** Largest event, as JSON. */
   readonly maxEventBytes: number | undefined;
-  /** Longest content, in characters. */
   readonly maxContentLength: number | undefined;
   readonly maxSubscriptions: number | undefined;
   readonly refusedKinds: readonly number[];
   /** Most leading zero bits it wants of any kind. */
   readonly workBits: number;
-  /** It wants to know whose key this is. */
   readonly needsAuth: boolean;
 }
 
-/** Why an event need not be sent. */
 export interface Foreseen {
   readonly status: PublishStatus;
   readonly message: string;
@@ -89,7 +83,6 @@ export class Limits {
   /** Wanted of all kinds, and of some. */
   #workBits = 0;
   readonly #workBitsOf = new Map<number, number>();
-  /** Refusals of events that had the work asked for. */
   #workWasted = 0;
   #needsAuth = false;
   /** Kinds this connection wants a key for that it was not given. */
@@ -97,13 +90,11 @@ export class Limits {
   #clockComplaint = '';
   readonly #isSizeGiven: boolean;
 
-  /** Starts with a size somebody chose, or with a guess. */
   constructor(maxEventBytes: number, isSizeGiven: boolean) {
     this.#maxEventBytes = maxEventBytes;
     this.#isSizeGiven = isSizeGiven;
   }
 
-  /** The relay's latest refusal for the date of an event; empty once it has accepted one since. */
   get clockComplaint(): string {
     return this.#clockComplaint;
   }
@@ -134,7 +125,6 @@ export class Limits {
     this.#needsAuth ||= limitation.authRequired ?? false;
   }
 
-  /** An answer to this event. */
   learn(parcel: Parcel, verdict: Verdict, message: string): void {
     const { kind } = parcel.event;
     const { status, refuses, blamesClock, bits } = verdict;
@@ -155,7 +145,6 @@ export class Limits {
     if (status === 'auth-needed') this.#needsAuth = true;
   }
 
-  /** Events of this kind are not sent over this connection. */
   lock(kind: number, message: string): void {
     this.#lockedKinds.set(kind, message);
   }
@@ -165,7 +154,7 @@ export class Limits {
     this.#lockedKinds.clear();
   }
 
-  /** Leading zero bits an event of this kind should have; infinitely many where the relay takes none of them, whatever is done. */
+  /** Leading zero bits for an event of this kind; Infinity where the relay takes none of them. */
   workFor(kind: number): number {
     const isOut = this.#refusedKinds.has(kind) || this.#lockedKinds.has(kind);
     return isOut || this.#isWorkUseless(kind) ? Number.POSITIVE_INFINITY : this.#asked(kind);
@@ -179,7 +168,6 @@ export class Limits {
     return this.#workWasted >= MOST_WASTED && this.#asked(kind) > 0;
   }
 
-  /** The outcome when sending is known to be useless. */
   foresee(parcel: Parcel): Foreseen | undefined {
     const { kind, id, content } = parcel.event;
     const refusal = this.#refusedKinds.get(kind);

@@ -21,9 +21,9 @@ export interface OutboxOptions {
   readonly retry: RetryPolicy;
   readonly random: () => number;
   readonly publishTimeoutMs: number;
-  /** Events a minute to begin with, at every relay; 0 for no limit. Default 5 at public relays, none at private ones. */
+  /** Events a minute to begin with; 0 for no limit. Default 5 at public relays, none at private ones. */
   readonly eventsPerMinute?: number;
-  /** Largest event to try, as JSON, at every relay; 0 for no limit. Default 65,536 at public relays, none at private ones. */
+  /** Largest event to try, as JSON; 0 for no limit. Default 65,536 at public relays, none at private ones. */
   readonly maxEventBytes?: number;
   /** Reads what each relay says of itself, once; without it only answers teach. */
   readonly fetchInfo?: FetchInfo;
@@ -36,7 +36,6 @@ export interface OutboxStatus {
   readonly limits: RelayLimits;
   /** Whether events it accepted were there when asked for. */
   readonly stores: Stores;
-  /** Events it accepted that were not. */
   readonly missing: number;
   /** Its latest refusal for the date of an event, empty when it has accepted one since. */
   readonly clockComplaint: string;
@@ -81,7 +80,6 @@ export class Outbox {
     return publishTo(this.#outlet, parcel, options);
   }
 
-  /** Leading zero bits this relay wants of events of the kind. */
   workFor(kind: number): number {
     return this.#outlet.limits.workFor(kind);
   }
@@ -96,7 +94,6 @@ export class Outbox {
     };
   }
 
-  /** The relay can be reached, so its description may be too. */
   open(): void {
     if (this.#hasOpened) return;
     this.#hasOpened = true;
@@ -109,7 +106,6 @@ export class Outbox {
     if (frame.type === 'notice' && speaksOfPace(frame.message)) bucket.refuse();
   }
 
-  /** The connection ended, or none came to be. */
   down(): void {
     const { connection, limits, bucket, signIn } = this.#outlet;
     limits.unlock();

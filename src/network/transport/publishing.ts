@@ -22,9 +22,7 @@ export interface PublishOutcome {
   readonly status: PublishStatus;
   /** The relay's words, or ours when it had none. */
   readonly message: string;
-  /** Tries made; 0 when none was worth making. */
   readonly attempts: number;
-  /** The wait after each failed try. */
   readonly delaysMs: readonly number[];
   /** False where the relay accepted it and is known not to keep what it accepts: as good as refused. */
   readonly kept?: false;
@@ -34,7 +32,6 @@ export interface PublishOutcome {
 export interface SendOptions {
   /** Ends waiting; without one a relay that keeps asking for pauses is given up like one that keeps failing. */
   readonly signal?: AbortSignal | undefined;
-  /** Some of the set's relays; default all of them. */
   readonly only?: readonly string[] | undefined;
   /** For what is worthless when late: `throttled` at once where the relay's rate has no room now. */
   readonly skipWhenBusy?: boolean | undefined;
@@ -49,24 +46,20 @@ export interface Outlet {
   readonly bucket: TokenBucket;
   readonly readBack: ReadBack;
   readonly signIn: SignIn | undefined;
-  /** Resolves when the relay's description has been read, or has been waited for long enough; after the first connection. */
+  /** Resolves when the relay's description has been read, or waited for long enough. */
   readonly described: Promise<unknown>;
   readonly clock: Clock;
   readonly retry: RetryPolicy;
   readonly random: () => number;
-  /** Wait for an OK, besides the time the event needs on a slow line. */
   readonly publishTimeoutMs: number;
-  /** Aborts when the relay set is closed. */
   readonly stop: AbortSignal;
 }
 
 interface Try extends Verdict {
   readonly message: string;
-  /** The connection already waits this long before it connects again. */
   readonly reconnectMs?: number;
 }
 
-/** The slowest line we wait for. */
 const UPLINK_BYTES_PER_MS = 64;
 
 export function createParcel(event: SignedEvent): Parcel {
@@ -74,10 +67,7 @@ export function createParcel(event: SignedEvent): Parcel {
   return { event, frame, bytes: utf8(frame).length };
 }
 
-/**
- * Publishes until there is a verdict, tries are exhausted or the relay is down. Aborted, it gives the relay's latest refusal,
- * and rejects with `signal.reason` only when there was none.
- */
+/** Publishes until there is a verdict. Aborted, it gives the latest refusal, or rejects with `signal.reason`. */
 export async function publishTo(
   outlet: Outlet,
   parcel: Parcel,
@@ -142,7 +132,6 @@ class Publishing {
     return { relay: connection.url, status, message: said, ...told, kept: false };
   }
 
-  /** Nothing is tried any more. */
   giveBack(): void {
     if (this.#token !== undefined) this.#outlet.bucket.giveBack();
   }
@@ -275,7 +264,6 @@ const unreachable = (message: string, reconnectMs: number): Try => ({
   reconnectMs,
 });
 
-/** The rate has no room now, in words. */
 function wordBusy({ perMinute, waitMs }: TokenBucket): Foreseen {
   const rate = Number(perMinute.toFixed(1));
   const seconds = Math.ceil(waitMs / 1000);

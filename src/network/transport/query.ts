@@ -1,7 +1,4 @@
-/**
- * One question to several relays, answered once: what they have stored, verified, each event once. A relay that does not say that it is
- * through (EOSE) holds nobody up for the whole time: when the others are, it is waited for a little longer, and named.
- */
+/** One query to several relays, each event once. A relay that sends no EOSE is waited for only a little longer. */
 
 import { type Clock, createNotifier, notifiedOrDeadline, onAbort } from '../../base/async.ts';
 import type { SignedEvent } from '../event.ts';
@@ -10,7 +7,6 @@ import type { SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './frames.ts';
 
 export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAuthor'> {
-  /** The longest that relays may take together. */
   readonly waitMs: number;
   readonly signal?: AbortSignal | undefined;
   /** Hears of each event at once; `true` says that no more are needed. */
@@ -21,17 +17,15 @@ export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAut
 export interface QueryResult {
   /** In the order they came; none where `onEvent` heard them, who may keep what it likes. */
   readonly events: readonly SignedEvent[];
-  /** Relays that said they are through. */
   readonly answered: readonly string[];
   /** Connected relays that had not said they are through: they may have more. Empty where enough came before. */
   readonly unanswered: readonly string[];
 }
 
-/** What of a relay set a question needs. */
 export interface QueriedRelays {
   /** Aborts when no relay will answer any more: questions end then, with what they have. */
   readonly closing?: AbortSignal;
-  /** Relays that others were through before, and that never answered: nobody waits for them a second time. Kept here. */
+  /** Relays that never answered while others did: nobody waits for them a second time. */
   readonly silent?: Set<string>;
   /** Hears which relays a question still waits for, once it has taken a moment. */
   onWaiting?(relays: readonly string[]): void;
@@ -47,12 +41,10 @@ export interface QueriedRelays {
   }[];
 }
 
-/** How long a relay is waited for after the others were through and it brought anything new: when most are, and when some are. */
+/** How long the other relays are waited for: when most are through, and when some are. */
 const GRACE_MOST_MS = 2000;
 const GRACE_SOME_MS = 10_000;
-/** For relays that have been silent before. */
 const GRACE_SILENT_MS = 200;
-/** People are told of a wait from then on. */
 const TELL_MS = 1500;
 
 /** Rejects only with `signal.reason`. */
@@ -93,7 +85,6 @@ export async function queryRelays(
     onLost: (relay) => note(() => lost.add(relay)),
     ...(onRefused && { onRefused }),
   };
-  /** Relays that are there, or may be in a moment, and are not through. */
   const waitedFor = () =>
     relays
       .status()

@@ -1,7 +1,4 @@
-/**
- * Limits over time at relays. A token bucket says how fast we may send to one; a meter what one may cost us, counted before
- * anything is hashed; an author quota how much one key may say in a subscription.
- */
+/** Rates at one relay: how fast it may be sent events, what it may cost us, and how much an author may send. */
 import { type Clock, deferred, unlessAborted } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
 
@@ -35,7 +32,6 @@ export class TokenBucket {
   #waiting = 0;
   /** Resolves when the last in line has its token or has left. */
   #line: Promise<void> = Promise.resolve();
-  /** The same of those that can wait. */
   #patientLine: Promise<void> = Promise.resolve();
   #patient = 0;
   #minute = { startMs: 0, drawn: 0, drawnBefore: 0 };
@@ -48,7 +44,6 @@ export class TokenBucket {
     this.#countedMs = clock.now();
   }
 
-  /** Events a minute, now; `Infinity` where nothing limits them. */
   get perMinute(): number {
     return this.#perMinute;
   }
@@ -58,7 +53,6 @@ export class TokenBucket {
     return this.#waitForMs(1);
   }
 
-  /** Until so many tokens are there at once. */
   #waitForMs(tokens: number): number {
     this.#refill();
     const pauseMs = Math.max(0, this.#countedMs - this.#clock.now());
@@ -86,7 +80,7 @@ export class TokenBucket {
     }
   }
 
-  /** A token that nobody else needs now: after all who cannot wait, and only when as many as may gather have gathered. */
+  /** A token that nobody else needs now: after all who cannot wait, and only when the bucket is full. */
   async takePatiently(signal: AbortSignal): Promise<Token> {
     const before = this.#patientLine;
     const { promise: left, settle: leave } = deferred<void>();
@@ -107,20 +101,15 @@ export class TokenBucket {
     }
   }
 
-  /** A token if one is there and nobody is in line. */
   takeNow(): Token | undefined {
     return this.#waiting > 0 || this.waitMs > 0 ? undefined : this.#drawAtOnce();
   }
 
-  /** A token that was not needed after all. */
   giveBack(): void {
     this.#tokens = Math.min(this.#room(), this.#tokens + 1);
   }
 
-  /**
-   * The relay said that it was too much: no token for `pauseMs`, and half the rate from then on. Without the token
-   * it speaks of, a refusal during a pause is taken for an echo of the one that began it.
-   */
+  /** The relay asked for a pause: half the rate from then on. Without its token, a refusal in a pause is an echo. */
   refuse(token?: Token, pauseMs: number = this.#pauseMs()): void {
     const isEcho = token === undefined ? this.#isPaused : token < this.#refusals;
     if (isEcho) return;
@@ -199,7 +188,6 @@ export interface RelayQuota {
   readonly bytesPerMinute: number;
   /** Frames that are no messages, and events that are badly made or badly signed. */
   readonly faultsPerMinute: number;
-  /** How long the relay is then left alone. */
   readonly pauseMs: number;
 }
 
@@ -269,7 +257,6 @@ export class AuthorQuota {
     return this.#counts.size;
   }
 
-  /** Whether one more event of this author is taken. */
   allows(author: string): boolean {
     const nowMs = this.#clock.now();
     if (nowMs < this.#startMs || nowMs >= this.#startMs + AUTHOR_WINDOW_MS) {

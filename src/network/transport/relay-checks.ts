@@ -1,7 +1,4 @@
-/**
- * Two exchanges of the sending side: asking a relay for events by id, after silence and now and then after an OK, which does
- * not prove that an event is kept; and proving whose key this is (NIP-42), one AUTH per challenge for all that waits for it.
- */
+/** Asking a relay for an event by id, which shows whether it keeps what it accepts; and proving our key (NIP-42). */
 import { anySignal, type Clock, unlessAborted, within } from '../../base/async.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import type { Found } from './answers.ts';
@@ -27,7 +24,7 @@ const isReplaceable = (kind: number): boolean =>
   (kind >= 10_000 && kind < 20_000) ||
   (kind >= 30_000 && kind < 40_000);
 
-/** Asks for one event by id; undefined when there was no answer. Nobody keeps ephemeral events, so they are not asked for. */
+/** Asks for one event by id; undefined without an answer. Ephemeral events are not asked for. */
 export async function askFor(
   connection: RelayConnection,
   { id, kind }: SignedEvent,
@@ -51,7 +48,6 @@ export class ReadBack {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #stop: AbortSignal;
-  /** The latest event accepted of each kind. */
   readonly #latest = new Map<number, SignedEvent>();
   #isAsking = false;
   #missesInARow = 0;
@@ -69,7 +65,6 @@ export class ReadBack {
     return this.#stores;
   }
 
-  /** Accepted events that were not there when asked for. */
   get missing(): number {
     return this.#missing;
   }
@@ -112,7 +107,6 @@ const AUTH_KIND = 22_242;
 /** A challenge may come after the refusal it explains. */
 const CHALLENGE_MS = 5000;
 const ANSWER_MS = 10_000;
-/** Longer challenges are not signed. */
 const MAX_CHALLENGE_LENGTH = 500;
 
 export class SignIn {
@@ -137,7 +131,6 @@ export class SignIn {
     this.#wake();
   }
 
-  /** The connection ended, and its challenge with it. */
   forget(): void {
     this.#challenge = undefined;
     this.#proof = undefined;

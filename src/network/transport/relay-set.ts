@@ -1,4 +1,4 @@
-/** Several relays used as one: publish to all, read from all or from some, believe none. What is heard is verified and handed over once. */
+/** Several relays used as one: publish to all, read from all or some; events are verified and handed over once. */
 import { type Clock, defaultRetry, type RetryPolicy, within } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
@@ -32,7 +32,7 @@ export interface RelaySetOptions
   readonly reconciles?: (relay: string) => boolean;
   /** Longer frames from relays are dropped unread; default 32 MiB. */
   readonly maxFrameBytes?: number;
-  /** Longer events are passed over, and the relay is not to blame: nothing that this set is for is so long. Default any are read. */
+  /** Longer events are passed over, and the relay is not to blame. Default any are read. */
   readonly longestEventBytes?: number | undefined;
   /** How long `ready`, and each attempt to connect, may take; default 10 s. */
   readonly openTimeoutMs?: number;
@@ -42,13 +42,12 @@ export interface RelaySetOptions
   readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
   /** Longest wait between attempts to reach a relay that stays away; default 30 s. */
   readonly reconnectMaxMs?: number;
-  /** The relays, of all by name, that are read: others are connected to while something is sent to them or asked of them by name. Default all. */
+  /** The relays that are read, of all by name; others are connected to only while they are used. Default all. */
   readonly own?: (relays: readonly string[]) => readonly string[];
 }
 
 /** What a subscription to a relay set is told. */
 export interface Subscription {
-  /** Every reachable relay has sent what it had stored. */
   readonly caughtUp: boolean;
   close(): void;
 }
@@ -57,11 +56,8 @@ export interface Subscription {
 export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
   readonly relay: string;
   readonly state: ConnectionState;
-  /** Connections opened. */
   readonly opens: number;
-  /** Attempts to connect. */
   readonly attempts: number;
-  /** Failures in a row, now. */
   readonly failures: number;
   readonly bytesIn: number;
   readonly bytesOut: number;
@@ -70,7 +66,6 @@ export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
   readonly garbage: number;
   readonly lastError: string;
   readonly lastNotice: string;
-  /** The latest NOTICEs, oldest first. */
   readonly notices: readonly string[];
   /** The latest waits between attempts to connect, oldest first; one more than was waited for while `waiting`. */
   readonly delaysMs: readonly number[];
@@ -80,7 +75,7 @@ export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
 
 /** Connections to several relays, as `createRelaySet` gives them: publish, subscribe, close. */
 export interface RelaySet {
-  /** The addresses in use, in order, each once and without secrets: the names of the relays in all that is said of them. */
+  /** The addresses in use, each once and without secrets: the names of the relays in outcomes and messages. */
   readonly relays: readonly string[];
   /** Those that are read: subscriptions and questions that name no relays go to them. */
   readonly own: readonly string[];
@@ -94,13 +89,10 @@ export interface RelaySet {
     handlers: SubscriptionHandlers,
     options?: SubscribeOptions,
   ): Subscription;
-  /** What the relays have stored, verified, each event once; `unanswered` names those that never said they are through. Ends when they are closed. */
+  /** Stored events, verified, each once; `unanswered` names relays that sent no EOSE. Ends when they are closed. */
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;
   status(): readonly RelayStatus[];
-  /**
-   * Leading zero bits to give an event of this kind (NIP-13): the least with which some relay takes it, 0 where none does or one takes it
-   * as it is. So a relay that asks for work makes nobody work while there is another.
-   */
+  /** Leading zero bits for an event of this kind (NIP-13): the least with which some relay takes it, else 0. */
   workFor(kind: number): number;
   /** Resolves once a relay is connected; rejects with a `RelayError` when none can be reached. */
   ready(signal?: AbortSignal): Promise<void>;
@@ -119,7 +111,6 @@ const DEFAULTS = {
   reconnectMaxMs: 30_000,
 };
 
-/** How long `close` waits for relays to say goodbye. */
 const GOODBYE_MS = 1000;
 
 /** At a relay that is full a connection is free as soon as another worker has sent what it has. */
@@ -128,7 +119,7 @@ const patient = (retry: RetryPolicy): RetryPolicy => ({
   maxAttempts: 3 * retry.maxAttempts,
 });
 
-/** Opens one connection at once to each relay that is read; throws a `ConfigError` when an address is wrong or none is given. */
+/** Connects at once to each relay that is read. Throws a `ConfigError` when an address is wrong or none is given. */
 export const createRelaySet = (urls: readonly string[], options: RelaySetOptions): RelaySet =>
   new Relays(parseRelayUrls(urls), { ...DEFAULTS, ...options });
 
@@ -137,7 +128,6 @@ type Settings = RelaySetOptions & Required<Pick<RelaySetOptions, keyof typeof DE
 class Relays implements RelaySet {
   readonly relays: readonly string[];
   readonly own: readonly string[];
-  /** Relays that a question waited for in vain. */
   readonly silent = new Set<string>();
   readonly #waitedFor = new Set<string>();
   readonly #settings: Settings;
@@ -203,7 +193,6 @@ class Relays implements RelaySet {
     return queryRelays(filters, asked, this, this.#settings.clock);
   }
 
-  /** Told once of each. */
   onWaiting(relays: readonly string[]): void {
     const anew = relays.filter((relay) => !this.#waitedFor.has(relay));
     for (const relay of anew) this.#waitedFor.add(relay);
@@ -254,7 +243,6 @@ class Relays implements RelaySet {
     await within(this.#runs, GOODBYE_MS, this.#settings.clock);
   }
 
-  /** The connections of the relays named; all of them without names. */
   #named(only: readonly string[] | undefined): readonly RelayConnection[] {
     return only ? this.#connections.filter(({ url }) => only.includes(url)) : this.#connections;
   }

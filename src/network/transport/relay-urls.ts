@@ -1,7 +1,4 @@
-/**
- * Relay addresses: as people write them, what of them others may see, which ones that strangers name may be dialled, and
- * which relays a key reads from.
- */
+/** Relay addresses: parsed, without secrets, judged where strangers name them, and shared out among keys. */
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
@@ -39,10 +36,7 @@ function targetOf(url: string): string {
 export const isRelayUrl = (url: string): boolean =>
   /^wss?:/i.test(url) && URL.canParse(url) && !url.includes('#');
 
-/**
- * The address as others may see it, in events, errors and logs: without user, password, query and fragment, any of which may be a
- * secret. What has none of them stays as it was written.
- */
+/** The address without user, password, query and fragment, which may be secret; otherwise as it was written. */
 export function withoutSecrets(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url?.host) {
@@ -65,7 +59,6 @@ export function namesOf(urls: readonly string[]): ReadonlyMap<string, string> {
 
 /** Loopback, private and link-local IPv4 (RFC 1918, RFC 3927). */
 const PRIVATE_IPV4 = /^(?:127|10|192\.168|169\.254|172\.(?:1[6-9]|2\d|3[01]))\./;
-/** The same of IPv6 (RFC 4193, RFC 4291). */
 const PRIVATE_IPV6 = /^\[(?:::1|f[cd][0-9a-f]{2}:.*|fe[89ab][0-9a-f]:.*)\]$/;
 const LOCAL_NAME = /^localhost$|\.(?:localhost|local)$/;
 
@@ -129,7 +122,7 @@ function isPublicIpv4(ip: string): boolean {
   });
 }
 
-/** Why a relay that a stranger names is not dialled; undefined where nothing speaks against it. Where its name leads is judged when it is dialled. */
+/** Why a relay that a stranger names is not dialled; undefined where nothing speaks against it. */
 export function hintProblem(url: string): string | undefined {
   if (url.length > LONGEST_URL || !isRelayUrl(url)) return 'not the address of a relay';
   const { hostname, port, pathname, search, username, password } = new URL(url);
@@ -146,7 +139,7 @@ export function hintProblem(url: string): string | undefined {
   return PATH.test(pathname) ? undefined : 'an unusual path';
 }
 
-/** The relays that this key reads from, in the order in which they are given. One that comes or goes moves only what it has. */
+/** The relays that this key reads from, in order, by rendezvous hashing; a change moves only its own share. */
 export function relaysOfKey(
   relays: readonly string[],
   publicKey: string,

@@ -1,4 +1,4 @@
-/** The port through which the transport reaches a WebSocket, and the WebSockets of a browser. On Node src/node/net fills it. */
+/** The WebSocket port of the transport, and its implementation for browsers; src/node/net has the one for Node. */
 
 /** One connection. It never throws from callbacks' side: what goes wrong ends in `onclose`, exactly once. */
 export interface Socket {
@@ -11,12 +11,9 @@ export interface Socket {
   onmessage: ((text: string | undefined, bytes: number) => void) | undefined;
   /** An event was longer than that, by its length; it is not read. */
   onlong?: ((bytes: number) => void) | undefined;
-  /** Why the connection is about to close. */
   onerror: ((message: string) => void) | undefined;
-  /** The connection is gone, or never came to be. */
   onclose: ((code: number, reason: string) => void) | undefined;
   send(text: string): void;
-  /** Starts closing; `onclose` follows. */
   close(): void;
 }
 
@@ -24,7 +21,7 @@ export type OpenSocket = (url: string) => Socket;
 
 const encoder = new TextEncoder();
 /** By how it begins: the rest would have to be read. */
-const EVENT_START = /^\s*\[\s*"EVENT_START"/;
+const EVENT_START = /^\s*\[\s*"EVENT"/;
 /** A relay that sends a longer message is disconnected, by UTF-16 units, which are at most the bytes on the wire. */
 const MAX_CHARACTERS = 32 << 20;
 const TOO_LONG = 1009;

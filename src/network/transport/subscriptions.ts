@@ -1,7 +1,4 @@
-/**
- * The receiving half of a relay set: asks relays for what subscriptions want, again after each reconnect, reads on where
- * they stop early, and gives every frame to whom it belongs. Nothing here trusts the time an event names.
- */
+/** The receiving half of a relay set: subscriptions on every relay, asked again after each reconnect. */
 import { backoffMs, type Clock, type RetryPolicy } from '../../base/async.ts';
 import type { EventCrypto } from '../event-crypto.ts';
 import { judgeAnswer } from './answers.ts';
@@ -22,13 +19,11 @@ export interface SubscriptionsOptions {
   readonly retry: RetryPolicy;
   readonly random: () => number;
   readonly crypto: EventCrypto;
-  /** Whether a relay offers NIP-77. */
   readonly reconciles: (relay: string) => boolean;
   /** Whether a subscription closed as `auth-required` is worth asking again, once we have said who we are. */
   readonly mayAskAgain: (connection: RelayConnection, subscription: string) => Promise<boolean>;
 }
 
-/** How long a throttled REQ pauses. */
 const THROTTLE_MS = 60_000;
 const RECHECK_MS = 60_000;
 /** Values in one list of a filter that every relay takes. */
@@ -82,13 +77,11 @@ export class Subscriptions {
     };
   }
 
-  /** A connection came to be. */
   opened(connection: RelayConnection): void {
     this.#heardMs.set(connection, this.#options.clock.now());
     for (const feed of this.#feeds.values()) this.#ask(feed, connection);
   }
 
-  /** A connection ended, or an attempt failed. */
   lost(connection: RelayConnection): void {
     this.#exchanges.drop(connection);
     for (const feed of this.#feeds.values()) feed.forget(connection, this.#heard(connection));
@@ -112,7 +105,6 @@ export class Subscriptions {
     this.#feeds.clear();
   }
 
-  /** When this relay was last heard, or connected to; 0 before. */
   heardMs(connection: RelayConnection): number {
     return this.#heardMs.get(connection) ?? 0;
   }
@@ -203,7 +195,6 @@ export class Subscriptions {
     if (this.#isCurrent(feed, connection, asking)) this.#catchUp(feed, connection, asking);
   }
 
-  /** Whether the relay answered for all of these ids. */
   async #fetch(feed: Feed, connection: RelayConnection, ids: readonly string[]): Promise<boolean> {
     for (let from = 0; from < ids.length; from += IDS_PER_REQUEST) {
       const batch = ids.slice(from, from + IDS_PER_REQUEST);

@@ -1,7 +1,4 @@
-/**
- * Bytes known by their SHA-256 over relays: sent by whoever has them, found by that hash. At most 44 KiB are inside their event, more travel as
- * chunks that the event names. Whoever signed any of it, it counts when the bytes hash to what was asked for, and nobody who says anything is believed.
- */
+/** Bytes known by their SHA-256 over relays: up to 44 KiB inside an event, more as chunks. Only the hash counts. */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import type { snapshot } from '../../../kinds/snapshot.ts';
 import type { Clock } from '../../base/async.ts';
@@ -26,13 +23,11 @@ interface Built {
   readonly payload: Uint8Array | undefined;
 }
 
-/** Bytes that an event carries. */
 interface Carried {
   readonly id: Digest;
   readonly content: Uint8Array;
 }
 
-/** Where somebody says that they are. */
 export interface AddressedClaim extends PayloadRoot {
   readonly id: Digest;
   /** Who says so: their own chunks are asked for first. */
@@ -97,7 +92,7 @@ const PULL_IDLE_MS = 25_000;
 /** Roots of one id that are looked at: only one can be right, and anybody may name others. */
 export const MOST_CLAIMS = 32;
 
-/** Sends the chunks, where there are any, then the event. The words of relays that took neither; undefined when one holds it all. */
+/** Sends chunks, if any, then the event. Returns the words of relays that took neither; undefined if one has all. */
 export async function publishAddressed(
   { draft, payload }: Built,
   { relays, sha256, lifetime, signal, sign }: AddressedSending,
@@ -151,11 +146,9 @@ export async function findAddressed(
     : ok(looking.found);
 }
 
-/** What events said of one id so far. */
 class Looking {
   readonly changed = createNotifier();
   found: Uint8Array | undefined;
-  /** Roots whose chunks have not come yet. */
   pending = 0;
   readonly #kind: AddressedKind;
   readonly #id: Digest;

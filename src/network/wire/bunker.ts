@@ -1,7 +1,4 @@
-/**
- * Asking a remote signer (NIP-46, a bunker) for one signature over relays. The key of its owner stays with the signer; this side has a key that is
- * made for the one question and forgotten. Answers are hostile until read: what is no answer is passed over, and what is signed is judged by the caller.
- */
+/** Asks a remote signer (NIP-46, a bunker) for one signature over relays, with a key made for that question. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
 import type { Clock } from '../../base/async.ts';
@@ -19,9 +16,7 @@ const MOST_RELAYS = 8;
 const ANSWER_MS = 180_000;
 const LONGEST_ADDRESS = 4096;
 
-/** Where a remote signer is. */
 export interface BunkerAddress {
-  /** The key it answers with. */
   readonly signer: string;
   readonly relays: readonly string[];
   /** Good for one connection; empty where there is none. */
@@ -55,9 +50,7 @@ function isKey(text: string): boolean {
   }
 }
 
-/** What asking takes. */
 export interface BunkerMeans {
-  /** Those of the address. */
   readonly relays: RelaySet;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -65,7 +58,7 @@ export interface BunkerMeans {
   onAuth(url: string): void;
 }
 
-/** The event as its owner's signer signed it; the caller judges whether it is what was asked for. Throws `bunker/…` where the signer refuses or is silent. */
+/** The event as its owner's signer signed it, unjudged. Throws `bunker/…` where the signer refuses or is silent. */
 export async function askBunker(
   draft: EventDraft,
   { signer, secret }: BunkerAddress,
@@ -93,7 +86,6 @@ interface Line {
   close(): void;
 }
 
-/** Questions to one signer, under a key of their own. */
 function openLine(signer: string, { relays, clock, signal, onAuth }: BunkerMeans): Line {
   const secretKey = secp256k1.utils.randomSecretKey();
   const me = createSigner(secretKey);
@@ -155,7 +147,6 @@ async function answerIn(
 interface Answer {
   readonly id: string;
   readonly result: string;
-  /** Empty for none. */
   readonly error: string;
 }
 

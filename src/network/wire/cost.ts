@@ -1,7 +1,4 @@
-/**
- * What a run costs on the wire before anything is sent: the events and bytes of one round of one worker, and how large the
- * largest event will be. Sizes are those of real events built from stand-in values, as JSON, as relays count them.
- */
+/** What a round costs on the wire before it starts, and its largest event, by building events of stand-in values. */
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import type { Spread } from '../../run/field.ts';
@@ -50,20 +47,17 @@ export interface Load {
 export interface RoundCost {
   /** `inside`: the payload rides in the manifest (or gradient) event. */
   readonly form: 'inside' | 'chunks' | 'shards';
-  /** The event that commits to the payload. */
   readonly commit: Load;
   /** Of one relay: the whole payload, or one shard of it. */
   readonly chunks: Load;
-  /** One an interval, at most: those that a gradient makes needless are not sent. A relay that takes any rate gets one more a round. */
+  /** At most one an interval; a relay that takes any rate gets one more a round. */
   readonly heartbeats: Load;
   readonly checkpoint: Load;
   /** What one worker sends to one relay. */
   readonly toEachRelay: Load;
-  /** To all relays together. */
   readonly sent: Load;
   /** From the other workers: chunks once, all else from every relay. */
   readonly received: Load;
-  /** 0 where there are none. */
   readonly largestChunkBytes: number;
   /** Events to one relay in a round of no length: all but the heartbeats. */
   readonly fixedEvents: number;
@@ -81,7 +75,6 @@ const MOST_NAMED = 64;
 /** The longest values that fields of a worker's events have, for measuring an event before it exists. */
 export const longest = { hex: ZEROS, seconds: TIME, round: ROUND, codec: CODEC } as const;
 
-/** Base64 of that many bytes. */
 export const filler = (bytes: number): string => {
   const rest = bytes % 3;
   const tail = rest === 0 ? '' : rest === 1 ? 'AA==' : 'AAA=';
@@ -95,7 +88,6 @@ const total = (...loads: readonly Load[]): Load =>
   loads.reduce((sum, each) => load(sum.events + each.events, sum.bytes + each.bytes), load(0, 0));
 const NOTHING = load(0, 0);
 
-/** The cost of a round of one worker. */
 export function roundCost(input: CostInput): RoundCost {
   const { payloadBytes, whole, checkpointBytes, workers, stripe } = input;
   const isInside = whole !== undefined || payloadBytes <= CHUNK_BYTES;
@@ -124,7 +116,7 @@ export function roundCost(input: CostInput): RoundCost {
   };
 }
 
-/** All chunks of that many bytes, at most some bytes too many for each: paths and indices are taken at their longest. */
+/** All chunks of that many bytes, with paths and indices at their longest. */
 function chunksOf(bytes: number): Load {
   const count = chunkCount(bytes);
   const last = chunkBytes(bytes, count - 1);
@@ -190,14 +182,13 @@ export function longestHeartbeat({ relays, workers, heartbeatSeconds }: CostInpu
   };
 }
 
-/** What public relays are taken to let one IP publish until one has been measured: so many at once, then so many a minute. */
+/** What a public relay is assumed to let one IP publish: at once, then a minute. */
 export const PUBLIC_BUDGET = { atOnce: 5, perMinute: 5 } as const;
 
 export interface FloorInput {
   readonly fixedEvents: number;
   readonly heartbeatSeconds: number;
   readonly workersPerIp: number;
-  /** Events the relay takes from one IP. */
   readonly perMinute: number;
 }
 
@@ -219,9 +210,7 @@ export function floorSeconds(input: FloorInput): number {
 export const wholeSeconds = (seconds: number): number => Math.ceil(seconds - 1e-6);
 
 export interface EventSize {
-  /** The raw payload, before base64. */
   readonly payloadBytes: number;
-  /** JSON of the largest event, once signed. */
   readonly eventBytes: number;
 }
 
@@ -229,9 +218,7 @@ export interface Measured {
   readonly run: string;
   readonly packing: PackingName;
   readonly eventBudget: number;
-  /** Parameters of the model. */
   readonly size: number;
-  /** The most chunks a worker sends. */
   readonly most: number;
   /** Share of the values that is sent, where the packing is a topk one. */
   readonly ratio: number;
@@ -265,7 +252,6 @@ export interface StatedLimits {
   readonly maxContentLength?: number;
 }
 
-/** The stated limit an event would break, if any. */
 export function brokenLimit({ eventBytes }: EventSize, limits: StatedLimits): number | undefined {
   const needed = eventBytes * SLACK;
   return [limits.maxMessageLength, limits.maxContentLength].find(

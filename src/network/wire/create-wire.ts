@@ -1,7 +1,4 @@
-/**
- * A worker's connection to the other workers of its run, over relays: signs, publishes, subscribes, turns what comes in
- * into heartbeats and contributions, and sends the latest gradients again to a relay that has lost them.
- */
+/** A worker's connection to its run over relays: heartbeats and contributions in, signed events out. */
 import { anySignal, createNotifier, type Notifier } from '../../base/async.ts';
 import { sha256 } from '../../base/hash.ts';
 import { type Heartbeat, isStale } from '../../run/heartbeat.ts';
@@ -117,7 +114,6 @@ const optionsOf = (options: WireOptions, signal: AbortSignal): ProfileOptions =>
   signal,
 });
 
-/** How long relays may take to show what they hold. */
 const LOOK_AROUND_MS = 3000;
 
 async function lookAround(
@@ -139,27 +135,23 @@ const trafficOf = (status: ReturnType<RelaySet['status']>) => ({
   bytesReceived: status.reduce((sum, { bytesIn }) => sum + bytesIn, 0),
 });
 
-/** A worker that signs gradients is there. */
 function refresh(heartbeats: Map<string, Heartbeat>, { pubkey, created_at }: SignedEvent): void {
   const held = heartbeats.get(pubkey);
   if (held && held.createdAt < created_at)
     heartbeats.set(pubkey, { ...held, createdAt: created_at });
 }
 
-/** Makes room for workers that are there. */
 function forgetStale(heartbeats: Map<string, Heartbeat>, nowSeconds: number): void {
   for (const [worker, heartbeat] of heartbeats) {
     if (isStale(heartbeat, nowSeconds, 1)) heartbeats.delete(worker);
   }
 }
 
-/** Between two looks for who is stale. */
 const FORGET_MS = 1000;
 
 interface Watch {
   readonly again: SendAgain;
   readonly troubles: RelayTroubles;
-  /** Hears heartbeats that the key of this worker signed. */
   onOwn(heartbeat: Heartbeat): void;
 }
 
@@ -210,11 +202,10 @@ function hearHeartbeats(
 }
 
 export interface SignsOfLife {
-  /** Sends a heartbeat. One that still waits for its turn at a relay gives way to the next sign, which counts as taking it. */
+  /** Sends a heartbeat. One that still waits in line gives way to the next sign, which counts as taking it. */
   sendHeartbeat(own: OwnHeartbeat): Sending;
-  /** A gradient is on its way. */
   gradient(sealed: Sealed, sending: Sending): void;
-  /** Whether a heartbeat of this key comes from another process: it is newer than the first one from here, and not from here. */
+  /** Whether a heartbeat of this key is newer than the first one from this process, and not from it. */
   isForeign(heartbeat: Heartbeat): boolean;
   /** Milliseconds since the last one; 0 while a gradient that is one waits for its turn. */
   readonly silentMs: number;
@@ -232,7 +223,6 @@ export function createSignsOfLife(
 ): SignsOfLife {
   let lastMs = clock.now();
   let lastHeartbeatSeconds = 0;
-  /** Of the last heartbeats from here, oldest first. */
   let dates: readonly number[] = [];
   let gradientsInLine = 0;
   let inLine = new AbortController();
@@ -292,7 +282,6 @@ export function createSignsOfLife(
 }
 
 interface SendAgain {
-  /** A gradient went out for the first time. */
   sent(sealed: Sealed): void;
   /** This relay is being asked for the run's events: for the first time, or after its connection was lost. */
   connected(relay: string): void;
@@ -301,10 +290,7 @@ interface SendAgain {
 /** Gradients that are sent again: peers are at most one round behind a worker that they wait for. */
 const GRADIENTS_KEPT = 2;
 
-/**
- * Sends the latest gradients once more to a relay that was away and has lost them, as one that keeps its events in memory
- * does when it restarts: workers that were not connected then would wait for ever.
- */
+/** Sends the latest gradients again to a relay that was away and lost them, or late workers would wait for ever. */
 function createSendAgain(
   relays: RelaySet,
   send: (sealed: Sealed) => unknown,

@@ -1,7 +1,4 @@
-/**
- * Announcements of holders and attestations of them, from events and to events; and from many events the holders that placement draws from.
- * The events come verified, but what they say is the word of strangers: bounded, dated, and at most one of each key counts.
- */
+/** Announcements of holders and attestations of them: events to records and back. Strangers' words are bounded. */
 import { attestation } from '../../../kinds/attestation.ts';
 import { holder as kind } from '../../../kinds/holder.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
@@ -26,14 +23,12 @@ export interface HolderOffer {
 /** A verified announcement, with the event that anybody may pass on. */
 export interface HolderRecord extends HolderOffer {
   readonly key: WorkerId;
-  /** Unix seconds. */
   readonly expiresAt: number;
   readonly createdAt: number;
   readonly eventId: string;
   readonly event: SignedEvent;
 }
 
-/** What somebody vouches for. */
 interface Vouched {
   readonly holder: WorkerId;
   readonly region?: string | undefined;
@@ -71,7 +66,6 @@ export function buildHolder(offer: HolderOffer, createdAt: number, seconds: numb
   );
 }
 
-/** An unsigned attestation. */
 export const buildAttestation = (
   vouched: Vouched,
   createdAt: number,
@@ -141,10 +135,7 @@ function readAttestation(event: SignedEvent, now: number): Attestation | undefin
   return { holder, region, tier, by: event.pubkey, createdAt: event.created_at, eventId: event.id };
 }
 
-/**
- * Each holder with what attestors confirm of it: only what the newest attestation of an attestor says exactly as the holder does. Of two
- * attestors the one with the lower key is named, so that everybody names the same.
- */
+/** Each holder with what attestors confirm of it; of two attestors the lower key is named, alike for everybody. */
 export function withAttestations(
   holders: readonly Omit<Holder, 'attested'>[],
   events: readonly SignedEvent[],

@@ -1,4 +1,4 @@
-/** What comes of judging one event from a relay: the message it carries, or why it is rejected; and which of two events counts. */
+/** The result of judging one event from a relay, and which of two events counts. */
 import type { Rejection, RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { SignedEvent } from '../event.ts';
@@ -12,7 +12,6 @@ const MAX_AHEAD_SECONDS = 15 * 60;
 
 export const accept = <T>(value: T): { ok: true; value: T } => ({ ok: true, value });
 
-/** A rejection that names the key that signed. */
 export const reject = (
   event: SignedEvent,
   reason: RejectReason,
@@ -73,7 +72,6 @@ export function judgeClaim(
 }
 
 interface Dated {
-  /** Unix seconds. */
   readonly createdAt: number;
   readonly eventId: string;
 }

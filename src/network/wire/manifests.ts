@@ -1,7 +1,4 @@
-/**
- * Manifest events to a worker's commitment for a round and back, and presence events to heartbeats and back. A payload of at
- * most 44 KiB rides inside its manifest; a larger one is pulled chunk by chunk from anybody.
- */
+/** Manifest events to commitments and back, presence events to heartbeats and back. */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
@@ -55,11 +52,9 @@ export interface OwnManifest {
 export interface Manifest extends OwnManifest, Striped {
   readonly worker: WorkerId;
   readonly eventId: string;
-  /** SHA-256 of the payload. */
   readonly hash: Digest;
   /** The payload itself, checked, when it is small enough to ride inside. */
   readonly payload: Uint8Array | undefined;
-  /** Unix seconds, as signed. */
   readonly createdAt: number;
   readonly eventBytes: number;
 }
@@ -88,7 +83,6 @@ export interface ManifestContext {
   readonly checkBase: boolean;
   readonly maxPayloadBytes: number;
   readonly nowSeconds: number;
-  /** Those of the run; none outside certified runs. */
   readonly features?: FeatureSet;
 }
 

@@ -1,7 +1,4 @@
-/**
- * Profile `nostrain/1`: a manifest (7810) per worker and round, the payload inside it or in chunks (7811) that go before it, presence (37811)
- * between them. Nothing here is larger than 64 KiB, whatever the model. A manifest is sent as soon as the relays together hold its payload.
- */
+/** Profile `nostrain/1`: a manifest (7810) per round, its payload inside or in chunks (7811), and presence (37811). */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
@@ -168,10 +165,7 @@ function openReader(
   };
 }
 
-/**
- * How many of the rings that a worker has are such as this one knows, from the first on: a worker of a smaller tier cannot tell of the others,
- * and all must count the same ones. A refusal where it has more than there are.
- */
+/** How many rings, from the first on, both workers hold alike; a refusal where it has more than there are. */
 function agreedRings(
   { worker, features }: Manifest,
   { rings = [], anyBase }: RoundRequest,
@@ -189,7 +183,6 @@ function agreedRings(
 interface OwnUpdate {
   readonly sealed: Sealed;
   readonly said: Manifest;
-  /** What receivers decode. */
   readonly sent?: PartialVector;
 }
 
@@ -201,16 +194,14 @@ function ownUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): OwnUpd
 }
 
 interface NativeSending {
-  /** Remembers an update that was made just now. */
   made(update: OwnUpdate): void;
   send(sealed: Sealed): Sending;
   /** The last update that was made or sent, when it is the event of this id. */
   own(eventId: string): OwnUpdate | undefined;
-  /** Ends uploads to relays that are still behind. */
   close(): void;
 }
 
-/** Chunks go on to slow relays while the next round is trained, and no longer; a manifest that is all there is, for longer. */
+/** Uploads in chunks go on while the next round is trained and no longer; whole ones for longer. */
 const UPLOADS_IN_CHUNKS = 2;
 const UPLOADS_WHOLE = 16;
 
@@ -252,7 +243,6 @@ function createNativeSending(options: ProfileOptions): NativeSending {
   };
 }
 
-/** Signals of the latest uploads; older ones are aborted. */
 function createUploads(most: number) {
   let open: readonly AbortController[] = [];
   return {

@@ -1,7 +1,4 @@
-/**
- * Packs a worker's delta into the bytes of a `nostrain/1` payload (docs/payload.md) and opens the payloads of others. Under a byte budget it
- * takes the richest packing that fits, known before anything is encoded.
- */
+/** Packs a worker's delta into a `nostrain/1` payload (docs/payload.md) within a byte budget, and opens others. */
 
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
@@ -33,9 +30,7 @@ import type { Manifest } from './manifests.ts';
 
 export interface Packed {
   readonly payload: Uint8Array;
-  /** What a manifest calls it. */
   readonly codec: string;
-  /** Exactly what receivers decode. */
   readonly sent: PartialVector;
 }
 
@@ -78,7 +73,7 @@ const ENVELOPE_BYTES = 2048;
 const CHUNKED_SHARE = 0.735;
 /** The least payload that is filled with values. */
 const LEAST_FILLED = 256;
-/** Of a turned chunk: at two bits a value rounding loses next to nothing beside the noise of one worker's steps, so payloads shrink as more share the work. */
+/** Bytes of a rotated chunk: two bits a value. More gains nothing beside the noise of one worker's steps. */
 const ENOUGH_TURNED = CHUNK_LENGTH / 4;
 const NO_ROSTER = '0'.repeat(64);
 
@@ -106,7 +101,6 @@ export function createPacker(options: PackerOptions): Packer {
           : chunks.filter((chunk) => chunk < chunkCount(end) && isSent(chunk)),
     };
   };
-  /** What of a decoded delta may move, and this worker has. */
   const within = (delta: PartialVector, { agreed }: Place): PartialVector => {
     const until = agreed === undefined ? layout.size : ringEnds[agreed - 1]!;
     const isWhole = layout.size === size && until === size;
@@ -157,11 +151,9 @@ export function packingFor(
   return { codec: packing, kept: isDense ? 0 : kept };
 }
 
-/** Whether a packing takes as many bytes as there are. */
 const isFilling = (packing: Exclude<PackingName, 'auto'>): packing is StreamCodecName =>
   codecs[packing].sends === 'stream';
 
-/** Everything in as many bytes as there are. Throws where that is next to nothing. */
 function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number): Packing {
   const maxBytes = rawBudget(eventBudget);
   const least = LEAST_FILLED + chunks;
@@ -195,10 +187,7 @@ const DENSE = ['int8', 'int4', 'q2', 'ternary'] as const;
 /** Beyond two fifths of a chunk, one level for all that is sent loses more than the added values bring. */
 const MOST_KEPT = 1638;
 
-/**
- * The packing that leaves least behind of those that take at most `maxBytes` for this many chunks: a dense one if it fits,
- * else the signs of as many largest values as do. Throws when not even one value per chunk fits.
- */
+/** The packing that loses least within `maxBytes`: a dense one, else `topk-sign`. Throws when not one value fits. */
 export function choosePacking(maxBytes: number, chunks: number): Packing {
   const fits = (packing: Packing) => payloadBytesAtMost(packing, chunks) <= maxBytes;
   for (const codec of DENSE) {

@@ -1,18 +1,13 @@
-/**
- * Which relays of a run are at fault, in words: away, silent, closing what is asked of them, refusing heartbeats, or keeping them to
- * themselves. For errors and notices, so that friends are not blamed for what a relay does.
- */
+/** Which relays of a run are at fault, in words for errors and notices: away, silent, refusing, not delivering. */
 import type { Clock } from '../../base/async.ts';
 import { type Delivery, wordsOfUnreachable } from '../transport/delivery.ts';
 import type { SubscriptionHandlers } from '../transport/feed.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 
 export interface RelayTroubles {
-  /** Watches the subscription to the run's heartbeats. */
   readonly handlers: Required<
     Pick<SubscriptionHandlers, 'onAsked' | 'onCaughtUp' | 'onLost' | 'onRepeated'>
   >;
-  /** A relay brought an event of this worker. */
   cameBack(relay: string): void;
   /** What became of a heartbeat of this worker. */
   delivered(delivery: Delivery): void;
@@ -23,12 +18,10 @@ export interface RelayTroubles {
 /** How long a relay may take to answer, or to bring an event back, before it counts as silent. */
 const PATIENCE_MS = 10_000;
 
-/** What is known of one relay. */
 interface Seen {
   askedMs?: number | undefined;
   /** Its words when it closed the subscription for good. */
   closed?: string | undefined;
-  /** Why it did not take the latest heartbeat. */
   refused?: string | undefined;
   /** When it took a heartbeat for the first time since one came back. */
   tookMs?: number | undefined;

@@ -16,7 +16,7 @@ const MAX_PENDING_PER_WORKER = 2;
 const MAX_PENDING = 1024;
 /** Workers of one run that are kept account of: a flood of made-up keys costs no more memory than this. */
 export const MAX_WORKERS = 1024;
-/** What updates of workers whom nobody named may have together, packed: those of the first that came, each as large as a run's may be. */
+/** Bytes that updates of workers whom nobody named may take together, packed. */
 export const MAX_UNNAMED_BYTES = 1 << 30;
 
 /** Whether a worker may be in the run: where nobody is named, anybody. */
@@ -24,7 +24,6 @@ export const isPeer = (worker: WorkerId, peers: readonly WorkerId[] = []): boole
   peers.length === 0 || peers.includes(worker);
 
 export interface OpenInbox extends RoundInbox {
-  /** Judges an event as if a relay had brought it. */
   take(event: SignedEvent): void;
 }
 
@@ -122,7 +121,6 @@ export function openRoundInbox(
   };
 }
 
-/** Those that are on their way do not count for this round any more. */
 function giveUp(pending: Set<Pending>, reject: (rejection: Rejection) => void): void {
   const given = [...pending];
   pending.clear();
@@ -154,7 +152,6 @@ class Room {
     this.#isNamed = peers.length > 0;
   }
 
-  /** Whether this one fits in, in place of an older one. */
   take({ payloadBytes }: Contribution, before: Contribution | undefined): boolean {
     const bytes = this.#bytes - (before?.payloadBytes ?? 0) + payloadBytes;
     if (!this.#isNamed && bytes > MAX_UNNAMED_BYTES) return false;
@@ -169,7 +166,6 @@ class Room {
   }
 }
 
-/** How far all of them are together. */
 function progressOf(pending: ReadonlySet<Pending>): Progress {
   const all = [...pending].map(({ progress }) => progress());
   const sum = (pick: (one: Progress) => number) => all.reduce((total, one) => total + pick(one), 0);

@@ -1,8 +1,4 @@
-/**
- * One worker's side of a run on its relays, as types: heartbeats and gradients out, verified contributions and heartbeats
- * in; and what a wire profile is: which events carry them. native-profile.ts is the nostrain protocol, src/python brings the
- * profile of the Python reference.
- */
+/** Types of a worker's side of a run on its relays: the wire, and the profile that says which events carry what. */
 import type { Clock, Notifier } from '../../base/async.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution, Rejection } from '../../run/contribution.ts';
@@ -50,7 +46,6 @@ export interface Sealed {
   readonly eventBytes: number;
 }
 
-/** A signed gradient, not sent yet. */
 export interface SealedGradient extends Sealed {
   /** Exactly what receivers will decode. */
   readonly sent: PartialVector;
@@ -78,7 +73,6 @@ export interface Gradient {
 export interface RoundInbox {
   /** One per worker and round, the newest it signed; under `async` a worker may have several rounds in. */
   readonly contributions: ReadonlyMap<string, Contribution>;
-  /** Their events, where the profile keeps them. */
   readonly events: ReadonlyMap<string, SignedEvent>;
   /** In order of arrival, one per event; bounded. */
   readonly rejections: readonly Rejection[];
@@ -94,17 +88,16 @@ export interface RoundInbox {
 /** Sends and collects the messages of a run, as `createWire` gives it. */
 export interface Wire {
   readonly me: WorkerId;
-  /** Notifies when a heartbeat, a contribution or a rejection arrives. */
   readonly changed: Notifier;
   /** The latest heartbeat of every worker of the run, the own one included once it came back. */
   readonly heartbeats: ReadonlyMap<WorkerId, Heartbeat>;
-  /** The newest gradients that relays hold, once they have also sent the heartbeats they hold, or after some seconds. Nobody decoded them. */
+  /** The newest gradients that relays hold, undecoded, once they have sent their heartbeats or after some seconds. */
   lookAround(): Promise<readonly Gradient[]>;
   /** A newer heartbeat or gradient replaces one that is still queued; the replaced one then reports `taken`. */
   sendHeartbeat(heartbeat: OwnHeartbeat): Sending;
-  /** Milliseconds since this worker last gave a sign of life: a heartbeat, or a gradient where peers take it for one. */
+  /** Milliseconds since this worker last sent a heartbeat, or a gradient where peers take it for one. */
   readonly silentMs: number;
-  /** A heartbeat or gradient came that this worker's key signed, and this process did not send: another one has the key. */
+  /** This worker's key signed a heartbeat or gradient that this process did not send: another one has the key. */
   readonly isKeyInUse: boolean;
   /** Some relay limits how much it is sent: what can be left out should be. */
   readonly isPaced: boolean;
@@ -114,7 +107,6 @@ export interface Wire {
   /** Counts it in the open round, and sends it. */
   send(sealed: Sealed): Sending;
   readonly relays: readonly string[];
-  /** Those whose connection is open now. */
   reachable(): readonly string[];
   /** One line for each relay that is at fault now, beginning with its address. */
   troubles(): readonly string[];
@@ -146,13 +138,11 @@ export interface WireOptions {
   readonly stripe?: Stripe | undefined;
   /** Does the work that relays want of events (NIP-13); without it such relays get none. */
   readonly mine?: Mine | undefined;
-  /** How deltas are packed. */
   readonly packing?: PackingName | undefined;
   /** `auto`: bytes of events per worker and round; default 65536, one event. */
   readonly eventBudget?: number | undefined;
   /** `nstr` and topk codecs: share of the delta values that is sent, in (0, 1]. */
   readonly ratio: number;
-  /** Larger payloads are refused unread. */
   readonly maxContainerBytes: number;
 }
 
@@ -161,7 +151,6 @@ export interface Pending {
   readonly worker: WorkerId;
   readonly done: Promise<Judged<Contribution>>;
   progress(): Progress;
-  /** Gives it up. */
   stop(): void;
 }
 
@@ -197,7 +186,6 @@ export interface Profile {
   readonly heartbeatFilter: Filter;
   /** The newest gradients of the run; absent where no filter finds those. */
   readonly latestFilter?: Filter;
-  /** The round that such an event is of. */
   roundOf?(event: SignedEvent): number | undefined;
   readonly capabilities: readonly string[];
   /** A gradient is as good as a heartbeat: who signs one is there, and heartbeats beside it are left out. */
@@ -212,7 +200,6 @@ export interface Profile {
   close(): void;
 }
 
-/** What every reader holds a gradient against. */
 export const contextOf = (
   { base, anyBase }: RoundRequest,
   round: number,
@@ -227,5 +214,4 @@ export const contextOf = (
 /** Which events a run is made of: ours, or those of the Python reference. */
 export type ProfileName = 'nostrain/1' | 'nostrain/0';
 
-/** Makes the profile of a wire. */
 export type CreateProfile = (options: ProfileOptions) => Profile;

@@ -1,8 +1,4 @@
-/**
- * Relay lists (NIP-65, kind 10002), relay hints beside ids (NIP-01), and the relays that the workers of a run name in their
- * lists and heartbeats. Whoever names them may be a stranger: what is no public address is left out unless allowed, and
- * nothing here is connected to by itself.
- */
+/** Relay lists (NIP-65), relay hints (NIP-01), and relays that workers name; private addresses are left out. */
 import { presence } from '../../../kinds/presence.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
@@ -50,12 +46,10 @@ const isUsable = (url: string | undefined): url is string =>
 
 export interface WorkersAsked {
   readonly run: string;
-  /** Named by the run itself: theirs come first. */
   readonly founders: readonly WorkerId[];
   readonly relays: {
     query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;
   };
-  /** Known already: they are left out. */
   readonly known: readonly string[];
   readonly allowPrivate: boolean;
   readonly waitMs: number;
