@@ -2,7 +2,8 @@
 import { join, resolve } from 'node:path';
 import { ConfigError, type RunSpec, runIdOf } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
-import type { Scope } from '../../src/base/async.ts';
+import { deferred, type Scope } from '../../src/base/async.ts';
+import type { FromWorker } from '../../src/browser/link.ts';
 import { encodeRunAddress } from '../../src/certified/wire/runs.ts';
 import { pageFolder } from '../../src/cli/shared/page-folder.ts';
 import { findChromium, openPage } from '../../src/node/net/local-programs.ts';
@@ -12,13 +13,26 @@ import { certify, enlist, smallGpt } from '../shared/certified.ts';
 import { demoText } from '../shared/data.ts';
 import { EventLog } from '../shared/document.ts';
 import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
-import { joinLine, type OnEvent, runSwarm } from '../shared/swarm.ts';
+import { joinLine, type OnEvent, parseLine, runSwarm } from '../shared/swarm.ts';
 import { type BrowserDocument, browserDocumentOf, type Cast } from './document.ts';
-import { type TabWatch, tabs, watchTabs } from './tabs.ts';
 
 const NODES = ['alice', 'bob', 'carol'];
 const ROUNDS = 8;
 const QUICK_ROUNDS = 6;
+
+/** A tab as the demo knows it. */
+interface Tab {
+  readonly name: string;
+  /** As links say it. */
+  readonly device: 'wasm' | 'auto';
+  /** Is reloaded in the midst of this round, while it trains. */
+  readonly reloadIn?: number;
+}
+
+const tabs: readonly Tab[] = [
+  { name: 'tab-wasm', device: 'wasm', reloadIn: 2 },
+  { name: 'tab-gpu', device: 'auto' },
+];
 
 const cast: readonly Cast[] = [
   ...NODES.map((name) => ({ name, kind: 'node' as const })),
@@ -174,4 +188,69 @@ function tellEnd(document: BrowserDocument, { say }: Stage): boolean {
       : 'the run page could not replay it',
   );
   return agreed && verifiedInPage;
+}
+
+/** As the page of the run calls itself. */
+const PAGE = 'page';
+
+type Ended = Extract<FromWorker, { readonly type: 'ended' | 'failed' }>;
+type Verified = Extract<FromWorker, { readonly type: 'verified' | 'failed' }>;
+
+interface TabWatch {
+  /** What a page says, as text; the answer is what it shall do. */
+  told(text: string): string;
+  /** By tab, when it is over for it. */
+  readonly ended: ReadonlyMap<string, Promise<Ended>>;
+  /** When the page of the run, to which the tab that is through last goes, has replayed it. */
+  readonly verified: Promise<Verified>;
+  /** How often a tab was reloaded. */
+  readonly reloads: number;
+}
+
+/** Hears the tabs. Told of somebody else, or of nothing that can be read, it does nothing. */
+function watchTabs(onEvent: OnEvent): TabWatch {
+  const ends = new Map(tabs.map(({ name }) => [name, deferred<Ended>()] as const));
+  const proof = deferred<Verified>();
+  const over = new Set<string>();
+  let reloads = 0;
+
+  const take = (tab: Tab, message: FromWorker): string => {
+    if (message.type === 'event') {
+      onEvent(tab.name, message.event);
+      const { event } = message;
+      const isTraining = event.type === 'progress' && event.round >= (tab.reloadIn ?? Infinity);
+      if (!isTraining || reloads > 0) return '';
+      reloads += 1;
+      onEvent(tab.name, { type: 'notice', message: 'its tab is reloaded while it trains' });
+      return 'reload';
+    }
+    if (message.type === 'verified') return '';
+    ends.get(tab.name)?.settle(message);
+    over.add(tab.name);
+    return message.type === 'ended' && over.size === tabs.length ? 'verify' : '';
+  };
+
+  /** The page of the run says only how its replay ended. */
+  const tellProof = (message: FromWorker): void => {
+    if (message.type === 'verified' || message.type === 'failed') proof.settle(message);
+  };
+
+  return {
+    told: (text) => {
+      const said = parseLine<Told>(text);
+      if (said?.slot === PAGE) tellProof(said.message);
+      const tab = tabs.find(({ name }) => name === said?.slot);
+      return tab && said ? take(tab, said.message) : '';
+    },
+    ended: new Map([...ends].map(([name, { promise }]) => [name, promise])),
+    verified: proof.promise,
+    get reloads() {
+      return reloads;
+    },
+  };
+}
+
+interface Told {
+  readonly slot: string;
+  readonly message: FromWorker;
 }

@@ -17,12 +17,13 @@ import { type Adversary, adversaries } from './adversaries.ts';
 import { type BattlePlan, type Fight, fight } from './battle.ts';
 import { type CampOptions, type GptCamp, openCamp } from './camp.ts';
 import { type Defence, defencesFor, screenOf } from './defences.ts';
-import { KeptBattles, type Result } from './kept-battles.ts';
 import {
   describeRows,
   drawTable,
+  KeptBattles,
   type LabDocument,
   type Pairing,
+  type Result,
   type SeedLosses,
   tableOf,
 } from './table.ts';

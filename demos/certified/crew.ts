@@ -1,7 +1,15 @@
 /** The seven workers of `nostrain demo certified` and what happens to them in which round: never are more than two away at once. */
 import { join } from 'node:path';
-import type { RunSpec } from 'nostrain';
+import type { RunSpec, Trainer } from 'nostrain';
+import { nativeCrypto, nativeSha256 } from 'nostrain/node';
 import type { Scope } from '../../src/base/async.ts';
+import { placeIn } from '../../src/certified/make-spec.ts';
+import { createRefreshPort, readStakeFile } from '../../src/cli/shared/stake-refresh.ts';
+import { fixedData } from '../../src/node/engine/steps-again.ts';
+import { certifiedProtocol, tablesOf } from '../../src/node/join/join-run.ts';
+import { runWorkerSession } from '../../src/node/worker-session.ts';
+import { settingsOf } from '../../src/run/spec/complete-spec.ts';
+import { connectionOf } from '../../src/terminal/connection.ts';
 import type { Hand } from '../shared/certified.ts';
 import {
   type Exit,
@@ -12,7 +20,6 @@ import {
   type WorkerProcess,
 } from '../shared/swarm.ts';
 import { type Attack, startAdversary } from './adversary.ts';
-import { startSignFlipper } from './sign-flipper.ts';
 
 interface CrewMember {
   readonly name: string;
@@ -35,7 +42,7 @@ export const crew: readonly CrewMember[] = [
 ];
 
 /** What the workers of the crew are started with. */
-export interface CrewRun {
+interface CrewRun {
   readonly dir: string;
   /** The run spec. */
   readonly file: string;
@@ -121,3 +128,76 @@ function processOf(member: CrewMember, run: CrewRun): WorkerProcess {
   const line = { ...ownOf(member, run), corpus: run.corpus, evaluates, threads: 1 };
   return { name, args: joinLine(run.file, line, { stake: run.stakeFile, device: 'cpu' }) };
 }
+
+/** What its delta is multiplied with. */
+const FACTOR = -10;
+
+interface FlipperRun {
+  readonly spec: RunSpec;
+  readonly hands: readonly Hand[];
+  readonly folder: string;
+  readonly relays: readonly string[];
+  readonly corpus: string;
+  readonly stakeFile: string;
+  readonly workers: number;
+}
+
+/** Starts it; its events go to `take`. */
+function startSignFlipper(name: string, run: FlipperRun, take: OnEvent): Running {
+  const abort = new AbortController();
+  const exit = trainFlipped(name, run, take, abort.signal).then(
+    () => ({ name, code: 0, words: '', stopped: false }),
+    (error: unknown) => {
+      const stopped = abort.signal.aborted;
+      return { name, code: stopped ? 0 : 1, words: String(error), stopped };
+    },
+  );
+  return { exit, kill: () => abort.abort(new Error('stopped')) };
+}
+
+async function trainFlipped(
+  name: string,
+  { spec, hands, folder, relays, corpus, stakeFile, workers }: FlipperRun,
+  take: OnEvent,
+  signal: AbortSignal,
+): Promise<void> {
+  const given = await readStakeFile(stakeFile);
+  const { pubkey } = hands.find((hand) => hand.name === name)!;
+  const settings = settingsOf(spec, {
+    ...placeIn(spec, pubkey, {}),
+    relay: relays,
+    waitFor: workers,
+    heartbeatInterval: 10,
+    evaluate: false,
+  });
+  await runWorkerSession({
+    settings,
+    dir: folder,
+    corpus,
+    report: (event) => take(name, event),
+    signal,
+    keyFile: join(folder, 'key'),
+    fixed: fixedData(spec, undefined),
+    protocol: certifiedProtocol({
+      spec,
+      sha256: nativeSha256,
+      crypto: nativeCrypto,
+      tables: tablesOf(given),
+      stakes: createRefreshPort(spec, { given }, relays, signal),
+    }),
+    connection: connectionOf({ timeout: 10 }),
+    device: 'cpu',
+    threads: 1,
+    changeTrainer: flipped,
+  });
+}
+
+/** A trainer that turns what it learns around. */
+const flipped = (trainer: Trainer): Trainer => ({
+  ...trainer,
+  async train(task, onProgress, signal) {
+    const trained = await trainer.train(task, onProgress, signal);
+    const params = task.params.map((value, i) => value + FACTOR * (trained.params[i]! - value));
+    return { ...trained, params };
+  },
+});

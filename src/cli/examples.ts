@@ -16,7 +16,6 @@ export const examples: Readonly<Record<string, string>> = {
   plan: 'nostrain plan --model char-gpt --workers 4 --round-seconds 60',
   'witness who': 'nostrain witness who --spec naddr1…',
   'witness inspect': 'nostrain witness inspect --keys 1000 --hostile 0.2 -k 64',
-  'witness bench': 'nostrain witness bench --keys 1000',
   keygen: 'nostrain keygen -o alice.key',
   replay: `nostrain replay ${EVENTS}`,
   archive: `nostrain archive --run naddr1… ${RELAY} --out run.jsonl`,

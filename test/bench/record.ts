@@ -12,8 +12,12 @@ import { chromium } from 'playwright-core';
 import { bundlePage } from '../../bundle.ts';
 import { formatArchive } from '../../src/certified/records/archive.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
-import { readArchiveFile } from '../../src/cli/shared/archive-source.ts';
-import { eventsIn, openRecord, writeRecord } from '../../src/cli/shared/record-folder.ts';
+import {
+  eventsIn,
+  openRecord,
+  readArchiveFile,
+  writeRecord,
+} from '../../src/cli/shared/archive-source.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { readPage, servePage } from '../../src/node/net/page-server.ts';

@@ -15,7 +15,9 @@ interface Leaf {
 const leavesOf = (command: Command, path: string): readonly Leaf[] =>
   command.commands.length === 0
     ? [{ path, command }]
-    : command.commands.flatMap((each) => leavesOf(each, `${path} ${each.name()}`.trim()));
+    : command.commands
+        .filter((each) => !('_hidden' in each && each._hidden === true))
+        .flatMap((each) => leavesOf(each, `${path} ${each.name()}`.trim()));
 
 const program = await createProgram();
 const leaves = leavesOf(program, '');

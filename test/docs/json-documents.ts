@@ -10,23 +10,24 @@ import { code, table } from './markdown.ts';
 /** By file, in the order of its calls of `asJson`: which command prints it, and the file of its example. */
 const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, example: string])[]>> =
   {
-    'challenge/challenge.ts': [['nostrain challenge --json', 'challenge']],
+    'challenge.ts': [['nostrain challenge --json', 'challenge']],
     'checkpoint/list.ts': [['nostrain checkpoint list --json', 'checkpoint-list']],
     'checkpoint/verify.ts': [['nostrain checkpoint verify --json', 'checkpoint-verify']],
-    'demo/run-demo.ts': [
+    'demos/train/run.ts': [
       [
         'nostrain demo gpt --json`, `nostrain demo linear --json`, `nostrain demo finetune --json`, `nostrain demo series --json`, `nostrain demo images --json',
         'demo-linear',
       ],
     ],
-    'demo/browser/run-browser.ts': [['nostrain demo browser --json', 'demo-browser']],
-    'demo/byzantine/run-byzantine.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
-    'demo/certified/run-certified.ts': [['nostrain demo certified --json', 'demo-certified']],
-    'demo/elastic/run-elastic.ts': [['nostrain demo elastic --json', 'demo-elastic']],
+    'demos/browser/run.ts': [['nostrain demo browser --json', 'demo-browser']],
+    'demos/byzantine/run.ts': [['nostrain demo byzantine --json', 'demo-byzantine']],
+    'demos/certified/run.ts': [['nostrain demo certified --json', 'demo-certified']],
+    'demos/elastic/run.ts': [['nostrain demo elastic --json', 'demo-elastic']],
+    'demos/shared/stage.ts': [['', '']],
     'directory/find.ts': [['nostrain directory find --json', 'directory-find']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
     'explain.ts': [['nostrain explain --json', 'explain']],
-    'model/inspect.ts': [['nostrain model inspect --json', 'model-inspect']],
+    'model.ts': [['nostrain model inspect --json', 'model-inspect']],
     'page/page.ts': [
       ['nostrain page --json', 'page'],
       ['nostrain page --publish --json', 'page-publish'],
@@ -38,8 +39,8 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['', ''],
       ['nostrain receipt --json', 'receipt'],
     ],
-    'relays/relays.ts': [['nostrain relays check --json', 'relays-check']],
-    'replay/replay.ts': [['nostrain replay --json', 'replay']],
+    'relays.ts': [['nostrain relays check --json', 'relays-check']],
+    'replay.ts': [['nostrain replay --json', 'replay']],
     'run/create.ts': [
       ['', ''],
       ['nostrain run create --json', 'run-create'],
@@ -49,9 +50,11 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain run list --json', 'run-list'],
     ],
     'scores.ts': [['nostrain scores --json', 'scores']],
-    'runs/clean.ts': [['nostrain clean --json', 'clean']],
-    'runs/runs.ts': [['nostrain runs --json', 'runs']],
-    'runs/show.ts': [['nostrain show RUN --json', 'show']],
+    'runs.ts': [
+      ['nostrain runs --json', 'runs'],
+      ['nostrain clean --json', 'clean'],
+    ],
+    'show.ts': [['nostrain show RUN --json', 'show']],
     'shared/run-worker.ts': [
       ['nostrain run-training --summary-out`, `nostrain run join --summary-out', 'summary-out'],
     ],
@@ -59,10 +62,11 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain stake link', ''],
       ['', ''],
     ],
-    'tiers/inspect.ts': [['nostrain tiers inspect --json', 'tiers-inspect']],
-    'witness/bench.ts': [['nostrain witness bench --json', 'witness-bench']],
-    'witness/inspect.ts': [['nostrain witness inspect --json', 'witness-inspect']],
-    'witness/who.ts': [['nostrain witness who --json', 'witness-who']],
+    'tiers.ts': [['nostrain tiers inspect --json', 'tiers-inspect']],
+    'witness/witness.ts': [
+      ['nostrain witness who --json', 'witness-who'],
+      ['nostrain witness inspect --json', 'witness-inspect'],
+    ],
   };
 
 export interface Document {
@@ -78,14 +82,14 @@ interface Found {
   readonly node: ts.Expression;
 }
 
-/** What `asJson` is called with, everywhere; throws where DOCUMENTS does not say which command that is. */
+/** What commands call `asJson` with, and demos `stage.end`; throws where DOCUMENTS does not say which command that is. */
 function findDocuments(program: ts.Program): readonly Found[] {
   return program.getSourceFiles().flatMap((file) => {
-    const name = /src\/cli\/(?:commands\/)?(.+)$/.exec(file.fileName)?.[1];
+    const name = /(?:src\/cli\/(?:commands\/)?|(?=demos\/))(.+)$/.exec(file.fileName)?.[1];
     if (name === undefined) return [];
     const calls: ts.Expression[] = [];
     const visit = (node: ts.Node): void => {
-      if (ts.isCallExpression(node) && node.expression.getText() === 'asJson')
+      if (ts.isCallExpression(node) && /^(asJson|stage\.end)$/.test(node.expression.getText()))
         calls.push(node.arguments[0]!);
       ts.forEachChild(node, visit);
     };

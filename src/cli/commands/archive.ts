@@ -15,13 +15,15 @@ import { refuseUnused } from '../../terminal/options.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
+  eventsIn,
+  type RecordOptions,
   readArchiveFile,
   type SourceFlags,
   slowly,
   sourceOf,
+  writeRecord,
 } from '../shared/archive-source.ts';
 import { addPushFlags, type PushFlags, pushFolders } from '../shared/push-chunks.ts';
-import { eventsIn, type RecordOptions, writeRecord } from '../shared/record-folder.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
 interface Flags extends SourceFlags, PushFlags {

@@ -27,13 +27,14 @@ import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
   askingRule,
+  type OpenedRecord,
+  openRecord,
   openSource,
   type SourceFlags,
   sourceOf,
 } from '../shared/archive-source.ts';
 import { bringEvents } from '../shared/bring-files.ts';
 import { branchOption, trustOption } from '../shared/member-flags.ts';
-import { type OpenedRecord, openRecord } from '../shared/record-folder.ts';
 
 interface ReplayFlags extends SourceFlags {
   readonly from?: readonly string[];

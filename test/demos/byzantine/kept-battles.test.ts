@@ -4,8 +4,13 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { adversaries } from '../../../demos/byzantine/adversaries.ts';
 import { defencesFor } from '../../../demos/byzantine/defences.ts';
-import { type BattleName, KeptBattles } from '../../../demos/byzantine/kept-battles.ts';
-import { describeRows, type Pairing, tableOf } from '../../../demos/byzantine/table.ts';
+import {
+  type BattleName,
+  describeRows,
+  KeptBattles,
+  type Pairing,
+  tableOf,
+} from '../../../demos/byzantine/table.ts';
 import { temporaryFolder } from '../../support/processes.ts';
 
 const name: BattleName = {

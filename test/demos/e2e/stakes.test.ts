@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { startStakedChain } from '../../../demos/certified/stakes.ts';
+import { startStakedChain } from '../../../demos/certified/run.ts';
 import { stakeOf } from '../../../src/run/stake/stake-snapshot.ts';
 import { anvilMissing, never } from '../../support/anvil.ts';
 import { itWith } from '../../support/needs.ts';

@@ -1,14 +1,26 @@
 /** `nostrain doctor`: tries what training a model needs on this machine, and what the given relays offer. */
+
+import { existsSync } from 'node:fs';
+import { access, constants, rm, statfs, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { availableParallelism, freemem, totalmem } from 'node:os';
+import { dirname, join } from 'node:path';
 import { Command, Option } from 'commander';
-import { ConfigError } from '../../../base/errors.ts';
+import { ConfigError, safeLine } from '../../../base/errors.ts';
+import { MAX_WORK_BITS } from '../../../network/proof-of-work.ts';
+import type { RelayInfo } from '../../../network/transport/limits.ts';
+import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
+import { type DeviceReport, probeDevices } from '../../../node/engine/device.ts';
+import { ENGINE_HINT } from '../../../node/engine/onnxruntime.ts';
+import { physicalCores } from '../../../node/engine/trainer.ts';
+import { dataHome } from '../../../node/files/data-home.ts';
+import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../node/net/relays.ts';
+import type { Settings } from '../../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import { addSettingFlags, settingsFromFlags } from '../../../terminal/options.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
-import { type Check, formatChecks } from './check.ts';
 import { fixCuda } from './fix-cuda.ts';
-import { checkMachine } from './machine.ts';
-import { checkRelays } from './relays.ts';
 
 interface Flags {
   readonly relay: readonly string[];
@@ -78,3 +90,227 @@ export const doctor = (): Command =>
         : `training will work over the other relays only: ${names}`,
     );
   });
+
+export interface Check {
+  /** What was looked at: `node`, `device cpu`, `relay ws://…`. */
+  readonly name: string;
+  /** `absent`: not here, and not needed. `note`: works, with something to know. */
+  readonly level: 'ok' | 'note' | 'absent' | 'broken';
+  readonly words: string;
+  /** What to do about it. */
+  readonly hint?: string;
+}
+
+const MARKS: Readonly<Record<Check['level'], string>> = {
+  ok: 'ok',
+  note: 'note',
+  absent: '-',
+  broken: 'BROKEN',
+};
+
+/** One line per check, in columns, and a second one where there is something to do. */
+export function formatChecks(checks: readonly Check[]): string {
+  const width = Math.max(...checks.map(({ name }) => name.length));
+  const margin = ' '.repeat(8);
+  return checks
+    .map(({ level, name, words, hint }) => {
+      const line = `${MARKS[level].padEnd(8)}${name.padEnd(width)}  ${words}\n`;
+      return hint === undefined ? line : `${line}${margin}${' '.repeat(width)}  try: ${hint}\n`;
+    })
+    .join('');
+}
+
+const NEEDED_NODE = [20, 19] as const;
+/** Less free memory than this and a run of the larger models swaps; less free disk and a run may not be saved. */
+const LOW_MEMORY_BYTES = 1e9;
+const LOW_DISK_BYTES = 2e8;
+
+/** Devices are tried on the model of these settings. */
+async function checkMachine(settings: Settings): Promise<readonly Check[]> {
+  return [
+    checkNode(process.versions.node),
+    checkEngine(),
+    ...(await probeDevices(settings)).map(wordDevice),
+    ...checkCores(),
+  ].concat(await checkFolder(dataHome()));
+}
+
+export function checkNode(version: string): Check {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const isEnough = major > NEEDED_NODE[0] || (major === NEEDED_NODE[0] && minor >= NEEDED_NODE[1]);
+  const words = `${version} (needs ${NEEDED_NODE.join('.')} or newer)`;
+  if (isEnough) return { name: 'node', level: 'ok', words };
+  return { name: 'node', level: 'broken', words, hint: 'install a newer Node.js' };
+}
+
+function checkEngine(): Check {
+  const name = 'onnxruntime-node';
+  try {
+    const { version } = createRequire(import.meta.url)(`${name}/package.json`);
+    return { name, level: 'ok', words: String(version) };
+  } catch {
+    return { name, level: 'broken', words: 'not installed', hint: ENGINE_HINT };
+  }
+}
+
+/** Only the CPU is needed, and only the CPU was ever timed by us. */
+export function wordDevice({ device, works, message, halves }: DeviceReport): Check {
+  const name = `device ${device}`;
+  const why = message.replace(`${device} does not work here: `, '').split(' was false. ').at(-1)!;
+  const words = works ? `works: ${message}` : `not here: ${why.trim().replace(/\s+/g, ' ')}`;
+  if (device !== 'cpu') {
+    const half = works ? `; half precision: ${halves.join(', ') || 'none'}` : '';
+    return { name, level: works ? 'ok' : 'absent', words: `${words}${half} (not measured by us)` };
+  }
+  if (works) return { name, level: 'ok', words };
+  return { name, level: 'broken', words, hint: 'reinstall onnxruntime-node' };
+}
+
+function checkCores(): readonly Check[] {
+  const physical = physicalCores();
+  const cores = `${availableParallelism()} hardware threads; training uses ${physical} unless told otherwise with --threads`;
+  const limit = process.constrainedMemory() || totalmem();
+  const free = Math.min(freemem(), limit);
+  return [
+    { name: 'cores', level: 'ok', words: cores },
+    {
+      name: 'memory',
+      level: free < LOW_MEMORY_BYTES ? 'note' : 'ok',
+      words: `${gigabytes(free)} free of ${gigabytes(Math.min(limit, totalmem()))}`,
+    },
+  ];
+}
+
+const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
+
+/** Writes to the data folder, or asks whether it could be made. */
+export async function checkFolder(folder: string): Promise<Check> {
+  const name = 'data folder';
+  const parent = existingPart(folder);
+  try {
+    if (parent === folder) {
+      const file = join(folder, `.doctor-${process.pid}`);
+      await writeFile(file, '');
+      await rm(file);
+    } else await access(parent, constants.W_OK | constants.X_OK);
+    const { bavail, bsize } = await statfs(parent);
+    const free = bavail * bsize;
+    const words = `${folder} can be written, ${gigabytes(free)} free`;
+    return { name, level: free < LOW_DISK_BYTES ? 'note' : 'ok', words };
+  } catch (error) {
+    const words = `${folder} cannot be written: ${(error as Error).message}`;
+    const hint = 'set NOSTRAIN_HOME to a folder you may write to';
+    return { name, level: 'broken', words, hint };
+  }
+}
+
+function existingPart(folder: string): string {
+  return existsSync(folder) || dirname(folder) === folder ? folder : existingPart(dirname(folder));
+}
+
+const TIMEOUT_MS = 5000;
+/** Dates of HTTP are whole seconds; a smaller difference says nothing. */
+const NOTED_SKEW_SECONDS = 5;
+/** Heartbeats dated this far back look like those of a worker that is gone. */
+const BROKEN_SKEW_SECONDS = 60;
+
+interface Probe {
+  readonly url: string;
+  /** Milliseconds until the connection was open, or why it is not. */
+  readonly opened: number | string;
+  readonly info: RelayInfo | undefined;
+  /** This machine's clock minus the relay's; undefined where it gave no time. */
+  readonly skewSeconds: number | undefined;
+}
+
+/** All relays at once; throws a ConfigError when an address is wrong. */
+export async function checkRelays(urls: readonly string[]): Promise<readonly Check[]> {
+  if (urls.length === 0) return [];
+  const probes = await Promise.all(parseRelayUrls(urls).map(probe));
+  const problems = probes.map(problemOf);
+  const canMiss = problems.includes(undefined);
+  const relays = probes.map((each, i) =>
+    wordRelay(each, problems[i], canMiss && isReached(each) ? 'note' : 'broken'),
+  );
+  return [...relays, checkClock(probes)];
+}
+
+async function probe(url: string): Promise<Probe> {
+  const [opened, info, skewSeconds] = await Promise.all([
+    timeToOpen(url),
+    fetchRelayInfo(url, { timeoutMs: TIMEOUT_MS }),
+    fetchClockSkew(url),
+  ]);
+  return { url, opened, info: info.ok ? info.value : undefined, skewSeconds };
+}
+
+async function timeToOpen(url: string): Promise<number | string> {
+  const startedMs = performance.now();
+  const socket = openSocket(url);
+  const opened = await new Promise<number | string>((resolve) => {
+    const timer = setTimeout(() => resolve(`no answer in ${TIMEOUT_MS / 1000} s`), TIMEOUT_MS);
+    const settle = (result: number | string) => {
+      clearTimeout(timer);
+      resolve(result);
+    };
+    socket.onopen = () => settle(performance.now() - startedMs);
+    socket.onerror = settle;
+    socket.onclose = () => settle('closed at once');
+  });
+  socket.close();
+  return opened;
+}
+
+const isReached = ({ opened }: Probe): boolean => typeof opened === 'number';
+
+/** Why a run cannot use the relay; undefined when nothing speaks against it. */
+function problemOf({ opened, info }: Probe): string | undefined {
+  if (typeof opened === 'string') return `cannot be reached: ${opened}`;
+  const { paymentRequired, minPowDifficulty = 0 } = info?.limitation ?? {};
+  if (paymentRequired) return 'asks for payment';
+  return minPowDifficulty > MAX_WORK_BITS
+    ? `asks for proof of work of ${minPowDifficulty} bits, more than nostrain does`
+    : undefined;
+}
+
+function wordRelay(
+  { url, opened, info }: Probe,
+  problem: string | undefined,
+  level: 'note' | 'broken',
+): Check {
+  const name = `relay ${withoutSecrets(url)}`;
+  const reached = typeof opened === 'number' ? [`reached in ${opened.toFixed(0)} ms`] : [];
+  const said = reached.length === 0 ? [] : wordInfo(info);
+  const words = [...reached, ...(problem === undefined ? [] : [problem]), ...said].join('; ');
+  return { name, level: problem === undefined ? 'ok' : level, words };
+}
+
+function wordInfo(info: RelayInfo | undefined): readonly string[] {
+  if (info === undefined) return ['does not describe itself (NIP-11)'];
+  const { name, software, version, limitation } = info;
+  const { maxMessageLength, maxContentLength, restrictedWrites } = limitation;
+  const made = [software, version].filter((word) => word !== undefined).join(' ');
+  const parts = [
+    name ?? 'unnamed',
+    made,
+    maxMessageLength === undefined ? '' : `messages up to ${kilobytes(maxMessageLength)}`,
+    maxContentLength === undefined ? '' : `content up to ${kilobytes(maxContentLength)}`,
+    restrictedWrites ? 'not everything may be written' : '',
+  ];
+  const printable = parts.map((part) => safeLine(part).trim());
+  return printable.filter((part) => part !== '');
+}
+
+/** The middle one of the relays' clocks counts: one wrong relay says nothing about this machine. */
+function checkClock(probes: readonly Probe[]): Check {
+  const name = 'clock';
+  const skews = probes.map(({ skewSeconds }) => skewSeconds).filter((skew) => skew !== undefined);
+  skews.sort((a, b) => a - b);
+  const skew = skews[Math.floor(skews.length / 2)];
+  if (skew === undefined) return { name, level: 'absent', words: 'no relay said what time it is' };
+  const size = Math.abs(skew);
+  const words = `${size.toFixed(0)} s ${skew < 0 ? 'behind' : 'ahead of'} the relays`;
+  if (size < NOTED_SKEW_SECONDS) return { name, level: 'ok', words: 'agrees with the relays' };
+  const level = size < BROKEN_SKEW_SECONDS ? 'note' : 'broken';
+  return { name, level, words, hint: 'set the clock of this machine, best by NTP' };
+}

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { ConfigError } from '../../../base/errors.ts';
 import { decodeZip } from '../../../formats/zip.ts';
 import { PROVIDER, providerFolder } from '../../../node/engine/onnxruntime.ts';
-import type { Check } from './check.ts';
+import type { Check } from './doctor.ts';
 
 /** Of version 1.30.0, for Linux on x64 and CUDA 13, in the wheels of Python 3.11 to 3.14. */
 const KNOWN = new Set([

@@ -1,10 +1,11 @@
 /** `nostrain page`: serves the run page on this machine, opened on one run, or writes it into a folder for any web server. */
-
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
+import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
+import type { RoundPicture, RunPicture } from '../../../dashboard/run-picture.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import {
   findLocalRun,
@@ -13,15 +14,15 @@ import {
   withHistory,
 } from '../../../node/files/local-runs.ts';
 import { type PageFiles, readPage, servePage } from '../../../node/net/page-server.ts';
+import type { Digest } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { eventsIn } from '../../shared/archive-source.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
-import { eventsIn } from '../../shared/record-folder.ts';
-import { localPicture } from './local-picture.ts';
 import { assertSite, publishSite } from './publish.ts';
 
 interface Flags {
@@ -178,4 +179,61 @@ async function write(folder: string, files: PageFiles, address: string, { json }
   }
   const url = `index.html${address}`;
   writeOut(json ? asJson({ url, folder, files: [...files.keys()] }) : `${join(folder, url)}\n`);
+}
+
+/** The picture; `run` is the id of a certified run. */
+function localPicture(kept: LocalRun, run: Digest | undefined): RunPicture {
+  const { name, model = '', kind, rounds: planned, history, state, lossUnit = '' } = kept;
+  const rounds = history.map(roundOf);
+  const last = history.at(-1);
+  return {
+    run: run ?? kept.run ?? name,
+    name,
+    model,
+    tier: kind,
+    planned: planned ?? rounds.length,
+    innerSteps: 0,
+    seats: 0,
+    hasText: last?.sample !== undefined,
+    reports: true,
+    rounds,
+    lossUnit,
+    workers: [],
+    relays: [],
+    refused: [],
+    events: 0,
+    isCaughtUp: state !== 'running',
+  };
+}
+
+function roundOf(summary: CertifiedSummary): RoundPicture {
+  const { index, accepted, trainingLoss, validationLoss, sample } = summary;
+  const { certified, bitsPerByte, accuracy } = summary;
+  return {
+    round: index,
+    result: certified?.result ?? 'final',
+    time: 0,
+    outcome: '',
+    proposer: '',
+    attempt: certified?.attempt ?? 0,
+    view: certified?.view ?? 0,
+    roster: accepted,
+    committee: [],
+    quorum: 0,
+    signers: certified?.signers ?? [],
+    sent: [],
+    forks: [],
+    accepted: accepted.map((worker) => ({ worker, late: false })),
+    rejected: certified?.rejected ?? [],
+    joined: certified?.joined ?? [],
+    left: certified?.left ?? [],
+    faults: (certified?.faults ?? []).map((worker) => ({ worker, kind: 'fault' })),
+    modelRoot: summary.digest,
+    ledgerRoot: '',
+    ...(Number.isFinite(trainingLoss) && { ownLoss: trainingLoss }),
+    ...(validationLoss !== undefined && { sharedLoss: validationLoss }),
+    ...(bitsPerByte !== undefined && { bitsPerByte }),
+    ...(accuracy !== undefined && { accuracy }),
+    ...(sample !== undefined && { sample }),
+  };
 }

@@ -25,7 +25,7 @@ import {
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
 import { protocolOf } from '../../shared/protocol.ts';
-import { checkRelaysHere } from '../relays/check-here.ts';
+import { checkRelaysHere } from '../relays.ts';
 import { advise } from './advice.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from './relay-fit.ts';
 import { formatPlan, type Plan } from './words.ts';

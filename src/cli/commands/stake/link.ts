@@ -20,7 +20,6 @@ import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { orRefuse, readText } from '../../shared/files.ts';
-import { MAINNET } from './snapshot-flags.ts';
 
 interface Flags {
   readonly run: string;
@@ -36,6 +35,9 @@ interface Flags {
 }
 
 const DAY = 86_400;
+
+/** Solana's main network. */
+export const MAINNET = 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp';
 
 export const link = (): Command =>
   new Command('link')

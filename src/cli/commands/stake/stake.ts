@@ -1,9 +1,18 @@
 /** `nostrain stake`: makes snapshots of who has how much at stake, compares them with their source, shows them, and signs links. */
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
+import { isHex32 } from '../../../base/bytes.ts';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { formatCount } from '../../../base/numbers.ts';
-import { sourceOf } from '../../../chain/rederive.ts';
+import { agree } from '../../../chain/endpoints.ts';
+import { waitFinal } from '../../../chain/evm/blocks.ts';
+import { dataOf, numberOf } from '../../../chain/evm/encoding.ts';
+import { createRegistrySource } from '../../../chain/evm/registry-source.ts';
+import { createTokenSource } from '../../../chain/evm/token-source.ts';
+import { parseLinks } from '../../../chain/psyche/links.ts';
+import { createPsycheSource } from '../../../chain/psyche/psyche-source.ts';
+import { createEventSource, sourceOf } from '../../../chain/rederive.ts';
+import { parseStakeList } from '../../../chain/stake-list.ts';
 import { formatStakeJson, parseStakeJson } from '../../../run/stake/stake-json.ts';
 import {
   type StakeSnapshot,
@@ -11,7 +20,8 @@ import {
   stakeDifference,
   totalStake,
 } from '../../../run/stake/stake-snapshot.ts';
-import { whole } from '../../../terminal/flags.ts';
+import type { StakeSource } from '../../../run/stake/stake-source.ts';
+import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
@@ -19,12 +29,10 @@ import { bar } from '../../../terminal/render/bars.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
 import { type AccessFlags, accessOf, addAccessFlags } from '../../shared/endpoints.ts';
 import { orRefuse, readKeys, readText } from '../../shared/files.ts';
-import { publishOver } from '../../shared/stake-refresh.ts';
-import { deriveSnapshot, type SnapshotFlags } from './derive.ts';
-import { link } from './link.ts';
+import { findOver, publishOver } from '../../shared/stake-refresh.ts';
+import { link, MAINNET } from './link.ts';
 import { bond, deploy, exit, payOut } from './registry.ts';
 import { slash } from './slash.ts';
-import { addSnapshotFlags } from './snapshot-flags.ts';
 
 export const stake = (): Command =>
   new Command('stake')
@@ -179,3 +187,162 @@ function formatStakes(snapshot: StakeSnapshot, width: number, most: number): str
 }
 
 const grouped = (value: bigint): string => value.toString().replace(/\B(?=(?:\d{3})+$)/g, ',');
+
+/** Where `stake snapshot` takes numbers from. */
+const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805', 'psyche'] as const;
+
+interface SnapshotFlags extends AccessFlags {
+  readonly from: (typeof STAKE_SOURCES)[number];
+  readonly list?: string;
+  readonly unit: string;
+  readonly id?: string;
+  readonly relay: readonly string[];
+  readonly contract?: string;
+  readonly fromBlock: number;
+  readonly height?: number;
+  readonly keys?: string;
+  readonly balanceSlot?: number;
+  readonly chain: string;
+  readonly account?: string;
+  readonly run?: string;
+  readonly epoch?: number;
+  readonly weights: 'equal' | 'earned';
+  readonly links?: string;
+  readonly cutoff?: number;
+}
+
+/** The snapshot the flags ask for. */
+async function deriveSnapshot(flags: SnapshotFlags, signal: AbortSignal): Promise<StakeSnapshot> {
+  if (flags.from === 'file') {
+    const file = needed(flags, 'list', '--list FILE, lines like: npub1… 100');
+    return orRefuse(file, parseStakeList(await readText(file), flags.unit));
+  }
+  return (await sourceFor(flags, signal)).snapshot(0, signal);
+}
+
+const sourceFor = (
+  flags: SnapshotFlags,
+  signal: AbortSignal,
+): StakeSource | Promise<StakeSource> => {
+  if (flags.from === 'event') return eventSource(flags);
+  return flags.from === 'psyche' ? psycheSource(flags) : chainSource(flags, signal);
+};
+
+async function psycheSource(flags: SnapshotFlags): Promise<StakeSource> {
+  const account = needed(flags, 'account', '--account ADDRESS of the coordinator');
+  const run = needed(flags, 'run', '--run NAME of the Psyche run');
+  const file = needed(flags, 'links', '--links FILE, a JSON list: docs/stake.md');
+  const { chain, weights } = flags;
+  const [epoch, cutoff] = [neededNumber(flags, 'epoch'), neededNumber(flags, 'cutoff')];
+  const links = orRefuse(file, parseLinks(await readText(file)));
+  const place = { account, run, weights, cutoff, links };
+  return createPsycheSource({ ...accessOf(flags), chain }, place, { base: epoch, period: 0 });
+}
+
+function eventSource(flags: SnapshotFlags): StakeSource {
+  const id = needed(flags, 'id', '--id HEX, the id of the snapshot');
+  if (!isHex32(id))
+    throw new ConfigError('flag/id', `--id ${id} is no snapshot id`, {
+      hint: 'give the 64 hex digits that `nostrain stake snapshot` printed',
+    });
+  return createEventSource(id, findOver(flags.relay));
+}
+
+async function chainSource(flags: SnapshotFlags, signal: AbortSignal): Promise<StakeSource> {
+  const text = needed(flags, 'contract', '--contract 0x…');
+  const contract = dataOf(text, 20);
+  if (contract === undefined)
+    throw new ConfigError('flag/contract', `--contract ${text} is no contract address`, {
+      hint: 'give 0x and 40 hex digits',
+    });
+  const access = accessOf(flags);
+  const spell = (number: number | undefined) => `eip155:${number}`;
+  const ask = async (endpoint: (typeof access.endpoints.all)[number]) =>
+    numberOf(await endpoint.call('eth_chainId', [], signal));
+  const chain = spell(await agree(access.endpoints, 'the chain', ask, spell));
+  const final = flags.from === 'erc5805' ? -1 : 0;
+  const base =
+    flags.height ?? Math.max(0, (await waitFinal({ ...access, chain }, 0, signal)) + final);
+  const schedule = { base, period: 0 };
+  if (flags.from === 'registry') {
+    return createRegistrySource(
+      { ...access, chain },
+      { contract, from: flags.fromBlock },
+      schedule,
+    );
+  }
+  const keys = await readKeys(needed(flags, 'keys', '--keys FILE, one npub per line'));
+  const standard = flags.from === 'erc5805' ? 'erc5805' : 'erc20';
+  const { balanceSlot } = flags;
+  return createTokenSource(
+    { ...access, chain },
+    { standard, token: contract, keys, balanceSlot },
+    schedule,
+  );
+}
+
+type TextFlag = 'list' | 'id' | 'contract' | 'keys' | 'account' | 'run' | 'links';
+
+function needed(flags: SnapshotFlags, name: TextFlag, how: string): string {
+  const value = flags[name];
+  if (value !== undefined) return value;
+  throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name}`, { hint: how });
+}
+
+function neededNumber(flags: SnapshotFlags, name: 'epoch' | 'cutoff'): number {
+  const value = flags[name];
+  if (value !== undefined) return value;
+  throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name} N`, {
+    hint: 'docs/stake.md has an example',
+  });
+}
+
+/** Adds all of them. */
+const addSnapshotFlags = (command: Command): Command =>
+  addPsycheFlags(addTokenFlags(addAccessFlags(addDocumentFlags(command))));
+
+const addDocumentFlags = (command: Command): Command =>
+  command
+    .addOption(
+      new Option('--from <source>', 'where the numbers come from')
+        .choices(STAKE_SOURCES)
+        .makeOptionMandatory(),
+    )
+    .option('-o, --output <file>', 'document to write; without it to stdout')
+    .option('--list <file>', '--from file: lines like npub1… 100')
+    .option('--unit <word>', '--from file: what is counted', 'stake')
+    .option('--id <hex>', '--from event: which snapshot')
+    .addOption(
+      repeatable(
+        '--relay <url>',
+        'where to look for the event, and to --publish; repeatable',
+      ).default([], 'none'),
+    )
+    .option('--publish', 'send the snapshot to the relays as an event');
+
+const addTokenFlags = (command: Command): Command =>
+  command
+    .option('--contract <0x…>', 'the registry, or the token')
+    .addOption(whole('--from-block <n>', 'block that created the registry', 0).default(0))
+    .addOption(whole('--height <n>', 'block of the snapshot (default: the newest final one)', 0))
+    .option('--keys <file>', 'tokens: keys whose balances count, one npub per line')
+    .addOption(
+      whole('--balance-slot <n>', '--from erc20: storage slot of its balances, to prove them', 0),
+    );
+
+const addPsycheFlags = (command: Command): Command =>
+  command
+    .option('--chain <caip2>', '--from psyche: the Solana cluster', MAINNET)
+    .option('--account <base58>', '--from psyche: the coordinator account')
+    .option('--run <name>', '--from psyche: the run that the account is of')
+    .addOption(
+      whole('--epoch <n>', '--from psyche: the epoch whose clients count', 0).helpGroup('Basic:'),
+    )
+    .addOption(
+      new Option('--weights <how>', '--from psyche: one each, or points earned')
+        .choices(['equal', 'earned'])
+        .helpGroup('Basic:')
+        .default('equal'),
+    )
+    .option('--links <file>', '--from psyche: signed links from accounts to Nostr keys')
+    .addOption(whole('--cutoff <s>', '--from psyche: unix seconds at which links are judged', 0));

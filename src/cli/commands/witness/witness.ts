@@ -1,14 +1,381 @@
-/** `nostrain witness`: who is on a committee, what a committee stands up to, and what finding it costs. */
-import { Command } from 'commander';
-import { witnessBench } from './bench.ts';
-import { witnessInspect } from './inspect.ts';
-import { witnessWho } from './who.ts';
+/** `nostrain witness`: draws the committee of a round, and computes how likely a committee fails. */
+import { Command, Option } from 'commander';
+import { isHex32, utf8 } from '../../../base/bytes.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { sha256Hex } from '../../../base/hash.ts';
+import { formatCount } from '../../../base/numbers.ts';
+import { committeeInRun } from '../../../certified/history/catch-up.ts';
+import { drawCommittee } from '../../../consensus/committee/committee.ts';
+import type { QuorumRule } from '../../../consensus/committee/quorum.ts';
+import { firstRandomness } from '../../../consensus/committee/randomness.ts';
+import { type Odds, type Risk, riskOf } from '../../../consensus/committee/risk.ts';
+import { tablesOf } from '../../../node/join/join-run.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
+import type { Committee } from '../../../run/committee.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionFlagNames,
+  connectionOf,
+} from '../../../terminal/connection.ts';
+import { roundOption, whole, wholeFlag } from '../../../terminal/flags.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { alignColumns } from '../../../terminal/render/columns.ts';
+import { neededBeacon } from '../../shared/beacon.ts';
+import {
+  addFollowFlags,
+  type FollowFlags,
+  followFlagNames,
+  hintOption,
+} from '../../shared/member-flags.ts';
+import { readStakeFile } from '../../shared/stake-refresh.ts';
+import { findRun, withRelays } from '../../shared/with-relays.ts';
+import {
+  decimalFlag,
+  digestFlag,
+  MOST_SEATS,
+  many,
+  quorumOption,
+  readMembers,
+  seatsFlag,
+  shareFlag,
+  U32,
+} from './members.ts';
 
 export const witness = (): Command =>
   new Command('witness')
-    .description(
-      'draw committees of witnesses, which certify rounds; compute how safe a size is; measure the cost',
-    )
+    .description('draw committees of witnesses, which certify rounds; compute how safe a size is')
     .addCommand(witnessWho())
     .addCommand(witnessInspect())
-    .addCommand(witnessBench());
+    .addCommand(witnessBench(), { hidden: true });
+
+/** Moved: answers with the command to type. */
+const witnessBench = (): Command =>
+  new Command('bench')
+    .argument('[flags...]')
+    .allowUnknownOption()
+    .action(() => {
+      throw new ConfigError(
+        'flag/moved',
+        'the benchmark of committee draws is no command any more',
+        {
+          hint: 'run it in a checkout of the sources: npm run bench:witness',
+        },
+      );
+    });
+
+interface DrawFlags {
+  readonly run: string;
+  readonly members: string;
+  readonly round: number;
+  readonly batch: number;
+  readonly seats: number;
+  readonly entropy?: string;
+  readonly weights: 'stake' | 'equal';
+  readonly minStake: string;
+  readonly quorum: QuorumRule;
+  readonly json?: boolean;
+}
+
+interface WhoFlags
+  extends Omit<DrawFlags, 'run' | 'members' | 'round'>,
+    ConnectionFlags,
+    FollowFlags {
+  readonly relay?: readonly string[];
+  readonly run?: string;
+  readonly members?: string;
+  readonly round?: number;
+  readonly epoch?: number;
+  readonly spec?: string;
+  readonly allowPrivateRelays?: boolean;
+}
+
+const witnessWho = (): Command =>
+  addFollowFlags(
+    addConnectionFlags(
+      new Command('who')
+        .description('print the keys on the committee of a round, best first')
+        .option(
+          '--spec <run>',
+          'file, naddr1… or name of a run: it says the rules, its relays the rest',
+        )
+        .option('--relay <url>', 'with --spec: relay to ask, repeatable', many(String))
+        .addOption(hintOption())
+        .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
+        .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
+        .addOption(
+          roundOption(
+            '--round <n>',
+            'round whose committee to draw (default with --spec: the one in progress)',
+          ),
+        )
+        .addOption(
+          whole('--epoch <n>', 'index of the round, from 0, as events have it', 0, U32).conflicts(
+            'round',
+          ),
+        )
+        .option('--batch <n>', 'recovery epoch of the round', wholeFlag('--batch', 0, U32), 0)
+        .option('-k, --seats <n>', 'seats of the committee', seatsFlag, 64)
+        .option(
+          '--entropy <hex>',
+          'randomness of the round (default: that of the first)',
+          digestFlag('--entropy'),
+        )
+        .option(
+          '--min-stake <n>',
+          'least stake with which a key may have a seat',
+          decimalFlag('--min-stake'),
+          '0',
+        )
+        .addOption(
+          new Option('--weights <rule>', 'chance of a seat: by stake, or equal')
+            .choices(['stake', 'equal'])
+            .helpGroup('Basic:')
+            .default('stake'),
+        )
+        .addOption(quorumOption())
+        .option('--json', 'print JSON'),
+    ),
+  ).action((flags: WhoFlags, command: Command) => {
+    refuseUnused(command, rulesOf(flags));
+    return flags.spec === undefined ? drawFrom(asked(flags)) : drawIn(flags.spec, flags);
+  });
+
+/** A run says its own rules; a draw without one asks nobody. */
+const rulesOf = ({ spec }: WhoFlags): readonly FlagRule[] => [
+  {
+    flags: ['run', 'members', 'seats', 'entropy', 'minStake', 'weights', 'quorum'],
+    goesWith: 'a draw without --spec',
+    holds: spec === undefined,
+  },
+  {
+    flags: [...connectionFlagNames, ...followFlagNames],
+    goesWith: '--spec',
+    holds: spec !== undefined,
+  },
+];
+
+/** What a draw without a run needs. */
+function asked(flags: WhoFlags): DrawFlags {
+  const { run, members, round = flags.epoch } = flags;
+  if (run !== undefined && members !== undefined && round !== undefined) {
+    return { ...flags, run, members, round };
+  }
+  throw new ConfigError('flag/missing', 'there is nothing to draw from', {
+    hint: 'say --spec FILE or naddr1…, or --run ID --members FILE --round N',
+  });
+}
+
+async function drawFrom(flags: DrawFlags): Promise<void> {
+  const { round, batch: attempt, seats, weights, minStake, quorum } = flags;
+  const run = isHex32(flags.run) ? flags.run : sha256Hex(utf8(flags.run));
+  if (flags.entropy === undefined) {
+    writeNote('no --entropy: drawn from the run id alone, which anybody can foresee');
+  }
+  const entropy = flags.entropy ?? firstRandomness(run);
+  const stakes = await readMembers(flags.members);
+  const rules = { size: seats, quorum, weights, minStake };
+  const draw = { run, round, attempt, entropy };
+  const eligible = [...stakes.keys()];
+  tell(drawCommittee({ ...draw, parent: run, eligible, stakes, rules }), draw, stakes, flags.json);
+}
+
+async function drawIn(source: string, flags: WhoFlags): Promise<void> {
+  await interruptibly(async (signal) => {
+    const { round: asked = flags.epoch, batch: attempt } = flags;
+    const wanted = { round: asked, attempt };
+    const found = await committeeOn(source, flags, wanted, signal);
+    const { run, round, ledger } = found.chain;
+    const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
+    tell(found.committee, draw, found.stakes, flags.json);
+  });
+}
+
+/** Of a run by its file or address, from its relays. */
+async function committeeOn(
+  source: string,
+  flags: WhoFlags,
+  wanted: Parameters<typeof committeeInRun>[1],
+  signal: AbortSignal,
+): ReturnType<typeof committeeInRun> {
+  const { relay, allowPrivateRelays } = flags;
+  const asking = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
+  const { spec, relays: urls, connection } = await findRun(source, asking);
+  const tables = tablesOf(await readStakeFile(flags.stake));
+  return withRelays(urls, { connection, signal }, (board) => {
+    const beacon = neededBeacon(spec, flags);
+    return committeeInRun(spec, wanted, { ...board, beacon, tables, crypto: nativeCrypto });
+  });
+}
+
+interface Draw {
+  readonly run: string;
+  readonly round: number;
+  readonly attempt: number;
+  readonly entropy: string;
+}
+
+function tell(
+  { members, size, quorum }: Committee,
+  draw: Draw,
+  stakes: ReadonlyMap<WorkerId, bigint> | null,
+  json: boolean | undefined,
+): void {
+  const rows = members.map((key) => ({ key, stake: String(stakes?.get(key) ?? 1n) }));
+  writeOut(
+    json
+      ? asJson({ ...draw, seats: size, quorum, witnesses: rows })
+      : members.map((key) => `${key}\n`).join(''),
+  );
+}
+
+const MOST_KEYS = 10_000_000;
+
+interface InspectFlags extends ConnectionFlags {
+  readonly spec?: string;
+  readonly relay?: readonly string[];
+  readonly keys?: number;
+  readonly allowPrivateRelays?: boolean;
+  readonly members?: string;
+  readonly hostile?: readonly number[];
+  readonly seats?: readonly number[];
+  readonly quorum?: QuorumRule;
+  readonly differ: number;
+  readonly rounds?: number;
+  readonly json?: boolean;
+}
+
+const witnessInspect = (): Command =>
+  addConnectionFlags(
+    new Command('inspect')
+      .description(
+        'print how likely a drawn committee has enough hostile members to forge, take over or stall a round',
+      )
+      .option(
+        '--spec <run>',
+        'file, naddr1… or name of a run: its founders, seats, quorum and rounds, unless said otherwise',
+      )
+      .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
+      .addOption(hintOption())
+      .addOption(
+        whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS).conflicts('members'),
+      )
+      .option('--members <file>', 'count them from a file instead')
+      .option(
+        '--hostile <share>',
+        'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
+        many(shareFlag),
+      )
+      .option(
+        '-k, --seats <n>',
+        'seats, repeatable (default: 16, 32, 64, 128, 256)',
+        many(seatsFlag),
+      )
+      .addOption(
+        new Option('--quorum <rule>', 'two thirds and one, or half and one (default: bft)').choices(
+          ['bft', 'cft'],
+        ),
+      )
+      .addOption(
+        whole(
+          '--differ <n>',
+          'keys by which the lists of two recovery epochs differ',
+          0,
+          MOST_SEATS,
+        ).default(0),
+      )
+      .addOption(
+        whole('--rounds <n>', 'rounds of the run (default: 1000)', 1, U32).helpGroup('Basic:'),
+      )
+      .option('--json', 'print JSON'),
+  ).action(async (flags: InspectFlags, command: Command) => {
+    refuseUnused(command, [
+      {
+        flags: [...connectionFlagNames, 'allowPrivateRelays'],
+        goesWith: '--spec',
+        holds: flags.spec !== undefined,
+      },
+    ]);
+    const said = await saidBy(flags);
+    const counted =
+      flags.members === undefined ? said.keys : (await readMembers(flags.members)).size;
+    const { json, differ, keys = counted, quorum: rule = said.rule } = flags;
+    const { hostile = [0.1, 0.2, 0.33], seats = said.seats, rounds = said.rounds } = flags;
+    const input = { keys, hostile, seats, rule, differ, rounds };
+    const rows = oddsOf(input);
+    writeOut(json ? asJson({ keys, rule, rounds, rows }) : formatOdds(input, rows));
+  });
+
+/** What a run says, or what is usual. */
+async function saidBy(
+  flags: InspectFlags,
+): Promise<Pick<OddsInput, 'keys' | 'seats' | 'rule' | 'rounds'>> {
+  const { spec } = flags;
+  if (spec === undefined) {
+    return { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 };
+  }
+  return interruptibly(async (signal) => {
+    const { relay, allowPrivateRelays } = flags;
+    const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
+    const { founders, committee, training } = (await findRun(spec, asked)).spec;
+    const { size, quorum: rule } = committee;
+    return { keys: founders.length, seats: [size], rule, rounds: training.rounds };
+  });
+}
+
+interface OddsInput {
+  /** Keys that may sit. */
+  readonly keys: number;
+  readonly hostile: readonly number[];
+  readonly seats: readonly number[];
+  readonly rule: QuorumRule;
+  readonly differ: number;
+  readonly rounds: number;
+}
+
+interface OddsRow extends Risk {
+  readonly hostile: number;
+  /** d. */
+  readonly differ: number;
+}
+
+const oddsOf = ({ hostile, seats, ...rest }: OddsInput): readonly OddsRow[] =>
+  hostile.flatMap((share) =>
+    seats.map((each) => {
+      const danger = { ...rest, hostile: share, seats: each };
+      return { hostile: share, differ: rest.differ, ...riskOf(danger) };
+    }),
+  );
+
+function formatOdds(input: OddsInput, rows: readonly OddsRow[]): string {
+  const { keys, rule, rounds, differ } = input;
+  const heads = ['hostile', 'K', 'k', 'away', 'f', 'd', 'forgery', 'takeover', 'stall'];
+  const cells = rows.map(({ hostile, seats, quorum, away, equivocate, ...row }) => [
+    `${Number((100 * hostile).toFixed(2))} %`,
+    ...[seats, quorum, away, equivocate, row.differ].map(String),
+    ...[row.forgery, row.takeover, row.stall].map(wordOdds),
+  ]);
+  const lines = [
+    `${formatCount(keys)} keys that may sit, quorum ${rule}, ${formatCount(rounds)} rounds`,
+    '',
+    ...alignColumns([heads, ...cells], 100),
+    '',
+    'K seats, k decide; so many may be away; f may sign two things. Odds: per round, and in all rounds.',
+    'forgery: more than f are hostile, two outcomes of a round can be certified.',
+    'takeover: k are hostile and certify what they like. stall: hostile silence delays a round.',
+    differ === 0
+      ? 'd = 0: a first committee. Recovery epochs whose lists differ in d keys stand up to d fewer.'
+      : `d = ${differ}: recovery epochs whose lists differ in so many keys.`,
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+const wordOdds = ({ perRound, perRun }: Odds): string => `${short(perRound)} / ${short(perRun)}`;
+
+const short = (odds: number): string => {
+  if (odds === 0 || odds === 1) return String(odds);
+  return odds >= 0.01 ? odds.toFixed(2) : odds.toExponential(0);
+};

@@ -4,9 +4,13 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { createRelay } from '../../../../relay/server.ts';
-import { formatChecks } from '../../../../src/cli/commands/doctor/check.ts';
-import { checkFolder, checkNode, wordDevice } from '../../../../src/cli/commands/doctor/machine.ts';
-import { checkRelays } from '../../../../src/cli/commands/doctor/relays.ts';
+import {
+  checkFolder,
+  checkNode,
+  checkRelays,
+  formatChecks,
+  wordDevice,
+} from '../../../../src/cli/commands/doctor/doctor.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { temporaryFolder } from '../../../support/temporary-folder.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatReports } from '../../../../src/cli/commands/relays/table.ts';
+import { formatReports } from '../../../../src/cli/commands/relays.ts';
 import { judgeRelay, type RelayReport } from '../../../../src/probe/report.ts';
 
 const yes = { verdict: 'yes', words: '' } as const;

@@ -1,4 +1,7 @@
+import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { npubEncode } from 'nostr-tools/nip19';
 import { describe, expect, it, test } from 'vitest';
 import { firstRandomness } from '../../../../src/consensus/committee/randomness.ts';
@@ -140,7 +143,7 @@ describe('witness inspect', () => {
   });
 });
 
-describe('R-06: witness bench', () => {
+describe('R-06: npm run bench:witness', () => {
   it('prints processor time and memory beside a coordinator measured or modelled', async () => {
     const flags = [
       '--keys',
@@ -152,9 +155,16 @@ describe('R-06: witness bench', () => {
       '--rtt-ms',
       '50',
     ];
-    const { stdout, stderr } = await runCommand('witness', 'bench', ...flags, '--json');
-    expect(stderr).toContain('drawing 16 of 2,000');
-    const { rows } = JSON.parse(stdout);
+    const bench = join(import.meta.dirname, '../../../bench/witness.ts');
+    const sources = ['--import', 'tsx', '--conditions=nostrain:source'];
+    const ran = await promisify(execFile)(process.execPath, [
+      ...sources,
+      bench,
+      ...flags,
+      '--json',
+    ]);
+    expect(ran.stderr).toContain('drawing 16 of 2,000');
+    const { rows } = JSON.parse(ran.stdout);
     expect(rows).toMatchObject([
       { keys: 100, isMeasured: true, messages: 101 },
       { keys: 2000, isMeasured: false, messages: 2001, coordinatorMs: 2100 },
@@ -164,5 +174,11 @@ describe('R-06: witness bench', () => {
       expect(cachedMs).toBeGreaterThan(0);
       expect(memoryBytes).toBeGreaterThanOrEqual(0);
     }
+  });
+
+  it('is what nostrain witness bench says to type', async () => {
+    const { exitCode, stderr } = await runCommand('witness', 'bench', '--keys', '1000');
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('npm run bench:witness');
   });
 });

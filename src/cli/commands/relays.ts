@@ -1,10 +1,94 @@
-/** Table of relay trials for people: one row per relay, and below it what the numbers do not say. */
+/** `nostrain relays check`: what relays really allow, found out by trying. */
+import { Command } from 'commander';
+import { systemClock } from '../../base/async.ts';
+import { safeLine } from '../../base/errors.ts';
+import { formatSeconds } from '../../base/numbers.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
+import { describeRelay, openSocket } from '../../node/net/relays.ts';
+import {
+  type CheckedRelay,
+  type CheckOptions,
+  checkRelays,
+  type KindVerdict,
+  type RelayReport,
+  type Verdict,
+} from '../../probe/index.ts';
+import { exitCodes } from '../../terminal/exit-codes.ts';
+import { whole } from '../../terminal/flags.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { alignColumns } from '../../terminal/render/columns.ts';
+import { clip, wrap } from '../../terminal/render/text.ts';
 
-import { safeLine } from '../../../base/errors.ts';
-import { formatSeconds } from '../../../base/numbers.ts';
-import type { CheckedRelay, KindVerdict, RelayReport, Verdict } from '../../../probe/index.ts';
-import { alignColumns } from '../../../terminal/render/columns.ts';
-import { clip, wrap } from '../../../terminal/render/text.ts';
+interface Flags {
+  readonly seconds: number;
+  readonly json?: boolean;
+}
+
+export const relays = (): Command =>
+  new Command('relays').description('test relays before a run').addCommand(check());
+
+const check = (): Command =>
+  new Command('check')
+    .description(
+      'try what each relay allows: some 30 marked events under a throwaway key, deleted afterwards',
+    )
+    .argument('<url...>', 'relays, as ws:// or wss://')
+    .addOption(
+      whole(
+        '--seconds <n>',
+        'longest time for one relay; a slow one is asked for less',
+        1,
+        600,
+      ).default(60),
+    )
+    .option('--json', 'print JSON')
+    .action(async (urls: readonly string[], { seconds, json }: Flags) => {
+      await interruptibly(async (signal) => {
+        const judged = await checkRelaysHere(urls, { timeLimitMs: 1000 * seconds, signal });
+        const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));
+        writeOut(json ? asJson(flat) : formatReports(judged));
+        const isUsable = judged.some(
+          ({ verdict: { carries } }) => carries === 'chunks' || carries === 'manifests',
+        );
+        if (!isUsable) process.exitCode = exitCodes.failed.code;
+      });
+    });
+
+const TOLD_EVERY_MS = 2000;
+
+export async function checkRelaysHere(
+  urls: readonly string[],
+  options: Pick<CheckOptions, 'timeLimitMs' | 'signal'>,
+): Promise<readonly CheckedRelay[]> {
+  const progress = tellProgress();
+  const ports = { openSocket, clock: systemClock, crypto: nativeCrypto, describe: describeRelay };
+  try {
+    return await checkRelays(urls, { ...ports, ...options, onStep: progress.step });
+  } finally {
+    progress.close();
+  }
+}
+
+/** Every two seconds a line for each relay that has come further. */
+function tellProgress() {
+  const steps = new Map<string, string>();
+  const told = new Map<string, string>();
+  const timer = setInterval(() => {
+    for (const [url, step] of steps) {
+      if (told.get(url) === step) continue;
+      told.set(url, step);
+      writeNote(`${safeLine(url)}: ${safeLine(step)}`);
+    }
+  }, TOLD_EVERY_MS);
+  return {
+    step(url: string, step: string | undefined) {
+      if (step === undefined) steps.delete(url);
+      else steps.set(url, step);
+    },
+    close: () => clearInterval(timer),
+  };
+}
 
 const WIDTH = 100;
 const NOTED_NIPS = [40, 67, 77] as const;

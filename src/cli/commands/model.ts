@@ -1,30 +1,113 @@
-/** `nostrain model export`: what a run made of a published model, in the files of other programs; or of one of its own, as a state file. */
+/** `nostrain model`: published models, in the files that others trained them into, and out again. */
+
 import { basename, resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import { ConfigError } from '../../../base/errors.ts';
-import { formatBytes } from '../../../base/numbers.ts';
-import { loraTensors } from '../../../model/adapters/lora.ts';
-import { joinRings } from '../../../model/architectures/rings.ts';
-import { modelOf, ofTier } from '../../../model/architectures/table.ts';
-import { tokenizers } from '../../../model/data/tokenizer.ts';
-import { gptSpec } from '../../../model/from-settings.ts';
-import { modelLayout } from '../../../model/parameters.ts';
-import { writeStateFile } from '../../../node/files/state-file.ts';
-import { numbersFor, type TrainedRun } from '../../../node/files/text-writer.ts';
-import type { BaseModel } from '../../../node/pretrained/base-model.ts';
-import { isHubReference, parseHubReference } from '../../../node/pretrained/hub.ts';
-import { assertFree, writeFile, writeFolder } from '../../../node/pretrained/write-model.ts';
-import { adapterFiles, modelFiles } from '../../../pretrained/export/folders.ts';
-import { ggufFile } from '../../../pretrained/export/gguf.ts';
-import type { Learned } from '../../../pretrained/export/learned.ts';
-import { formOf } from '../../../run/data-forms.ts';
-import { interruptibly } from '../../../terminal/interrupt.ts';
-import { addSettingFlags, settingsFromFlags } from '../../../terminal/options.ts';
-import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { slowly } from '../../shared/archive-source.ts';
-import { openTrainedBase, readTrainedRun } from '../../shared/trained-run.ts';
+import { ConfigError, safe } from '../../base/errors.ts';
+import { formatBytes, formatCount } from '../../base/numbers.ts';
+import { loraTensors } from '../../model/adapters/lora.ts';
+import { joinRings } from '../../model/architectures/rings.ts';
+import { modelOf, ofTier } from '../../model/architectures/table.ts';
+import { tokenizers } from '../../model/data/tokenizer.ts';
+import { gptSpec } from '../../model/from-settings.ts';
+import { countParameters, modelLayout } from '../../model/parameters.ts';
+import { writeStateFile } from '../../node/files/state-file.ts';
+import { numbersFor, type TrainedRun } from '../../node/files/text-writer.ts';
+import type { BaseModel } from '../../node/pretrained/base-model.ts';
+import { hashFiles, openLocalModel } from '../../node/pretrained/folder.ts';
+import { fetchModel, isHubReference, parseHubReference } from '../../node/pretrained/hub.ts';
+import { assertFree, writeFile, writeFolder } from '../../node/pretrained/write-model.ts';
+import { adapterFiles, modelFiles } from '../../pretrained/export/folders.ts';
+import { ggufFile } from '../../pretrained/export/gguf.ts';
+import type { Learned } from '../../pretrained/export/learned.ts';
+import type { Pretrained } from '../../pretrained/pretrained.ts';
+import { formOf } from '../../run/data-forms.ts';
+import type { BaseFile } from '../../run/spec/start.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { addSettingFlags, settingsFromFlags } from '../../terminal/options.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { slowly } from '../shared/archive-source.ts';
+import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
 
-interface Flags {
+export const model = (): Command =>
+  new Command('model')
+    .description('look at published models, and take what was made of them elsewhere')
+    .addCommand(inspect())
+    .addCommand(exportModel());
+
+const inspect = (): Command =>
+  new Command('inspect')
+    .description('say what a published model is and whether it can be trained here')
+    .argument(
+      '<model>',
+      'folder with config.json, tokenizer.json and model.safetensors, a .gguf file, or hf:owner/name[@revision]',
+    )
+    .option('--json', 'print JSON')
+    .action((named: string, { json }: { readonly json?: boolean }) =>
+      interruptibly(async (signal) => {
+        const report = slowly();
+        const onProgress = (file: string, have: number, of: number) =>
+          report(`${file}: ${formatBytes(have)} of ${formatBytes(of)}`);
+        const isRemote = isHubReference(named);
+        const path = isRemote ? await fetchModel(named, { onProgress, signal }) : named;
+        const model = await openLocalModel(path);
+        const files = await hashFiles(path, model.files, signal);
+        if (json) writeOut(asJson(documentOf(model, files)));
+        else writeOut(`${modelWords(model, files).map(safe).join('\n')}\n`);
+      }),
+    );
+
+/** How many bytes of the files each number format takes, the most first. */
+function formatsOf({ tensors }: Pretrained): readonly (readonly [string, number])[] {
+  const sums = new Map<string, number>();
+  for (const { format, bytes } of tensors.values()) {
+    sums.set(format, (sums.get(format) ?? 0) + bytes);
+  }
+  return [...sums].sort(([, a], [, b]) => b - a);
+}
+
+const documentOf = (model: Pretrained, files: readonly BaseFile[]) => ({
+  family: String(model.config.model_type),
+  ...sizesOf(model),
+  parameters: countParameters(model.spec),
+  longestContext: model.longestContext,
+  formats: Object.fromEntries(formatsOf(model)),
+  tokenizer: { vocabulary: model.spec.vocabulary, special: model.tokenizer.special.size },
+  chat: model.chatTemplate !== undefined,
+  files,
+});
+
+const sizesOf = ({ spec: { layers, width, heads, ffn } }: Pretrained) => ({
+  layers,
+  width,
+  heads,
+  ffn,
+});
+
+const FLOAT_BYTES = 4;
+
+function modelWords(model: Pretrained, files: readonly BaseFile[]): readonly string[] {
+  const { spec, config, longestContext, tokenizer, chatTemplate } = model;
+  const parameters = countParameters(spec);
+  const shared = spec.architecture === 'llama' ? ` (${spec.keyValueHeads} of keys and values)` : '';
+  const sizes = `${spec.layers} layers of width ${spec.width}, ${spec.heads} heads${shared}, feed-forward ${spec.ffn}`;
+  const formats = formatsOf(model).map(([name, bytes]) => `${name} ${formatBytes(bytes)}`);
+  const rows: readonly (readonly [string, string])[] = [
+    ['family', String(config.model_type)],
+    ['parameters', `${formatCount(parameters)}, ${formatBytes(FLOAT_BYTES * parameters)} as f32`],
+    ['sizes', sizes],
+    ['context', `at most ${longestContext} tokens`],
+    ['vocabulary', `${spec.vocabulary} tokens, ${tokenizer.special.size} special`],
+    ['chats', chatTemplate === undefined ? 'no template' : 'has a template'],
+    ['weights', formats.join(', ')],
+    ...files.map(
+      ({ name, bytes, sha256 }) =>
+        ['file', `${name}, ${formatBytes(bytes)}, SHA-256 ${sha256}`] as const,
+    ),
+  ];
+  return rows.map(([name, value]) => `${name.padEnd(11)} ${value}`);
+}
+
+interface ExportFlags {
   readonly peft?: string;
   readonly merged?: string;
   readonly gguf?: string;
@@ -40,7 +123,7 @@ const types = {
   q8_0: { folder: undefined, gguf: 'q8_0' },
 } as const;
 
-export const exportModel = (): Command =>
+const exportModel = (): Command =>
   addSettingFlags(
     new Command('export')
       .description('write what a run has learned, for other programs')
@@ -58,7 +141,7 @@ export const exportModel = (): Command =>
           .default('f32'),
       ),
     ['base', 'rank', 'alpha', 'targets', 'seed', 'tiers', 'tier', 'tierStrategy'],
-  ).action((named: string, flags: Flags, command: Command) =>
+  ).action((named: string, flags: ExportFlags, command: Command) =>
     interruptibly(async (signal) => {
       const { peft, merged, gguf, state } = flags;
       const targets = [peft, merged, gguf].filter((path) => path !== undefined);
@@ -83,7 +166,7 @@ export const exportModel = (): Command =>
 type Write = (signal: AbortSignal) => Promise<void>;
 
 /** What cannot be written is refused before anything is. */
-function planned(run: TrainedRun, base: BaseModel, flags: Flags): readonly Write[] {
+function planned(run: TrainedRun, base: BaseModel, flags: ExportFlags): readonly Write[] {
   const { peft, merged, gguf, dtype } = flags;
   const learned = learnedOf(run, base);
   const { folder: folderType, gguf: ggufType } = types[dtype];

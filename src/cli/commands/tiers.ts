@@ -1,0 +1,80 @@
+/** `nostrain tiers`: a model in several widths, for machines that cannot hold all of it. */
+import { Command, Option } from 'commander';
+import { ConfigError } from '../../base/errors.ts';
+import { formatBytes } from '../../base/numbers.ts';
+import { exportTiers, findTier, type TierLoad } from '../../node/pretrained/tier-files.ts';
+import { MANIFEST } from '../../pretrained/tiers/manifest.ts';
+import { MOST_TIER } from '../../pretrained/tiers/tier.ts';
+import { type TierStrategy, tierStrategies } from '../../run/spec/model-spec.ts';
+import { whole } from '../../terminal/flags.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+
+export const tiers = (): Command =>
+  new Command('tiers')
+    .description('cut a published model into tiers of width, and see what a machine of one loads')
+    .addCommand(exportCommand())
+    .addCommand(inspectCommand());
+
+function readTiers(text: string, before: readonly number[] = []): readonly number[] {
+  const tier = Number(text);
+  if (Number.isSafeInteger(tier) && tier >= 1 && tier <= MOST_TIER) return [...before, tier];
+  throw new ConfigError(
+    'flag/value',
+    `--tiers is ${text}; it must be numbers from 1 to ${MOST_TIER}`,
+    {
+      hint: 'tier 1 is half as wide, tier 2 a quarter: --tiers 1 2',
+    },
+  );
+}
+
+const exportCommand = (): Command =>
+  new Command('export')
+    .description('write tiers of a model into folders beside it, with a manifest of all files')
+    .requiredOption('--src <dir>', 'folder of the whole model, as transformers loads it')
+    .addOption(
+      new Option('--tiers <n...>', 'tiers to write: 1 is half as wide, 2 a quarter')
+        .argParser(readTiers)
+        .makeOptionMandatory(),
+    )
+    .action(({ src, tiers }: { readonly src: string; readonly tiers: readonly number[] }) =>
+      interruptibly(async (signal) => {
+        const onFolder = (folder: string, bytes: number) =>
+          writeOut(`${folder}: ${formatBytes(bytes)}\n`);
+        const { sha256 } = await exportTiers(src, tiers, { signal, onFolder });
+        writeOut(`${MANIFEST} in ${src}: ${sha256.size} files with their sha256\n`);
+      }),
+    );
+
+interface Flags {
+  readonly tier: number;
+  readonly strategy: TierStrategy;
+  readonly json?: boolean;
+}
+
+const inspectCommand = (): Command =>
+  new Command('inspect')
+    .description('say what a worker of a tier loads of a model, after checking every file of it')
+    .argument('<dir>', 'folder of the whole model, or of one tier')
+    .addOption(whole('--tier <n>', '0 is the whole model, 1 half as wide', 0, MOST_TIER).default(0))
+    .addOption(
+      new Option('--strategy <name>', 'the slice if it is whole, else all; the slice; or all')
+        .choices(tierStrategies)
+        .default('auto'),
+    )
+    .option('--json', 'print JSON')
+    .action((folder: string, { tier, strategy, json }: Flags) =>
+      interruptibly(async (signal) => {
+        const found = await findTier(folder, { tier, strategy, signal });
+        if (json) return writeOut(asJson(found));
+        if (found.notice !== undefined) writeNote(found.notice);
+        writeOut(`${words(found).join('\n')}\n`);
+      }),
+    );
+
+const words = ({ folder, tier, slicing, schema, verified }: TierLoad): readonly string[] => [
+  `folder    ${folder}`,
+  `tier      ${tier}${slicing > 0 ? `, its width to be halved ${slicing} times` : ''}`,
+  `verified  ${verified === 0 ? 'nothing: there is no manifest here' : `${verified} files`}`,
+  `schema    ${schema}`,
+];
