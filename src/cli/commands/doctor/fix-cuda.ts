@@ -11,7 +11,6 @@ import { promisify } from 'node:util';
 import { ConfigError } from '../../../base/errors.ts';
 import { decodeZip } from '../../../formats/zip.ts';
 import { PROVIDER, providerFolder } from '../../../node/engine/onnxruntime.ts';
-import type { Check } from './doctor.ts';
 
 /** Of version 1.30.0, for Linux on x64 and CUDA 13, in the wheels of Python 3.11 to 3.14. */
 const KNOWN = new Set([
@@ -33,7 +32,7 @@ interface Fix {
 }
 
 /** Throws a ConfigError, and changes nothing, where the package is not what it should be. */
-export async function fixCuda({ from, sha256 }: Fix, folder = folderHere()): Promise<Check> {
+export async function fixCuda({ from, sha256 }: Fix, folder = folderHere()) {
   if (sha256 !== undefined && from === undefined) {
     throw broken('--sha256 says what the file of --from must hash to', 'give --from as well');
   }
@@ -44,7 +43,7 @@ export async function fixCuda({ from, sha256 }: Fix, folder = folderHere()): Pro
     await rename(half, join(folder, name));
   }
   const words = `put ${files.map(({ name }) => name).join(' and ')} into ${folder}`;
-  return { name: 'fix cuda', level: 'ok', words };
+  return { name: 'fix cuda', level: 'ok', words } as const;
 }
 
 function folderHere(): string {
