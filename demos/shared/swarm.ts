@@ -7,7 +7,13 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { RunEvent } from 'nostrain/certified';
 import { deferred } from '../../src/base/async.ts';
-import { type PartialSettings, writeSettings } from '../../src/run/settings.ts';
+import { dashed } from '../../src/run/field.ts';
+import {
+  isSetting,
+  type PartialSettings,
+  typedWords,
+  writeSettings,
+} from '../../src/run/settings.ts';
 
 export interface WorkerProcess {
   readonly name: string;
@@ -34,11 +40,12 @@ export type OnEvent = (name: string, event: RunEvent) => void;
 
 type FlagValue = string | number | boolean | undefined | readonly string[];
 
-/** `{ waitFor: 4, relay: ['a', 'b'], evaluate: undefined }` as `--wait-for 4 --relay a --relay b`. */
+/** `{ waitFor: 4, relay: ['a', 'b'], evaluate: undefined }` as `--set waitFor=4 --relay a --relay b`. */
 export const asFlags = (values: Readonly<Record<string, FlagValue>>): readonly string[] =>
   Object.entries(values).flatMap(([name, value]) => {
-    const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
     if (value === undefined || value === false) return [];
+    if (isSetting(name)) return [value].flat().flatMap((one) => typedWords(name, `${one}`));
+    const flag = dashed(name);
     if (value === true) return [flag];
     return [value].flat().flatMap((one) => [flag, `${one}`]);
   });

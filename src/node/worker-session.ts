@@ -267,7 +267,7 @@ function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array 
     'start/other',
     `the state to start from is of another model: it holds ${layout.size} parameters, and ${wanted.size} are trained`,
     {
-      hint: 'give the sizes it was trained with (--model, --width, --ffn, --tiers and so on), or a state of this model',
+      hint: 'give the sizes it was trained with (--model, --set width=N, --set ffn=N, --tiers and so on), or a state of this model',
     },
   );
 }

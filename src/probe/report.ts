@@ -140,8 +140,8 @@ export function judgeRelay(report: RelayReport, abilities = workerAbilities): Ve
   ];
   if (why.length === 0) return { carries: 'chunks', why, ...nextForPace(report) };
   const next = isSmall
-    ? 'lower --event-budget until the payload fits, or add a relay that takes events of 64 KiB'
-    : 'keep payloads within 44 KiB (--event-budget 65536), or add a relay that carries chunks';
+    ? 'lower eventBudget until the payload fits, or add a relay that takes events of 64 KiB'
+    : 'keep payloads within 44 KiB (--set eventBudget=65536), or add a relay that carries chunks';
   return { carries: 'manifests', why, next };
 }
 

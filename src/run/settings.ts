@@ -74,17 +74,19 @@ export function readSettings(
 ): PartialSettings {
   const out: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(withoutRemoved(values, from))) {
-    if (!Object.hasOwn(fields, name)) {
+    if (!isSetting(name)) {
       throw new ConfigError(
         'settings/unknown',
         `${from}: there is no setting ${JSON.stringify(name)}`,
         { hint: `the settings are ${settingNames.join(', ')}` },
       );
     }
-    out[name] = fields[name as SettingName].read(value, `${from}: ${name}`);
+    out[name] = fields[name].read(value, `${from}: ${name}`);
   }
   return out as PartialSettings;
 }
+
+export const isSetting = (name: string): name is SettingName => Object.hasOwn(fields, name);
 
 /** The words with which a setting is typed on a command line: `--rounds 5`, `--set owners=2`. */
 export const typedWords = (name: SettingName, value?: string): readonly string[] =>

@@ -6,6 +6,7 @@ import { formOf } from '../run/data-forms.ts';
 import { choice, dashed, type Field, type Group, row, SWITCH } from '../run/field.ts';
 import { fields } from '../run/options.ts';
 import {
+  isSetting,
   type PartialSettings,
   readSettings,
   requirements,
@@ -105,7 +106,8 @@ function addSetOption(command: Command, name: string, each: Row): void {
   const replaced = new ReplacedOption(old + takes, `replaced by --set ${name}`).hideHelp();
   command.addOption(replaced);
   command.on(`option:${replaced.name()}`, (value: string | null) => {
-    assign(command, `${name}=${takes === '' ? 'true' : (value ?? '')}`);
+    const now = `--set ${name}=${takes === '' ? 'true' : (value ?? 'VALUE')}`;
+    throw new ConfigError('flag/replaced', `${old} is now ${now}`, { hint: `type ${now}` });
   });
 }
 
@@ -179,8 +181,6 @@ export function defaultWords(name: string, each: Row): string {
   if (!text) return '';
   return text === regression ? text : `${text}; ${regression} for linear and mlp`;
 }
-
-const isSetting = (name: string): name is SettingName => Object.hasOwn(fields, name);
 
 /** The settings typed; a `--no-…` flag counts only when it was typed. Whatever cannot be is a wrong command line. */
 export const settingsFromFlags = (command: Command): PartialSettings =>

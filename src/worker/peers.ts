@@ -58,7 +58,7 @@ function noPeers(have: number, session: Session): RelayError {
   return new RelayError('round/no-peers', [few, ...troubles, ...strange].join('; '), {
     hint: relaysAreAtFault(wire)
       ? RELAY_HINT
-      : 'start the others with the same --run and --relay, or ask for fewer with --sync strict:N or --wait-for N',
+      : 'start the others with the same --run and --relay, or ask for fewer with --sync strict:N or --set waitFor=N',
   });
 }
 

@@ -14,7 +14,18 @@ if (corpus === undefined) throw new TypeError('name the text to train on');
 const SEEDS = [1, 2];
 const WORKERS = 4;
 const SAME = [
-  ...['--model', 'char-gpt', '--width', '64', '--layers', '2', '--heads', '4', '--ffn', '1024'],
+  ...[
+    '--model',
+    'char-gpt',
+    '--set',
+    'width=64',
+    '--set',
+    'layers=2',
+    '--set',
+    'heads=4',
+    '--set',
+    'ffn=1024',
+  ],
   ...['--context', '64', '--batch-size', '16', '--rounds', '12', '--inner-steps', '25'],
   ...['--tiers', '2', '--device', 'cpu', '--threads', '1', '--report', 'ndjson'],
 ];
@@ -33,15 +44,15 @@ const casts: Readonly<
   },
   'and two helpers, another slice every round': {
     small: [
-      ['--tier', '2', '--helper'],
-      ['--tier', '2', '--helper'],
+      ['--tier', '2', '--set', 'helper=true'],
+      ['--tier', '2', '--set', 'helper=true'],
     ],
     rotation: 1,
   },
   'and two helpers, another slice every 4 rounds': {
     small: [
-      ['--tier', '2', '--helper'],
-      ['--tier', '2', '--helper'],
+      ['--tier', '2', '--set', 'helper=true'],
+      ['--tier', '2', '--set', 'helper=true'],
     ],
     rotation: 4,
   },
@@ -55,7 +66,7 @@ async function play(name: string, seed: number): Promise<readonly number[]> {
     startProgram([
       ...['run-training', '--run', 'helped', '--relay', relay.url, '--corpus', corpus!],
       ...['--dir', temporaryFolder(), '--shard', `${i + 1}/${WORKERS}`, '--seed', `${seed}`],
-      ...['--sync', `strict:${cast.length}`, '--helper-rotation', `${rotation}`],
+      ...['--sync', `strict:${cast.length}`, '--set', `helperRotation=${rotation}`],
       ...[...SAME, ...flags],
     ]),
   );

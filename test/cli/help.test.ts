@@ -111,7 +111,7 @@ it('groups flags, the basic ones first', async () => {
 it('run join lists only what it takes', async () => {
   const { stdout } = await runCommand('run', 'join', '--help');
   for (const flag of ['--shard', '--sync', '--relay', '--corpus']) expect(stdout).toContain(flag);
-  for (const flag of ['--rounds', '--width', '--codec', '--peers', '--momentum ']) {
+  for (const flag of ['--rounds', '--codec', '--peers', '--momentum ']) {
     expect(stdout).not.toContain(`  ${flag}`);
   }
 });

@@ -76,9 +76,29 @@ describe('training data and base models by the door of checkpoints', () => {
   it('run-training takes a text by the digest of its manifest, within a bound', async () => {
     const args = ['run-training', '--model', 'char-gpt', '--relay', relay.url, '--run', 'own'];
     const less = [
-      ...['--width', '16', '--layers', '1', '--heads', '1', '--context', '16', '--rounds', '1'],
-      ...['--inner-steps', '1', '--owners', '0', '--fragments', '1', '--packing', 'topk-sign'],
-      ...['--topk', '0.3', '--residual', 'feedback', '--sync', 'strict:1'],
+      ...[
+        '--set',
+        'width=16',
+        '--set',
+        'layers=1',
+        '--set',
+        'heads=1',
+        '--context',
+        '16',
+        '--rounds',
+        '1',
+      ],
+      ...[
+        '--inner-steps',
+        '1',
+        '--set',
+        'owners=0',
+        '--set',
+        'fragments=1',
+        '--set',
+        'packing=topk-sign',
+      ],
+      ...['--topk', '0.3', '--set', 'residual=feedback', '--sync', 'strict:1'],
     ];
     const more = [...less, '--corpus', digest, '--report', 'ndjson', '--device', 'cpu'];
     const other = temporaryFolder();

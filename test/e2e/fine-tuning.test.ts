@@ -49,7 +49,7 @@ const end = async (program: Program) => {
 describe('two workers with one base', () => {
   it.each([
     ['adapters', []],
-    ['all of it', ['--rank', '0', '--event-budget', '1000000']],
+    ['all of it', ['--rank', '0', '--set', 'eventBudget=1000000']],
   ])('train %s and end with the same bits', async (_, more) => {
     const url = await relay();
     const [one, other] = await Promise.all([0, 1].map((index) => end(start(index, url, more))));
@@ -60,7 +60,7 @@ describe('two workers with one base', () => {
 
   it('may hold it in different precisions', async () => {
     const url = await relay();
-    const pair = [start(0, url), start(1, url, ['--base-precision', 'q4'])];
+    const pair = [start(0, url), start(1, url, ['--set', 'basePrecision=q4'])];
     const [one, other] = await Promise.all(pair.map(end));
     expect(one?.digest).toBe(other?.digest);
     expect(one?.lossBefore).not.toBe(other?.lossBefore);

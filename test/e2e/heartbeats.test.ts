@@ -31,7 +31,7 @@ it('N-20: beats while onnxruntime trains; killed, it is stale after its interval
   const beats = await listen(relay.url);
   // far more steps than the test waits for
   const program = startProgram([
-    ...['run-training', '--profile', 'nostrain/0', '--model', 'mlp', '--run', 'beating'],
+    ...['run-training', '--set', 'profile=nostrain/0', '--model', 'mlp', '--run', 'beating'],
     ...['--relay', relay.url, '--sync', 'strict:1', '--rounds', '1', '--inner-steps', '5000000'],
     ...['--heartbeat-interval', `${INTERVAL}`, '--report', 'ndjson', '--dir', temporaryFolder()],
   ]);

@@ -9,7 +9,18 @@ import { runCommand } from '../support/command-line.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
 import { writeTinyLlama } from '../support/tiny-llama.ts';
 
-const sizes = ['--width', '32', '--layers', '1', '--heads', '2', '--ffn', '64', '--context', '16'];
+const sizes = [
+  '--set',
+  'width=32',
+  '--set',
+  'layers=1',
+  '--set',
+  'heads=2',
+  '--set',
+  'ffn=64',
+  '--context',
+  '16',
+];
 /** Several processes, one after the other. */
 const MINUTES = 5 * 60_000;
 const programs: Program[] = [];
@@ -31,7 +42,7 @@ interface Cast {
 const line = (index: number, of: number, { more, dir = temporaryFolder(), model }: Cast) => [
   ...['run-training', '--run', 'helped', '--relay', relay.url, '--dir', dir],
   ...(model ?? ['--model', 'char-gpt', ...sizes]),
-  ...['--tiers', '2', '--helper-rotation', '1', '--shard', `${index + 1}/${of}`],
+  ...['--tiers', '2', '--set', 'helperRotation=1', '--shard', `${index + 1}/${of}`],
   ...['--sync', `strict:${of}`, '--inner-steps', '2', '--device', 'cpu', ...more],
 ];
 
@@ -62,7 +73,7 @@ describe('a run with helpers', () => {
     async () => {
       const run = { count: 2, rotation: 1 };
       const dir = temporaryFolder();
-      const help = ['--tier', '2', '--helper'];
+      const help = ['--tier', '2', '--set', 'helper=true'];
       const states = [];
       for (const rounds of ['1', '2', '3']) {
         await play([{ dir, more: [...help, '--rounds', rounds] }]);
@@ -86,7 +97,7 @@ describe('a run with helpers', () => {
       const rounds = await play([
         { more: ['--tier', '0', '--rounds', '2'] },
         { more: ['--tier', '2', '--rounds', '2'] },
-        { more: ['--tier', '1', '--helper', '--rounds', '2'] },
+        { more: ['--tier', '1', '--set', 'helper=true', '--rounds', '2'] },
       ]);
       for (const each of rounds) {
         expect(each.map(({ accepted }) => accepted.length)).toEqual([3, 3]);
@@ -108,15 +119,15 @@ describe('a run with helpers', () => {
       expect(done.exitCode).toBe(0);
       const refused = async (from: string, ...more: string[]) => {
         const model = ['--base', from, '--context', '16'];
-        const all = ['--tier', '2', '--helper', ...more];
+        const all = ['--tier', '2', '--set', 'helper=true', ...more];
         const { exitCode, stderr } = await runCommand(...line(0, 1, { model, more: all }));
         expect(exitCode).toBeGreaterThan(0);
         return stderr;
       };
       expect(await refused(`${base}-tier1`, '--rank', '0')).toMatch(/tiers\/helper.*is tier 1/);
       expect(await refused(base)).toMatch(/adapter\/helper/);
-      const flags = line(0, 1, { more: ['--tier', '0', '--helper'] });
-      expect((await runCommand(...flags)).stderr).toMatch(/flag\/unused.*--helper goes with/);
+      const flags = line(0, 1, { more: ['--tier', '0', '--set', 'helper=true'] });
+      expect((await runCommand(...flags)).stderr).toMatch(/flag\/unused.*--set helper goes with/);
     },
     MINUTES,
   );

@@ -40,7 +40,18 @@ afterAll(async () => {
 const PRIVATE = '--allow-private-relays';
 
 const SMALL = [
-  ...['--width', '16', '--layers', '1', '--heads', '2', '--context', '16', '--ffn', '32'],
+  ...[
+    '--set',
+    'width=16',
+    '--set',
+    'layers=1',
+    '--set',
+    'heads=2',
+    '--context',
+    '16',
+    '--set',
+    'ffn=32',
+  ],
   ...['--rounds', '2', '--inner-steps', '3', '--batch-size', '4', '--corpus', text],
 ];
 

@@ -74,7 +74,7 @@ describe('nostrain run-training', () => {
   });
 
   it('N-11: killed after round 3 and started again, it ends in the bits of an uninterrupted run', async () => {
-    const asReference = ['--profile', 'nostrain/0'];
+    const asReference = ['--set', 'profile=nostrain/0'];
     const steady = await relay();
     const whole = [0, 1].map((index) =>
       start(worker(index, steady, temporaryFolder(), asReference)),
@@ -170,21 +170,21 @@ describe('nostrain run-training', () => {
     const corpus = join(dir, 'text.txt');
     writeFileSync(corpus, 'the cat sat on the mat and the dog ran to the cat \u00e9\n'.repeat(80));
     const sizes = [
-      '--width',
-      '16',
-      '--layers',
-      '1',
-      '--heads',
-      '2',
+      '--set',
+      'width=16',
+      '--set',
+      'layers=1',
+      '--set',
+      'heads=2',
       '--context',
       '16',
-      '--ffn',
-      '32',
+      '--set',
+      'ffn=32',
     ];
     const program = start([
       ...['run-training', '--model', 'gpt', '--run', 'mine', '--relay', url, '--sync', 'strict:1'],
       ...['--corpus', corpus, '--rounds', '2', '--inner-steps', '20', '--batch-size', '4'],
-      ...['--dir', join(dir, 'run'), '--report', 'ndjson', '--warmup-steps', '0', ...sizes],
+      ...['--dir', join(dir, 'run'), '--report', 'ndjson', '--set', 'warmupSteps=0', ...sizes],
     ]);
     expect(await program.exit).toBe(0);
     const rounds = program.events.filter((event) => event.type === 'round');
@@ -226,20 +226,20 @@ describe('nostrain run-training', () => {
       relays.push(small);
       const program = start([
         ...['run-training', '--model', 'char-gpt', '--run', 'x', '--relay', small.url],
-        ...['--sync', 'strict:1', '--report', 'ndjson', '--profile', profile],
+        ...['--sync', 'strict:1', '--report', 'ndjson', '--set', `profile=${profile}`],
         ...['--dir', temporaryFolder()],
       ]);
       expect(await program.exit).toBe(1);
       expect(program.output.stderr).toMatch(
         /relay\/too-small.*takes \d+ kB, the largest event of this run is about \d+ kB/,
       );
-      expect(program.output.stderr).toContain('--event-budget');
+      expect(program.output.stderr).toContain('eventBudget');
     },
   );
 
   it('names the worker that trains another model', async () => {
     const url = await relay();
-    const settings = ['--join-timeout', '12', '--rounds', '1'];
+    const settings = ['--set', 'joinTimeout=12', '--rounds', '1'];
     const mine = start(worker(0, url, temporaryFolder(), settings));
     const theirs = start(worker(1, url, temporaryFolder(), [...settings, '--model', 'mlp']));
     expect(await mine.exit).toBe(1);

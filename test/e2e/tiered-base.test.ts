@@ -64,8 +64,8 @@ const end = async (program: Program) => {
 
 describe('three workers of tiers 0, 1 and 2 of one base', () => {
   it.each([
-    ['adapters of all layers', ['--rank', '4', '--targets', 'all-linear']],
-    ['all of it', ['--rank', '0', '--tier-strategy', 'universal']],
+    ['adapters of all layers', ['--rank', '4', '--set', 'targets=all-linear']],
+    ['all of it', ['--rank', '0', '--set', 'tierStrategy=universal']],
   ])('train %s and end with the same bits where they hold the same', async (_, more) => {
     const url = await relay();
     const cast: readonly Cast[] = [{ tier: '0' }, { tier: '1' }, { tier: '2' }];
@@ -89,7 +89,7 @@ describe('three workers of tiers 0, 1 and 2 of one base', () => {
   it('may have slices of it, each its own', async () => {
     const url = await relay();
     const cast: readonly Cast[] = [{ tier: '0' }, { tier: '1' }, { tier: '2', from: slice }];
-    const more = ['--rank', '4', '--targets', 'all-linear'];
+    const more = ['--rank', '4', '--set', 'targets=all-linear'];
     const started = cast.map((each, index) => start(index, url, { ...each, more }));
     const ends = await Promise.all(started.map(end));
     expect(ends[1]!.digest).toBe(ends[2]!.digest);
@@ -129,8 +129,8 @@ describe('three workers of tiers 0, 1 and 2 of one base', () => {
   });
 
   it.each([
-    ['E-05: a tier without a slice', { tier: '3', more: ['--tiers', '3', '--tier-strategy', 'sliced'] }, /tiers\/no-such-tier.*has 0, 1, 2/], // biome-ignore format: one line
-    ['E-06: a slice that would be cut twice', { tier: '1', from: slice, more: ['--tier-strategy', 'universal'] }, /tiers\/DoubleSlicing/], // biome-ignore format: one line
+    ['E-05: a tier without a slice', { tier: '3', more: ['--tiers', '3', '--set', 'tierStrategy=sliced'] }, /tiers\/no-such-tier.*has 0, 1, 2/], // biome-ignore format: one line
+    ['E-06: a slice that would be cut twice', { tier: '1', from: slice, more: ['--set', 'tierStrategy=universal'] }, /tiers\/DoubleSlicing/], // biome-ignore format: one line
     [
       'a slice beyond the tiers of the run',
       { tier: '0', from: tierFolder(base, 2), more: ['--tiers', '1'] },

@@ -120,7 +120,18 @@ describeWith(swiftShaderMissing)('N-23: a run of one worker on a GPU and three o
         const args = [
           ...['run-training', '--model', 'gpt', '--run', 'mixed', '--relay', url],
           ...['--corpus', corpus, '--dir', temporaryFolder(), '--shard', `${i + 1}/4`],
-          ...['--width', '16', '--layers', '1', '--heads', '2', '--context', '16', '--ffn', '32'],
+          ...[
+            '--set',
+            'width=16',
+            '--set',
+            'layers=1',
+            '--set',
+            'heads=2',
+            '--context',
+            '16',
+            '--set',
+            'ffn=32',
+          ],
           ...['--rounds', '3', '--inner-steps', '4', '--batch-size', '4', '--no-evaluate'],
           ...['--sync', 'strict:4', '--report', 'ndjson', '--device', device, '--threads', '1'],
         ];

@@ -159,7 +159,7 @@ describe('what a relay asks for', () => {
     expect(report.size.words).toContain('the limit is 40000');
     expect(judgeRelay(report)).toMatchObject({
       carries: 'manifests',
-      next: expect.stringContaining('--event-budget'),
+      next: expect.stringContaining('eventBudget'),
     });
   });
 

@@ -98,7 +98,7 @@ export interface MemberOptions {
   readonly ringEnds?: readonly number[];
   /** Default the system's. */
   readonly clock?: Clock;
-  /** As `--relay-rate`. */
+  /** As `--set relayRate`. */
   readonly eventsPerMinute?: number;
   /** Stands between the worker and its relays. */
   readonly openSocket?: OpenSocket;

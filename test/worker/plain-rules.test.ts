@@ -20,7 +20,7 @@ describe('T-02: a rule of a plain run', () => {
     expect(asked).toMatchObject({ hostile: 2, packing: 'int4', owners: 0, fragments: 1 });
     expect(settingsOf({ rule: 'krum', sync: { strategy: 'strict', workers: 5 } }).hostile).toBe(1);
     expect(() => assertAgreeable(asked)).not.toThrow();
-    expect(() => assertAgreeable(settingsOf({}))).not.toThrow();
+    expect(() => assertAgreeable(settingsOf({ waitFor: 2 }))).not.toThrow();
   });
 
   it.each([
@@ -81,7 +81,7 @@ describe('T-02: a rule of a plain run', () => {
     const terms = [termsOf(plain), termsOf(trimmed)] as const;
     expect(terms[0].settings).not.toBe(terms[1].settings);
     expect(differencesOf(...terms)).toContainEqual({
-      ...{ name: 'rule', flag: '--rule', ours: 'clipped-mean', theirs: 'trimmed-mean' },
+      ...{ name: 'rule', flag: '--set rule', ours: 'clipped-mean', theirs: 'trimmed-mean' },
     });
     // a run without a rule has the terms it always had
     expect(terms[0].asked.some((pair) => pair.startsWith('rule='))).toBe(false);

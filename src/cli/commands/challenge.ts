@@ -65,7 +65,7 @@ export const challenge = (): Command =>
     )
       .option(
         '--events <file>',
-        'read this instead of asking relays; those of --rerun-relay are asked for private state all the same',
+        'read this instead of asking relays; those of rerun.relays are asked for private state all the same',
       )
       .addOption(roundOption('--round <n>', 'a round (default: every one)'))
       .option('--worker <npub>', 'a worker (default: everybody)')
@@ -161,7 +161,7 @@ function assertRerun({ rerun, data }: RunSpec): void {
     {
       hint: isOwn
         ? 'members can still screen and score what they send: `nostrain run create --screening --scores`'
-        : 'a run whose steps can be checked is made by `nostrain run create --rerun-permille N --rerun-relay URL`',
+        : 'a run whose steps can be checked is made by `nostrain run create --set rerun.permille=N --set rerun.relays=URL`',
     },
   );
 }

@@ -255,5 +255,5 @@ async function writeOwn(
     joined.set(joinRings(own.get(name)!, (ring) => rings.get(ring))!, offset);
   }
   await writeStateFile(path, { layout, values: joined });
-  writeOut(`${path}: feed-forward layers ${narrow.ffn} wide (--ffn ${narrow.ffn})\n`);
+  writeOut(`${path}: feed-forward layers ${narrow.ffn} wide (--set ffn=${narrow.ffn})\n`);
 }

@@ -73,6 +73,6 @@ function otherTensors(
   const strange = slots.find(({ name, shape }) => wanted.get(name) !== shape.join());
   const found = strange ? `${strange.name} as ${strange.shape.join(' x ')}` : 'too few tensors';
   return new ConfigError('base/other', `${path} does not fit ${name}: it holds ${found}`, {
-    hint: 'give the base it was trained on (--base), and --rank and --targets as they were',
+    hint: 'give the base it was trained on (--base), and --rank and targets as they were',
   });
 }

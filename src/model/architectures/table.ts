@@ -161,13 +161,13 @@ function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
       'model/tiers',
       `a run with helpers has at most ${MOST_HELPED} tiers beside the whole model`,
       {
-        hint: 'give fewer --tiers, or --helper-rotation 0',
+        hint: 'give fewer --tiers, or --set helperRotation=0',
       },
     );
   }
   if (helps && own === 0) {
     throw new ConfigError('model/tiers', 'a worker of the whole model has nothing to help with', {
-      hint: 'leave out --helper, or take a smaller --tier',
+      hint: 'leave helper out, or take a smaller --tier',
     });
   }
   const divisor = 2 ** count;
@@ -188,7 +188,7 @@ function assertDivides(name: string, size: number, patch: number): void {
     'model/patch',
     `model.${name} ${size} does not divide into patches of ${patch}`,
     {
-      hint: `take a multiple of ${patch} for --${name}, or another --patch`,
+      hint: `take a multiple of ${patch} for ${name}, or another --set patch=N`,
     },
   );
 }

@@ -54,7 +54,7 @@ export async function gatherPictures(
   if (files.length * size > MOST_BYTES) {
     throw wrong(
       `${folder} has ${files.length} pictures, ${MOST_BYTES} numbers are the most`,
-      'take fewer pictures, or scale them further down with --pixels',
+      'take fewer pictures, or scale them further down with --set pixels=N',
     );
   }
   const bytes = new Uint8Array(files.length * size);

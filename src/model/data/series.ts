@@ -157,7 +157,7 @@ const cutOf = (
   throw new ConfigError(
     'data/too-small',
     `the series has ${steps} steps; a context of ${context} and a horizon of ${horizon} need at least ${context + 2 * horizon}`,
-    { hint: 'use a longer series, or a smaller --context and --horizon' },
+    { hint: 'use a longer series, or a smaller --context and horizon' },
   );
 };
 
@@ -215,7 +215,7 @@ export function divideSeries(series: Series, options: DivideSeries): SeriesData 
     throw new ConfigError(
       'data/too-small',
       `the series has no windows for shard ${shard.index}/${shard.count}`,
-      { hint: 'use a longer series, fewer workers, or a smaller --context and --horizon' },
+      { hint: 'use a longer series, fewer workers, or a smaller --context and horizon' },
     );
   }
   const heldScale = held ? scaleOf(held, options) : scale;

@@ -160,7 +160,7 @@ function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number)
   const enough = codecs[codec].isTurned ? least + chunks * ENOUGH_TURNED : maxBytes;
   if (maxBytes >= least) return { codec, kept: 0, maxBytes: Math.min(maxBytes, enough) };
   throw new ConfigError('codec/budget', `${Math.max(0, maxBytes)} bytes are too few for values`, {
-    hint: `allow at least ${least} bytes per payload: --event-budget ${4096 + chunks}`,
+    hint: `allow at least ${least} bytes per payload: --set eventBudget=${4096 + chunks}`,
   });
 }
 

@@ -140,7 +140,7 @@ function tellReplaced(
 ): void {
   if (replaced === 0) return;
   onNotice(
-    `${replaced} characters of ${name} are not among the ${vocabulary} tokens and became spaces (--tokens bytes keeps them)`,
+    `${replaced} characters of ${name} are not among the ${vocabulary} tokens and became spaces (--set tokens=bytes keeps them)`,
   );
 }
 

@@ -104,7 +104,7 @@ export async function openGptWriter(
     await trainer.close();
     const sizes = `${layout.size} parameters, the model has ${trainer.layout.size}`;
     throw new ConfigError('sample/model', `${path} holds ${sizes}`, {
-      hint: 'give the sizes it was trained with: --width, --layers, --heads, --context, --ffn, --tokens, --tiers',
+      hint: 'give the sizes it was trained with: width, layers, heads, ffn, tokens (with --set), --context, --tiers',
     });
   }
   return {

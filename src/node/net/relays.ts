@@ -335,7 +335,7 @@ export async function withRelays<T>(
 export function stripeOver(relays: readonly string[], { need, of }: Spread): Stripe | undefined {
   if (of === 1) return undefined;
   if (relays.length >= of) return { data: need, parity: of - need };
-  throw new ConfigError('relay/stripe', `--stripe ${need}/${of} needs ${of} relays`, {
+  throw new ConfigError('relay/stripe', `--set stripe=${need}/${of} needs ${of} relays`, {
     hint: `${relays.length} given: add relays with --relay, or spread over fewer`,
   });
 }
@@ -375,7 +375,7 @@ export async function assertRelaysFit(
     return;
   }
   throw new ConfigError('relay/too-small', words, {
-    hint: 'send less (--event-budget, or --topk where that decides), or use a relay you run: nostrain relay --max-event-bytes N',
+    hint: 'send less (a smaller eventBudget, or --topk where that decides), or use a relay you run: nostrain relay --max-event-bytes N',
   });
 }
 

@@ -94,7 +94,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
       'adapter/helper',
       'a helper trains all parameters, and no adapters: its slice of the base is another one every few rounds',
       {
-        hint: 'give --rank 0, or leave out --helper',
+        hint: 'give --rank 0, or leave helper out',
       },
     );
   }

@@ -48,7 +48,7 @@ export async function openBaseTier(
       'tiers/helper',
       `${load.folder} is tier ${load.tier}, and a helper trains slices of all of the model`,
       {
-        hint: 'name the folder of the whole model, or leave out --helper',
+        hint: 'name the folder of the whole model, or leave helper out',
         data: { tier: load.tier },
       },
     );
@@ -79,7 +79,7 @@ function ofFile(
 ): Pick<TierLoad, 'folder' | 'tier' | 'slicing' | 'notice'> {
   if (strategy !== 'sliced' || tier === 0) return { folder: path, tier: 0, slicing: tier };
   throw new ConfigError('tiers/missing-file', `${path} is one file, without slices beside it`, {
-    hint: 'name the folder of a model with `nostrain tiers export`, or --tier-strategy auto',
+    hint: 'name the folder of a model with `nostrain tiers export`, or --set tierStrategy=auto',
     data: { path },
   });
 }

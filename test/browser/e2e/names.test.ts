@@ -38,7 +38,17 @@ itInChromium(
     const invited = [IN_BROWSER, REMOTE, OF_GUEST].map((each) => signerOf(each).publicKey);
     const made = await runProgram([
       ...['run', 'create', '--relay', relay.url, '-o', join(temporaryFolder(), 'run.json')],
-      ...['--json', '--model', 'linear', '--rounds', '4', '--sessions', '--joins-per-round', '4'],
+      ...[
+        '--json',
+        '--model',
+        'linear',
+        '--rounds',
+        '4',
+        '--set',
+        'sessions=true',
+        '--set',
+        'joinsPerRound=4',
+      ],
       ...[...key(FOUNDER), ...invited.flatMap((each) => ['--invite', each])],
     ]);
     const { naddr } = JSON.parse(made.stdout);
@@ -46,7 +56,7 @@ itInChromium(
       [REMOTE, OF_GUEST].map((each) => startBunker(relay.url, { owner: secretOf(each) })),
     );
     const joining = ['run', 'join', naddr, '--allow-private-relays', '--report', 'ndjson'];
-    const quick = ['--wait-for', '4', '--heartbeat-interval', '5'];
+    const quick = ['--set', 'waitFor=4', '--heartbeat-interval', '5'];
     const founder = startProgram([...joining, ...quick, ...key(FOUNDER)]);
     const guest = startProgram([...joining, ...key(GUEST), '--bunker', ofGuest!.address]);
     const server = await servePage(await readTab(new Map()), {

@@ -15,8 +15,19 @@ import { runProgram, startProgram, temporaryFolder } from '../../support/process
 const home = temporaryFolder();
 const FOUNDER = ['--sec-key', toHex(new Uint8Array(32).fill(1))];
 const SMALL = [
-  ...['--width', '16', '--layers', '1', '--heads', '2', '--ffn', '32', '--rounds', '5'],
-  ...['--inner-steps', '10', '--batch-size', '8', '--joins-per-round', '4'],
+  ...[
+    '--set',
+    'width=16',
+    '--set',
+    'layers=1',
+    '--set',
+    'heads=2',
+    '--set',
+    'ffn=32',
+    '--rounds',
+    '5',
+  ],
+  ...['--inner-steps', '10', '--batch-size', '8', '--set', 'joinsPerRound=4'],
 ];
 
 /** Steps of a series as CSV. */
@@ -54,7 +65,7 @@ const withSide = (file: Uint8Array) => {
 const played = [
   {
     model: 'forecaster',
-    sizes: ['--context', '32', '--horizon', '8'],
+    sizes: ['--context', '32', '--set', 'horizon=8'],
     held: csv('held.csv', 0),
     own: csv('own.csv', 200),
     input: '#file',
@@ -66,7 +77,7 @@ const played = [
   },
   {
     model: 'vit',
-    sizes: ['--pixels', '12', '--patch', '3'],
+    sizes: ['--set', 'pixels=12', '--set', 'patch=3'],
     held: folder('held', 0),
     own: folder('own', 1),
     input: '#folder',
@@ -91,7 +102,7 @@ for (const { model, sizes, held, own, input, mine, refused } of played) {
       const { naddr } = JSON.parse(made.stdout);
       const founder = startProgram([
         ...['run', 'join', naddr, '--allow-private-relays', '--report', 'ndjson', ...FOUNDER],
-        ...['--dir', join(home, model), '--corpus', own, '--wait-for', '2'],
+        ...['--dir', join(home, model), '--corpus', own, '--set', 'waitFor=2'],
         ...['--heartbeat-interval', '5', '--threads', '1', '--device', 'cpu'],
       ]);
       const server = await servePage(await readTab(new Map()), {

@@ -10,9 +10,20 @@ import { signerOf } from '../../support/signers.ts';
 const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
 
 const SMALL = [
-  ...['--model', 'gpt', '--width', '16', '--layers', '1', '--heads', '2', '--context', '16'],
-  ...['--ffn', '32', '--rounds', '3', '--inner-steps', '5', '--batch-size', '4'],
-  ...['--packing', 'topk-sign', '--topk', '0.2'],
+  ...[
+    '--model',
+    'gpt',
+    '--set',
+    'width=16',
+    '--set',
+    'layers=1',
+    '--set',
+    'heads=2',
+    '--context',
+    '16',
+  ],
+  ...['--set', 'ffn=32', '--rounds', '3', '--inner-steps', '5', '--batch-size', '4'],
+  ...['--set', 'packing=topk-sign', '--topk', '0.2'],
 ];
 
 it('T-21: what two workers trained is run again, bit for bit', { timeout: 240_000 }, async () => {
@@ -24,7 +35,7 @@ it('T-21: what two workers trained is run again, bit for bit', { timeout: 240_00
     const made = await runProgram([
       ...['run', 'create', '--relay', relay.url, '-o', file, '--json', ...keyOf(1), ...SMALL],
       ...['--founder', signerOf(2).publicKey, '--corpus', corpus],
-      ...['--rerun-permille', '1000', '--rerun-relay', relay.url],
+      ...['--set', 'rerun.permille=1000', '--set', `rerun.relays=${relay.url}`],
     ]);
     expect(made.stderr).not.toContain('error');
     const address: string = JSON.parse(made.stdout).naddr;

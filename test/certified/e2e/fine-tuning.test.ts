@@ -51,8 +51,8 @@ async function serveHub(folder: string) {
 
 const SMALL = [
   ...['--rounds', '3', '--inner-steps', '4', '--context', '32', '--corpus', corpus],
-  ...['--local-learning-rate', '0.01', '--committee-quorum', 'cft'],
-  ...['--timing-grace-min-ms', '500', '--timing-view-ms', '3000'],
+  ...['--local-learning-rate', '0.01', '--set', 'committee.quorum=cft'],
+  ...['--set', 'timing.graceMinMs=500', '--set', 'timing.viewMs=3000'],
 ];
 
 /** Makes a run of workers 1 and 2; returns its file. */
@@ -88,7 +88,7 @@ describe('a certified run of a published model', { timeout: 180_000 }, () => {
   );
 
   it('all of it: the votes are checked without the base, the model with it', async () => {
-    const file = await create('whole', '--rank', '0', '--event-budget', '1000000');
+    const file = await create('whole', '--rank', '0', '--set', 'eventBudget=1000000');
     const pair = [1, 2].map((number) => joinRun(number, file, '--base', base));
     const [one, two] = await Promise.all(pair.map(endOf));
     expect(one!.digest).toBe(two!.digest);
@@ -106,7 +106,7 @@ describe('a certified run of a published model', { timeout: 180_000 }, () => {
     const hint = `hf:some/tiny@${COMMIT}`;
     const file = await create(
       ...['newcomer', '--rank', '4', '--rounds', '5', '--inner-steps', '800'],
-      ...['--base-from', hint, '--checkpoint-every', '2', '--min-accept-permille', '0'],
+      ...['--base-from', hint, '--set', 'checkpoint.every=2', '--set', 'minAcceptPermille=0'],
     );
     expect(parseRunSpec(readFileSync(file, 'utf8')).start?.from).toEqual([hint]);
     const founders = [1, 2].map((number) => joinRun(number, file, '--base', base));

@@ -23,9 +23,29 @@ const CHEAT = 4;
 const ROUNDS = 12;
 
 const SMALL = [
-  ...['--model', 'gpt', '--width', '16', '--layers', '1', '--heads', '2', '--context', '16'],
-  ...['--ffn', '32', '--rounds', String(ROUNDS), '--inner-steps', '200', '--batch-size', '4'],
-  ...['--packing', 'topk-sign', '--topk', '0.2', '--owners', '0', '--residual', 'feedback'],
+  ...[
+    '--model',
+    'gpt',
+    '--set',
+    'width=16',
+    '--set',
+    'layers=1',
+    '--set',
+    'heads=2',
+    '--context',
+    '16',
+  ],
+  ...['--set', 'ffn=32', '--rounds', String(ROUNDS), '--inner-steps', '200', '--batch-size', '4'],
+  ...[
+    '--set',
+    'packing=topk-sign',
+    '--topk',
+    '0.2',
+    '--set',
+    'owners=0',
+    '--set',
+    'residual=feedback',
+  ],
 ];
 
 /** It sends half of what it learned as if that were all. */
@@ -49,7 +69,7 @@ it('T-21: members put a cheat out by themselves', { timeout: 600_000 }, async ()
     const made = await runProgram([
       ...['run', 'create', '--relay', relay.url, '-o', file, '--json', '--corpus', corpus],
       ...['--sec-key', secretOf(1), ...founders, ...SMALL],
-      ...['--rerun-permille', '1000', '--rerun-relay', relay.url, '--rerun-jury', '1'],
+      ...['--set', 'rerun.permille=1000', '--set', `rerun.relays=${relay.url}`, '--set', 'jury=1'],
     ]);
     const { naddr } = JSON.parse(made.stdout);
     const honest = [1, 2, 3].map((number) =>

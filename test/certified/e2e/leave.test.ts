@@ -37,8 +37,8 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     const made = await runProgram([
       ...['run', 'create', '--relay', relay.url, '--model', 'linear', '--rounds', '400'],
       ...['--founder', signerOf(2).publicKey, '--inner-steps', '5', '--json', ...keyOf(1)],
-      ...['-o', `${temporaryFolder()}/run.json`, '--timing-grace-min-ms', '500'],
-      ...['--timing-grace-max-ms', '2000'],
+      ...['-o', `${temporaryFolder()}/run.json`, '--set', 'timing.graceMinMs=500'],
+      ...['--set', 'timing.graceMaxMs=2000'],
     ]);
     const address: string = JSON.parse(made.stdout).naddr;
     const stays = start('run', 'join', address, PRIVATE, ...keyOf(1));

@@ -49,9 +49,20 @@ afterAll(async () => {
 const readText = (file: string) => readFileSync(file, 'utf8');
 const keyOf = (number: number) => ['--sec-key', toHex(new Uint8Array(32).fill(number))];
 const SMALL = [
-  ...['--width', '32', '--layers', '1', '--heads', '2', '--ffn', '64', '--rounds', '3'],
-  ...['--inner-steps', '80', '--committee-quorum', 'cft'],
-  ...['--timing-grace-min-ms', '500', '--timing-view-ms', '3000'],
+  ...[
+    '--set',
+    'width=32',
+    '--set',
+    'layers=1',
+    '--set',
+    'heads=2',
+    '--set',
+    'ffn=64',
+    '--rounds',
+    '3',
+  ],
+  ...['--inner-steps', '80', '--set', 'committee.quorum=cft'],
+  ...['--set', 'timing.graceMinMs=500', '--set', 'timing.viewMs=3000'],
 ];
 
 async function create(name: string, workers: number, flags: readonly string[]): Promise<string> {
@@ -115,7 +126,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
   );
 
   it('a CSV that everybody has: its hash and its columns are in the spec, and its forecast is drawn', async () => {
-    const flags = ['--horizon', '8', '--context', '48', '--forecast-error', 'quantile'];
+    const flags = ['--set', 'horizon=8', '--context', '48', '--set', 'forecastError=quantile'];
     const file = await create('waves', 2, ['--model', 'forecaster', '--corpus', csv, ...flags]);
     const spec = parseRunSpec(readText(file));
     expect(spec.data).toMatchObject({ kind: 'corpus', shards: 2 });
@@ -144,7 +155,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
       writeFileSync(file, part(from, from + 400));
       return file;
     });
-    const sizes = ['--horizon', '8', '--context', '48'];
+    const sizes = ['--set', 'horizon=8', '--context', '48'];
     const file = await create('own-series', 2, [
       ...['--model', 'forecaster', '--evaluation', held, ...sizes],
     ]);
@@ -186,7 +197,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
     const all = readdirSync(folder);
     const held = pick('held', all, 0);
     const own = [pick('mine', all, 1), pick('yours', all.slice(0, 3), 2)];
-    const sizes = ['--pixels', '12', '--patch', '3'];
+    const sizes = ['--set', 'pixels=12', '--set', 'patch=3'];
     const file = await create('own-shapes', 2, ['--model', 'vit', '--evaluation', held, ...sizes]);
     const spec = parseRunSpec(readText(file));
     expect(spec.input).toMatchObject({ form: 'images', channels: 1, classes: 4, pixels: 12 });
@@ -204,7 +215,7 @@ describe('models of every form of data', { timeout: 240_000 }, () => {
   });
 
   it('a folder of pictures that everybody has: other pictures are refused, one is guessed', async () => {
-    const sizes = ['--pixels', '12', '--patch', '3'];
+    const sizes = ['--set', 'pixels=12', '--set', 'patch=3'];
     const file = await create('shapes', 2, ['--model', 'vit', '--corpus', folder, ...sizes]);
     const spec = parseRunSpec(readText(file));
     expect(spec.input).toMatchObject({ form: 'images', channels: 1, classes: 4, pixels: 12 });

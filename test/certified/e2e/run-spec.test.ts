@@ -56,8 +56,19 @@ async function endOf(program: Program) {
 }
 
 const SMALL = [
-  ...['--model', 'gpt', '--width', '16', '--layers', '1', '--heads', '2', '--context', '16'],
-  ...['--ffn', '32', '--rounds', '2', '--inner-steps', '5', '--batch-size', '4'],
+  ...[
+    '--model',
+    'gpt',
+    '--set',
+    'width=16',
+    '--set',
+    'layers=1',
+    '--set',
+    'heads=2',
+    '--context',
+    '16',
+  ],
+  ...['--set', 'ffn=32', '--rounds', '2', '--inner-steps', '5', '--batch-size', '4'],
 ];
 const text = (words: string) => `${words}\n`.repeat(200);
 
@@ -89,7 +100,7 @@ describe('a run with a spec', { timeout: 120_000 }, () => {
     const snapshot = ['stake', 'snapshot', '--from', 'file', '--list', list, '-o', table];
     expect(await runProgram(snapshot)).toMatchObject({ stderr: expect.stringContaining('2 keys') });
     const file = join(folder, 'run.json');
-    const flags = ['--model', 'linear', '--rounds', '3', '--committee-weights', 'stake'];
+    const flags = ['--model', 'linear', '--rounds', '3', '--set', 'committee.weights=stake'];
     const made = await runProgram([
       ...['run', 'create', '--relay', url, '-o', file, '--stake', table, ...flags],
       ...['--founder', keys[1]!, ...keyOf(1)],

@@ -34,8 +34,15 @@ afterAll(async () => {
 
 const SMALL = [
   ...['--rounds', '5', '--inner-steps', '200', '--batch-size', '2', '--context', '16'],
-  ...['--corpus', corpus, '--local-learning-rate', '0.01', '--committee-quorum', 'cft'],
-  ...['--timing-grace-min-ms', '500', '--timing-view-ms', '3000', '--min-accept-permille', '0'],
+  ...['--corpus', corpus, '--local-learning-rate', '0.01', '--set', 'committee.quorum=cft'],
+  ...[
+    '--set',
+    'timing.graceMinMs=500',
+    '--set',
+    'timing.viewMs=3000',
+    '--set',
+    'minAcceptPermille=0',
+  ],
 ];
 
 const making = (name: string, ...flags: readonly string[]) => [
@@ -103,7 +110,7 @@ async function expectAgreed(
 
 describe('a certified run of tiers of a published model', { timeout: 180_000 }, () => {
   it('adapters of all layers: rings alike in all tiers; replayed with and without the base; sampled, exported', async () => {
-    const file = await create('all-linear', '--rank', '4', '--targets', 'all-linear');
+    const file = await create('all-linear', '--rank', '4', '--set', 'targets=all-linear');
     const spec = specOf(file);
     expect(spec.features).toEqual(expect.arrayContaining(['start', 'widths']));
     expect(spec.start!.rings).toHaveLength(3);
@@ -156,7 +163,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
   });
 
   it('all of it, in chunks that have owners: the spec names the root of each ring, votes are checked without the base and the model with it', async () => {
-    const file = await create('whole', '--rank', '0', '--owners', '1');
+    const file = await create('whole', '--rank', '0', '--set', 'owners=1');
     expect(specOf(file).start!.root).toHaveLength(3);
     const played = await playedBy(file, 'whole');
     await expectAgreed(file, played);
@@ -170,7 +177,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
     const slice = await runProgram(making('refused', '--base', tierFolder(base, 1)));
     expect(slice.code).toBe(1);
     expect(slice.stderr).toMatch(/tiers\/slice.*is tier 1, and a run is made with the whole model/);
-    const wide = ['--base', base, '--targets', 'all-linear', '--rank', '16'];
+    const wide = ['--base', base, '--set', 'targets=all-linear', '--rank', '16'];
     const large = await runProgram(making('large', ...wide));
     expect(large.code).toBe(1);
     expect(large.stderr).toMatch(/adapter\/rank.*rank 16 does not fit .* 32 x 12.*from 1 to 12/s);

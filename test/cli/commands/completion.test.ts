@@ -35,7 +35,7 @@ describe('in bash', () => {
   itWith(bashMissing)('completes flags, those of the command alone', async () => {
     expect(await offered('nostrain', 'run', 'join', '--sha')).toEqual(['--shard']);
     expect(await offered('nostrain', 'run', 'join', '--widt')).toEqual([]);
-    expect(await offered('nostrain', 'run-training', '--widt')).toEqual(['--width']);
+    expect(await offered('nostrain', 'run-training', '--batc')).toEqual(['--batch-size']);
     expect(await offered('nostrain', 'keygen', '--')).toEqual(['--output', '--help']);
   });
 

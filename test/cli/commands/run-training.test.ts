@@ -208,7 +208,7 @@ describe('what the Python reference does', () => {
     [1, ['--worker', 'alice'], "--worker alice is not this worker's key"],
     [2, ['--reference-compatible', '--sync', 'async'], 'no async runs'],
     [2, ['--optimizer', 'adamw'], '--optimizer means nothing with STATE and DATASET'],
-    [2, ['--profile', 'nostrain/1'], 'trained over --profile nostrain/0'],
+    [2, ['--set', 'profile=nostrain/1'], 'trained over --set profile=nostrain/0'],
     [2, ['--dir', 'd', '--resume-from', 'ck.json'], '--dir keeps the state itself'],
   ])('exits %d for %j', async (exitCode, flags, message) => {
     const printed = await train(...flags);

@@ -55,9 +55,20 @@ it('sample with bytes writes none of those that a terminal obeys', async () => {
   };
   const values = Float64Array.from(initialParameters(model, 1));
   await writeStateFile(file('state.json'), { layout: modelLayout(model), values });
-  const sizes = ['--width', '8', '--layers', '1', '--heads', '1', '--context', '8', '--ffn', '8'];
+  const sizes = [
+    '--set',
+    'width=8',
+    '--set',
+    'layers=1',
+    '--set',
+    'heads=1',
+    '--context',
+    '8',
+    '--set',
+    'ffn=8',
+  ];
   const printed = await runCommand(
-    ...['sample', file('state.json'), '--tokens', 'bytes', ...sizes],
+    ...['sample', file('state.json'), '--set', 'tokens=bytes', ...sizes],
     ...['--temperature', '100', '--length', '600'],
   );
   expect(printed.stderr).toBe('');

@@ -39,7 +39,7 @@ describe('a slip of the hand', () => {
     [
       ['run-training', '--model', 'char-gpt', '--run', 'r', '--relay', 'ws://127.0.0.1:1'],
       'say how many workers to wait for, with --sync strict:3',
-      '--sync strict:N, or --wait-for N',
+      '--sync strict:N, or --set waitFor=N',
     ],
     [
       [
@@ -47,7 +47,7 @@ describe('a slip of the hand', () => {
         ...['--sync', 'async'],
       ],
       'none of them can be told which part to send',
-      '--owners 0',
+      '--set owners=0',
     ],
   ])('%j exits 2 and says what was meant', async (argv, message, help) => {
     const printed = await runCommand(...argv);

@@ -86,7 +86,7 @@ describe('a run that mixes in drand', () => {
 
   it('cannot be joined without an endpoint', async () => {
     const file = inFolder('run.json');
-    const spec = ['run', 'create', '--model', 'linear', '-o', file, '--beacon-kind', 'drand'];
+    const spec = ['run', 'create', '--model', 'linear', '-o', file, '--set', 'beacon.kind=drand'];
     const keys = ['--sec-key', '01'.repeat(32)];
     expect((await runCommand(...spec, ...keys)).exitCode).toBe(0);
     const join = ['run', 'join', file, '--relay', 'ws://127.0.0.1:9', ...keys];

@@ -59,12 +59,14 @@ function advisePace({ heartbeatSeconds }: CostInput, floorOf: Floor): readonly s
 
 function adviseSize({ whole, payloadBytes }: CostInput, floorOf: Floor): readonly string[] {
   if (whole) {
-    return payloadBytes > USUAL_BYTES ? ['--profile nostrain/1: no event over 64 KiB'] : [];
+    return payloadBytes > USUAL_BYTES ? ['--set profile=nostrain/1: no event over 64 KiB'] : [];
   }
   if (payloadBytes <= CHUNK_BYTES) return [];
   const small = floorOf({ payloadBytes: CHUNK_BYTES });
   const pace = Number.isFinite(small) ? `: ${within(small)}` : '';
-  return [`--packing auto --event-budget ${USUAL_BYTES}: one event per worker and round${pace}`];
+  return [
+    `--set packing=auto --set eventBudget=${USUAL_BYTES}: one event per worker and round${pace}`,
+  ];
 }
 
 /** The fewest parts that bring the round down to what was asked, or else as far as parts can. */
@@ -81,5 +83,5 @@ function adviseStripes(
   }
   const { need, floor } = best;
   if (need === 0) return [];
-  return [`--stripe ${need}/${need + 1} over ${need + 1} relays: ${within(floor)}`];
+  return [`--set stripe=${need}/${need + 1} over ${need + 1} relays: ${within(floor)}`];
 }

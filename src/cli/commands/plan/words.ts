@@ -122,7 +122,7 @@ const formatEvents = (events: number): string =>
 
 function wordFloor({ floorSeconds, workersPerIp, input }: Plan): string {
   const { atOnce, perMinute } = PUBLIC_BUDGET;
-  const share = `, which ${workersPerIp} workers share: each with --relay-rate ${Number((perMinute / workersPerIp).toFixed(2))}`;
+  const share = `, which ${workersPerIp} workers share: each with --set relayRate=${Number((perMinute / workersPerIp).toFixed(2))}`;
   const shared = workersPerIp === 1 ? '' : share;
   const budget = `a public relay (${atOnce} events at once, then ${perMinute} a minute from one IP${shared})`;
   if (!Number.isFinite(floorSeconds)) {

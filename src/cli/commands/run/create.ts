@@ -236,7 +236,7 @@ function withStakes(typed: Untyped, table: StakeSnapshot | undefined): Untyped {
   if (said.snapshot !== undefined && said.snapshot !== snapshot) {
     throw new ConfigError(
       'stake/other',
-      `--stake-snapshot is ${String(said.snapshot)}, the table of --stake is ${snapshot}`,
+      `stake.snapshot is ${String(said.snapshot)}, the table of --stake is ${snapshot}`,
       { hint: 'say --stake FILE alone: it names its id' },
     );
   }
@@ -253,7 +253,7 @@ function assertSomebodySits({ founders, committee }: RunSpec, table: StakeSnapsh
   const least = BigInt(committee.minStake);
   if (founders.some((key) => (rows.get(key) ?? -1n) >= least)) return;
   throw new ConfigError('run/no-seats', 'no founder of the run has stake enough for a seat', {
-    hint: 'name founders of the table with --founder KEY, or a lower --committee-min-stake',
+    hint: 'name founders of the table with --founder KEY, or --set committee.minStake=N with less',
   });
 }
 

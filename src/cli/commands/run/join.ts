@@ -59,11 +59,11 @@ export function joinRun(): Command {
   )
     .option(
       '--bunker <address>',
-      'take part in the name of the key behind this remote signer (bunker://…, NIP-46), which signs that once; in runs made with --sessions',
+      'take part in the name of the key behind this remote signer (bunker://…, NIP-46), which signs that once; in runs made with --set sessions=true',
     )
     .option(
       '--no-seats',
-      'ask for no seats in committees, in runs made with --seat-wishes; without it the next time it asks for them again',
+      'ask for no seats in committees, in runs made with --set seatWishes=true; without it the next time it asks for them again',
     );
   // what the spec says already is taken too, and refused if it differs
   for (const option of command.options) {
@@ -141,8 +141,8 @@ function joinRules(spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
       'runs without a spec; here strict:N alone says for how many workers to wait',
       isStrict,
     ),
-    rule('bunker', 'runs made with --sessions', sessions),
-    rule('seats', 'runs made with --seat-wishes', seatWishes),
+    rule('bunker', 'runs made with --set sessions=true', sessions),
+    rule('seats', 'runs made with --set seatWishes=true', seatWishes),
     rule('base', 'runs that start from a published model', start !== null),
     rule('tier', 'runs with tiers of width', tiers > 0),
     rule('tierStrategy', 'runs with tiers of a published model', tiers > 0 && start !== null),

@@ -110,8 +110,8 @@ function settingsOf(asked: PartialSettings, flags: Flags): Settings {
   if (asked.profile === 'nostrain/1') {
     throw new ConfigError(
       'flag/profile',
-      'STATE and DATASET are trained over --profile nostrain/0',
-      { hint: 'leave --profile out, or train with --model linear or mlp' },
+      'STATE and DATASET are trained over --set profile=nostrain/0',
+      { hint: 'leave profile out, or train with --model linear or mlp' },
     );
   }
   const { profile: _, ...rest } = asked;

@@ -89,11 +89,13 @@ describe('nostrain model export', () => {
     const text = await sampled(dir);
     const file = at('own.safetensors');
     const done = await exported(dir, '--state', file);
-    expect(done.stdout).toContain('--ffn 32');
-    expect(await sampled(file, ...flags, '--ffn', '32')).toBe(text);
+    expect(done.stdout).toContain('--set ffn=32');
+    expect(await sampled(file, ...flags, '--set', 'ffn=32')).toBe(text);
     const quarter = at('quarter.safetensors');
     await exported(dir, '--state', quarter, '--tier', '2');
-    expect(await sampled(quarter, ...flags, '--ffn', '16')).toBe(await sampled(dir, '--tier', '2'));
+    expect(await sampled(quarter, ...flags, '--set', 'ffn=16')).toBe(
+      await sampled(dir, '--tier', '2'),
+    );
     expect((await exported(dir, '--state', at('x'), '--merged', at('y'))).stderr).toMatch(
       /export\/unfit/,
     );

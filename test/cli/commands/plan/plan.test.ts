@@ -72,7 +72,15 @@ describe('the numbers', () => {
     expect(stdout).toContain(
       'a round: the whole model, each value from 4 workers, packing rotated; outer step 0.6, momentum 0.5',
     );
-    const large = await planned(...asked, '--width', '384', '--layers', '6', '--ffn', '1536');
+    const large = await planned(
+      ...asked,
+      '--set',
+      'width=384',
+      '--set',
+      'layers=6',
+      '--set',
+      'ffn=1536',
+    );
     expect(large.sharing).toEqual({
       ...{ owners: 2, fragments: 2, packing: 'auto', outerLearningRate: 1, momentum: 0 },
     });
@@ -80,14 +88,28 @@ describe('the numbers', () => {
   });
 
   it('of the reference wire, which publishes small states too', async () => {
-    const plan = await planned('--model', 'linear', '--profile', 'nostrain/0', '--shard', '1/2');
+    const plan = await planned(
+      '--model',
+      'linear',
+      '--set',
+      'profile=nostrain/0',
+      '--shard',
+      '1/2',
+    );
     expect(plan).toMatchObject({ workers: 2, cost: { checkpoint: { events: 1 }, fixedEvents: 2 } });
-    const large = await planned('--model', 'mlp', '--hidden', '900', '--profile', 'nostrain/0');
+    const large = await planned(
+      '--model',
+      'mlp',
+      '--set',
+      'hidden=900',
+      '--set',
+      'profile=nostrain/0',
+    );
     expect(large.cost.checkpoint).toEqual({ events: 0, bytes: 0 });
   });
 
   it('of a striped payload, a part for each relay', async () => {
-    const plan = await planned(...HUNDRED.slice(1), '--stripe', '2/3');
+    const plan = await planned(...HUNDRED.slice(1), '--set', 'stripe=2/3');
     expect(plan.cost).toMatchObject({ form: 'shards', chunks: { events: 2 }, fixedEvents: 3 });
   });
 
@@ -168,14 +190,14 @@ describe('relays', () => {
   it('that are too slow make the exit code 1 and the advice long', async () => {
     const url = await start({ strict: 'strfry' });
     const { exitCode, stdout } = await runCommand(
-      ...['plan', '--model', 'gpt', '--width', '64', '--layers', '2', '--heads', '2'],
+      ...['plan', '--model', 'gpt', '--set', 'width=64', '--set', 'layers=2', '--set', 'heads=2'],
       ...[
-        '--packing',
-        'int8',
-        '--owners',
-        '0',
-        '--fragments',
-        '1',
+        '--set',
+        'packing=int8',
+        '--set',
+        'owners=0',
+        '--set',
+        'fragments=1',
         '--relay',
         url,
         '--sync',
@@ -190,8 +212,8 @@ describe('relays', () => {
     for (const words of [
       /longer rounds: at least \d+ s, by more --inner-steps/,
       /--heartbeat-interval 120: rounds of \d+ s/,
-      /--packing auto --event-budget 65536: one event per worker and round/,
-      /--stripe \d\/\d over \d relays/,
+      /--set packing=auto --set eventBudget=65536: one event per worker and round/,
+      /--set stripe=\d\/\d over \d relays/,
       /a relay you run takes any rate/,
     ]) {
       expect(stdout).toMatch(words);
@@ -200,10 +222,10 @@ describe('relays', () => {
   });
 
   it('that are fewer than the parts are refused as a run refuses them', async () => {
-    const argv = [...HUNDRED, '--stripe', '2/3', '--relay', 'ws://127.0.0.1:9'];
+    const argv = [...HUNDRED, '--set', 'stripe=2/3', '--relay', 'ws://127.0.0.1:9'];
     const { exitCode, stderr } = await runCommand(...argv);
     expect(exitCode).not.toBe(0);
-    expect(stderr).toContain('--stripe 2/3 needs 3 relays');
+    expect(stderr).toContain('--set stripe=2/3 needs 3 relays');
   });
 });
 
@@ -239,7 +261,7 @@ it('workers behind one address are told the share of each', async () => {
   );
   const floor = stdout.slice(stdout.indexOf('floor:')).replaceAll(/\s+/g, ' ');
   expect(floor).toContain('floor: rounds of 240 s');
-  expect(floor).toContain('which 4 workers share: each with --relay-rate 1.25)');
+  expect(floor).toContain('which 4 workers share: each with --set relayRate=1.25)');
   expect(floor).toContain('up to 48 s of them an event waits for its turn');
 });
 

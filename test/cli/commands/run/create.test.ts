@@ -44,7 +44,7 @@ describe('nostrain run create', () => {
     };
     expect(await limitsOf(84)).toEqual([0, 0]);
     expect(await limitsOf(85)).toEqual([84, 16]);
-    expect(await limitsOf(85, '--joins-per-round', '32')).toEqual([84, 32]);
+    expect(await limitsOf(85, '--set', 'joinsPerRound=32')).toEqual([84, 32]);
   });
 
   it('fills in everything, and says what it made', async () => {
@@ -102,14 +102,14 @@ describe('nostrain run create', () => {
 
   it('prints at most eight lines and the line to send', async () => {
     const noisy = [
-      '--timing-grace-max-ms',
-      '20000',
+      '--set',
+      'timing.graceMaxMs=20000',
       '--round-seconds',
       '5',
       '--workers-per-ip',
       '4',
     ];
-    const forking = ['--timing-recovery-floor-permille', '0', '--founder', bob!];
+    const forking = ['--set', 'timing.recoveryFloorPermille=0', '--founder', bob!];
     for (const flags of [[], noisy, [...noisy, ...forking]]) {
       await rm(file('run.json'), { force: true });
       const { exitCode, stdout } = await create('--model', 'linear', ...flags);
@@ -135,9 +135,9 @@ describe('nostrain run create', () => {
     expect(stdout).toContain('send them both files and this line');
     const line = `nostrain run join ${file('run.json')} --stake ${file('stakes.json')}`;
     expect(stdout.trimEnd().endsWith(line)).toBe(true);
-    const other = ['--stake-snapshot', 'c'.repeat(64), '--stake', file('stakes.json')];
+    const other = ['--set', `stake.snapshot=${'c'.repeat(64)}`, '--stake', file('stakes.json')];
     expect((await create('--model', 'linear', ...other)).stderr).toContain('stake/other');
-    const without = ['--author', bob!, '--stake', file('stakes.json')];
+    const without = ['--set', `author=${bob!}`, '--stake', file('stakes.json')];
     expect((await create('--model', 'linear', ...without)).stderr).toContain('run/no-seats');
   });
 
@@ -174,8 +174,8 @@ describe('nostrain run create', () => {
       file('run.toml'),
       '--rounds',
       '9',
-      '--committee-size',
-      '16',
+      '--set',
+      'committee.size=16',
       '--invite',
       carol!,
     );
@@ -204,12 +204,15 @@ describe('nostrain run create', () => {
 
   it.each([
     [
-      ['--committee-size', '0'],
-      '--committee-size is "0"; it must be a whole number from 1 to 1024',
+      ['--set', 'committee.size=0'],
+      '--set committee.size is "0"; it must be a whole number from 1 to 1024',
     ],
     [['--founder', 'x'], 'founders is'],
-    [['--late', 'defer', '--owners', '1'], 'late is "defer": it must be that it is discard'],
-    [['--stake-source', 'file'], 'stake.snapshot is missing'],
+    [
+      ['--set', 'late=defer', '--set', 'owners=1'],
+      'late is "defer": it must be that it is discard',
+    ],
+    [['--set', 'stake.source=file'], 'stake.snapshot is missing'],
     [['/none.toml'], 'cannot read the run spec /none.toml'],
     [['--evaluation', '/none.txt'], 'cannot read the evaluation slice /none.txt'],
   ])('%j is refused', async (flags, message) => {
@@ -219,7 +222,7 @@ describe('nostrain run create', () => {
   });
 
   it("publishes under the author's key only", async () => {
-    const author = ['--author', toNpub(bob!), '--relay', 'ws://127.0.0.1:9'];
+    const author = ['--set', `author=${toNpub(bob!)}`, '--relay', 'ws://127.0.0.1:9'];
     const { stderr } = await create('--model', 'linear', ...author);
     expect(stderr).toContain(`your key is ${alice}, the author ${bob}`);
   });

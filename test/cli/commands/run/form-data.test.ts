@@ -41,7 +41,7 @@ const two = [picture, picture];
 
 type Flags = readonly string[];
 describe('run create refuses', () => {
-  const sizes = ['--context', '16', '--horizon', '4'];
+  const sizes = ['--context', '16', '--set', 'horizon=4'];
   it.each<[string, string, Flags, () => string, RegExp]>([
     [
       ...(['a CSV with a hole', 'forecaster', sizes] as const),
@@ -61,7 +61,7 @@ describe('run create refuses', () => {
     [
       ...(['a context that does not divide', 'forecaster', ['--context', '20']] as const),
       () => csv(200),
-      /context 20 does not divide into patches of 8[\s\S]*--context, or another --patch/,
+      /context 20 does not divide into patches of 8[\s\S]*context, or another --set patch/,
     ],
     [
       ...(['one class only', 'vit', []] as const),
@@ -79,7 +79,7 @@ describe('run create refuses', () => {
       /1\.png says it is 100000 x 100000 pixels/,
     ],
     [
-      ...(['pixels that do not divide', 'vit', ['--pixels', '9']] as const),
+      ...(['pixels that do not divide', 'vit', ['--set', 'pixels=9']] as const),
       () => folder({ cat: two, dog: two }),
       /pixels 9 does not divide into patches of 4/,
     ],

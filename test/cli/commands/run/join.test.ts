@@ -24,15 +24,20 @@ describe('beside a run', () => {
     [
       '--tier-strategy of a model of our own',
       own,
-      ['--tier-strategy', 'sliced'],
-      '--tier-strategy goes with runs with tiers of a published model',
+      ['--set', 'tierStrategy=sliced'],
+      '--set tierStrategy goes with runs with tiers of a published model',
     ],
-    ['--helper', own, ['--tier', '1', '--helper'], '--helper goes with runs without a spec'],
     [
-      '--helper-rotation',
+      'a helper',
+      own,
+      ['--tier', '1', '--set', 'helper=true'],
+      '--set helper goes with runs without a spec',
+    ],
+    [
+      'the rotation of helpers',
       ofBase,
-      ['--helper-rotation', '2'],
-      '--helper-rotation goes with runs without a spec',
+      ['--set', 'helperRotation=2'],
+      '--set helperRotation goes with runs without a spec',
     ],
   ])('%s is refused', async (_, file, flags, reason) => {
     const { exitCode, stderr } = await runCommand('run', 'join', file, ...flags);
@@ -41,7 +46,7 @@ describe('beside a run', () => {
   });
 
   it('--tier-strategy is taken where a base has tiers', async () => {
-    const typed = ['--tier', '1', '--tier-strategy', 'sliced', '--relay', 'ws://127.0.0.1:9'];
+    const typed = ['--tier', '1', '--set', 'tierStrategy=sliced', '--relay', 'ws://127.0.0.1:9'];
     const { stderr } = await runCommand('run', 'join', ofBase, ...typed);
     expect(stderr).toContain('base/missing');
   });
