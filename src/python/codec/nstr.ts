@@ -3,6 +3,7 @@
  * scale, int8, in a zlib or zstd container. Signs are the caller's business. Decoding trusts nothing: every size
  * is checked against the expected layout before anything is allocated for it.
  */
+
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse, TrainingError } from '../../base/errors.ts';
 import { pythonFixed } from '../../formats/python-json.ts';
@@ -17,7 +18,33 @@ import {
   sealContainer,
   type Zstd,
 } from './container.ts';
-import { selectedCount, selectLargest } from './selection.ts';
+
+/** How many of `total` values a ratio sends: at least one, rounded up, with the product taken in double arithmetic. */
+export function selectedCount(total: number, ratio: number): number {
+  if (!(ratio > 0 && ratio <= 1)) {
+    throw new ConfigError('codec/ratio', `the sent share must be within (0, 1], not ${ratio}`, {
+      hint: 'use 1 to send every value or, for example, 0.1 to send a tenth',
+    });
+  }
+  return Math.min(total, Math.max(1, Math.ceil(total * ratio)));
+}
+
+/** Ascending indices of the `count` largest magnitudes of finite values; equal magnitudes go to the lower index. */
+export function selectLargest(values: Vector, count: number): Uint32Array {
+  const sent = values
+    .map(Math.abs)
+    .sort()
+    .subarray(values.length - count);
+  const least = sent[0]!;
+  let ties = sent.lastIndexOf(least) + 1;
+  const out = new Uint32Array(count);
+  let at = 0;
+  for (let i = 0; at < count; i++) {
+    const size = Math.abs(values[i]!);
+    if (size > least || (size === least && ties-- > 0)) out[at++] = i;
+  }
+  return out;
+}
 
 /** N S T R, version 1. */
 const MAGIC = [0x4e, 0x53, 0x54, 0x52, 1];

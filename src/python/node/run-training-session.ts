@@ -27,19 +27,15 @@ import { referenceDefaults } from '../../run/spec/presets.ts';
 import type { Sync } from '../../run/sync.ts';
 import type { Params } from '../../tensor/params.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
-import { type Plan, planOf } from '../../worker/plan.ts';
-import type { Store, Trainer } from '../../worker/ports.ts';
+import { planOf } from '../../worker/plan.ts';
+import type { Store } from '../../worker/ports.ts';
 import type { BlockCodec } from '../codec/container.ts';
 import { flipped } from '../wire/messages.ts';
 import { createPythonWire } from '../wire/profile.ts';
 import { startingState } from '../worker/resume.ts';
 import { type History, noHistory, type PythonState, type Reference } from '../worker/session.ts';
 import { runPythonWorker } from '../worker/strategy.ts';
-import {
-  createRegressionTrainer,
-  type RegressionBackend,
-  trainOnBackend,
-} from './train-on-backend.ts';
+import { createRegressionTrainer, type RegressionBackend } from './train-on-backend.ts';
 import { openZstd } from './zstd.ts';
 
 /** Where there is a default it is the Python reference's, unless it says otherwise. */
@@ -134,7 +130,7 @@ const same = [
 ] satisfies readonly (keyof TrainingWorkerConfig & keyof Settings)[];
 
 /** All settings: those given, checked, and the Python reference's. Throws a ConfigError that names a wrong one. */
-export function settingsOf(config: TrainingWorkerConfig): Settings {
+function settingsOf(config: TrainingWorkerConfig): Settings {
   const given: PartialSettings = Object.fromEntries(same.map((name) => [name, config[name]]));
   const seconds = {
     roundTimeout: inSeconds(config.roundTimeoutMs),
@@ -243,26 +239,80 @@ export interface TrainingSessionResult {
  * ann.state.values; // => bob.state.values
  * ```
  */
-export const runTrainingSession = (
+export const runTrainingSession = async (
   config: TrainingWorkerConfig,
   options: TrainingSessionOptions = {},
+): Promise<TrainingSessionResult> => {
+  const { openTimeoutMs = 10_000, retry = defaultRetry, eventsPerMinute, maxEventBytes } = config;
+  // members that are left out stay out: the relay set decides on them
+  const connection = {
+    openTimeoutMs,
+    retry,
+    ...(eventsPerMinute === undefined ? {} : { eventsPerMinute }),
+    ...(maxEventBytes === undefined ? {} : { maxEventBytes }),
+  };
+  const settings = settingsOf(config);
+  const start = options.resume ?? startingState(config);
+  return playSession({ ...config, settings, connection, start }, options);
+};
+
+/** What a session is played with once its settings are complete and its first state is known. */
+interface SessionParts
+  extends Pick<
+    TrainingWorkerConfig,
+    | 'dataset'
+    | 'secretKey'
+    | 'worker'
+    | 'runtime'
+    | 'backend'
+    | 'startRound'
+    | 'advertisedRelays'
+    | 'lateGradientStrategy'
+    | 'lateGradientTimeoutMs'
+    | 'lateGradientLearningRate'
+    | 'lateGradientMomentum'
+    | 'referenceCompatible'
+  > {
+  readonly settings: Settings;
+  readonly connection: Connection;
+  readonly start: PythonState;
+}
+
+const FORGETFUL: Store<PythonState> = { load: async () => undefined, save: async () => undefined };
+
+/** Plays a session to its end. */
+export const playSession = (
+  parts: SessionParts,
+  { signal = new AbortController().signal, ...options }: TrainingSessionOptions,
 ): Promise<TrainingSessionResult> =>
   withScope(async (scope) => {
-    const settings = settingsOf(config);
-    const signer = createSigner(config.secretKey, nativeCrypto);
-    const worker = workerName(config, signer.publicKey);
-    const relays = parseRelayUrls(config.relays);
-    const start = options.resume ?? startingState(config);
+    const {
+      settings,
+      connection,
+      start,
+      dataset,
+      referenceCompatible: isCompatible = false,
+    } = parts;
+    const signer = createSigner(parts.secretKey, nativeCrypto);
+    const worker = workerName(parts, signer.publicKey);
+    const relays = parseRelayUrls(settings.relay);
     const { runtime } = readModel(start.params);
-    const { signal = new AbortController().signal, onEvent: report = () => undefined } = options;
-    const trainer = trainerOf(config, settings, start.params);
-    const { layout } = trainer;
-    const connection = connectionOf(config);
+    const report = options.onEvent ?? (() => undefined);
+    const { run, codec, topk: ratio, localLearningRate: learningRate, batchSize } = settings;
+    const { layout } = start.params;
+    const trainer = createRegressionTrainer({
+      layout,
+      dataset,
+      runtime: parts.runtime,
+      backend: parts.backend,
+      learningRate,
+      batchSize,
+      now: () => systemClock.now(),
+    });
     const set = await connectRelays(relays, connection, signer, signal);
     scope.defer(() => set.close());
-    const { run, codec, topk: ratio } = settings;
-    const { referenceCompatible: isCompatible = false, advertisedRelays: advertised } = config;
     const limits = { maxContainerBytes: mostPayloadBytes(layout), zstd: await openZstd() };
+    const advertised = parts.advertisedRelays;
     const { wire, events } = createPythonWire({
       run,
       layout,
@@ -274,23 +324,29 @@ export const runTrainingSession = (
       ...limits,
       clock: systemClock,
       sha256: nativeSha256,
-      reference: { worker: config.worker, isCompatible, runtime, advertised },
+      reference: { worker: parts.worker, isCompatible, runtime, advertised },
     });
     scope.defer(() => wire.close());
     const plan = planOf(settings, {
       task: runtime,
       runtime,
-      rounds: (config.startRound ?? start.round) + settings.rounds,
+      rounds: (parts.startRound ?? start.round) + settings.rounds,
       ...(isCompatible ? { weightCap: Number.MAX_SAFE_INTEGER } : {}),
     });
     report(hello(plan, trainer, wire.me, start));
     const reference: Reference = {
       isCompatible,
-      examples: config.dataset.size,
+      examples: dataset.size,
       limits,
-      late: lateRule(config, plan, isCompatible),
+      late: {
+        strategy: parts.lateGradientStrategy ?? 'deferred',
+        learningRate: parts.lateGradientLearningRate ?? plan.outer.learningRate,
+        momentum: parts.lateGradientMomentum ?? plan.outer.momentum,
+        advancesMomentum: isCompatible,
+        weightCap: plan.weightCap,
+      },
       publishMs: connection.openTimeoutMs,
-      lateWaitMs: config.lateGradientTimeoutMs ?? 200,
+      lateWaitMs: parts.lateGradientTimeoutMs ?? 200,
       keep: options.keep ?? (async () => undefined),
     };
     const ports = {
@@ -307,44 +363,3 @@ export const runTrainingSession = (
     const momentum = { layout: state.layout, values: flipped(final.momentum) };
     return { worker, runtime, state, momentum, rounds, history, workerState: final };
   });
-
-const FORGETFUL: Store<PythonState> = { load: async () => undefined, save: async () => undefined };
-
-function trainerOf(
-  { dataset, runtime, backend = 'python' }: TrainingWorkerConfig,
-  { localLearningRate: learningRate, batchSize }: Settings,
-  { layout }: Params,
-): Trainer {
-  return createRegressionTrainer({
-    layout,
-    dataset,
-    runtime,
-    learningRate,
-    batchSize,
-    now: () => systemClock.now(),
-    run: (params, regression) => trainOnBackend(backend, params, dataset, regression),
-  });
-}
-
-/** Members that are left out stay out: the relay set decides on them. */
-function connectionOf(config: TrainingWorkerConfig): Connection {
-  const { openTimeoutMs = 10_000, retry = defaultRetry, eventsPerMinute, maxEventBytes } = config;
-  return {
-    openTimeoutMs,
-    retry,
-    ...(eventsPerMinute === undefined ? {} : { eventsPerMinute }),
-    ...(maxEventBytes === undefined ? {} : { maxEventBytes }),
-  };
-}
-
-const lateRule = (
-  config: TrainingWorkerConfig,
-  { outer, weightCap }: Plan,
-  isCompatible: boolean,
-): Reference['late'] => ({
-  strategy: config.lateGradientStrategy ?? 'deferred',
-  learningRate: config.lateGradientLearningRate ?? outer.learningRate,
-  momentum: config.lateGradientMomentum ?? outer.momentum,
-  advancesMomentum: isCompatible,
-  weightCap,
-});

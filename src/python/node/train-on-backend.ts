@@ -146,18 +146,15 @@ const sgd = (learningRate: number): SgdSpec => ({
 export interface RegressionTrainerOptions extends Omit<RegressionOptions, 'steps'> {
   readonly layout: Layout;
   readonly dataset: RegressionDataset;
-  /** What computes; default the plain loop, where it is called: rounds of these models take milliseconds. */
-  run?(params: Params, options: RegressionOptions): Promise<RegressionTraining>;
+  /** Default the plain loop: rounds of these models take milliseconds. */
+  readonly backend?: RegressionBackend | undefined;
   /** Milliseconds, to tell how long training took. */
   readonly now: () => number;
 }
 
-/** A trainer of the model that the layout is. */
+/** A trainer of the model that the layout is, f64, with losses over the whole dataset: nothing is drawn or carried over. */
 export function createRegressionTrainer(options: RegressionTrainerOptions): Trainer {
-  const { layout, dataset, now } = options;
-  const plainly: NonNullable<typeof options.run> = async (params, regression) =>
-    trainRegression(params, dataset, regression);
-  const { run = plainly } = options;
+  const { layout, dataset, now, learningRate, batchSize, runtime, backend = 'python' } = options;
   const paramsOf = (values: Vector): Params => ({ layout, values: Float64Array.from(values) });
   return {
     device: { device: 'cpu', threads: 1 },
@@ -165,12 +162,11 @@ export function createRegressionTrainer(options: RegressionTrainerOptions): Trai
     async train({ params, steps }, onProgress, signal) {
       signal.throwIfAborted();
       const startMs = now();
-      const { learningRate, batchSize, runtime } = options;
-      const trained = await run(paramsOf(params), { learningRate, batchSize, runtime, steps });
+      const regression = { learningRate, batchSize, runtime, steps };
+      const trained = await trainOnBackend(backend, paramsOf(params), dataset, regression);
       const seconds = (now() - startMs) / 1000;
       const { lossAfter: loss } = trained;
-      const examples = steps * options.batchSize;
-      const tokensPerSecond = examples / Math.max(seconds, 1e-3);
+      const tokensPerSecond = (steps * batchSize) / Math.max(seconds, 1e-3);
       onProgress({ step: steps, steps, loss, tokensPerSecond });
       return {
         params: trained.params.values,

@@ -20,8 +20,7 @@ import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
 import type { Layout, Params, Vector } from '../../tensor/params.ts';
-import type { PartialVector } from '../../tensor/partial-vector.ts';
-import { partialOf } from '../../tensor/partial-vector.ts';
+import { type PartialVector, partialOf } from '../../tensor/partial-vector.ts';
 import type { ContainerLimits } from '../codec/container.ts';
 import { decodeNstr, encodeNstr, type NstrEncoding, type NstrStats } from '../codec/nstr.ts';
 

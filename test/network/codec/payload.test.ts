@@ -4,7 +4,7 @@ import { type CodecName, codecs } from '../../../src/network/codec/codecs.ts';
 import { selectInChunk, selectionRoom } from '../../../src/network/codec/largest.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import { addUp, chunkValues } from '../../../src/network/codec/value-code.ts';
-import { selectLargest } from '../../../src/python/codec/selection.ts';
+import { selectLargest } from '../../../src/python/codec/nstr.ts';
 import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { testCodec } from '../../contract/codec.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';

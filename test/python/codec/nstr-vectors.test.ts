@@ -9,9 +9,9 @@ import {
   decodeNstr,
   encodeNstr,
   type NstrStats,
+  selectedCount,
 } from '../../../src/python/codec/nstr.ts';
 import { readNstr } from '../../../src/python/codec/payload.ts';
-import { selectedCount } from '../../../src/python/codec/selection.ts';
 import { createLayout, type Layout, stateDigest } from '../../../src/tensor/params.ts';
 import type { SparseVector } from '../../../src/tensor/partial-vector.ts';
 import { stateText } from '../../support/state-text.ts';

@@ -1,7 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeNstr, encodeNstr } from '../../../src/python/codec/nstr.ts';
-import { selectedCount, selectLargest } from '../../../src/python/codec/selection.ts';
+import {
+  decodeNstr,
+  encodeNstr,
+  selectedCount,
+  selectLargest,
+} from '../../../src/python/codec/nstr.ts';
 import { createLayout, type Vector } from '../../../src/tensor/params.ts';
 
 /** The rule as one reads it, to hold the radix select against. */

@@ -11,8 +11,7 @@ import { indentedJson, type Json, type JsonObject } from '../../../formats/pytho
 import { stateToJson } from '../../../formats/state-json.ts';
 import type { Tracked } from '../../../network/transport/delivery.ts';
 import { stateDigest, type Vector } from '../../../tensor/params.ts';
-import type { Zstd } from '../../codec/container.ts';
-import { readNstr } from '../../codec/payload.ts';
+import { type ForeignNstrLimits, readNstr } from '../../codec/payload.ts';
 import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
 import { flipped } from '../../wire/messages.ts';
 import { publishingMembers, reportPublishing } from '../../wire/publishing.ts';
@@ -36,8 +35,8 @@ export interface ArtifactOptions {
   readonly checkpointHistory: number;
   /** Members of `local-training.json` but for the losses. */
   readonly training: JsonObject;
-  readonly maxContainerBytes: number;
-  readonly zstd: Zstd | undefined;
+  /** Of the payloads of the round. */
+  readonly limits: ForeignNstrLimits;
 }
 
 /** Writes what one round leaves behind; files are named as the Python reference names them. */
@@ -95,7 +94,12 @@ function roundFiles(trace: RoundTrace, options: ArtifactOptions): Files {
     'aggregated-delta.json': mean && state(flipped(mean.mean)),
     'next-state.json': state(after.params.values),
     'momentum-state.json': state(flipped(after.momentum)),
-    'local-training.json': local && trainingOf(record, options),
+    'local-training.json': local && {
+      ...options.training,
+      example_count: BigInt(record.examples),
+      loss_before: record.losses.before,
+      loss_after: record.losses.afterInner,
+    },
     'late-gradients.json': late && { events: late.map(lateGradientJson) },
     'late-reconciliation.json': done && reconciliationJson(done),
     'checkpoint.json': checkpoint?.content,
@@ -154,20 +158,17 @@ const eventOf = (tracked: Tracked | undefined): JsonObject | undefined =>
 const publishOf = (tracked: Tracked | undefined): JsonObject | undefined =>
   tracked && publishingMembers(reportPublishing(tracked.event.id, tracked.outcomes));
 
-function payloadOf(
-  { event }: Tracked,
-  { maxContainerBytes, zstd }: ArtifactOptions,
-): JsonObject | undefined {
-  const { content } = event;
-  const read = readNstr(content, { maxContainerBytes, maxValues: 2 ** 24, zstd });
-  return read.ok ? payloadJson({ payload: content, stats: read.value.stats }) : undefined;
+function payloadOf({ event }: Tracked, { limits }: ArtifactOptions): JsonObject | undefined {
+  const { content: payload } = event;
+  const read = readNstr(payload, limits);
+  return read.ok ? payloadJson({ payload, stats: read.value.stats }) : undefined;
 }
 
 /** What counted in the round. Ours has one connection per relay for everything, so there are no attempts to collect to tell of. */
 const collectionOf = (
   { cohort }: RoundTrace,
   record: RoundRecord,
-  { run, maxContainerBytes, zstd }: ArtifactOptions,
+  { run, limits }: ArtifactOptions,
 ): JsonObject => ({
   relays: record.relays.configured,
   successful_relays: record.relays.collected,
@@ -180,20 +181,9 @@ const collectionOf = (
   aggregation_weighted: record.weighted,
   total_aggregation_weight: BigInt(record.totalWeight),
   events: cohort.flatMap((event): Json[] => {
-    const limits = { maxContainerBytes, maxValues: 2 ** 24, zstd };
     const read = openReferenceEvent(event, limits);
     return read.ok ? [collectedWhole(read.value)] : [];
   }),
-});
-
-const trainingOf = (
-  { losses, examples }: RoundRecord,
-  { training }: ArtifactOptions,
-): JsonObject => ({
-  ...training,
-  example_count: BigInt(examples),
-  loss_before: losses.before,
-  loss_after: losses.afterInner,
 });
 
 export interface SessionFacts {

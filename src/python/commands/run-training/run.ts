@@ -1,9 +1,19 @@
 /** `run-training STATE DATASET`: the Python reference's command, with its settings, files and silence. */
-
 import { join } from 'node:path';
+import { type Scope, systemClock, withScope } from '../../../base/async.ts';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
+import { readModel } from '../../../formats/regression-state.ts';
+import { mostPayloadBytes } from '../../../network/codec/codecs.ts';
+import { createSigner } from '../../../network/event.ts';
+import { createRelaySet } from '../../../network/transport/relay-set.ts';
+import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
+import { readDataset } from '../../../node/data/sources.ts';
 import { dataHome } from '../../../node/files/data-home.ts';
 import { loadKey } from '../../../node/files/keys.ts';
+import { openRunFolder } from '../../../node/files/run-folder.ts';
+import { agreeOnSettings } from '../../../node/files/stored-settings.ts';
+import { nativeCrypto } from '../../../node/native/event-crypto.ts';
+import { openSocket } from '../../../node/net/relays.ts';
 import { roundName } from '../../../run/round-name.ts';
 import {
   type PartialSettings,
@@ -12,6 +22,7 @@ import {
   type SettingName,
   type Settings,
   spell,
+  writeSettings,
 } from '../../../run/settings.ts';
 import { combineSettings, referenceDefaults } from '../../../run/spec/presets.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
@@ -21,15 +32,19 @@ import { createReporter } from '../../../terminal/reporter.ts';
 import { assertWritable, writeState } from '../../../terminal/state-flags.ts';
 import type { WorkerFlags } from '../../../terminal/worker-flags.ts';
 import type { WorkerEvent } from '../../../worker/events.ts';
-import { assertCompatible } from '../../node/run-training-session.ts';
+import type { Store } from '../../../worker/ports.ts';
+import { noMembers } from '../../../worker/state-file.ts';
+import { assertCompatible, playSession, workerName } from '../../node/run-training-session.ts';
+import { openZstd } from '../../node/zstd.ts';
 import { flipped } from '../../wire/messages.ts';
-import { jsonText, sessionSummary } from './artifacts.ts';
+import type { PythonState } from '../../worker/session.ts';
+import { jsonText, type SessionFacts, sessionSummary, writeArtifacts } from './artifacts.ts';
 import type { ReferenceFlags } from './flags.ts';
-import { type Played, playReference } from './play.ts';
+import { assertStartable, startOf } from './start.ts';
 
 type Flags = WorkerFlags & ReferenceFlags;
 
-export interface ReferenceCommand {
+interface ReferenceCommand {
   /** Files. */
   readonly state: string;
   readonly dataset: string;
@@ -38,31 +53,21 @@ export interface ReferenceCommand {
 
 /** Plays to the end and writes what the flags name; without `-o` the final state is all that goes to stdout. */
 export async function runReference(
-  { state, dataset, asked }: ReferenceCommand,
+  command: ReferenceCommand,
   flags: Flags,
   { signal }: Interrupt,
 ): Promise<void> {
   assertWritable(flags);
-  const settings = settingsOf(asked, flags);
+  const settings = settingsOf(command.asked, flags);
   const reporter = reporterOf(settings.run, flags);
   const report = (event: WorkerEvent) => reporter.event(event);
   try {
     const keys = join(dataHome(), 'keys');
     const { secretKey, notices } = await loadKey({ ...flags, dir: flags.dir ?? keys });
     for (const message of notices) report({ type: 'notice', message });
-    const played = await playReference({
-      flags,
-      settings,
-      secretKey,
-      report,
-      signal,
-      dir: flags.dir,
-      stateFile: state,
-      datasetFile: dataset,
-      connection: connectionOf(flags),
-    });
+    const { state, facts } = await play(command, flags, { settings, secretKey, report, signal });
     reporter.close();
-    await writeFiles(played, flags);
+    await writeFiles(state, facts, flags);
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     reporter.close();
@@ -72,6 +77,126 @@ export async function runReference(
   } finally {
     reporter.close();
   }
+}
+
+interface Playing {
+  readonly settings: Settings;
+  readonly secretKey: Uint8Array;
+  readonly report: (event: WorkerEvent) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Reads the dataset and the state to start from, opens the folder, and plays the worker to its end. */
+const play = (
+  files: ReferenceCommand,
+  flags: Flags,
+  { settings, secretKey, report, signal }: Playing,
+): Promise<{ readonly state: PythonState; readonly facts: SessionFacts }> =>
+  withScope(async (scope) => {
+    assertStartable(flags);
+    const connection = connectionOf(flags);
+    const dataset = await readDataset(files.dataset);
+    const { publicKey: key } = createSigner(secretKey, nativeCrypto);
+    const worker = workerName(flags, key);
+    const relays = parseRelayUrls(settings.relay);
+    const zstd = await openZstd();
+    const open = (relay: string) =>
+      createRelaySet([relay], {
+        openSocket,
+        clock: systemClock,
+        crypto: nativeCrypto,
+        ...connection,
+      });
+    const { maxAttempts } = connection.retry;
+    const first = await startOf({
+      flags,
+      dataset,
+      relays,
+      key,
+      stateFile: files.state,
+      run: settings.run,
+      me: worker,
+      idleMs: settings.roundTimeout * 1000,
+      ports: { open, clock: systemClock, maxAttempts, signal, zstd },
+      onNotice: (message) => report({ type: 'notice', message }),
+    });
+    const { runtime } = readModel(first.params);
+    const { store, state } = await storeOf(flags, settings, first, scope);
+    const { backend, artifactRetentionRounds } = flags;
+    const { run, checkpointHistory } = settings;
+    const facts: SessionFacts = {
+      run,
+      worker,
+      relays: relays.map(withoutSecrets),
+      runtime,
+      backend,
+      startRound: first.round,
+      checkpointHistory,
+      artifactRetentionRounds,
+    };
+    const artifacts = {
+      run,
+      checkpointHistory,
+      dir: flags.artifactDir,
+      retention: artifactRetentionRounds,
+      checkpointOut: flags.checkpointOut,
+      limits: {
+        maxContainerBytes: mostPayloadBytes(first.params.layout),
+        maxValues: 2 ** 24,
+        zstd,
+      },
+      training: {
+        task: runtime,
+        runtime,
+        backend,
+        steps: BigInt(settings.innerSteps),
+        learning_rate: settings.localLearningRate,
+        batch_size: BigInt(settings.batchSize),
+        example_count: BigInt(dataset.size),
+        feature_count: BigInt(dataset.features),
+      },
+    };
+    const played = await playSession(
+      {
+        ...flags,
+        settings,
+        connection,
+        dataset,
+        secretKey,
+        start: state,
+        startRound: first.round,
+        advertisedRelays: flags.advertiseRelay,
+        lateGradientTimeoutMs: 1000 * (flags.lateGradientTimeout ?? 0.2),
+      },
+      { store, signal, onEvent: report, keep: (trace) => writeArtifacts(trace, artifacts) },
+    );
+    return { state: played.workerState, facts };
+  });
+
+/** The state to start with: the one in the folder, where there is a folder that has one. */
+async function storeOf(
+  flags: Flags,
+  settings: Settings,
+  first: PythonState,
+  scope: Scope,
+): Promise<{ readonly store?: Store; readonly state: PythonState }> {
+  const { dir } = flags;
+  if (dir === undefined) return { state: first };
+  const folder = await openRunFolder(dir, noMembers);
+  scope.defer(() => folder.close());
+  const { lateGradientStrategy, lateGradientLearningRate, lateGradientMomentum } = flags;
+  const { referenceCompatible, worker, startRound } = flags;
+  await agreeOnSettings(dir, {
+    ...writeSettings(settings),
+    lateGradientStrategy,
+    lateGradientLearningRate,
+    lateGradientMomentum,
+    referenceCompatible,
+    worker,
+    startRound,
+  });
+  const saved = await folder.store.load(first.params.layout);
+  return { store: folder.store, state: saved ?? first };
 }
 
 /** What another model, another wire or another optimizer would need. */
@@ -148,7 +273,7 @@ function reporterOf(run: string, flags: Flags) {
 const DIVERGED = ({ round, peer, ours, theirs }: Extract<WorkerEvent, { type: 'divergence' }>) =>
   `${roundName(round)}: ${safeLine(peer.slice(0, 16))} holds ${safeLine(theirs.slice(0, 16))}, this worker ${ours.slice(0, 16)}`;
 
-async function writeFiles({ state, facts }: Played, flags: Flags): Promise<void> {
+async function writeFiles(state: PythonState, facts: SessionFacts, flags: Flags): Promise<void> {
   const { runtime } = facts;
   await writeState({ ...state.params, runtime }, flags);
   if (flags.momentumOut !== undefined) {

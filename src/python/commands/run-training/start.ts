@@ -1,8 +1,7 @@
 /** What a run of the Python reference's profile starts from: STATE and momentum, a checkpoint file, or a checkpoint of the relays. */
 
 import { utf8 } from '../../../base/bytes.ts';
-import type { Result } from '../../../base/errors.ts';
-import { CheckpointError, ConfigError } from '../../../base/errors.ts';
+import { CheckpointError, ConfigError, type Result } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';
 import { readStateFile } from '../../../node/files/state-file.ts';
@@ -31,7 +30,7 @@ export interface StartOptions {
   /** How long to look for checkpoints, unless told otherwise. */
   readonly idleMs: number;
   /** For reading from relays. */
-  readonly ports: () => Promise<ReadingPorts>;
+  readonly ports: ReadingPorts;
   readonly onNotice: (message: string) => void;
 }
 
@@ -102,11 +101,7 @@ async function fromRelays(options: StartOptions): Promise<PythonState> {
     flags.checkpointIdleTimeout === undefined ? options.idleMs : flags.checkpointIdleTimeout * 1000;
   const query = { run, since: flags.checkpointSince, idleMs, maxMs: 10 * idleMs };
   const anyKey = flags.referenceCompatible ?? false;
-  const { events, failed } = await discoverCheckpoints(
-    relays,
-    { ...query, anyKey },
-    await options.ports(),
-  );
+  const { events, failed } = await discoverCheckpoints(relays, { ...query, anyKey }, options.ports);
   const faults = flags.checkpointFaults ?? 1;
   const authors = flags.checkpointWorker ?? [];
   const { choice, refused } = chooseCheckpoint(events, { me: key, authors, faults });
