@@ -86,13 +86,11 @@ export interface JoinOptions extends CertifiedOptions {
 
 /** A worker that has caught up and is ready to train, as `joinCertifiedRun` gives it. */
 export interface CertifiedWorker {
-  /** Its public key. */
   readonly me: WorkerId;
   /** The saved state; else the one after the newest certified checkpoint; else that of round 0. */
   readonly start: CertifiedState;
   /** Plays the rounds that are left; resolves with the final state, rejects when the signal aborts. */
   run(): Promise<CertifiedState>;
-  /** Ends listening, and closes the relays. */
   close(): Promise<void>;
 }
 
@@ -234,7 +232,6 @@ function memoryJournal(): Journal {
   };
 }
 
-/** Of a run without stakes. */
 const noStakes: RefreshPort = {
   find: (id) => Promise.reject(new Error(`nobody was named who has the stakes ${id}`)),
   publish: async () => undefined,

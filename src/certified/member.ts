@@ -24,7 +24,6 @@ import {
 import type { ProtocolMessage } from './wire/certified-events.ts';
 import type { Control } from './wire/control.ts';
 
-/** What a member needs beside the ports of any worker. */
 export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly spec: RunSpec;
   readonly control: Control;
@@ -37,7 +36,6 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly admission?: Shown | undefined;
   /** Whether this worker wants seats now; default always. */
   readonly wantsSeats?: (() => boolean) | undefined;
-  /** How the next table of stakes is had. */
   readonly refresh: RefreshPort;
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
@@ -171,14 +169,12 @@ class Door {
     this.#listen = listen;
   }
 
-  /** A round begins. */
   begin({ electorate: { roster, committee } }: ReadyRound, me: WorkerId): void {
     const mayPropose = committee.members.slice(0, FIRST_VIEWS).includes(me);
     if (this.#spec.jury > 0 || roster.length <= FEW_MEMBERS || mayPropose) this.#open();
     else this.close();
   }
 
-  /** A view of the round failed. */
   stalled({ attempt, view }: { readonly attempt: number; readonly view: number }): void {
     if (attempt > 0 || view >= FIRST_VIEWS - 1) this.#open();
   }

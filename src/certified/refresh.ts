@@ -23,7 +23,6 @@ import type { Reporter } from './rounds/events.ts';
 export interface RefreshPort {
   /** The table of an epoch as the chain states it, named by a round with this roster; absent where this worker reaches no chain. */
   derive?(epoch: number, roster: readonly WorkerId[]): Promise<StakeSnapshot>;
-  /** The document of that id, from whoever has it. */
   find(id: Digest): Promise<StakeSnapshot>;
   /** So that workers without a chain can follow. */
   publish(snapshot: StakeSnapshot): Promise<void>;
@@ -79,7 +78,6 @@ export class Refresh {
   readonly #reporter: Reporter;
   /** Tables of the chain by the outcome before the round that may name them: a fork may have another roster. `failed` where it could not be read. */
   readonly #derived = new Recent<Table | 'reading' | 'failed'>(MOST_KEPT);
-  /** Documents by id. */
   readonly #found = new Recent<Table | 'reading'>(MOST_KEPT);
   #published: Digest | undefined;
 
@@ -195,7 +193,6 @@ export class Refresh {
   }
 }
 
-/** Whose stakes count. */
 const keysOf = ({ members }: Ledger): readonly WorkerId[] => members.map(principalOf);
 
 /** A table by which nobody of the roster may sit would end the run. */

@@ -69,7 +69,6 @@ function parseContributed(json: unknown): Contributed | undefined {
   return sent && past && { sent, past, isOut: json.isOut };
 }
 
-/** A JSON value of it. */
 function formatChainHead({ ledger, before, votes, ...rest }: ChainHead): Fields {
   return {
     ...rest,
@@ -86,7 +85,6 @@ const formatLedger = (ledger: Ledger): Fields => ({
   entropy: ledger.entropy,
 });
 
-/** The same again; undefined when it is not whole. */
 function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isObject(json)) return undefined;
   const { run, round, parent, time, modelRoot, ledgerRoot: root, recent } = json;
@@ -118,7 +116,6 @@ function parseChainHead(json: unknown): ChainHead | undefined {
 
 const formatPast = (past: Past): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
 
-/** The same again; undefined when it is not whole. */
 function parsePast(json: unknown): Past | undefined {
   if (!isObject(json)) return undefined;
   const { round, parent, base, rings } = json;
@@ -239,7 +236,6 @@ const MOST_KEPT = 64;
 const settledIn = ({ accepted, rejected }: Outcome): readonly EventId[] =>
   [...accepted, ...rejected].map(({ manifest }) => manifest);
 
-/** Whether an outcome says anything of it. */
 const isSettledBy = (sent: Sent, outcome: Outcome): boolean =>
   settledIn(outcome).includes(idOf(sent));
 
@@ -331,7 +327,6 @@ function placeOf(
 const leftBy = ({ left, recent }: ChainHead): readonly Digest[] =>
   [...new Set([...left, ...recent])].slice(-MOST_LEFT);
 
-/** The state of a worker in a certified run. */
 export interface CertifiedState extends WorkerState {
   readonly rounds: readonly CertifiedSummary[];
   /** The last certified outcome it knows, and what follows from it. */

@@ -38,7 +38,6 @@ const LOOK_BACK_MS = 60_000;
 
 type Result = RoundResult<CertifiedState>;
 
-/** The strategy of one worker in a run whose rounds are certified. */
 export function createCertifiedStrategy(
   member: Member,
   session: CertifiedSession,
@@ -219,7 +218,6 @@ function beginningOf(
 const hasLeft = ({ head }: CertifiedState, { parent }: Certified): boolean =>
   head.left.includes(parent);
 
-/** Leaves the round as it is for the end of a better branch. */
 async function switchBranch(
   better: Better,
   played: CertifiedState,

@@ -8,7 +8,6 @@ import { HASH_BYTES, merklePath, merkleTree, pathLength, rootFrom } from '../bas
 import type { Digest } from '../run/ids.ts';
 import type { Layout, Params, Vector } from '../tensor/params.ts';
 
-/** Parameters and outer momentum. */
 export interface ModelState {
   readonly params: Params;
   /** Of the storage type of the parameters. */
@@ -18,7 +17,6 @@ export interface ModelState {
 /** The chunk size of kind 7811. */
 const CHUNK_BYTES = 45_056;
 
-/** Length of the canonical bytes. */
 const stateBytesOf = ({ params, momentum }: ModelState): number =>
   params.values.byteLength + momentum.byteLength;
 
@@ -33,7 +31,6 @@ export const modelRoot = (state: ModelState, hash = sha256): Digest =>
 export const rootOfRings = (rings: readonly Digest[]): Digest =>
   sha256Hex(concatBytes(utf8('nostrain/rings/1'), ...rings.map(bytes32)));
 
-/** The canonical bytes. */
 export function stateBytes(state: ModelState): Uint8Array {
   const bytes = new Uint8Array(stateBytesOf(state));
   let at = 0;

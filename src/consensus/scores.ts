@@ -45,7 +45,6 @@ export const scoreOfGain = (gain: number): number =>
     ? Math.max(-MOST_SCORE, Math.min(MOST_SCORE, Math.round(gain * 1e6))) + 0
     : -MOST_SCORE;
 
-/** What one witness says. */
 export interface Witnessed {
   readonly weight: bigint;
   /** By place in the roster; of those whose contribution it held. */
@@ -85,7 +84,6 @@ export const rollingScore = (history: readonly number[]): number =>
     ? 0
     : Math.trunc(history.reduce((sum, score) => sum + score, 0) / history.length) + 0;
 
-/** A key with what it was scored. */
 export interface Rated {
   readonly key: WorkerId;
   readonly history: readonly number[];

@@ -42,12 +42,10 @@ export interface DutyOptions extends Pick<CheckTools, 'fetch' | 'sha256'> {
   readonly evidence: EvidenceStore;
   readonly control: Pick<Control, 'sign' | 'send' | 'accuse'>;
   readonly reporter: Reporter;
-  /** Takes in this worker's own message. */
   take(message: ProtocolMessage): void;
   readonly signal: AbortSignal;
 }
 
-/** Contributions of one round that a member checks at most. */
 const MOST_CASES = 64;
 /** Checks at once: all but one of them wait for relays. The last place is kept for what somebody says failed. */
 const MOST_AT_ONCE = 4;
@@ -59,7 +57,6 @@ interface ReadyRound {
   readonly electorate: Electorate;
 }
 
-/** A contribution that this member may have to check. */
 interface Case {
   readonly round: number;
   readonly row: CheckedRow;
@@ -68,9 +65,7 @@ interface Case {
   /** Its place among jurors: the first of those who see a quorum shows it. */
   readonly rank: number;
   readonly stop: AbortController;
-  /** One of each juror. */
   readonly verdicts: Map<WorkerId, Signed<CheckVerdict>>;
-  /** It is being checked. */
   isBusy: boolean;
   /** Found something, or nothing in this round. */
   isDone: boolean;
@@ -109,7 +104,6 @@ const FOUND: Readonly<Record<CheckResult, string>> = {
 const wordFound = (worker: WorkerId, { result, reason }: CheckFinding): string =>
   `ran the steps of ${worker.slice(0, 8)} again: ${FOUND[result]}${reason ? ` (${reason})` : ''}`;
 
-/** What most jurors say failed, the oldest of these. */
 const mostAccused = (cases: readonly Case[]): Case | undefined =>
   [...cases].sort((a, b) => b.verdicts.size - a.verdicts.size || a.round - b.round)[0];
 
@@ -219,7 +213,6 @@ export class JuryDuty {
     return found;
   }
 
-  /** Begins the next checks, those first that most jurors say failed. */
   #next(): void {
     while (this.#checking < MOST_AT_ONCE && !this.#options.signal.aborted) {
       const isLast = this.#checking === MOST_AT_ONCE - 1;
@@ -240,7 +233,6 @@ export class JuryDuty {
     }
   }
 
-  /** A trainer like the author's, that begins in its turn. */
   #trainerFor(each: Case, signal: AbortSignal): CheckTools['trainer'] {
     let like: Pick<Trainer, 'train' | 'origin'> | undefined;
     const { steps } = this.#options;

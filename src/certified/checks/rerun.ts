@@ -65,7 +65,6 @@ export function listedRows(start: Chain, events: Gathered): readonly ListedRow[]
   });
 }
 
-/** What a check of a contribution needs, or why there can be none. */
 export interface Checkable {
   readonly listed: ListedRow;
   readonly row: CheckedRow | CheckReason;
@@ -153,7 +152,6 @@ function rowOf(
   return { ...now, last: { ...before, manifest: last, payload: sent } };
 }
 
-/** A contribution with the certified state that it was made from. */
 export interface SentFrom {
   /** With the entropy of its round. */
   readonly state: Certified;
@@ -173,19 +171,12 @@ export interface CheckedRow extends SentFrom {
 export type CheckResult = 'same' | 'near' | 'fault' | 'unanswered';
 
 export type CheckReason =
-  /** What the author committed to is on none of the named relays. */
   | 'not-shown'
-  /** Its last contribution is not on this branch, or it committed to nothing. */
   | 'not-linked'
-  /** It committed to what is no private state of this model. */
   | 'not-a-state'
-  /** The steps lead to other bits on a machine that computes alike. */
   | 'other-bits'
-  /** They lead further away than machines differ. */
   | 'other-steps'
-  /** The payload is not what it committed to. */
   | 'other-payload'
-  /** It says another number of steps or examples. */
   | 'other-count';
 
 /** What a check found. */
@@ -196,7 +187,6 @@ export interface CheckFinding {
   readonly apartPpm?: number;
 }
 
-/** What a check is made with. */
 export interface CheckTools {
   /** On the shard that the author named. */
   readonly trainer: Pick<Trainer, 'train' | 'origin'>;
@@ -242,7 +232,6 @@ async function shownBefore(
   return 'result' in shown ? shown : { state: shown };
 }
 
-/** The private state that somebody committed to. */
 async function shownAs(
   said: Commitment,
   size: number,
@@ -298,7 +287,6 @@ async function runAgain(
   }
 }
 
-/** What came out against what was said. */
 async function compare(
   row: CheckedRow,
   said: Commitment,
@@ -324,7 +312,6 @@ async function compare(
   return { result: 'near', apartPpm };
 }
 
-/** Whether a payload is what comes of packing this delta the way it is packed. */
 function isPackedFrom(
   { state, manifest }: SentFrom,
   delta: Float64Array,
@@ -347,7 +334,6 @@ function isPackedFrom(
 
 type Numbers = Float32Array | Float64Array;
 
-/** Sum of squared differences. */
 function energyOf(a: Numbers, b: Numbers): number {
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += (a[i]! - b[i]!) ** 2;
@@ -372,5 +358,4 @@ function apart(
   return Math.min(MOST_APART, Math.max(...ppm));
 }
 
-/** Further apart is as good as nowhere. */
 const MOST_APART = 1_000_000_000;

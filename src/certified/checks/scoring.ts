@@ -19,12 +19,10 @@ import { type Evidence, found, invalid, type Verdict } from '../decisions/eviden
 import type { Reporter } from '../rounds/events.ts';
 import { createScreening, gainOf, type Screening } from './screening.ts';
 
-/** Rows that all members measure on. */
 const ROWS = 32;
 /** Contributions that are scored in one round at most; the same ones by everybody. */
 const MOST_SCORED = 64;
 
-/** The stream that the shared rows of a round are drawn from. */
 export const sharedRows = ({
   run,
   round,
@@ -87,7 +85,6 @@ function scoresOf(
   return scores;
 }
 
-/** A contribution with what tells it from others. */
 type Arrived = Pick<Contribution, 'worker' | 'delta'>;
 
 /** Marks of the chunks that bring anything: equal values have one mark. */
@@ -127,7 +124,6 @@ export function copiesAmong(
   return { copies, marks };
 }
 
-/** A round as far as this member knows it. */
 interface Known {
   /** What its contributions start from. */
   readonly params: Vector;
@@ -136,7 +132,6 @@ interface Known {
   arrived(): readonly Arrived[];
 }
 
-/** Scores the contributions of one round after the other, in the background. */
 export class Scoring {
   readonly #measure: NonNullable<Trainer['measure']>;
   readonly #onFailure: (round: number, error: unknown) => void;
@@ -205,20 +200,17 @@ export class Scoring {
   }
 }
 
-/** How a member measures. */
 export interface Measuring {
   readonly measure: NonNullable<Trainer['measure']>;
   /** Makes this worker's own rows nobody else's. */
   readonly secret: string;
 }
 
-/** What measures contributions of a round while it lasts, and when it is over. */
 export interface Measurers {
   readonly screening?: Screening | undefined;
   readonly scoring?: Scoring | undefined;
 }
 
-/** What a run asks its members to measure. */
 export function measurersOf(
   spec: RunSpec,
   measuring: Measuring | undefined,

@@ -117,25 +117,19 @@ const MOST_MEASURED = 32;
 /** The part of a view that a vote waits for a measurement at most. */
 const WAIT_SHARE = 1 / 4;
 
-/** What one round is measured with. */
 export interface ScreenOptions {
   /** What contributions of the round start from. */
   readonly params: Vector;
   readonly round: number;
-  /** In the roster. */
   readonly workers: number;
   readonly viewMs: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** A contribution that is here. */
   find(manifest: EventId): Pick<Contribution, 'delta' | 'worker'> | undefined;
-  /** Something was measured, or waited for long enough. */
   wake(): void;
-  /** It cannot be measured here. */
   onFailure(error: unknown): void;
 }
 
-/** Measures the contributions of one round, one after the other. */
 export class Screen {
   readonly #options: ScreenOptions;
   readonly #losses: Losses;
@@ -218,7 +212,6 @@ export class Screen {
   }
 }
 
-/** Opens a screen for each round; `secret` is known to this member alone. */
 export const createScreening =
   (measure: NonNullable<Trainer['measure']>, secret: string) =>
   (options: ScreenOptions): Screen => {

@@ -59,7 +59,6 @@ export function readPrivate(bytes: Uint8Array, size: number): PrivateState | und
   return isWhole ? { delta, moments } : undefined;
 }
 
-/** The most bytes of a state of a model of so many parameters. */
 export const mostPrivateBytes = (size: number): number =>
   4 * (1 + MOST_VECTORS) + 8 * size + 4 * MOST_VECTORS * size;
 
@@ -95,7 +94,6 @@ export interface PrivateStore {
 /** Of a contribution and of the one before it, with one to spare for a round in progress. */
 export const KEPT_STATES = 4;
 
-/** Private states in memory, the last ones. */
 export function memoryStates(): PrivateStore {
   const states = new Map<Digest, Uint8Array>();
   return {
@@ -125,7 +123,6 @@ export interface ShowingOptions {
   readonly signal: AbortSignal;
 }
 
-/** What a worker shows of itself. */
 export class Showing {
   readonly #options: ShowingOptions;
   readonly #run: Digest;

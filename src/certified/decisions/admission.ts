@@ -18,7 +18,6 @@ import type { FeatureValues } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { delegatedAgain } from '../wire/messages.ts';
 
-/** A join, as far as its admission goes. */
 export interface Asking {
   readonly key: WorkerId;
   readonly evidence: string;
@@ -76,7 +75,6 @@ function refuseName(
   return (stakes?.get(name) ?? -1n) >= BigInt(admission.least) ? undefined : 'join-without-stake';
 }
 
-/** Leading zero bits of hash(run, key, nonce). */
 function workOf(run: Digest, key: WorkerId, nonce: string): number {
   return zeroBits(taggedHash('nostrain/join-work/1', bytes32(run), bytes32(key), utf8(nonce)));
 }
@@ -138,7 +136,6 @@ function asserts({ kind, tags }: SignedEvent, key: WorkerId, rank: number): bool
   return isOfKey && RANK.test(said) && Number(said) >= rank;
 }
 
-/** What a join of a key shows. */
 export type Shown = Pick<Asking, 'evidence' | 'features'>;
 
 interface Means {
@@ -221,7 +218,6 @@ const waysOver = (
       .slice(0, 1),
   );
 
-/** The smallest of the ways that leads there and is not too long. */
 function fitting(
   trust: Trust,
   key: WorkerId,

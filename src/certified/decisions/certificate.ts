@@ -32,7 +32,6 @@ import {
   type Verdict,
 } from './evidence.ts';
 
-/** A round that was decided. */
 export interface Certificate {
   readonly digest: Digest;
   readonly attempt: number;
@@ -237,7 +236,6 @@ export function judgeViewChanges(
 const isViewChange = (message: ProtocolMessage): message is Signed<ViewChangeVote> =>
   message.type === 'ballot';
 
-/** A round that a quorum decided. */
 export interface Decided {
   readonly outcome: Outcome;
   readonly certificate: Certificate;

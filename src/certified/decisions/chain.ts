@@ -73,7 +73,6 @@ export interface Chain extends Situation, Roots {
 /** What a round took of the rows that it listed. */
 export type Taken = Aggregate;
 
-/** The whole certified state. */
 export interface Certified extends Chain, ModelState {
   /** Of the round before, where this worker applied its outcome itself: what was not taken goes back to its authors. */
   readonly taken?: Taken | undefined;
@@ -96,7 +95,6 @@ export function roundAfter({ round, recent }: Chain, digest: Digest): number | u
   return index < 0 ? undefined : round - recent.length + index;
 }
 
-/** A join as the roster takes it. */
 export const rosterJoin = (
   chain: Chain,
   { key, after, tip, features }: Pick<ListedJoin, 'key' | 'after' | 'tip' | 'features'>,
@@ -125,7 +123,6 @@ export function chainHeadOf(
   return { ...chain, votes, left };
 }
 
-/** The certified state again. */
 export function certifiedOf(
   spec: RunSpec,
   { votes: _, left: __, ...chain }: ChainHead,
@@ -134,7 +131,6 @@ export function certifiedOf(
   return { ...chain, spec, params, momentum };
 }
 
-/** What the committees of a round follow from. */
 export interface Situation {
   readonly spec: RunSpec;
   readonly run: Digest;
@@ -152,10 +148,8 @@ export interface Electorate extends Election {
   readonly awaited: readonly WorkerId[];
 }
 
-/** The rules of membership of a run. */
 export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ ...spec, run });
 
-/** Where stakes are looked up. */
 export type StakeEvidence = Pick<Evidence, 'stakes'>;
 
 /** The stakes that count with this ledger; null in a run without. */
@@ -254,7 +248,6 @@ export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Verd
   return found({ ...chain, ledger });
 }
 
-/** The state a run starts from. */
 export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certified {
   const momentum = params.values.slice().fill(0);
   const roots = firstRoots(spec, params, hash);
@@ -318,7 +311,6 @@ export function openingOf(
 /** A join names one of so many last outcomes. */
 const RECENT = 16;
 
-/** The outcome with its roots, and the chain state after it. */
 export function follow(
   chain: Chain,
   draft: Draft,

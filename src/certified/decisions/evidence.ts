@@ -25,9 +25,7 @@ export interface Evidence {
   payload(manifest: Manifest): Uint8Array | undefined;
   /** Proposals of an outcome: they have its body, and name the view-change votes of their committee. */
   proposals(digest: Digest): readonly Signed<Proposal>[];
-  /** Whether the signature of an event that was made again holds. */
   isSigned(event: SignedEvent): boolean;
-  /** The table of stakes with this id. */
   stakes(snapshot: Digest): ReadonlyMap<WorkerId, bigint> | undefined;
   /** The value that comes after an outcome of this time, where the run has a beacon. */
   beacon(time: number): Digest | undefined;
@@ -62,11 +60,8 @@ export type Verdict<T> =
   | { readonly ok: false; readonly invalid: Invalid }
   | { readonly ok: false; readonly missing: readonly Missing[] };
 
-/** Why an outcome cannot follow its past. */
 export interface Invalid {
-  /** A stable name. */
   readonly code: string;
-  /** The member of the outcome. */
   readonly at: string;
   readonly message: string;
 }
@@ -91,9 +86,7 @@ export const lacking = (
 
 /** Functions that hash and verify; default pure JavaScript. */
 export interface Hashing {
-  /** Default pure JavaScript. */
   readonly sha256?: Sha256 | undefined;
-  /** Default pure JavaScript. */
   readonly crypto?: EventCrypto | undefined;
 }
 
@@ -124,13 +117,11 @@ const MOST_TABLES = 16;
 const MOST_BEACONS = 16;
 
 export interface PayloadLimits {
-  /** The largest payload of the run. */
   readonly payloadBytes?: number;
   /** Of all keys together. */
   readonly inAll?: number;
 }
 
-/** An empty store. */
 export function createEvidenceStore(
   crypto: EventCrypto = pureCrypto,
   { payloadBytes = PAYLOAD_BYTES / PAYLOADS_PER_KEY, inAll = PAYLOAD_BYTES }: PayloadLimits = {},
@@ -218,7 +209,6 @@ function roundOf(message: ProtocolMessage): number | undefined {
   return 'round' in message ? message.round : undefined;
 }
 
-/** What a message takes in memory, about. */
 function bytesOf(message: ProtocolMessage): number {
   if (message.type === 'manifest') return 2048 + (message.manifest.payload?.length ?? 0);
   if (message.type === 'proposal') return 2048 + 4 * JSON.stringify(message.outcome).length;
@@ -228,9 +218,7 @@ function bytesOf(message: ProtocolMessage): number {
 /** Evidence that is whole: nothing is added any more. */
 export interface Gathered extends Evidence {
   readonly messages: ReadonlyMap<EventId, ProtocolMessage>;
-  /** Proposals that follow an outcome. */
   proposalsAfter(parent: Digest): readonly Signed<Proposal>[];
-  /** Commits in the round that follows an outcome. */
   commitsAfter(parent: Digest): readonly Signed<Commit>[];
   /** The bytes of a root, where all of their chunks are at hand: a model root names those of the state. */
   bytesOf: BodyOf;

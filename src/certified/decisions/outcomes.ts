@@ -28,7 +28,6 @@ import { rosterChange } from './roster-change.ts';
 import { acceptedRows, type CountedRow, checkRejected, markEmpty } from './rows.ts';
 import { heldOf, isPart, ofRings, type Roots, rootsAfter } from './widths.ts';
 
-/** What an outcome leads to. */
 export interface Completed {
   readonly outcome: Outcome;
   readonly next: Certified;
@@ -216,7 +215,6 @@ function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid
   return undefined;
 }
 
-/** What rows make of a model. */
 export interface ModelStep {
   readonly model: ModelState;
   readonly roots: Roots;

@@ -18,23 +18,18 @@ import { payloadsOf, readRings } from './widths.ts';
 /** How much of a round was checked. `chain`: signatures, committees, entropy, rosters. `full`: the model too. */
 export type Checked = 'full' | 'chain' | 'nothing';
 
-/** One round of a replay. */
 export interface ReplayedRound {
   readonly round: number;
   readonly checked: Checked;
-  /** The state the round started from. */
   readonly before: Chain | Certified;
   /** Undefined where no quorum is at hand. */
   readonly decided: Decided | undefined;
   /** Other outcomes of the round that a quorum decided as well: a fork. */
   readonly forks: readonly Digest[];
-  /** What is wrong with it. */
   readonly invalid?: Invalid;
-  /** What is not at hand. */
   readonly missing?: readonly Missing[];
 }
 
-/** Where a replay ended. */
 export interface ReplayEnd {
   readonly state: Chain | Certified;
   readonly digests: readonly Digest[];
@@ -135,7 +130,6 @@ function withModel(state: Chain | Certified, events: Gathered, layout: Layout): 
   return known.length === rings.length ? { ...state, ...readRings(known, layout) } : state;
 }
 
-/** The same without parameters and momentum. */
 export function withoutModel(state: Chain | Certified): Chain {
   if (!hasModel(state)) return state;
   const { params: _, momentum: __, ...chain } = state;
@@ -185,7 +179,6 @@ function inOrder(
   return { ok: true, value: branches.map(({ decided }) => decided) };
 }
 
-/** A branch, and whether the outcome to go through is on it. */
 interface Followed extends Branch {
   readonly isNamed: boolean;
 }
@@ -229,12 +222,10 @@ export const beaconLack = ({
   return lack && Number(lack.id);
 };
 
-/** What an outcome led to. */
 export interface Stop {
   readonly chain: Chain;
   /** What led there; undefined in round 0. */
   readonly outcome: Outcome | undefined;
-  /** A quorum of commits for it. */
   readonly votes: ListedVotes | null;
 }
 

@@ -209,7 +209,6 @@ function drawJury(chain: Chain, checked: number, evidence: Evidence): Committee 
   };
 }
 
-/** Whether verdicts of these keys are enough. */
 export function convicts(jury: Committee, keys: readonly WorkerId[]): boolean {
   const jurors = keys.filter((key) => jury.members.includes(key));
   return jurors.length >= LEAST_VERDICTS && hasQuorum(jury, jurors);

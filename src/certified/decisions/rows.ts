@@ -45,7 +45,6 @@ export interface RoundTerms extends Situation {
   readonly stakes: Stakes;
 }
 
-/** The terms of the round to come. */
 export function termsOf(state: Certified, evidence: StakeEvidence): Verdict<RoundTerms> {
   const stakes = stakesOf(state.ledger, evidence);
   if (!stakes.ok) return stakes;
@@ -68,7 +67,6 @@ export function known<T>(verdict: Verdict<T>): T {
   throw new TypeError('the stakes of a round that was opened are not here');
 }
 
-/** Who sends which parameters of the model in a round. */
 interface Senders {
   /** Keys that may sit, whether they want to or not: every chunk has some of them as its owners. */
   readonly owners: readonly WorkerId[];
@@ -166,7 +164,6 @@ export const markEmpty = (
     ...(isZero(rows[i]!.contribution.delta) && { empty: true }),
   }));
 
-/** Whether a delta has no value but zeros. */
 function isZero(delta: PartialVector): boolean {
   const values = new Float64Array(CHUNK_LENGTH);
   return delta.chunks.every((_, position) => {

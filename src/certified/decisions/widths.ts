@@ -140,7 +140,6 @@ export function payloadsOf(spec: RunSpec, roots: Roots, layout: Layout): readonl
   }));
 }
 
-/** The state in the bytes of its rings, from the first on. */
 export function readRings(rings: readonly Uint8Array[], layout: Layout): ModelState {
   if (rings.length === 1) return readState(rings[0]!, layout);
   const values = new Float32Array(layout.size);
@@ -155,7 +154,6 @@ export function readRings(rings: readonly Uint8Array[], layout: Layout): ModelSt
   return { params: { layout, values }, momentum };
 }
 
-/** The roots of these rings. */
 export const ofRings = (rings: readonly Digest[]): Roots => ({
   modelRoot: rootOfRings(rings),
   rings,

@@ -14,23 +14,17 @@ import { type CheckpointOptions, checkpointOn } from './catch-up.ts';
 import { fetchManifests } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
 
-/** What relays have of a run's past. */
 export interface KnownPast {
-  /** Where round 0 starts. */
   readonly start: Chain;
-  /** Who decided what in all rounds. */
   readonly events: Gathered;
   /** The whole state at the end of a path; undefined while something that it takes is nowhere. */
   restore(path: Path): Promise<Certified | undefined>;
 }
 
-/** Asks relays for it. */
 export type AskPast = () => Promise<KnownPast>;
 
-/** A branch to go over to. */
 export interface Better {
   readonly path: Path;
-  /** At its end. */
   readonly state: Certified;
   readonly votes: ListedVotes | null;
   /** The first round in which it is another one. */
@@ -57,7 +51,6 @@ export class Branches {
   readonly #options: BranchOptions;
   #at: Certified | undefined;
   #better: Deferred<Better> = deferred();
-  /** The look that is under way. */
   #look: Promise<void> | undefined;
   #wasHinted = false;
   /** Since when the round in progress is decided and cannot be followed, for want of what nobody has. */

@@ -52,7 +52,6 @@ export interface CheckpointOptions extends Asked {
 }
 
 interface Options extends CheckpointOptions, DecisionOptions {
-  /** The state of round 0. */
   readonly genesis: Certified;
   /** The branch through this outcome, where the run forks. */
   readonly through?: Digest | undefined;
@@ -87,7 +86,6 @@ export async function fromCheckpoint(
   return checkpointOn(path, spec, options);
 }
 
-/** The same of a branch that is known already. */
 export async function checkpointOn(
   { stops }: Path,
   spec: RunSpec,
@@ -142,7 +140,6 @@ export async function checkpointChunks(
   return [];
 }
 
-/** Claims of one checkpoint, whoever makes them. */
 type Claims = readonly [CheckpointClaim, ...CheckpointClaim[]];
 
 /** Claims that hold against what is certified, by outcome, of the latest round first; what does not hold is named and let go of. */
@@ -195,7 +192,6 @@ function refuseClaim(
   return isSame ? undefined : 'other roots are certified';
 }
 
-/** Whether anybody says that there is a checkpoint. */
 async function isClaimed(spec: RunSpec, { relays, signal, onUnanswered }: Asked): Promise<boolean> {
   const run = runIdOf(spec);
   const features = featureSet(spec.features);

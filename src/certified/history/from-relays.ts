@@ -24,7 +24,6 @@ import { readSnapshot, snapshotFilter } from '../wire/snapshots.ts';
 export interface Asked extends Hashing {
   readonly relays: RelaySet;
   readonly signal: AbortSignal;
-  /** Default the system's. */
   readonly clock?: Clock;
   /** Told of relays that never said that they have sent all they have: they may have more. */
   onUnanswered?(relays: readonly string[]): void;
@@ -34,7 +33,6 @@ export interface Asked extends Hashing {
 export interface Asking extends Asked {
   /** Unix seconds: what was signed before is known already. */
   readonly since?: number | undefined;
-  /** What is known already. */
   readonly known?: readonly SignedEvent[] | undefined;
   /** Payloads that are not inside their manifests are not asked for: enough to follow a run without its model. */
   readonly leavesPayloads?: boolean | undefined;
@@ -44,7 +42,6 @@ export interface Asking extends Asked {
   start?(spec: RunSpec): Chain;
   /** Where the beacon values of the run come from: without them nobody knows who its members are. */
   beacon?(spec: RunSpec): BeaconSource | undefined;
-  /** How many events have come by now. */
   onProgress?(have: number): void;
   /** Told how many events of members found no room. */
   onLeft?(events: number): void;
@@ -93,7 +90,6 @@ export async function fetchManifests(
   return found;
 }
 
-/** Events of these ids, whoever signed them. */
 export async function collectIds(
   ids: readonly EventId[],
   asking: Asked,
@@ -130,7 +126,6 @@ export async function collectSnapshots(
   await collectChunks([...claims.values()].flat(), asking, (event, { id }) => take(event, id));
 }
 
-/** What is in chunks. */
 export type Wanted = PayloadRoot;
 
 /** Chunks of these roots that lead to them, one of each, whoever signed them. */
@@ -189,7 +184,6 @@ export interface HistoryLimits {
 /** An outcome has 4 MiB at most, and a third more in chunks; a proposer may have had to make two. */
 const PER_ROUND = 16 << 20;
 
-/** What decides a run. */
 export const decisionLimits: HistoryLimits = {
   perRound: PER_ROUND,
   perKey: 256 << 20,
@@ -239,7 +233,6 @@ export class KeptHistory {
     this.#store = new FairStore({ perOwner: limits.perKey, inAll: limits.inAll });
   }
 
-  /** What there was no room for. */
   get left(): number {
     return this.#left;
   }
@@ -248,7 +241,6 @@ export class KeptHistory {
     return this.#store.size;
   }
 
-  /** Bytes of all that is kept. */
   get bytes(): number {
     return this.#store.bytes;
   }

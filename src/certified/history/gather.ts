@@ -130,7 +130,6 @@ interface BeaconSearch extends Hashing {
   onNotice(words: string): void;
 }
 
-/** One line of an archive. */
 export const formatBeacon = ({ time, proof }: BeaconRecord): string =>
   JSON.stringify({ beacon: { time, ...proof } });
 

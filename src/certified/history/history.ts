@@ -42,11 +42,9 @@ export interface DecisionOptions extends Asked {
   readonly beacon?: BeaconSource | undefined;
   /** Tables of stake that no relay has. */
   readonly tables?: GatherOptions['tables'] | undefined;
-  /** How much is kept at most. */
   readonly limits?: HistoryLimits | undefined;
 }
 
-/** What decided a run. */
 export interface Decisions {
   readonly gathered: Gathered;
   /** The same, and what these events bring beside. */
@@ -96,13 +94,11 @@ async function fromAnybody(run: Digest, asking: Asking): Promise<readonly Signed
 
 type Options = DecisionOptions & Pick<Asking, 'since' | 'onProgress'>;
 
-/** One reading of one run's past. */
 class HistoryReader {
   readonly #spec: RunSpec;
   readonly #run: Digest;
   readonly #start: Chain;
   readonly #options: Options;
-  /** What is kept of it. */
   readonly kept: KeptHistory;
   readonly #isWhole: boolean;
   readonly #beacons = new Map<number, Digest>();
@@ -121,7 +117,6 @@ class HistoryReader {
     this.kept = new KeptHistory(this.#run, spec.training.rounds, options.limits ?? limits);
   }
 
-  /** What all of it says. */
   gather(more: readonly SignedEvent[] = []): Gathered {
     const { crypto, tables } = this.#options;
     const known = { beacons: this.#beacons, crypto, ...(tables && { tables }) };
@@ -191,7 +186,6 @@ class HistoryReader {
     );
   }
 
-  /** Proofs that outcomes name, whoever signed them. */
   async #askForProofs(
     faults: ReadonlyMap<EventId, Charge>,
     chargeOf: (event: SignedEvent) => Charge,

@@ -116,7 +116,6 @@ function votesOf(
   return listVotes(state.ledger, certificate, messages.filter(isCommit));
 }
 
-/** How many of the last rounds were void, one after the other. */
 function voidsInARow(rounds: readonly CertifiedSummary[]): number {
   const last = rounds.findLastIndex(({ certified }) => certified?.result !== 'void');
   return rounds.length - 1 - last;

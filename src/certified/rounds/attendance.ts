@@ -12,7 +12,6 @@ import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 import type { Reporter } from './events.ts';
 
-/** One round. */
 export interface Attended {
   /** It was over before this worker looked. */
   readonly isOver: boolean;
@@ -27,15 +26,12 @@ interface AttendancePorts {
   readonly wantsSeats?: (() => boolean) | undefined;
   readonly spec: RunSpec;
   readonly me: WorkerId;
-  /** End of this worker's reveal chain. */
   readonly tip: Digest;
   /** In a run with tiers of width: which one this worker trains. */
   readonly tier: number;
-  /** What its joins show. */
   readonly admission: Shown;
   readonly control: Pick<Control, 'sign' | 'send'>;
   readonly reporter: Reporter;
-  /** Takes in this worker's own message. */
   take(message: ProtocolMessage): void;
 }
 

@@ -92,7 +92,6 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
   };
 }
 
-/** Places in the roster. */
 type Places = ReadonlyMap<WorkerId, number>;
 
 const rowsOf = (roster: Places, held: readonly LateRow[], late: boolean): readonly AcceptedRow[] =>

@@ -32,7 +32,6 @@ export interface Entry {
 /** Where past rounds are kept. */
 export interface PastStore {
   save(round: number, text: string): Promise<void>;
-  /** Undefined where there is none. */
   load(round: number): Promise<string | undefined>;
 }
 
@@ -40,7 +39,6 @@ export interface PastStore {
 export interface Journal {
   /** The last entry; undefined where there is none, or none that can be read. */
   load(): Promise<Entry | undefined>;
-  /** Resolves when it is on disk. */
   save(entry: Entry): Promise<void>;
   /** Where it keeps what decided each round, to publish it again where relays forget it; without it this worker does not. */
   readonly past?: PastStore | undefined;
@@ -199,12 +197,10 @@ export class KeyWatch {
     return this.#isSittingOut;
   }
 
-  /** An event that this worker signed, now or in an earlier session. */
   signed(id: EventId): void {
     this.#known.set(id, true);
   }
 
-  /** A round begins. */
   begin({ round, parent, ledger }: Chain, { isReturning, hasMemory, here }: Opening): void {
     const isLater = this.#at !== undefined && this.#at.round < round;
     this.#at = { round, parent };
@@ -257,13 +253,11 @@ export class KeyWatch {
 /** How long contributions took to arrive in the last rounds, in milliseconds: the adaptive deadline follows from it. */
 export interface Delays {
   readonly recent: readonly number[];
-  /** Adds those of a round. */
   learn(delays: readonly number[]): void;
 }
 
 export interface ArrivalOptions {
   readonly context: RoundContext;
-  /** When the round began for this worker. */
   readonly beginning: Beginning;
   /** It goes on with what is on disk of the round. */
   readonly isResumed: boolean;

@@ -24,14 +24,12 @@ import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
 import type { Observer } from './observer.ts';
 import type { Decision, DriverOptions } from './round.ts';
 
-/** Callbacks from the judge to the round. */
 export interface JudgeHost {
   readonly observer: Observer;
   feed(input: Input): void;
   fetch(ids: readonly EventId[]): void;
   /** Asks for proposals of an outcome, of this round or the one before. */
   fetchOutcome(digest: Digest): void;
-  /** Something that was asked for is here. */
   wake(): void;
   /** The round is not listened to any more. */
   readonly signal: AbortSignal;

@@ -122,13 +122,11 @@ export interface PastRound extends Bundle {
   readonly stakes?: string;
 }
 
-/** The same with bodies in base64. */
 type Written = Omit<PastRound, 'bodies'> & { readonly bodies: readonly string[] };
 
 /** A table of stakes may have 15 MB; what decided a round has 8 MiB at most. */
 const MOST_TEXT = 32 << 20;
 
-/** A round as text for the disk. */
 export const formatPastRound = ({ bodies, ...round }: PastRound): string =>
   JSON.stringify({ ...round, bodies: bodies.map((bytes) => toBase64(bytes)) });
 

@@ -25,17 +25,14 @@ import type { DriverOptions } from './round.ts';
 export interface Watch {
   /** What is of another round, or of nobody who may send in this one, is passed over. */
   take(submission: Signed<Submission>): void;
-  /** Pulls a payload that a check lacks. */
   pull(submission: Signed<Submission>): void;
   bad(): readonly Bad[];
   /** The first good one of each worker. */
   good(): readonly Omit<Arrival, 'delay'>[];
 }
 
-/** What a watch reports to, and where it gets payloads from. */
 export interface Wants {
   readonly signal: AbortSignal;
-  /** The payload of a manifest in chunks. */
   bring(manifest: Manifest): Promise<Uint8Array | undefined>;
   onHeld(worker: WorkerId, manifest: EventId): void;
   /** Two manifests of one worker in one place. */

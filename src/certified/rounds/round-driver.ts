@@ -33,7 +33,6 @@ const TICK_MS = 50;
 /** Longest sleep: timers of platforms do not reach further. */
 const LONGEST_MS = 60_000;
 
-/** Starts driving the round that comes next in a certified state. */
 export const driveRound = (options: DriverOptions): DrivenRound => new RoundDriver(options);
 
 class RoundDriver implements DrivenRound {

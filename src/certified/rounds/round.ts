@@ -61,11 +61,9 @@ export class OpenRounds {
   }
 }
 
-/** A round that is over. */
 export interface Decision {
   readonly outcome: Outcome;
   readonly certificate: Certificate;
-  /** The state it leads to. */
   readonly next: Certified;
 }
 
@@ -78,7 +76,6 @@ export interface OpenRound {
   close(): void;
 }
 
-/** A round with a driver. */
 export interface DrivenRound extends OpenRound {
   /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
   readonly decided: Promise<Decision>;
@@ -90,11 +87,9 @@ export interface DrivenRound extends OpenRound {
   readonly hasCommitted: boolean;
   /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
   readonly looked: Promise<void>;
-  /** Takes in this worker's own contribution. */
   enter(sent: Sealed): void;
 }
 
-/** What a round driver needs of the worker around it. */
 export interface DriverPorts extends Measurers {
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -110,24 +105,19 @@ export interface DriverPorts extends Measurers {
   /** Called on evidence of another branch. */
   readonly branches: { hint(key?: string): void; stuck(): void };
   readonly delays: Delays;
-  /** Knows what this worker signed. */
   readonly keyWatch: Pick<KeyWatch, 'heard' | 'signed'>;
-  /** This worker's value of its reveal chain for a round. */
   reveal(round: number): Digest | '';
-  /** Gets a stake table or a beacon value, however long it takes. */
   obtain(missing: Missing, state: Certified): Promise<void>;
   /** A view ended without a certificate. */
   onStall(round: number, stall: Extract<Effect, { readonly type: 'stalled' }>): void;
 }
 
-/** What it takes to drive a round to its end. */
 export interface DriverOptions {
   readonly state: Certified;
   readonly context: RoundContext;
   readonly ports: DriverPorts;
   /** What was signed in this round before; undefined where nothing was. */
   readonly entry: Entry | undefined;
-  /** When the round began for this worker. */
   readonly beginning: Beginning;
   /** The first recovery epoch that it may vote in: in those before it may have signed something that is not on disk. */
   readonly voteFrom: number;

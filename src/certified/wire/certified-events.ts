@@ -42,7 +42,6 @@ export interface Unreadable {
   readonly reason: RejectReason;
 }
 
-/** What an event of a certified run says. */
 export type ProtocolMessage = Signed<
   Vote | Proposal | ViewChangeVote | Notice | Submission | FaultProof | Unreadable
 >;
@@ -108,7 +107,6 @@ export const manifestsFilter = (run: Digest, round: number, by: readonly WorkerI
 /** Joins, leaves, view-change votes and verdicts of the whole run. */
 export const membersFilter = (run: Digest): Filter => ({ kinds: [memberKind.kind], '#s': [run] });
 
-/** Proofs of faults of the whole run. */
 export const faultsFilter = (run: Digest): Filter => ({ kinds: [fault.kind], '#s': [run] });
 
 /** Proposals of an outcome, whichever round it is of. */
@@ -147,7 +145,6 @@ export const byAuthors = (
     authors: keys.slice(i * MOST_AUTHORS, (i + 1) * MOST_AUTHORS),
   }));
 
-/** An unsigned event of what a worker says. */
 export function buildMessage(said: Message | Notice, lifetime: Lifetime): EventDraft {
   if (said.type === 'vote') return buildVote(said, lifetime);
   if (said.type === 'proposal') return buildProposal(said, lifetime);

@@ -61,7 +61,6 @@ export interface CheckpointClaim {
   readonly features?: FeatureValues<'checkpoint'>;
 }
 
-/** What to ask relays for. */
 export const checkpointsFilter = (run: Digest): Filter => ({
   kinds: [certifiedCheckpoint.kind],
   '#s': [run],
@@ -87,7 +86,6 @@ export async function publishCheckpoint(
   return (await taken) && copied.every(Boolean);
 }
 
-/** The unsigned event that says where a state is. */
 export function publishedDraft(
   state: CheckpointedState,
   lifetime: Lifetime,
@@ -129,7 +127,6 @@ export function toCheckpointClaim(
   return { author, round, outcome, modelRoot, ledgerRoot, ...withFeatures(added.value) };
 }
 
-/** A checkpoint as chunks. */
 export interface PackedBytes {
   readonly manifest: FileManifest;
   /** Every chunk by its SHA-256: views, nothing is copied. */

@@ -119,7 +119,6 @@ export class Control {
     this.#resending = new Resending(options);
   }
 
-  /** Manifests, votes, proposals and view-change votes of a round. */
   listen(round: number, hearing: Hearing): RoundListening {
     this.#latest = Math.max(this.#latest, round);
     const stop = new AbortController();
@@ -254,7 +253,6 @@ export class Control {
     return { events, bodies };
   }
 
-  /** Publishes copies of these under this worker's key; resolves when relays have answered. */
   copy(round: number, bundle: Bundle): Promise<void> {
     return publishCopies({ run: this.#options.run, round }, bundle, this.#sending());
   }

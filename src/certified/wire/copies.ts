@@ -27,7 +27,6 @@ export interface BuiltCopies {
   readonly payload: Uint8Array | undefined;
 }
 
-/** Where somebody says that copies are. */
 export interface CopiesClaim extends PayloadRoot {
   readonly worker: WorkerId;
 }
@@ -122,7 +121,6 @@ export interface Bundle {
   readonly bodies: readonly Uint8Array[];
 }
 
-/** A round of a run. */
 export interface RoundOfRun {
   readonly run: Digest;
   readonly round: number;

@@ -31,7 +31,6 @@ import type {
   Vote,
 } from '../../run/vote.ts';
 
-/** An unsigned join, leave, verdict or view-change vote. */
 export function buildMember(said: Notice | ViewChangeVote, lifetime: Lifetime): EventDraft {
   const { run } = said;
   const common = { run, scope: [run], expiration: expirationOf(lifetime) };
@@ -143,7 +142,6 @@ function preparedOf(said: {
   return { attempt, view, digest, proposal, prepares };
 }
 
-/** An unsigned vote. */
 export function buildVote(cast: Vote, lifetime: Lifetime): EventDraft {
   const { run, round, attempt, parent, ctx, view, step, digest, justify } = cast;
   const { unlisted, features } = step === 'commit' ? cast : { unlisted: [] };

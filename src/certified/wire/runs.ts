@@ -24,7 +24,6 @@ import { parseRunSpec } from '../../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import type { Evaluation } from '../../run/spec/spec-table.ts';
 
-/** Where a run spec is. */
 export interface RunAddress {
   readonly run: Digest;
   readonly author: WorkerId;
@@ -32,7 +31,6 @@ export interface RunAddress {
   readonly relays: readonly string[];
 }
 
-/** A spec that came from a relay. */
 export interface PublishedRun {
   readonly run: Digest;
   readonly spec: RunSpec;
@@ -96,7 +94,6 @@ const MOST_LISTED = 500;
 /** Relays are asked to keep a run for a year. */
 const KEPT_SECONDS = 365 * 86_400;
 
-/** Dates of a spec that is published now. */
 export function specLifetime(clock: Clock): Lifetime {
   const createdAt = Math.floor(clock.now() / 1000);
   return { createdAt, expiresAt: createdAt + KEPT_SECONDS };

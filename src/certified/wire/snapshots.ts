@@ -36,7 +36,6 @@ export const buildSnapshot = (
 ): ReturnType<typeof buildAddressed> =>
   buildAddressed(kind, snapshotBytes(snapshot), lifetime, hash);
 
-/** What to ask relays for. */
 export const snapshotFilter = (id: Digest): ReturnType<typeof kind.filter> => kind.filter({ id });
 
 /** The snapshot of an event, or where its chunks are; a refusal for anything else. */

@@ -74,7 +74,6 @@ export const archive = (): Command =>
     await interruptibly((signal) => run(out, flags, signal));
   });
 
-/** The file of events that the flags name. */
 function fileOf({ out, folder }: Flags, command: Command): string {
   const isFolder = folder !== undefined;
   refuseUnused(command, [

@@ -55,7 +55,6 @@ interface ChallengeDocument {
   readonly checks: readonly SignedCheck[];
 }
 
-/** The command. */
 export const challenge = (): Command =>
   addSigningFlags(
     addSourceFlags(
@@ -247,7 +246,6 @@ export function fetching(
   };
 }
 
-/** One check. */
 export interface Check extends ListedRow, CheckFinding {
   /** What the author says of its machine, and of this one. */
   readonly theirs: string;
@@ -272,7 +270,6 @@ const RESULTS: Readonly<Record<CheckResult, string>> = {
   unanswered: 'not checked',
 };
 
-/** One line. */
 export const formatCheck = ({ round, worker, result, reason, apartPpm, seconds }: Check): string =>
   [
     `round ${String(roundNumber(round)).padStart(4)}  ${toNpub(worker)}  ${RESULTS[result]}`,
@@ -281,7 +278,6 @@ export const formatCheck = ({ round, worker, result, reason, apartPpm, seconds }
     ` (${seconds.toFixed(1)} s)\n`,
   ].join('');
 
-/** The last line. */
 export function formatTotal(checks: readonly Check[], wanted: number): string {
   const count = (result: CheckResult) => checks.filter((each) => each.result === result).length;
   const parts = [

@@ -42,7 +42,6 @@ interface ReceiptDocument extends Receipt {
   readonly event?: SignedEvent;
 }
 
-/** The command. */
 export const receipt = (): Command =>
   addSigningFlags(
     addSourceFlags(

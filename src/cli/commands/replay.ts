@@ -207,7 +207,6 @@ const short = (hex: string): string => hex.slice(0, 12);
 const name = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
 const MOST_BAD = 20;
 
-/** One round in one line. */
 export function formatLine(line: RoundReport): string {
   const { round, checked, result, problem, missing } = line;
   const head = `round ${String(roundNumber(round)).padStart(4)}  `;
@@ -225,7 +224,6 @@ export function formatLine(line: RoundReport): string {
   return `${head}${how}  ${result.padEnd(5)}  ${rows}  ${signers} of ${seats} signed  ${roots}${notes(line)}${rest}\n`;
 }
 
-/** What is out of the ordinary. */
 function notes({
   attempt,
   view,
@@ -254,7 +252,6 @@ function notes({
 const formatBad = ({ line, reason, round }: BadLine): string =>
   `line ${line}  BAD  ${reason}${round === undefined ? '' : `  (${roundName(round)})`}\n`;
 
-/** What comes after the rounds. */
 export function formatEnd(report: ReplayReport, evaluation?: Evaluation): string {
   const { ok, rounds, firstBad, bad, lines, runRoot, modelRoot, ledgerRoot } = report;
   const wrong = bad.slice(0, MOST_BAD).map(formatBad).join('');

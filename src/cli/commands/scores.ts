@@ -36,7 +36,6 @@ interface ScoresDocument {
   readonly event?: SignedEvent;
 }
 
-/** The command. */
 export const scores = (): Command =>
   addSigningFlags(
     addSourceFlags(

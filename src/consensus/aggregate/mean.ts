@@ -11,7 +11,6 @@ import {
   weighPartial,
 } from '../../tensor/partial-vector.ts';
 
-/** A contribution that counts. */
 export interface Row {
   readonly worker: string;
   /** Id of its event: the order among rows of one worker. */

@@ -61,7 +61,6 @@ export function boundRows(rows: readonly PartialVector[], context: NormContext):
 export const nextSizes = (history: readonly number[], typical: number): readonly number[] =>
   typical > 0 ? [...history, typical].slice(-ROUNDS_LOOKED_BACK) : history;
 
-/** A row that was sent: how large its values are, and what it weighs. */
 interface SentRow {
   readonly size: number;
   readonly weight: number;

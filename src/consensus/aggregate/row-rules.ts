@@ -10,11 +10,9 @@ import { BUCKET_ROWS } from '../../run/aggregation.ts';
 import { type Distances, lowerMedian, type Mixes, othersOf, squaresToMean } from './distances.ts';
 import type { Row } from './mean.ts';
 
-/** All weight on the best row. */
 export const krum = (distances: Distances, hostile: number): Float64Array =>
   weightsOf(distances, byScore(distances, hostile).slice(0, 1));
 
-/** The same weight on each of the best. */
 export const multiKrum = (distances: Distances, hostile: number): Float64Array =>
   weightsOf(distances, byScore(distances, hostile).slice(0, distances.count - hostile));
 
@@ -48,7 +46,6 @@ const tooFew = (rows: number, hostile: number): ConfigError =>
 const WEISZFELD_STEPS = 32;
 const SMOOTHING = 0.1;
 
-/** Weights of the rows, their sum 1. */
 export function geometricMedian(distances: Distances): Float64Array {
   const { count } = distances;
   const least = SMOOTHING * typicalDistance(distances);
@@ -85,7 +82,6 @@ function onSame(distances: Distances): Float64Array {
 
 const CLIP_STEPS = 5;
 
-/** Weights of the rows, their sum 1. */
 export function centeredClip(distances: Distances): Float64Array {
   const { count } = distances;
   const weights = new Float64Array(count);

@@ -52,7 +52,6 @@ export interface AggregateOptions extends MeanOptions {
   readonly meanOf?: MeanRule;
 }
 
-/** What rows become. */
 export interface Aggregate extends Mean {
   /** Ids of rows of which nothing is in it. */
   readonly unused: ReadonlySet<string>;

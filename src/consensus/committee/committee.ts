@@ -23,7 +23,6 @@ export interface CommitteeRules {
 /** Stake by key; null in a run without stake, where every key weighs 1. */
 export type Stakes = ReadonlyMap<WorkerId, bigint> | null;
 
-/** What seeds a draw. */
 export interface Draw {
   readonly run: Digest;
   readonly round: number;

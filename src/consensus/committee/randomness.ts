@@ -13,12 +13,9 @@ const TAG = 'nostrain/entropy/1';
 /** Randomness of round 0: derived from the run id alone, so everybody knows it before the run starts. */
 export const firstRandomness = (run: Digest): Digest => toHex(taggedHash(TAG, bytes32(run)));
 
-/** Inputs of the next round's randomness. */
 export interface RandomnessInputs {
   readonly run: Digest;
-  /** The round to compute it for. */
   readonly round: number;
-  /** Randomness of the round before. */
   readonly entropy: Digest;
   /** Reveal in the outcome of the round before; empty where that has none. */
   readonly reveal: Digest | '';

@@ -17,7 +17,6 @@ export interface RiskInput {
   readonly rounds: number;
 }
 
-/** How likely one kind of failure is. */
 export interface Odds {
   /** Hostile members it takes; more than there are seats where it is impossible. */
   readonly from: number;

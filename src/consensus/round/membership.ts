@@ -105,7 +105,6 @@ export interface RosterChange {
   readonly beacon: Digest | '';
 }
 
-/** The ledger of round 0. */
 export const firstLedger = (rules: MembershipRules): Ledger => ({
   round: 0,
   entropy: firstRandomness(rules.run),

@@ -179,7 +179,6 @@ export type Refusal =
       readonly got: Digest;
     };
 
-/** A fault proof: two events of one key that break the protocol. */
 export interface Fault {
   readonly key: WorkerId;
   readonly kind: 'equivocation' | 'broken-lock';
@@ -253,7 +252,6 @@ export function sign(turn: Turn, message: Message): true {
   return change(turn, { sent: [...turn.state.sent, message] });
 }
 
-/** Whether view `a` comes after view `b`. */
 export const isAfter = (a: ViewId, b: ViewId): boolean =>
   a.attempt > b.attempt || (a.attempt === b.attempt && a.view > b.view);
 

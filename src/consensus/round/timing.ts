@@ -94,7 +94,6 @@ export const beginLate = (context: RoundContext, decided: number, now: number): 
 export const looksUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
   back === null ? begun : back + timing.viewMs / 2;
 
-/** A contribution that is here now. */
 export interface Heard {
   readonly now: number;
   /** When its author says that it signed it. */
