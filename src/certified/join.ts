@@ -100,7 +100,8 @@ export interface CertifiedWorker {
  * @example
  * ```ts
  * import { createRelaySet, createSigner, systemClock } from 'nostrain';
- * import { joinCertifiedRun, layoutOf, makeSpec } from 'nostrain/certified';
+ * import { archiveRun, explainRound, formatArchive, joinCertifiedRun, layoutOf } from 'nostrain/certified';
+ * import { makeSpec, readArchive, replayRun, runIdOf } from 'nostrain/certified';
  * import { openSocket } from 'nostrain/node';
  * import { createRelay } from 'nostrain/relay';
  *
@@ -129,8 +130,17 @@ export interface CertifiedWorker {
  * const { round, rounds } = await worker.run();
  * round; // => 2
  * rounds.map(({ certified }) => certified?.result); // => ['final', 'final']
+ *
+ * const { signal } = new AbortController();
+ * const archive = await archiveRun(runIdOf(spec), { relays, spec, signal });
  * await worker.close();
  * await relay.close();
+ * const read = await readArchive(formatArchive(archive).split('\n'));
+ * read.events; // => archive.events
+ * const report = await replayRun(read, { spec });
+ * report.lines.map(({ checked }) => checked); // => ['full', 'full']
+ * const told = await explainRound(read, { spec, worker: me, round: 0 });
+ * told?.why[0]?.startsWith('Counted: outcome '); // => true
  * ```
  */
 export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedWorker> {

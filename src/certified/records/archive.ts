@@ -77,45 +77,7 @@ const TOLD_EVERY = 500;
 /**
  * Everything that relays have of a run, with what was archived before. The same events make the same archive, in whatever order relays
  * send them.
- *
- * @example
- * ```ts
- * import { createRelaySet, createSigner, systemClock } from 'nostrain';
- * import { archiveRun, formatArchive, joinCertifiedRun, layoutOf, makeSpec, readArchive, runIdOf } from 'nostrain/certified';
- * import { openSocket } from 'nostrain/node';
- * import { createRelay } from 'nostrain/relay';
- *
- * const relay = await createRelay();
- * const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
- * await relays.ready();
- * const secretKey = new Uint8Array(32).fill(7);
- * const me = createSigner(secretKey).publicKey;
- * const { spec } = await makeSpec({ me, training: { model: 'linear', rounds: 2 } });
- * const trainer = {
- *   device: { device: 'none', threads: 1 },
- *   layout: layoutOf(spec.training),
- *   train: async ({ params }: { params: Float32Array | Float64Array }) => ({
- *     params: params.map((value) => value + 0.1),
- *     losses: Float32Array.of(1),
- *     moments: [],
- *     examples: 1,
- *     seconds: 0,
- *   }),
- *   evaluate: async () => 1,
- *   sample: async () => new Uint8Array(),
- *   close: async () => undefined,
- * };
- * const worker = await joinCertifiedRun({ spec, secretKey, relays, trainer });
- * await worker.run();
- * const archive = await archiveRun(runIdOf(spec), { relays, spec, signal: new AbortController().signal });
- * await worker.close();
- * await relay.close();
- *
- * const text = formatArchive(archive);
- * const read = await readArchive(text.split('\n'));
- * read.events; // => archive.events
- * read.bad; // => []
- * ```
+ * The example of `joinCertifiedRun` calls it.
  */
 export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<Archive> {
   const { known = { events: [], beacons: [] }, signal } = options;

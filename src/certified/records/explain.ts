@@ -27,47 +27,7 @@ export interface Question extends HistoryOptions {
 
 /**
  * Why a worker's contribution to a round was or was not counted, out of the events of a run alone; undefined where the round is not there.
- *
- * @example
- * ```ts
- * import { createRelaySet, createSigner, systemClock } from 'nostrain';
- * import { archiveRun, explainRound, joinCertifiedRun, layoutOf, makeSpec, runIdOf } from 'nostrain/certified';
- * import { openSocket } from 'nostrain/node';
- * import { createRelay } from 'nostrain/relay';
- *
- * const relay = await createRelay();
- * const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
- * await relays.ready();
- * const secretKey = new Uint8Array(32).fill(7);
- * const me = createSigner(secretKey).publicKey;
- * const { spec } = await makeSpec({ me, training: { model: 'linear', rounds: 2 } });
- * const trainer = {
- *   device: { device: 'none', threads: 1 },
- *   layout: layoutOf(spec.training),
- *   train: async ({ params }: { params: Float32Array | Float64Array }) => ({
- *     params: params.map((value) => value + 0.1),
- *     losses: Float32Array.of(1),
- *     moments: [],
- *     examples: 1,
- *     seconds: 0,
- *   }),
- *   evaluate: async () => 1,
- *   sample: async () => new Uint8Array(),
- *   close: async () => undefined,
- * };
- * const worker = await joinCertifiedRun({ spec, secretKey, relays, trainer });
- * await worker.run();
- * const archive = await archiveRun(runIdOf(spec), { relays, spec, signal: new AbortController().signal });
- * await worker.close();
- * await relay.close();
- *
- * const told = await explainRound(archive, { spec, worker: me, round: 0 });
- * told?.counted; // => true
- * told?.why[0]?.startsWith('Counted: outcome '); // => true
- *
- * const stranger = await explainRound(archive, { spec, worker: 'a'.repeat(64), round: 0 });
- * stranger?.why[0]; // => 'Not in the roster of round 1.'
- * ```
+ * The example of `joinCertifiedRun` calls it.
  */
 export async function explainRound(
   archive: Opened,

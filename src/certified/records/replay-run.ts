@@ -88,49 +88,7 @@ const MOST_MISSING = 5;
 /**
  * Replays a run from its events alone: who decided each round and whether they could, every parameter, both roots. No key is needed, and
  * nothing is believed but signatures.
- *
- * @example
- * ```ts
- * import { createRelaySet, createSigner, systemClock } from 'nostrain';
- * import { archiveRun, joinCertifiedRun, layoutOf, makeSpec, replayRun, runIdOf } from 'nostrain/certified';
- * import { openSocket } from 'nostrain/node';
- * import { createRelay } from 'nostrain/relay';
- *
- * const relay = await createRelay();
- * const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
- * await relays.ready();
- * const secretKey = new Uint8Array(32).fill(7);
- * const me = createSigner(secretKey).publicKey;
- * const { spec } = await makeSpec({ me, training: { model: 'linear', rounds: 2 } });
- * const trainer = {
- *   device: { device: 'none', threads: 1 },
- *   layout: layoutOf(spec.training),
- *   train: async ({ params }: { params: Float32Array | Float64Array }) => ({
- *     params: params.map((value) => value + 0.1),
- *     losses: Float32Array.of(1),
- *     moments: [],
- *     examples: 1,
- *     seconds: 0,
- *   }),
- *   evaluate: async () => 1,
- *   sample: async () => new Uint8Array(),
- *   close: async () => undefined,
- * };
- * const worker = await joinCertifiedRun({ spec, secretKey, relays, trainer });
- * await worker.run();
- * const archive = await archiveRun(runIdOf(spec), { relays, spec, signal: new AbortController().signal });
- * await worker.close();
- * await relay.close();
- *
- * const report = await replayRun(archive, { spec });
- * report.ok; // => true
- * report.lines.map(({ checked }) => checked); // => ['full', 'full']
- *
- * const lost = archive.events.filter(({ kind }) => kind !== 7810);
- * const partial = await replayRun({ events: lost, beacons: [] }, { spec });
- * partial.ok; // => false
- * partial.lines.map(({ checked }) => checked); // => ['chain', 'chain']
- * ```
+ * The example of `joinCertifiedRun` calls it.
  */
 export async function replayRun(
   archive: Opened,
