@@ -1,6 +1,6 @@
 /** What the attack lab sets against its adversaries: every aggregation rule that works with so many workers, with and without screening. */
 import { deriveKey, type Trainer } from 'nostrain';
-import { type Finding, gainOf, Judgment } from '../../src/certified/checks/screening.ts';
+import { type Finding, gainOf, Judgment } from '../../src/certified/features/screening.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import {
   type Aggregation,

@@ -3,7 +3,7 @@
  * in one IndexedDB; a write is there whole, and on disk, before anybody is told of it, so that a tab that was closed goes on where it was.
  */
 import { CheckpointError } from '../base/errors.ts';
-import { KEPT_STATES, type PrivateStore } from '../certified/checks/showing.ts';
+import { KEPT_STATES, type PrivateStore } from '../certified/features/showing.ts';
 import { formatEntry, type Journal, parseEntry } from '../certified/rounds/journal.ts';
 import { type CertifiedState, certifiedMembers } from '../certified/state.ts';
 import type { Digest } from '../run/ids.ts';

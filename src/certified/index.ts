@@ -40,6 +40,6 @@ export {
   type RoundReport,
   replayRun,
 } from './records/replay-run.ts';
-export type { RefreshPort } from './refresh.ts';
+export type { RefreshPort } from './features/stakes.ts';
 export type { RunEvent } from './rounds/events.ts';
 export type { Entry, Journal } from './rounds/journal.ts';

@@ -2,14 +2,14 @@
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import { type DutyOptions, JuryDuty } from './checks/jury-duty.ts';
-import { type Measuring, measurersOf } from './checks/scoring.ts';
-import type { Showing } from './checks/showing.ts';
+import { type DutyOptions, JuryDuty } from './features/jury.ts';
+import { type Measuring, measurersOf } from './features/scores.ts';
+import type { Showing } from './features/showing.ts';
 import type { Shown } from './decisions/admission.ts';
 import type { Certified } from './decisions/chain.ts';
 import { createEvidenceStore, type EvidenceStore } from './decisions/evidence.ts';
 import { type AskPast, Branches } from './history/branches.ts';
-import { Refresh, type RefreshPort } from './refresh.ts';
+import { Refresh, type RefreshPort } from './features/stakes.ts';
 import { Attendance } from './rounds/attendance.ts';
 import { type CertifiedPorts, createReporter, type Reporter } from './rounds/events.ts';
 import { type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';

@@ -14,7 +14,7 @@ import { type GptCamp, openCamp } from '../../demos/byzantine/camp.ts';
 import { defencesFor, type Screen } from '../../demos/byzantine/defences.ts';
 import { withScope } from '../../src/base/async.ts';
 import { deriveKey } from '../../src/base/rng.ts';
-import { type Finding, gainOf, Judgment, rowsFor } from '../../src/certified/checks/screening.ts';
+import { type Finding, gainOf, Judgment, rowsFor } from '../../src/certified/features/screening.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import { belowFloor, scoreOfGain, weightVector, withScore } from '../../src/consensus/scores.ts';
 import type { ShardForm } from '../../src/model/data/text.ts';

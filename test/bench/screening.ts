@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import { deriveKey } from '../../src/base/rng.ts';
-import { gainOf, rowsFor } from '../../src/certified/checks/screening.ts';
+import { gainOf, rowsFor } from '../../src/certified/features/screening.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
 import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';

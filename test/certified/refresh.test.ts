@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Chain } from '../../src/certified/decisions/chain.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
-import { Refresh, type RefreshPort } from '../../src/certified/refresh.ts';
+import { Refresh, type RefreshPort } from '../../src/certified/features/stakes.ts';
 import { createReporter, type RunEvent } from '../../src/certified/rounds/events.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import { stakeParams } from '../../src/run/stake/stake-json.ts';

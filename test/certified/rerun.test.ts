@@ -8,12 +8,12 @@ import {
   checkRow,
   type ListedRow,
   listedRows,
-} from '../../src/certified/checks/rerun.ts';
+} from '../../src/certified/features/rerun.ts';
 import {
   encodePrivate,
   mostPrivateBytes,
   readPrivate,
-} from '../../src/certified/checks/showing.ts';
+} from '../../src/certified/features/showing.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { isDrawn } from '../../src/run/rerun.ts';
 import { specRules } from '../../src/run/spec/exclusions.ts';

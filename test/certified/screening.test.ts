@@ -7,7 +7,7 @@ import {
   Judgment,
   rowsFor,
   Screen,
-} from '../../src/certified/checks/screening.ts';
+} from '../../src/certified/features/screening.ts';
 import type { Certified } from '../../src/certified/decisions/chain.ts';
 import { opinionOf } from '../../src/certified/rounds/compose.ts';
 import type { Effect } from '../../src/consensus/round/round-state.ts';

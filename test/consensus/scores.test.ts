@@ -1,8 +1,8 @@
 /** Scores: what witnesses say made into one number, rolling scores, the floor, the weight vector. */
 import { describe, expect, it } from 'vitest';
 import { philox, unit } from '../../src/base/rng.ts';
-import { copiesAmong, sharedRows } from '../../src/certified/checks/scoring.ts';
-import { gainOf } from '../../src/certified/checks/screening.ts';
+import { copiesAmong, sharedRows } from '../../src/certified/features/scores.ts';
+import { gainOf } from '../../src/certified/features/screening.ts';
 import {
   belowFloor,
   floorOf,

@@ -7,7 +7,7 @@ import { tierOf, widthsOf } from '../../src/certified/decisions/widths.ts';
 import { createHistory } from '../../src/certified/history/branches.ts';
 import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
 import { createMember } from '../../src/certified/member.ts';
-import type { RefreshPort } from '../../src/certified/refresh.ts';
+import type { RefreshPort } from '../../src/certified/features/stakes.ts';
 import type { CertifiedPorts, RunEvent } from '../../src/certified/rounds/events.ts';
 import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';

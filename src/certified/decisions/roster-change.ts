@@ -16,7 +16,7 @@ import type { Drawn } from '../../run/rerun.ts';
 import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Join, Signed } from '../../run/vote.ts';
-import { votersOf } from '../checks/scoring.ts';
+import { votersOf } from '../features/scores.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { CheckProof, FaultProof } from '../wire/faults.ts';
 import { signedAgain } from '../wire/messages.ts';

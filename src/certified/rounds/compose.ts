@@ -11,7 +11,7 @@ import {
 import type { AcceptedRow, Outcome, RejectedRow } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Join, Leave, Signed } from '../../run/vote.ts';
-import type { Judgment } from '../checks/screening.ts';
+import type { Judgment } from '../features/screening.ts';
 import { refuseAdmission } from '../decisions/admission.ts';
 import { judgeVotes } from '../decisions/certificate.ts';
 import {

@@ -8,7 +8,7 @@ import { roundName } from '../../run/round-name.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import type { Ports, Session } from '../../worker/ports.ts';
-import type { Screened } from '../checks/screening.ts';
+import type { Screened } from '../features/screening.ts';
 import type { Invalid, Missing } from '../decisions/evidence.ts';
 import type { ProtocolMessage, Unreadable } from '../wire/certified-events.ts';
 import type { FaultProof } from '../wire/faults.ts';

@@ -10,7 +10,7 @@ import { type Beginning, delayOf, delaysIn } from '../../consensus/round/timing.
 import { parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { idOf } from '../../worker/state.ts';
-import type { PrivateStore } from '../checks/showing.ts';
+import type { PrivateStore } from '../features/showing.ts';
 import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import type { CertifiedState } from '../state.ts';

@@ -13,13 +13,13 @@ import type {
 import type { Digest, EventId } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
-import { Judgment, type Screen } from '../checks/screening.ts';
+import { Judgment, type Screen } from '../features/screening.ts';
 import { type Certified, stakesOf } from '../decisions/chain.ts';
 import { lacking, type Missing, type Verdict } from '../decisions/evidence.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
 import { contributionOf, known, weighingOf } from '../decisions/rows.ts';
-import type { StakeOpinion } from '../refresh.ts';
+import type { StakeOpinion } from '../features/stakes.ts';
 import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
 import type { Observer } from './observer.ts';
 import type { Decision, DriverOptions } from './round.ts';

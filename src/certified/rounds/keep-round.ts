@@ -11,7 +11,7 @@ import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-json.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import { isPart, ringStates } from '../decisions/widths.ts';
-import type { Refresh } from '../refresh.ts';
+import type { Refresh } from '../features/stakes.ts';
 import type { Control } from '../wire/control.ts';
 import type { Bundle } from '../wire/copies.ts';
 import type { Reporter } from './events.ts';

@@ -12,7 +12,7 @@ import type { Ledger } from '../../run/ledger.ts';
 import { leastSeconds } from '../../run/lifetime.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import type { Measurers } from '../checks/scoring.ts';
+import type { Measurers } from '../features/scores.ts';
 import {
   type Certified,
   type Electorate,
@@ -22,7 +22,7 @@ import {
 } from '../decisions/chain.ts';
 import type { EvidenceStore, Missing } from '../decisions/evidence.ts';
 import type { applyOutcome } from '../decisions/outcomes.ts';
-import type { Refresh } from '../refresh.ts';
+import type { Refresh } from '../features/stakes.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 import type { Reporter } from './events.ts';

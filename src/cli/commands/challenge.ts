@@ -11,8 +11,8 @@ import {
   checkRow,
   type ListedRow,
   listedRows,
-} from '../../certified/checks/rerun.ts';
-import { mostPrivateBytes } from '../../certified/checks/showing.ts';
+} from '../../certified/features/rerun.ts';
+import { mostPrivateBytes } from '../../certified/features/showing.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
 import { hasModel } from '../../certified/decisions/replay.ts';
 import { openHistory } from '../../certified/records/archive.ts';

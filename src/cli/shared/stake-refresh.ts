@@ -5,7 +5,7 @@
 
 import { systemClock } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
-import { deriveNext, type RefreshPort } from '../../certified/refresh.ts';
+import { deriveNext, type RefreshPort } from '../../certified/features/stakes.ts';
 import { buildSnapshot, findSnapshot, publishSnapshot } from '../../certified/wire/snapshots.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { createEventSource, type FindSnapshot, sourceOf } from '../../chain/rederive.ts';

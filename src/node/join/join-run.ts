@@ -15,7 +15,7 @@ import {
   assertNoContradiction,
   placeIn,
 } from '../../certified/make-spec.ts';
-import type { RefreshPort } from '../../certified/refresh.ts';
+import type { RefreshPort } from '../../certified/features/stakes.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { type CertifiedState, certifiedMembers } from '../../certified/state.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';

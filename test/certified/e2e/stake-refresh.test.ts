@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { fromHex, toHex } from '../../../src/base/bytes.ts';
 import { sha256Hex } from '../../../src/base/hash.ts';
-import type { RefreshPort } from '../../../src/certified/refresh.ts';
+import type { RefreshPort } from '../../../src/certified/features/stakes.ts';
 import type { Endpoint } from '../../../src/chain/endpoints.ts';
 import { callData, encodeWords } from '../../../src/chain/evm/encoding.ts';
 import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';

@@ -3,21 +3,21 @@
  * checked for its form alone. It is a worker's own opinion and steers first votes; what is valid is decided in
  * consensus/round/roster-change.ts.
  */
-import { Recent } from '../base/bounded.ts';
-import { principalOf } from '../run/delegation.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import { type Ledger, nextSnapshotOf } from '../run/ledger.ts';
-import type { RunSpec } from '../run/spec/run-spec.ts';
-import { type StakeSnapshot, snapshotId, stakeOf } from '../run/stake/stake-snapshot.ts';
+import { Recent } from '../../base/bounded.ts';
+import { principalOf } from '../../run/delegation.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
+import { type Ledger, nextSnapshotOf } from '../../run/ledger.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake/stake-snapshot.ts';
 import {
   heightOf,
   isSuccessor,
   type SnapshotSchedule,
   successorOf,
-} from '../run/stake/stake-source.ts';
-import type { Chain } from './decisions/chain.ts';
-import type { EvidenceStore } from './decisions/evidence.ts';
-import type { Reporter } from './rounds/events.ts';
+} from '../../run/stake/stake-source.ts';
+import type { Chain } from '../decisions/chain.ts';
+import type { EvidenceStore } from '../decisions/evidence.ts';
+import type { Reporter } from '../rounds/events.ts';
 
 /** How a worker gets tables of stakes and hands them on. */
 export interface RefreshPort {
