@@ -1,6 +1,6 @@
 /** What the attack lab sets against its adversaries: every aggregation rule that works with so many workers, with and without screening. */
 import { deriveKey, type Trainer } from 'nostrain';
-import { type Finding, gainOf, Judgment } from '../../src/certified/features/screening.ts';
+import { gainOf, Judgment, type MeasuredGain } from '../../src/certified/features/screening.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import {
   type Aggregation,
@@ -74,7 +74,7 @@ export const screenOf =
     const draw = { key: deriveKey('nostrain/lab/screening', seed, member, round), rows: ROWS };
     const losses = (values: Vector) => trainers[member]!.measure!(values, 'shard', draw);
     const before = await losses(params);
-    const findings = new Map<string, Finding>();
+    const findings = new Map<string, MeasuredGain>();
     for (const { id, delta } of rows) {
       findings.set(id, await gainOf(params, { delta }, before, losses));
     }

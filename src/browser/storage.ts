@@ -3,7 +3,8 @@
  * in one IndexedDB; a write is there whole, and on disk, before anybody is told of it, so that a tab that was closed goes on where it was.
  */
 import { CheckpointError } from '../base/errors.ts';
-import { KEPT_STATES, type PrivateStore } from '../certified/features/showing.ts';
+import type { PrivateStore } from '../certified/features/feature.ts';
+import { KEPT_STATES } from '../certified/features/showing.ts';
 import { formatEntry, type Journal, parseEntry } from '../certified/rounds/journal.ts';
 import { type CertifiedState, certifiedMembers } from '../certified/state.ts';
 import type { Digest } from '../run/ids.ts';

@@ -8,6 +8,7 @@ export { isRoundOf, proveRound, type RoundProof, runRoot } from '../consensus/ro
 export { layoutOf } from '../model/from-settings.ts';
 export { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 export type { Hashing } from './decisions/evidence.ts';
+export type { RefreshPort } from './features/stakes.ts';
 export type { BeaconRecord } from './history/gather.ts';
 export {
   type CertifiedOptions,
@@ -40,6 +41,5 @@ export {
   type RoundReport,
   replayRun,
 } from './records/replay-run.ts';
-export type { RefreshPort } from './features/stakes.ts';
 export type { RunEvent } from './rounds/events.ts';
 export type { Entry, Journal } from './rounds/journal.ts';

@@ -5,7 +5,7 @@ import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';
 import { createPuller } from '../network/attachments/pull.ts';
-import { createSigner, type EventDraft, type Signer } from '../network/event.ts';
+import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import type { BeaconSource } from '../run/beacon-source.ts';
@@ -19,22 +19,22 @@ import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
-import type { StepsAgain } from './features/jury.ts';
-import type { CheckTools } from './features/rerun.ts';
-import { memoryStates, Showing, unknownOrigin } from './features/showing.ts';
 import { evidenceFor, type Shown } from './decisions/admission.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
 import type { Hashing } from './decisions/evidence.ts';
 import { pathOf } from './decisions/replay.ts';
 import { tierOf, widthsOf } from './decisions/widths.ts';
+import type { StepsAgain } from './features/feature.ts';
+import type { CheckTools } from './features/rerun.ts';
+import { memoryStates, unknownOrigin } from './features/showing.ts';
+import type { RefreshPort } from './features/stakes.ts';
 import { createHistory } from './history/branches.ts';
 import { type CheckpointOptions, fromCheckpoint } from './history/catch-up.ts';
 import { type GatherOptions, valueAfter } from './history/gather.ts';
 import { type DecisionOptions, decisionsOf } from './history/history.ts';
 import { placeIn } from './make-spec.ts';
 import { createMember, type Member } from './member.ts';
-import type { RefreshPort } from './features/stakes.ts';
-import type { CertifiedPorts, CertifiedSession, Reporter } from './rounds/events.ts';
+import type { CertifiedPorts, CertifiedSession } from './rounds/events.ts';
 import type { Entry, Journal } from './rounds/journal.ts';
 import type { CertifiedState } from './state.ts';
 import { createCertifiedStrategy } from './strategy.ts';
@@ -304,34 +304,24 @@ function memberOf(
     admission,
     hold: (state) => holdState(state, options.chunks?.holder, ports.createSha256),
     wantsSeats: options.wantsSeats,
-    measuring: measure && { measure, secret: toHex(secretKey) },
+    machine: {
+      sha256,
+      measuring: measure && { measure, secret: toHex(secretKey) },
+      showing: {
+        relays,
+        origin: ports.trainer.origin ?? unknownOrigin(placeIn(spec, signer.publicKey, {}).shard),
+        store: journal.states ?? memoryStates(),
+        sign: (draft) => signer.sign(draft),
+      },
+      again: options.stepsAgain && {
+        steps: options.stepsAgain,
+        fetch: shownOn(relays, { clock: ports.clock, sha256, signal }),
+      },
+    },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
     refresh: stakes,
     history,
     through: options.trust ?? branch,
-    ...(spec.rerun.permille > 0 && {
-      showing: (reporter: Reporter) =>
-        new Showing({
-          spec,
-          me: signer.publicKey,
-          relays,
-          sha256,
-          signal,
-          reporter,
-          origin: ports.trainer.origin ?? unknownOrigin(placeIn(spec, signer.publicKey, {}).shard),
-          store: journal.states ?? memoryStates(),
-          sign: (draft: EventDraft) => signer.sign(draft),
-          now: () => ports.clock.now(),
-        }),
-    }),
-    ...(spec.jury > 0 &&
-      options.stepsAgain && {
-        again: {
-          steps: options.stepsAgain,
-          sha256,
-          fetch: shownOn(relays, { clock: ports.clock, sha256, signal }),
-        },
-      }),
     beacon: async (time) => {
       if (beacon === undefined) throw new TypeError('a run with a beacon, and no source of it');
       return valueAfter(spec, beacon, time, signal);

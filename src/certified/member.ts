@@ -2,25 +2,18 @@
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import { type DutyOptions, JuryDuty } from './features/jury.ts';
-import { type Measuring, measurersOf } from './features/scores.ts';
-import type { Showing } from './features/showing.ts';
 import type { Shown } from './decisions/admission.ts';
-import type { Certified } from './decisions/chain.ts';
+import type { Certified, ReadyRound } from './decisions/chain.ts';
 import { createEvidenceStore, type EvidenceStore } from './decisions/evidence.ts';
-import { type AskPast, Branches } from './history/branches.ts';
+import type { FeatureMachine, MemberFeature } from './features/feature.ts';
+import { featuresOf } from './features/list.ts';
 import { Refresh, type RefreshPort } from './features/stakes.ts';
+import { type AskPast, Branches } from './history/branches.ts';
 import { Attendance } from './rounds/attendance.ts';
 import { type CertifiedPorts, createReporter, type Reporter } from './rounds/events.ts';
 import { type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';
 import { Backfill } from './rounds/keep-round.ts';
-import {
-  type DriverPorts,
-  type InputPorts,
-  OpenRounds,
-  type ReadyRound,
-  RoundInputs,
-} from './rounds/round.ts';
+import { type DriverPorts, type InputPorts, OpenRounds, RoundInputs } from './rounds/round.ts';
 import type { ProtocolMessage } from './wire/certified-events.ts';
 import type { Control } from './wire/control.ts';
 
@@ -40,8 +33,8 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly ports: Pick<CertifiedPorts, 'clock' | 'wire' | 'report'>;
   readonly signal: AbortSignal;
   readonly crypto?: EventCrypto | undefined;
-  /** How losses are measured, in runs with screening or scores, and what makes this worker's own rows nobody else's. */
-  readonly measuring?: Measuring | undefined;
+  /** What this machine gives to the features of the run. */
+  readonly machine: FeatureMachine;
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
   readonly history: AskPast;
   readonly through?: Digest | undefined;
@@ -49,10 +42,6 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly apply?: DriverPorts['apply'];
   /** Keeps what placement gives this worker of a checkpoint. Never rejects. */
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
-  /** Makes what shows private state that was drawn, in runs that draw any. */
-  readonly showing?: ((reporter: Reporter) => Showing) | undefined;
-  /** How steps of others are run again and what they start from is had, in runs with a jury. */
-  readonly again?: Pick<DutyOptions, 'steps' | 'fetch' | 'sha256'> | undefined;
 }
 
 export interface Member extends Pick<MemberOptions, 'hold'> {
@@ -69,8 +58,7 @@ export interface Member extends Pick<MemberOptions, 'hold'> {
   readonly inputs: RoundInputs;
   readonly door: Door;
   readonly rounds: OpenRounds;
-  readonly showing: Showing | undefined;
-  readonly duty: JuryDuty | undefined;
+  readonly features: readonly MemberFeature[];
   /** For the drivers of its rounds. */
   readonly driver: DriverPorts;
   close(): void;
@@ -81,13 +69,12 @@ const SUSPECT_VIEW = 2;
 
 /** Starts listening to proofs of faults of the whole run. */
 export function createMember(options: MemberOptions): Member {
-  const { spec, control, journal, chain, signal, history, through, measuring } = options;
+  const { spec, control, journal, chain, signal, history, through, machine } = options;
   const { clock, report } = options.ports;
   const { me } = options.ports.wire;
   const evidence = createEvidenceStore(options.crypto, spec.limits);
   const reporter = createReporter(report);
   const rounds = new OpenRounds(evidence);
-  const showing = options.showing?.(reporter);
   const refresh = new Refresh(spec, options.refresh, { evidence, reporter });
   const past = new Backfill({ control, refresh, reporter, store: journal.past });
   const branches = new Branches({ spec, history, through, clock, signal, reporter });
@@ -95,17 +82,28 @@ export function createMember(options: MemberOptions): Member {
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });
   const memory = new VoteMemory({ ...shared, me, journal });
   const keyWatch = new KeyWatch(me, (round) => reporter.keyInUse(round));
-  const { admission = { evidence: '' }, wantsSeats, hold, again } = options;
-  const duty = again && new JuryDuty({ ...shared, ...again, me, take: (own) => rounds.take(own) });
+  const { admission = { evidence: '' }, wantsSeats, hold } = options;
+  const host = {
+    ...shared,
+    ...machine,
+    spec,
+    me,
+    take: (own: ProtocolMessage) => rounds.take(own),
+  };
+  const inRun = featuresOf(spec);
+  const features = inRun.flatMap((feature) => feature.create(host) ?? []);
   const take = (message: ProtocolMessage) => {
     rounds.take(message);
-    duty?.heard(message);
+    for (const feature of features) feature.heard?.(message);
   };
   const own = { spec, me, tip: chain.tip, tier: options.tier ?? 0 };
   const attendance = new Attendance({ ...shared, ...own, take, admission, wantsSeats });
   const refuse = rounds.refuse.bind(rounds);
   const listening = control.listenToFaults({ take, refuse });
-  const door = new Door(spec, () => control.listenToMembers({ take, refuse }));
+  const door = new Door(
+    inRun.some(({ hearsMembers }) => hearsMembers),
+    () => control.listenToMembers({ take, refuse }),
+  );
   const driver: DriverPorts = {
     ...shared,
     journal,
@@ -113,7 +111,7 @@ export function createMember(options: MemberOptions): Member {
     keyWatch,
     delays: memory.delays,
     apply: options.apply,
-    ...measurersOf(spec, measuring, reporter),
+    features,
     reveal: (round) => chain.reveal(round),
     obtain: (missing, state) => inputs.obtain(missing, state),
     onStall(round, stall) {
@@ -136,12 +134,11 @@ export function createMember(options: MemberOptions): Member {
     inputs,
     rounds,
     door,
-    showing,
-    duty,
+    features,
     driver,
     hold,
     close() {
-      duty?.close();
+      for (const feature of features) feature.close?.();
       rounds.close();
       door.close();
       listening.close();
@@ -160,18 +157,19 @@ const FIRST_VIEWS = 3;
  * signatures. In a run with a jury everybody hears them all the time: verdicts come the same way.
  */
 class Door {
-  readonly #spec: RunSpec;
+  readonly #isOpen: boolean;
   readonly #listen: () => { close(): void };
   #listening: { close(): void } | undefined;
 
-  constructor(spec: RunSpec, listen: () => { close(): void }) {
-    this.#spec = spec;
+  /** `isOpen`: everybody hears all the time. */
+  constructor(isOpen: boolean, listen: () => { close(): void }) {
+    this.#isOpen = isOpen;
     this.#listen = listen;
   }
 
   begin({ electorate: { roster, committee } }: ReadyRound, me: WorkerId): void {
     const mayPropose = committee.members.slice(0, FIRST_VIEWS).includes(me);
-    if (this.#spec.jury > 0 || roster.length <= FEW_MEMBERS || mayPropose) this.#open();
+    if (this.#isOpen || roster.length <= FEW_MEMBERS || mayPropose) this.#open();
     else this.close();
   }
 

@@ -18,6 +18,7 @@ import {
   certifiedOf,
   type Electorate,
   membershipOf,
+  type ReadyRound,
 } from './decisions/chain.ts';
 import { assignmentOf, known, termsOf, weighingOf } from './decisions/rows.ts';
 import { ringsHeld } from './decisions/widths.ts';
@@ -26,7 +27,7 @@ import type { Member } from './member.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
 import type { CertifiedSession } from './rounds/events.ts';
 import { ownIn, sentBefore, votesOfBefore } from './rounds/journal.ts';
-import type { Decision, DrivenRound, ReadyRound } from './rounds/round.ts';
+import type { Decision, DrivenRound } from './rounds/round.ts';
 import { driveRound } from './rounds/round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
 
@@ -53,7 +54,7 @@ export function createCertifiedStrategy(
       const end = certifiedOf(member.spec, state.head, state);
       const better = await member.branches.atTheEnd(end);
       if (!better && member.attendance.isReturning) await lookBack(end, member, session);
-      if (!better) await showLast(state, member, session);
+      if (!better) await endFeatures(state, member, session);
       if (!better) return { state, isOver: true };
       const result = await switchBranch(better, state, member, session);
       await ports.store.save(result.state);
@@ -70,14 +71,14 @@ async function lookBack(end: Certified, { past }: Member, { ports, signal }: Cer
   await within(past.look(end, wire.me), LOOK_BACK_MS, clock, signal);
 }
 
-/** What the last round asks a worker to show. */
-async function showLast(
+/** What features have left to do after the last round. */
+async function endFeatures(
   state: CertifiedState,
-  { showing }: Member,
+  { features }: Member,
   { ports, signal }: CertifiedSession,
 ) {
-  const shown = showing?.after(state, state.head.ledger.entropy);
-  if (shown) await within(shown, LOOK_BACK_MS, ports.clock, signal);
+  const endings = features.flatMap((feature) => feature.ended?.(state) ?? []);
+  await within(Promise.all(endings), LOOK_BACK_MS, ports.clock, signal);
 }
 
 async function openCertified(
@@ -88,8 +89,7 @@ async function openCertified(
   const { clock, wire } = session.ports;
   const startedMs = clock.now();
   const start = await member.inputs.ready(certifiedOf(member.spec, before.head, before));
-  void member.showing?.after(before, start.state.ledger.entropy);
-  member.duty?.begin(start);
+  for (const feature of member.features) feature.begin?.(start, before);
   member.door.begin(start, wire.me);
   const driven = await drive(start, before, member, session);
   const { attendance, branches } = member;
@@ -105,12 +105,15 @@ async function openCertified(
   if (isAllowed && isDrawn && !isOver && !isPlaying) tellAbsence(member, start.state.round);
   if (!isOver && isDrawn) tellPart(start, member, wire.me);
   let isLate = false;
-  if (member.duty) member.duty.isTraining = isPlaying;
+  const tellTraining = (isTraining: boolean) => {
+    for (const feature of member.features) feature.training?.(isTraining);
+  };
+  tellTraining(isPlaying);
   return {
     start: isPlaying ? { ...roundStart(start, member), onlyRest } : undefined,
     async publish(sealed) {
       isLate = driven.isCertified;
-      if (member.duty) member.duty.isTraining = false;
+      tellTraining(false);
       // an outcome of the next round may still list it
       if (isLate && member.spec.late !== 'defer') return;
       driven.enter(sealed.sent);
@@ -150,18 +153,18 @@ function tellPart({ state, electorate }: ReadyRound, member: Member, me: WorkerI
   if (!hasStake || (moving.length > 0 && chunksOf(me).length === 0)) reporter.partless(hasStake);
 }
 
-const roundStart = (
-  { state, electorate }: ReadyRound,
-  { evidence, showing }: Member,
-): RoundStart => ({
-  base: state.modelRoot,
-  rings: ringsHeld(state),
-  parent: state.parent,
-  roster: electorate.eligible,
-  assignment: assignmentOf(known(termsOf(state, evidence))),
-  keepsDelta: true,
-  ...(showing && { commit: (made) => showing.commit(made) }),
-});
+function roundStart({ state, electorate }: ReadyRound, { evidence, features }: Member): RoundStart {
+  const committing = features.find((feature) => feature.commit);
+  return {
+    base: state.modelRoot,
+    rings: ringsHeld(state),
+    parent: state.parent,
+    roster: electorate.eligible,
+    assignment: assignmentOf(known(termsOf(state, evidence))),
+    keepsDelta: true,
+    ...(committing && { commit: (made) => committing.commit!(made) }),
+  };
+}
 
 /** Starts listening and voting; what was signed in this round before a restart is taken up again. */
 async function drive(

@@ -14,7 +14,12 @@ import { type GptCamp, openCamp } from '../../demos/byzantine/camp.ts';
 import { defencesFor, type Screen } from '../../demos/byzantine/defences.ts';
 import { withScope } from '../../src/base/async.ts';
 import { deriveKey } from '../../src/base/rng.ts';
-import { type Finding, gainOf, Judgment, rowsFor } from '../../src/certified/features/screening.ts';
+import {
+  gainOf,
+  Judgment,
+  type MeasuredGain,
+  rowsFor,
+} from '../../src/certified/features/screening.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import { belowFloor, scoreOfGain, weightVector, withScore } from '../../src/consensus/scores.ts';
 import type { ShardForm } from '../../src/model/data/text.ts';
@@ -95,9 +100,9 @@ async function findingsOf(
   params: Vector,
   rows: readonly Row[],
   losses: (at: Vector) => Promise<Float32Array>,
-): Promise<ReadonlyMap<string, Finding>> {
+): Promise<ReadonlyMap<string, MeasuredGain>> {
   const before = await losses(params);
-  const findings = new Map<string, Finding>();
+  const findings = new Map<string, MeasuredGain>();
   for (const { id, delta } of rows) {
     findings.set(id, await gainOf(params, { delta }, before, losses));
   }

@@ -1,14 +1,14 @@
 /** Screening by loss: whom a member would not list, whom it refuses, and that members who disagree lose no view over it. */
 import { describe, expect, it } from 'vitest';
 import { philox, unit } from '../../src/base/rng.ts';
+import type { Certified } from '../../src/certified/decisions/chain.ts';
 import {
-  type Finding,
   gainOf,
   Judgment,
+  type MeasuredGain,
   rowsFor,
   Screen,
 } from '../../src/certified/features/screening.ts';
-import type { Certified } from '../../src/certified/decisions/chain.ts';
 import { opinionOf } from '../../src/certified/rounds/compose.ts';
 import type { Effect } from '../../src/consensus/round/round-state.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
@@ -34,7 +34,7 @@ const room = (workers: number) => {
 const eight = room(WORKERS);
 
 /** What a member measures of a true gain: rows of its own, and the floats of its engine. */
-function measured(gain: number, by: Measure): Finding {
+function measured(gain: number, by: Measure): MeasuredGain {
   const { rows, deviation, normal, engine } = by;
   const noisy = Array.from({ length: rows }, () => gain + deviation * normal() + engine * normal());
   const mean = noisy.reduce((sum, each) => sum + each, 0) / rows;

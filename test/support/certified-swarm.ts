@@ -4,10 +4,10 @@ import type { Shown } from '../../src/certified/decisions/admission.ts';
 import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/decisions/chain.ts';
 import type { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
 import { tierOf, widthsOf } from '../../src/certified/decisions/widths.ts';
+import type { RefreshPort } from '../../src/certified/features/stakes.ts';
 import { createHistory } from '../../src/certified/history/branches.ts';
 import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
 import { createMember } from '../../src/certified/member.ts';
-import type { RefreshPort } from '../../src/certified/features/stakes.ts';
 import type { CertifiedPorts, RunEvent } from '../../src/certified/rounds/events.ts';
 import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
 import type { CertifiedState } from '../../src/certified/state.ts';
@@ -235,7 +235,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     ...{ wantsSeats: options.wantsSeats, apply: options.apply },
     tier: options.tier ?? tierOf(spec, layout),
     admission: options.admission,
-    measuring: measure && { measure, secret: `${index}` },
+    machine: { sha256: nativeSha256, measuring: measure && { measure, secret: `${index}` } },
     ...{ spec, control, journal: options.journal ?? memoryJournal(disk), ports, signal, crypto },
     hold: (state) => holdState(state, options.chunks?.holder, createNativeSha256),
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },

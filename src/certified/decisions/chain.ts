@@ -148,6 +148,12 @@ export interface Electorate extends Election {
   readonly awaited: readonly WorkerId[];
 }
 
+/** A round that can be opened: its entropy and stakes are here. */
+export interface ReadyRound {
+  readonly state: Certified;
+  readonly electorate: Electorate;
+}
+
 export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ ...spec, run });
 
 export type StakeEvidence = Pick<Evidence, 'stakes'>;

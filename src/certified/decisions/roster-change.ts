@@ -9,6 +9,7 @@ import { drawnOf } from '../../consensus/committee/draw.ts';
 import { cappedStakes, hasQuorum, quorumOf } from '../../consensus/committee/quorum.ts';
 import type { RosterChange } from '../../consensus/round/membership.ts';
 import { joinsBeforeLeaving, refuseChange } from '../../consensus/round/roster-change.ts';
+import { scoreAt, type Witnessed } from '../../consensus/scores.ts';
 import type { Committee } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
@@ -16,20 +17,21 @@ import type { Drawn } from '../../run/rerun.ts';
 import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Join, Signed } from '../../run/vote.ts';
-import { votersOf } from '../features/scores.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { CheckProof, FaultProof } from '../wire/faults.ts';
 import { signedAgain } from '../wire/messages.ts';
 import { refuseAdmission } from './admission.ts';
-import { judgeViewChanges, listed } from './certificate.ts';
+import { type Certificate, judgeViewChanges, judgeVotes, listed } from './certificate.ts';
 import {
   type Chain,
   type Draft,
   type Electorate,
   electorateOf,
   membershipOf,
+  type Past,
   rosterJoin,
   roundAfter,
+  type Situation,
   stakesOf,
 } from './chain.ts';
 import { type Evidence, found, invalid, type Verdict } from './evidence.ts';
@@ -96,6 +98,61 @@ export function rosterChange(
   return wrong === undefined
     ? found(change)
     : invalid(wrong, 'roster', `the outcome cannot change the roster so: ${wrong}`);
+}
+
+interface Voters {
+  readonly keys: readonly WorkerId[];
+  /** What their votes make of the contributions of the round before theirs. */
+  readonly scores: ReadonlyMap<WorkerId, number> | null;
+}
+
+/**
+ * Who signed the listed votes. They decided the round before; round 0 has none before it. Who is proven faulty by now, or by this outcome
+ * (`culprits`), is among them, for a certificate must not depend on who has seen the proof; its scores weigh nothing.
+ */
+export function votersOf(
+  { spec, run, before, parent, ledger }: Chain,
+  { votes }: Draft,
+  culprits: readonly WorkerId[],
+  evidence: Evidence,
+): Verdict<Voters> {
+  if (before === null) {
+    return votes === null
+      ? found({ keys: [], scores: null })
+      : invalid('no-quorum', 'votes', 'votes before round 0');
+  }
+  const past: Situation = { spec, run, ...before };
+  const certificate = judgeVotes(past, parent, votes, evidence);
+  if (!certificate.ok) return certificate;
+  const out = new Set([...ledger.faulted, ...culprits]);
+  const scores = spec.scores ? scoresOf(before, certificate.value, out) : null;
+  return found({ keys: certificate.value.commits.map(({ key }) => key), scores });
+}
+
+/** What the listed commits of a round make of the contributions of the one before it; null where too few scored. */
+function scoresOf(
+  { round, ledger }: Past,
+  { committee, commits }: Certificate,
+  out: ReadonlySet<WorkerId>,
+): ReadonlyMap<WorkerId, number> | null {
+  const weights = new Map(committee.members.map((key, seat) => [key, committee.weights[seat]!]));
+  const witnesses = commits
+    .filter(({ key }) => !out.has(key))
+    .map(
+      ({ key, features }): Witnessed => ({
+        weight: weights.get(key) ?? 0n,
+        scores: new Map(features?.scores?.of ?? []),
+      }),
+    );
+  const scores = new Map<WorkerId, number>();
+  for (const [place, { key, joined }] of ledger.members.entries()) {
+    // who was not in the roster could send nothing
+    if (joined >= round) continue;
+    const score = scoreAt(place, witnesses);
+    if (score === null) return null;
+    scores.set(key, score);
+  }
+  return scores;
 }
 
 /** The first join that follows none of the last outcomes, that is from before its key left, or that its key did not sign. */

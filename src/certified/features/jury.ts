@@ -5,19 +5,16 @@
  * waits for any of it.
  */
 import { anySignal, createNotifier } from '../../base/async.ts';
-import type { Manifest } from '../../network/wire/manifests.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { isDrawn } from '../../run/rerun.ts';
 import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
 import type { CheckVerdict, Signed } from '../../run/vote.ts';
 import type { Trainer } from '../../worker/ports.ts';
-import type { Certified, Electorate } from '../decisions/chain.ts';
-import type { EvidenceStore } from '../decisions/evidence.ts';
+import type { Certified, ReadyRound } from '../decisions/chain.ts';
 import { convicts, isUpheld, jurorsOf, juryOf } from '../decisions/roster-change.ts';
-import type { Reporter } from '../rounds/events.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
-import type { Control } from '../wire/control.ts';
+import type { CertifiedFeature, FeatureHost, MemberFeature } from './feature.ts';
 import {
   type CheckedRow,
   type CheckFinding,
@@ -29,33 +26,13 @@ import {
   type EndedRound,
 } from './rerun.ts';
 
-/** Makes trainers like those of others, apart from the one that this worker trains with. */
-export interface StepsAgain {
-  /** On the shard that the manifest names, computing as its author does where this machine can. */
-  like(manifest: Manifest): Promise<Pick<Trainer, 'train' | 'origin'>>;
-  close(): Promise<void>;
-}
-
-export interface DutyOptions extends Pick<CheckTools, 'fetch' | 'sha256'> {
-  readonly me: WorkerId;
-  readonly steps: StepsAgain;
-  readonly evidence: EvidenceStore;
-  readonly control: Pick<Control, 'sign' | 'send' | 'accuse'>;
-  readonly reporter: Reporter;
-  take(message: ProtocolMessage): void;
-  readonly signal: AbortSignal;
-}
+type JuryOptions = FeatureHost & NonNullable<FeatureHost['again']>;
 
 const MOST_CASES = 64;
 /** Checks at once: all but one of them wait for relays. The last place is kept for what somebody says failed. */
 const MOST_AT_ONCE = 4;
 /** Of past parameters. */
 const MOST_KEPT_BYTES = 2 ** 30;
-
-interface ReadyRound {
-  readonly state: Certified;
-  readonly electorate: Electorate;
-}
 
 interface Case {
   readonly round: number;
@@ -110,8 +87,8 @@ const mostAccused = (cases: readonly Case[]): Case | undefined =>
 const wordFailed = (error: unknown): string =>
   `steps of others cannot be run again here: ${String(error)}`;
 
-export class JuryDuty {
-  readonly #options: DutyOptions;
+class JuryDuty implements MemberFeature {
+  readonly #options: JuryOptions;
   readonly #kept = new Map<number, EndedRound>();
   /** Who said that a contribution failed which came out bit for bit here is not followed any more. */
   readonly #liars = new Set<WorkerId>();
@@ -124,7 +101,7 @@ export class JuryDuty {
   readonly #ready = new Set<Case>();
   #running: Promise<unknown> | undefined;
 
-  constructor(options: DutyOptions) {
+  constructor(options: JuryOptions) {
     this.#options = options;
   }
 
@@ -155,8 +132,7 @@ export class JuryDuty {
     this.#next();
   }
 
-  /** This worker trains, or has sent what it learned. */
-  set isTraining(isTraining: boolean) {
+  training(isTraining: boolean): void {
     this.#isTraining = isTraining;
     if (!isTraining) this.#idle.notify();
   }
@@ -346,3 +322,10 @@ export class JuryDuty {
       .catch(() => undefined);
   }
 }
+
+/** Runs drawn contributions again and signs verdicts; all members hear those of others. */
+export const jury: CertifiedFeature = {
+  isIn: (spec) => spec.jury > 0,
+  hearsMembers: true,
+  create: (host) => host.again && new JuryDuty({ ...host, ...host.again }),
+};

@@ -5,19 +5,18 @@
  */
 
 import { deriveKey, type Key } from '../../base/rng.ts';
-import { scoreAt, scoreOfGain, type Witnessed } from '../../consensus/scores.ts';
+import { rollingScore, scoreOfGain } from '../../consensus/scores.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
+import type { Ledger } from '../../run/ledger.ts';
 import type { ScoredPlace } from '../../run/spec/feature-fields.ts';
-import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Vector } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 import type { Trainer } from '../../worker/ports.ts';
-import { type Certificate, judgeVotes } from '../decisions/certificate.ts';
-import type { Certified, Chain, Draft, Past, Situation } from '../decisions/chain.ts';
-import { type Evidence, found, invalid, type Verdict } from '../decisions/evidence.ts';
-import type { Reporter } from '../rounds/events.ts';
-import { createScreening, gainOf, type Screening } from './screening.ts';
+import type { Certified } from '../decisions/chain.ts';
+import type { CertifiedRound } from '../rounds/events.ts';
+import type { CertifiedFeature } from './feature.ts';
+import { gainOf } from './screening.ts';
 
 const ROWS = 32;
 /** Contributions that are scored in one round at most; the same ones by everybody. */
@@ -29,61 +28,6 @@ export const sharedRows = ({
   ledger,
 }: Pick<Certified, 'run' | 'round' | 'ledger'>): Key =>
   deriveKey('nostrain/scores', run, round - 1, ledger.entropy ?? '');
-
-interface Voters {
-  readonly keys: readonly WorkerId[];
-  /** What their votes make of the contributions of the round before theirs. */
-  readonly scores: ReadonlyMap<WorkerId, number> | null;
-}
-
-/**
- * Who signed the listed votes. They decided the round before; round 0 has none before it. Who is proven faulty by now, or by this outcome
- * (`culprits`), is among them, for a certificate must not depend on who has seen the proof; its scores weigh nothing.
- */
-export function votersOf(
-  { spec, run, before, parent, ledger }: Chain,
-  { votes }: Draft,
-  culprits: readonly WorkerId[],
-  evidence: Evidence,
-): Verdict<Voters> {
-  if (before === null) {
-    return votes === null
-      ? found({ keys: [], scores: null })
-      : invalid('no-quorum', 'votes', 'votes before round 0');
-  }
-  const past: Situation = { spec, run, ...before };
-  const certificate = judgeVotes(past, parent, votes, evidence);
-  if (!certificate.ok) return certificate;
-  const out = new Set([...ledger.faulted, ...culprits]);
-  const scores = spec.scores ? scoresOf(before, certificate.value, out) : null;
-  return found({ keys: certificate.value.commits.map(({ key }) => key), scores });
-}
-
-/** What the listed commits of a round make of the contributions of the one before it; null where too few scored. */
-function scoresOf(
-  { round, ledger }: Past,
-  { committee, commits }: Certificate,
-  out: ReadonlySet<WorkerId>,
-): ReadonlyMap<WorkerId, number> | null {
-  const weights = new Map(committee.members.map((key, seat) => [key, committee.weights[seat]!]));
-  const witnesses = commits
-    .filter(({ key }) => !out.has(key))
-    .map(
-      ({ key, features }): Witnessed => ({
-        weight: weights.get(key) ?? 0n,
-        scores: new Map(features?.scores?.of ?? []),
-      }),
-    );
-  const scores = new Map<WorkerId, number>();
-  for (const [place, { key, joined }] of ledger.members.entries()) {
-    // who was not in the roster could send nothing
-    if (joined >= round) continue;
-    const score = scoreAt(place, witnesses);
-    if (score === null) return null;
-    scores.set(key, score);
-  }
-  return scores;
-}
 
 type Arrived = Pick<Contribution, 'worker' | 'delta'>;
 
@@ -200,27 +144,29 @@ export class Scoring {
   }
 }
 
-export interface Measuring {
-  readonly measure: NonNullable<Trainer['measure']>;
-  /** Makes this worker's own rows nobody else's. */
-  readonly secret: string;
-}
+/** The certified scores of a ledger. */
+const scoresIn = ({ members }: Ledger): NonNullable<CertifiedRound['scores']> =>
+  members.flatMap(({ key: worker, features }) => {
+    const { history = [], low } = features?.scores ?? {};
+    const rolling = rollingScore(history);
+    return history.length === 0
+      ? []
+      : [{ worker, last: history.at(-1)!, rolling, isLow: low === 1 }];
+  });
 
-export interface Measurers {
-  readonly screening?: Screening | undefined;
-  readonly scoring?: Scoring | undefined;
-}
-
-export function measurersOf(
-  spec: RunSpec,
-  measuring: Measuring | undefined,
-  reporter: Pick<Reporter, 'unmeasured'>,
-): Measurers {
-  if (measuring === undefined) return {};
-  const { measure, secret } = measuring;
-  const onFailure = (round: number, error: unknown) => reporter.unmeasured(round, error);
-  return {
-    screening: spec.screening ? createScreening(measure, secret) : undefined,
-    scoring: spec.scores ? new Scoring(measure, onFailure) : undefined,
-  };
-}
+/** Members score the contributions of each round, and say so in the commits of the next. */
+export const scores: CertifiedFeature = {
+  isIn: (spec) => spec.scores,
+  create({ measuring, reporter }) {
+    const scoring =
+      measuring &&
+      new Scoring(measuring.measure, (round, error) => reporter.unmeasured(round, error));
+    return {
+      judge({ state, arrived }) {
+        scoring?.begin(state, arrived);
+        return { said: () => ({ scores: { of: scoring?.said(state) ?? [] } }) };
+      },
+    };
+  },
+  describe: ({ ledger }) => ({ scores: scoresIn(ledger) }),
+};

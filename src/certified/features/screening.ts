@@ -11,25 +11,18 @@ import type { ViewId } from '../../consensus/round/round-state.ts';
 import { harmBound, type Spread, spreadOf } from '../../consensus/scores.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
+import type { Commit, Signed } from '../../run/vote.ts';
 import type { Vector } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
-import type { Trainer } from '../../worker/ports.ts';
+import type { Screened } from '../rounds/events.ts';
+import type { CertifiedFeature, ContributionOpinion, FeatureHost } from './feature.ts';
 
 /** What one contribution does to the loss, as one member measured it. */
-export interface Finding {
+export interface MeasuredGain {
   /** How much it lowers the loss; -Infinity where the loss is no number any more. */
   readonly gain: number;
   /** Standard error of the gain over the rows it was measured on. */
   readonly error: number;
-}
-
-/** A contribution that does harm, for people. */
-export interface Screened {
-  readonly worker: WorkerId;
-  readonly manifest: EventId;
-  /** Null where the loss is no number any more. */
-  readonly gain: number | null;
-  readonly bound: number;
 }
 
 /** Spreads worse than nothing from which a member does not propose a contribution. */
@@ -39,11 +32,11 @@ const LOOSE = 9;
 const MOST_DOUBLINGS = 10;
 
 /** One member's opinion of the contributions it measured. What it did not measure it has nothing against. */
-export class Judgment {
-  readonly #findings: ReadonlyMap<EventId, Finding>;
+export class Judgment implements ContributionOpinion {
+  readonly #findings: ReadonlyMap<EventId, MeasuredGain>;
   readonly #spread: Spread | undefined;
 
-  constructor(findings: ReadonlyMap<EventId, Finding>) {
+  constructor(findings: ReadonlyMap<EventId, MeasuredGain>) {
     this.#findings = findings;
     const finite = [...findings.values()].filter(({ gain }) => Number.isFinite(gain));
     // of a single one nobody knows whether others do better
@@ -53,12 +46,10 @@ export class Judgment {
     this.#spread = spreadOf(gains, Math.max(errors[errors.length >> 1]!, Number.MIN_VALUE));
   }
 
-  /** Whether it would list it in an outcome of its own. */
   mayPropose(id: EventId): boolean {
     return this.#isAbove(id, STRICT);
   }
 
-  /** Whether it accepts an outcome that lists it, in this view. */
   mayAccept(id: EventId, view: number): boolean {
     return this.#isAbove(id, LOOSE * 2 ** Math.min(view, MOST_DOUBLINGS));
   }
@@ -92,7 +83,7 @@ export async function gainOf(
   { delta }: Pick<Contribution, 'delta'>,
   before: Float32Array,
   losses: Losses,
-): Promise<Finding> {
+): Promise<MeasuredGain> {
   const values = Float32Array.from(params);
   const chunk = new Float64Array(CHUNK_LENGTH);
   delta.chunks.forEach((index, position) => {
@@ -134,7 +125,7 @@ export class Screen {
   readonly #options: ScreenOptions;
   readonly #losses: Losses;
   readonly #order: (worker: WorkerId) => Key;
-  readonly #findings = new Map<EventId, Finding>();
+  readonly #findings = new Map<EventId, MeasuredGain>();
   readonly #wanted = new Map<EventId, WorkerId>();
   readonly #waits = new Map<string, number>();
   #before: Float32Array | undefined;
@@ -212,14 +203,64 @@ export class Screen {
   }
 }
 
-export const createScreening =
-  (measure: NonNullable<Trainer['measure']>, secret: string) =>
-  (options: ScreenOptions): Screen => {
-    const key = deriveKey('nostrain/screening', secret, options.round);
-    const order = (worker: WorkerId) =>
-      deriveKey('nostrain/screening/order', secret, options.round, worker);
-    const rows = rowsFor(options.workers);
-    return new Screen(options, (params) => measure(params, 'shard', { key, rows }), order);
-  };
+/** The screen of one round; `secret` is known to this member alone. */
+function screenOf(
+  { measure, secret }: NonNullable<FeatureHost['measuring']>,
+  options: ScreenOptions,
+): Screen {
+  const { round, workers } = options;
+  const key = deriveKey('nostrain/screening', secret, round);
+  const order = (worker: WorkerId) => deriveKey('nostrain/screening/order', secret, round, worker);
+  const rows = rowsFor(workers);
+  return new Screen(options, (params) => measure(params, 'shard', { key, rows }), order);
+}
 
-export type Screening = ReturnType<typeof createScreening>;
+/** Members measure what each contribution does to the loss, and vote against what does harm. Without an engine nothing is known. */
+export const screening: CertifiedFeature = {
+  isIn: (spec) => spec.screening,
+  create: ({ measuring, clock, reporter }) => ({
+    judge({ state, context, signal, find, wake }) {
+      const { round, roster, timing } = context;
+      const screen =
+        measuring &&
+        screenOf(measuring, {
+          params: state.params.values,
+          round,
+          viewMs: timing.viewMs,
+          workers: roster.length,
+          clock,
+          signal,
+          find,
+          wake,
+          onFailure: (error) => reporter.unmeasured(round, error),
+        });
+      return {
+        arrived: (manifest) => screen?.want(manifest),
+        isReady: (manifests, view) => screen?.isReady(manifests, view) ?? true,
+        judgment(held) {
+          const judgment = screen?.judgment ?? new Judgment(new Map());
+          for (const { worker, manifest } of held) {
+            if (judgment.mayPropose(manifest)) continue;
+            reporter.screened(round, { worker, manifest, ...judgment.told(manifest) });
+          }
+          return judgment;
+        },
+      };
+    },
+  }),
+  describe: (_, commits, roster) => ({
+    screened: screenedBy(commits).map((index) => roster[index]!),
+  }),
+};
+
+/** Places in the roster that more than half of the votes screen. */
+function screenedBy(votes: readonly Signed<Commit>[]): readonly number[] {
+  const counts = new Map<number, number>();
+  for (const { features } of votes) {
+    for (const place of features?.screening?.screened ?? []) {
+      counts.set(place, (counts.get(place) ?? 0) + 1);
+    }
+  }
+  const most = [...counts].filter(([, count]) => 2 * count > votes.length);
+  return most.map(([place]) => place).sort((a, b) => a - b);
+}

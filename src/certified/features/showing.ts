@@ -5,19 +5,19 @@
 import { ConfigError } from '../../base/errors.ts';
 import { type ChunkRelays, sendChunks } from '../../network/attachments/publish.ts';
 import { chunkTree, type PayloadRoot } from '../../network/chunks/payload.ts';
-import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import { formatShard, type Shard } from '../../run/field.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+import type { Digest } from '../../run/ids.ts';
 import { isDrawn } from '../../run/rerun.ts';
 import { type FeatureSet, type FeatureValues, featureSet } from '../../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import type { Origin } from '../../worker/ports.ts';
 import { idOf } from '../../worker/state.ts';
 import type { PrivateState } from '../../worker/strategy.ts';
-import type { Reporter } from '../rounds/events.ts';
+import type { ReadyRound } from '../decisions/chain.ts';
 import type { CertifiedState } from '../state.ts';
+import type { CertifiedFeature, FeatureHost, MemberFeature, PrivateStore } from './feature.ts';
 
 /** Of any optimizer, and the count of the steps that they have seen. */
 const MOST_VECTORS = 8;
@@ -84,13 +84,6 @@ export const unknownOrigin = (shard: Shard): Origin => ({
   build: 'unknown',
 });
 
-/** Where private states are kept until they may have to be shown, by root. */
-export interface PrivateStore {
-  /** Older ones may be let go of. */
-  save(root: Digest, bytes: Uint8Array): Promise<void>;
-  load(root: Digest): Promise<Uint8Array | undefined>;
-}
-
 /** Of a contribution and of the one before it, with one to spare for a round in progress. */
 export const KEPT_STATES = 4;
 
@@ -109,21 +102,9 @@ export function memoryStates(): PrivateStore {
 /** How long relays are asked to keep what is shown. */
 const SHOWN_SECONDS = 7 * 86_400;
 
-export interface ShowingOptions {
-  readonly spec: RunSpec;
-  readonly me: WorkerId;
-  readonly origin: Origin;
-  readonly store: PrivateStore;
-  /** Connected; those that the run names are used. */
-  readonly relays: ChunkRelays;
-  readonly sign: (draft: EventDraft) => SignedEvent;
-  readonly now: () => number;
-  readonly reporter: Pick<Reporter, 'shown'>;
-  readonly sha256: Sha256;
-  readonly signal: AbortSignal;
-}
+type ShowingOptions = FeatureHost & NonNullable<FeatureHost['showing']>;
 
-export class Showing {
+class Showing implements MemberFeature {
   readonly #options: ShowingOptions;
   readonly #run: Digest;
   readonly #features: FeatureSet;
@@ -155,8 +136,16 @@ export class Showing {
     return { rerun };
   }
 
+  begin({ state: { ledger } }: ReadyRound, before: CertifiedState): void {
+    void this.#show(before, ledger.entropy);
+  }
+
+  ended(state: CertifiedState): Promise<void> {
+    return this.#show(state, state.head.ledger.entropy);
+  }
+
   /** Shows what the last round asks for, if it drew this worker; never rejects. Resolves when relays have it, or will not. */
-  async after(state: CertifiedState, entropy: string | null): Promise<void> {
+  async #show(state: CertifiedState, entropy: string | null): Promise<void> {
     const { spec, me, store, reporter, signal } = this.#options;
     const last = state.rounds.at(-1);
     if (last === undefined || entropy === null || last.index !== state.round - 1) return;
@@ -190,8 +179,8 @@ export class Showing {
   }
 
   async #send(bytes: Uint8Array): Promise<void> {
-    const { relays, sign, sha256, now, signal } = this.#options;
-    const createdAt = Math.floor(now() / 1000);
+    const { relays, sign, sha256, clock, signal } = this.#options;
+    const createdAt = Math.floor(clock.now() / 1000);
     const lifetime = { createdAt, expiresAt: createdAt + SHOWN_SECONDS };
     const how = { relays, sign, sha256, lifetime, signal, isPatient: true };
     const { enough, deliveries } = sendChunks([bytes], 1, how);
@@ -214,3 +203,9 @@ const narrowed = (relays: ChunkRelays, named: readonly string[]): ChunkRelays =>
   publish: (event, options) => relays.publish(event, options),
   status: () => relays.status(),
 });
+
+/** Commits to private state with each contribution, and shows that of contributions that were drawn. */
+export const rerun: CertifiedFeature = {
+  isIn: (spec) => spec.rerun.permille > 0,
+  create: (host) => host.showing && new Showing({ ...host, ...host.showing }),
+};

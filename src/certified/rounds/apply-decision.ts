@@ -1,28 +1,25 @@
 /** What follows a decided round: the state it leads to, its summary, and, for who is behind, the search for what members copied of it. */
-
 import { within } from '../../base/async.ts';
-import { rollingScore } from '../../consensus/scores.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
-import type { Ledger } from '../../run/ledger.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import type { Commit, Signed } from '../../run/vote.ts';
 import { evaluate } from '../../worker/apply-round.ts';
 import type { RoundSummary } from '../../worker/events.ts';
 import { idOf, withRound } from '../../worker/state.ts';
 import type { RoundResult } from '../../worker/strategy.ts';
 import { listVotes } from '../decisions/certificate.ts';
-import { chainHeadOf, electorateOf, stakesOf } from '../decisions/chain.ts';
+import { chainHeadOf, electorateOf, type ReadyRound, stakesOf } from '../decisions/chain.ts';
 import type { Evidence } from '../decisions/evidence.ts';
 import { known as settled } from '../decisions/rows.ts';
 import { ringsHeld } from '../decisions/widths.ts';
+import { featuresOf } from '../features/list.ts';
 import type { Member } from '../member.ts';
 import { type CertifiedState, carryOver } from '../state.ts';
 import { isCommit } from '../wire/certified-events.ts';
 import type { CertifiedRound, CertifiedSession, CertifiedSummary } from './events.ts';
 import { keepRound } from './keep-round.ts';
-import type { Decision, DriverOptions, OpenRound, ReadyRound } from './round.ts';
+import type { Decision, DriverOptions, OpenRound } from './round.ts';
 
 /** From so many void rounds in a row on somebody should know. */
 const VOIDS_TO_TELL = 3;
@@ -91,7 +88,7 @@ export async function applyDecision(
     head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
   };
   const completed = async () => {
-    member.duty?.decided(start, outcome, next.taken);
+    for (const feature of member.features) feature.decided?.(start, outcome, next.taken);
     member.attendance.noteLeaves(outcome);
     const isLast = outcome.round + 1 >= plan.rounds;
     if (isLast) member.control.hurry();
@@ -170,8 +167,10 @@ function describe(
     joined: keysIn(outcome.joins).filter((key) => !roster.includes(key)),
     left: keysIn(outcome.leaves),
     late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
-    ...(next.spec.screening && { screened: screenedBy(votes).map((index) => roster[index]!) }),
-    ...(next.spec.scores && { scores: scoresIn(next.ledger) }),
+    ...Object.assign(
+      {},
+      ...featuresOf(next.spec).map((each) => each.describe?.(next, votes, roster)),
+    ),
     ...takenIn(outcome, next, roster),
   };
 }
@@ -188,27 +187,6 @@ function takenIn(
     ...(left.length > 0 && { unused: left.map(({ index }) => roster[index]!) }),
     ...(aggregation.leastRatePermille < 1000 && { rate: taken.rate }),
   };
-}
-
-const scoresIn = ({ members }: Ledger): NonNullable<CertifiedRound['scores']> =>
-  members.flatMap(({ key: worker, features }) => {
-    const { history = [], low } = features?.scores ?? {};
-    const rolling = rollingScore(history);
-    return history.length === 0
-      ? []
-      : [{ worker, last: history.at(-1)!, rolling, isLow: low === 1 }];
-  });
-
-/** Places in the roster that more than half of the votes screen. */
-function screenedBy(votes: readonly Signed<Commit>[]): readonly number[] {
-  const counts = new Map<number, number>();
-  for (const { features } of votes) {
-    for (const place of features?.screening?.screened ?? []) {
-      counts.set(place, (counts.get(place) ?? 0) + 1);
-    }
-  }
-  const most = [...counts].filter(([, count]) => 2 * count > votes.length);
-  return most.map(([place]) => place).sort((a, b) => a - b);
 }
 
 const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerId[] =>

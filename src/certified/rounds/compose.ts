@@ -11,7 +11,6 @@ import {
 import type { AcceptedRow, Outcome, RejectedRow } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Join, Leave, Signed } from '../../run/vote.ts';
-import type { Judgment } from '../features/screening.ts';
 import { refuseAdmission } from '../decisions/admission.ts';
 import { judgeVotes } from '../decisions/certificate.ts';
 import {
@@ -25,6 +24,7 @@ import {
 import type { Evidence, EvidenceStore } from '../decisions/evidence.ts';
 import { convictedBy, isUpheld } from '../decisions/roster-change.ts';
 import { known as knownStakes } from '../decisions/rows.ts';
+import type { ContributionOpinion } from '../features/feature.ts';
 import type { FaultProof } from '../wire/faults.ts';
 
 /** A manifest that is here and does not count, for a reason anybody can check. */
@@ -193,7 +193,7 @@ export interface Sight {
   readonly hasStakes: boolean;
   readonly nowMs: number;
   /** What it found of contributions by measuring them; absent in runs without screening. */
-  readonly screened?: { readonly judgment: Judgment; readonly view: number } | undefined;
+  readonly screened?: { readonly judgment: ContributionOpinion; readonly view: number } | undefined;
 }
 
 /** Whether a valid outcome is acceptable here; its own clock and what reached it decide. */

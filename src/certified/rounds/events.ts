@@ -8,10 +8,18 @@ import { roundName } from '../../run/round-name.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import type { Ports, Session } from '../../worker/ports.ts';
-import type { Screened } from '../features/screening.ts';
 import type { Invalid, Missing } from '../decisions/evidence.ts';
 import type { ProtocolMessage, Unreadable } from '../wire/certified-events.ts';
 import type { FaultProof } from '../wire/faults.ts';
+
+/** A contribution that does harm, for people. */
+export interface Screened {
+  readonly worker: WorkerId;
+  readonly manifest: EventId;
+  /** Null where the loss is no number any more. */
+  readonly gain: number | null;
+  readonly bound: number;
+}
 
 /** What a certificate says of a round, for people. */
 export interface CertifiedRound {

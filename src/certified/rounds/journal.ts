@@ -10,9 +10,9 @@ import { type Beginning, delayOf, delaysIn } from '../../consensus/round/timing.
 import { parseEvent, type SignedEvent } from '../../network/event.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { idOf } from '../../worker/state.ts';
-import type { PrivateStore } from '../features/showing.ts';
 import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
+import type { PrivateStore } from '../features/feature.ts';
 import type { CertifiedState } from '../state.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';

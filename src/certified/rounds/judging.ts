@@ -9,16 +9,18 @@ import type {
   Effect,
   Input,
   RoundState,
+  ViewId,
 } from '../../consensus/round/round-state.ts';
 import type { Digest, EventId } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
-import { Judgment, type Screen } from '../features/screening.ts';
+import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import { type Certified, stakesOf } from '../decisions/chain.ts';
 import { lacking, type Missing, type Verdict } from '../decisions/evidence.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
 import { contributionOf, known, weighingOf } from '../decisions/rows.ts';
+import type { ContributionOpinion, RoundFeature } from '../features/feature.ts';
 import type { StakeOpinion } from '../features/stakes.ts';
 import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
 import type { Observer } from './observer.ts';
@@ -44,7 +46,7 @@ const STUCK_MS = 30_000;
 export class Judge {
   readonly #options: DriverOptions;
   readonly #host: JudgeHost;
-  readonly #screen: Screen | undefined;
+  readonly #features: readonly RoundFeature[];
   /** States that valid outcomes lead to. */
   readonly #nexts = new Map<Digest, Certified>();
   /** What the last look at an outcome lacked, and when that was. */
@@ -59,18 +61,17 @@ export class Judge {
   constructor(options: DriverOptions, host: JudgeHost) {
     this.#options = options;
     this.#host = host;
-    this.#screen = openScreen(options, host.signal, () => host.wake());
-    const { state, ports } = options;
-    ports.scoring?.begin(state, () =>
-      host.observer
-        .good()
-        .flatMap(({ manifest }) => contributionOf(manifest, state, ports.evidence) ?? []),
-    );
+    const { state, ports, context } = options;
+    const { signal, observer, wake } = host;
+    const find = (id: EventId) => contributionOf(id, state, ports.evidence);
+    const arrived = () => observer.good().flatMap(({ manifest }) => find(manifest) ?? []);
+    const round = { state, context, signal, find, arrived, wake };
+    this.#features = ports.features.flatMap((feature) => feature.judge?.(round) ?? []);
   }
 
-  /** Has a contribution measured, in runs with screening. */
-  measure(manifest: EventId): void {
-    this.#screen?.want(manifest);
+  /** A contribution is here in full. */
+  arrived(manifest: EventId): void {
+    for (const feature of this.#features) feature.arrived?.(manifest);
   }
 
   /** Whether an outcome could be judged; the finding goes to the machine. */
@@ -88,7 +89,7 @@ export class Judge {
       outcome.features.stake?.snapshot ?? '',
     );
     if (stakes === 'wait') return false;
-    if (verdict.ok && this.#screen?.isReady(ids, { attempt, view }) === false) return false;
+    if (verdict.ok && !this.#isReady(ids, { attempt, view })) return false;
     const check = { digest, valid: verdict.ok, ...this.#opinion(outcome, held, view, stakes) };
     this.#host.feed({ type: 'checked', check });
     return true;
@@ -105,8 +106,8 @@ export class Judge {
     const rows = [...held, ...since];
     const late = observer.late();
     const ids = [...rows, ...late].map(({ manifest }) => manifest);
-    if (result === 'final' && this.#screen?.isReady(ids, { attempt, view }) === false) return false;
-    const judgment = this.#screen?.judgment;
+    if (result === 'final' && !this.#isReady(ids, { attempt, view })) return false;
+    const judgment = this.#judgment([]);
     const mayList = ({ manifest }: LateRow) => judgment?.mayPropose(manifest) ?? true;
     const material = {
       me: context.me,
@@ -193,21 +194,19 @@ export class Judge {
     const held = all.filter(({ worker }) => weighing.has(worker) && !out.has(worker));
     const screened = judgment && { judgment, view };
     const opinion = opinionOf(state, outcome, { held, owed, hasStakes, nowMs, screened });
-    if (!state.spec.scores) return opinion;
-    const scores = { of: ports.scoring?.said(state) ?? [] };
-    return { ...opinion, features: { ...opinion.features, scores } };
+    const said = this.#features.map((each) => each.said?.());
+    const features: FeatureValues<'vote'> = Object.assign({}, opinion.features, ...said);
+    return { ...opinion, ...withFeatures(features) };
   }
 
-  /** What was measured until now; tells of what does harm. Without an engine that measures nothing is known, in runs with screening. */
-  #judgment(held: readonly LateRow[]): Judgment | undefined {
-    const { state, context, ports } = this.#options;
-    if (!state.spec.screening) return undefined;
-    const judgment = this.#screen?.judgment ?? new Judgment(new Map());
-    for (const { worker, manifest } of held) {
-      if (judgment.mayPropose(manifest)) continue;
-      ports.reporter.screened(context.round, { worker, manifest, ...judgment.told(manifest) });
-    }
-    return judgment;
+  #isReady(manifests: readonly EventId[], view: ViewId): boolean {
+    const waiting = this.#features.filter(({ isReady }) => isReady?.(manifests, view) === false);
+    return waiting.length === 0;
+  }
+
+  /** What members measured until now, in runs with a feature that does; tells of what does harm. */
+  #judgment(held: readonly LateRow[]): ContributionOpinion | undefined {
+    return this.#features.flatMap((each) => each.judgment?.(held) ?? [])[0];
   }
 
   /** False, after asking for what is missing. */
@@ -227,28 +226,6 @@ export class Judge {
     if (isAgain) ports.reporter.lacking(context.round, missing);
     return false;
   }
-}
-
-/** The screen of a round, where the run has them and this machine can measure. */
-function openScreen(
-  { state, ports, context }: Pick<DriverOptions, 'state' | 'ports' | 'context'>,
-  signal: AbortSignal,
-  wake: () => void,
-): Screen | undefined {
-  const { evidence, clock, screening, reporter } = ports;
-  const find = (id: EventId) => contributionOf(id, state, evidence);
-  const onFailure = (error: unknown) => reporter.unmeasured(context.round, error);
-  return screening?.({
-    params: state.params.values,
-    round: context.round,
-    viewMs: context.timing.viewMs,
-    workers: context.roster.length,
-    clock,
-    signal,
-    find,
-    wake,
-    onFailure,
-  });
 }
 
 const unsound = ({ round }: Outcome, why: string): RelayError =>

@@ -286,7 +286,7 @@ class RoundDriver implements DrivenRound {
     this.#arrivals.note(worker, message, this.#machine, clock.now());
     reporter.arrived(worker, message);
     this.#feed({ type: 'held', worker, manifest });
-    this.#judge.measure(manifest);
+    this.#judge.arrived(manifest);
   }
 
   /** Shows two events that contradict each other to everybody, unless somebody did already: one proof is enough. */

@@ -12,16 +12,16 @@ import type { Ledger } from '../../run/ledger.ts';
 import { leastSeconds } from '../../run/lifetime.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import type { Measurers } from '../features/scores.ts';
 import {
   type Certified,
-  type Electorate,
   electorateOf,
+  type ReadyRound,
   stakesOf,
   withEntropy,
 } from '../decisions/chain.ts';
 import type { EvidenceStore, Missing } from '../decisions/evidence.ts';
 import type { applyOutcome } from '../decisions/outcomes.ts';
+import type { MemberFeature } from '../features/feature.ts';
 import type { Refresh } from '../features/stakes.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
@@ -90,7 +90,8 @@ export interface DrivenRound extends OpenRound {
   enter(sent: Sealed): void;
 }
 
-export interface DriverPorts extends Measurers {
+export interface DriverPorts {
+  readonly features: readonly MemberFeature[];
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** Signs, sends, receives and re-sends protocol messages. */
@@ -125,12 +126,6 @@ export interface DriverOptions {
   readonly votes: ListedVotes | null;
   /** Others may have decided the round: what members copied of it is asked for at once. */
   readonly isBehind: boolean;
-}
-
-/** A round that can be opened: its entropy and stakes are here. */
-export interface ReadyRound {
-  readonly state: Certified;
-  readonly electorate: Electorate;
 }
 
 export interface InputPorts {

@@ -1,5 +1,5 @@
 /** Trainers that run the steps of others again: apart from the one that a worker trains with, like that of whoever sent a contribution. */
-import type { StepsAgain } from '../../certified/features/jury.ts';
+import type { StepsAgain } from '../../certified/features/feature.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import { parseShard } from '../../run/field.ts';
 import { settingsOf } from '../../run/spec/complete-spec.ts';

@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isHex32 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, safeJson } from '../../base/errors.ts';
-import { KEPT_STATES, type PrivateStore } from '../../certified/features/showing.ts';
+import type { PrivateStore } from '../../certified/features/feature.ts';
+import { KEPT_STATES } from '../../certified/features/showing.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import {
   type Entry,
