@@ -19,6 +19,7 @@ function stage(listed: readonly string[]) {
     ...{ apply, clock: { now: () => nowMs }, reporter: { lacking: () => undefined } },
     evidence: { message: (id: string) => (here.has(id) ? { type: 'manifest' } : undefined) },
     branches: { stuck: () => undefined },
+    features: [],
   };
   const host = { fetch: (ids: readonly string[]) => void asked.push(ids) };
   const judge = new Judge({ ports, state: {}, context: { round: 0 } } as never, host as never);
