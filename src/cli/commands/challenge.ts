@@ -1,6 +1,8 @@
 /** `nostrain challenge`: runs the inner steps of listed contributions again and says which match what their authors sent. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
+import { openingOf } from '../../certified/decisions/chain.ts';
+import { hasModel } from '../../certified/decisions/replay.ts';
 import {
   type Checkable,
   type CheckFinding,
@@ -13,8 +15,6 @@ import {
   listedRows,
 } from '../../certified/features/rerun.ts';
 import { mostPrivateBytes } from '../../certified/features/showing.ts';
-import { openingOf } from '../../certified/decisions/chain.ts';
-import { hasModel } from '../../certified/decisions/replay.ts';
 import { openHistory } from '../../certified/records/archive.ts';
 import type { BoardOptions } from '../../certified/wire/runs.ts';
 import { createPuller } from '../../network/attachments/pull.ts';

@@ -8,6 +8,7 @@ import { defaultRetry, systemClock, withScope } from '../../base/async.ts';
 import { parseJson } from '../../base/canonical-json.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { tierOf } from '../../certified/decisions/widths.ts';
+import type { RefreshPort } from '../../certified/features/stakes.ts';
 import { type CertifiedOptions, firstCertified, playCertified } from '../../certified/join.ts';
 import {
   assertAdmitted,
@@ -15,7 +16,6 @@ import {
   assertNoContradiction,
   placeIn,
 } from '../../certified/make-spec.ts';
-import type { RefreshPort } from '../../certified/features/stakes.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { type CertifiedState, certifiedMembers } from '../../certified/state.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
