@@ -39,7 +39,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   sample: async () => (await import('./commands/sample.ts')).sample(),
   stake: async () => (await import('./commands/stake/stake.ts')).stake(),
   placement: async () => (await import('./commands/placement/placement.ts')).placement(),
-  directory: async () => (await import('./commands/directory/directory.ts')).directory(),
+  directory: async () => (await import('./commands/directory.ts')).directory(),
   doctor: async () => (await import('./commands/doctor/doctor.ts')).doctor(),
   completion: async () =>
     (await import('./commands/completion.ts')).completion(() => createProgram()),

@@ -35,15 +35,15 @@ const MB = 1e6;
 const built = async <T>(path: string): Promise<T> =>
   (await import(new URL(`../../dist/src/${path}.js`, import.meta.url).href)) as T;
 const { createHttpSource } = await built<typeof import('../../src/network/chunks/http-source.ts')>('checkpoint/http-place'); // biome-ignore format: one line
-const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/ask-http.ts')>('node/checkpoint/ask-http'); // biome-ignore format: one line
+const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/sources.ts')>('node/checkpoint/ask-http'); // biome-ignore format: one line
 const { fetchFolder } = await built<typeof import('../../src/node/checkpoint/fetch-folder.ts')>('node/checkpoint/fetch-folder'); // biome-ignore format: one line
 const { readManifest } = await built<typeof import('../../src/node/checkpoint/folder.ts')>('node/checkpoint/folder'); // biome-ignore format: one line
 const { createNativeBlake3 } = await built<typeof import('../../src/node/native/blake3.ts')>('node/native-blake3'); // biome-ignore format: one line
 const { serveFolder } = await built<typeof import('../../src/node/checkpoint/holder-server.ts')>('node/checkpoint/holder-server'); // biome-ignore format: one line
 const { packFile } = await built<typeof import('../../src/node/checkpoint/pack.ts')>('node/checkpoint/pack'); // biome-ignore format: one line
 const { unpackFolder } = await built<typeof import('../../src/node/checkpoint/unpack.ts')>('node/checkpoint/unpack'); // biome-ignore format: one line
-const { verifyFolder } = await built<typeof import('../../src/node/checkpoint/verify.ts')>('node/checkpoint/verify'); // biome-ignore format: one line
-type Verified = import('../../src/node/checkpoint/verify.ts').Verified;
+const { verifyFolder } = await built<typeof import('../../src/node/checkpoint/unpack.ts')>('node/checkpoint/verify'); // biome-ignore format: one line
+type Verified = import('../../src/node/checkpoint/unpack.ts').Verified;
 
 interface Step {
   readonly op: string;

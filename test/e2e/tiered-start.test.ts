@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { fetchTier } from '../../src/node/checkpoint/fetch-tier.ts';
-import { createFolderSource } from '../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../src/node/checkpoint/folder.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';

@@ -1,7 +1,12 @@
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { Contacts, nearest } from '../../src/network/directory/contacts.ts';
-import { type Lookup, type LookupOptions, lookUp } from '../../src/network/directory/lookup.ts';
+import {
+  Contacts,
+  type Lookup,
+  type LookupOptions,
+  lookUp,
+  nearest,
+} from '../../src/network/directory/lookup.ts';
 import type { HolderRecord } from '../../src/network/wire/holders.ts';
 
 export const NOW = 1_800_000_000;

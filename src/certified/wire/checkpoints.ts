@@ -10,8 +10,12 @@ import {
   sha256 as pureSha256,
 } from '../../base/hash.ts';
 import { stateBytes } from '../../consensus/roots.ts';
-import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
-import { type Keepers, sendShare } from '../../network/attachments/share.ts';
+import {
+  type Keepers,
+  type PublishOptions,
+  publishWithAttachments,
+  sendShare,
+} from '../../network/attachments/publish.ts';
 import {
   chunkCount,
   createDigester,

@@ -2,8 +2,7 @@
 
 import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { apartIn } from '../../network/attachments/bodies.ts';
-import { BodyExchange } from '../../network/attachments/body-exchange.ts';
+import { apartIn, BodyExchange } from '../../network/attachments/bodies.ts';
 import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
 import { createPuller, type Puller } from '../../network/attachments/pull.ts';
 import type { Lifetime } from '../../network/chunks/payload.ts';

@@ -23,7 +23,7 @@ import {
   sourceOf,
   writeRecord,
 } from '../shared/archive-source.ts';
-import { addPushFlags, type PushFlags, pushFolders } from '../shared/push-chunks.ts';
+import { addPushFlags, type PushFlags, pushFolders } from '../shared/chunks.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
 interface Flags extends SourceFlags, PushFlags {

@@ -33,7 +33,7 @@ import {
   type SourceFlags,
   sourceOf,
 } from '../shared/archive-source.ts';
-import { bringEvents } from '../shared/bring-files.ts';
+import { bringEvents } from '../shared/chunks.ts';
 import { branchOption, trustOption } from '../shared/member-flags.ts';
 
 interface ReplayFlags extends SourceFlags {

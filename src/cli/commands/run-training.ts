@@ -36,7 +36,7 @@ import {
 } from '../../terminal/options.ts';
 import { assertWritable, stateFormatFlag, stateOutputFlags } from '../../terminal/state-flags.ts';
 import { addWorkerFlags } from '../../terminal/worker-flags.ts';
-import { addBringFlags, type BringFlags, bringFiles } from '../shared/bring-files.ts';
+import { addBringFlags, type BringFlags, bringFiles } from '../shared/chunks.ts';
 import {
   addMemberFlags,
   hintOption,

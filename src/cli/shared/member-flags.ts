@@ -5,7 +5,7 @@ import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
 import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
-import { addHoldFlags, type HoldFlags, holdFlagNames } from './hold-flags.ts';
+import { addHoldFlags, type HoldFlags, holdFlagNames } from './holder-flags.ts';
 
 /** What following a run from its relays takes: its stakes, and endpoints of chains. */
 export interface FollowFlags extends EndpointFlags {

@@ -7,7 +7,7 @@ import type { NamedCorpus, SpecRequest } from '../../certified/make-spec.ts';
 import { dividePictures, packPictures } from '../../model/data/pictures.ts';
 import { scaleOf } from '../../model/data/series.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';
-import { findManifest } from '../../node/checkpoint/find-manifest.ts';
+import { findManifest } from '../../node/checkpoint/sources.ts';
 import type { Sources } from '../../node/data/sources.ts';
 import {
   openNamedCorpus,

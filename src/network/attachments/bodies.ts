@@ -5,10 +5,18 @@
 import { type Carried, fitsInside } from '../../../kinds/_body.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { MOST_OUTCOME_BYTES, proposal } from '../../../kinds/proposal.ts';
+import type { Clock } from '../../base/async.ts';
+import { FairStore } from '../../base/bounded.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { chunkTree, type PayloadRoot } from '../chunks/payload.ts';
-import type { EventDraft } from '../event.ts';
+import type { EventDraft, SignedEvent } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import type { Sending } from '../transport/delivery.ts';
+import type { RelaySet } from '../transport/relay-set.ts';
+import { publishWithAttachments } from './publish.ts';
+import type { Pull, Puller } from './pull.ts';
 
 /** The bytes of a root, checked against it, where they are at hand. */
 export type BodyOf = (apart: PayloadRoot) => Uint8Array | undefined;
@@ -70,4 +78,192 @@ export function apartIn(event: EventDraft): Apart | undefined {
   if (!parsed?.ok) return undefined;
   const { root, bytes, expiration: expiresAt } = parsed.value;
   return root === undefined || bytes === undefined ? undefined : { root, bytes, expiresAt };
+}
+
+// FROM /**  * Bodies that travel beside their events: pulled from whoever has them, kept while they are of use, sent before the event that names  * them. Nobody but members of the run makes others pull, and each of them only so much.  */
+export interface BodyExchangeOptions {
+  readonly relays: RelaySet;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly signer: { sign(draft: EventDraft): SignedEvent };
+  /** Aborted when nothing is to be sent any more. */
+  readonly signal: AbortSignal;
+}
+
+/** An event whose body is wanted. */
+interface Wanted {
+  readonly event: SignedEvent;
+  readonly apart: Apart;
+  onHere(): void;
+}
+
+interface Job {
+  readonly apart: Apart;
+  readonly pull: Pull;
+  readonly round: number;
+  /** Events that name this body; it is pulled as long as there are any. */
+  readonly wanted: Map<EventId, Wanted>;
+}
+
+/** Bodies of one author that are pulled at the same time; a newer one takes the place of the oldest. */
+const MOST_OPEN = 4;
+/** Bodies of one author that are pulled unasked, in a minute. */
+const MOST_PER_MINUTE = 8;
+const MINUTE_MS = 60_000;
+/** A body of which no chunk comes for so long is pulled again when its event is heard again. */
+const IDLE_MS = 5 * MINUTE_MS;
+/** Events of others than members, until they may be some: bytes of one key, and of all. */
+const OFFERED_BYTES = { perOwner: 256 << 10, inAll: 8 << 20 };
+/** Bodies in memory, in bytes; older ones are pulled again where they are needed again. */
+const MOST_HELD_BYTES = 64 << 20;
+
+const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
+
+export class BodyExchange {
+  readonly #options: BodyExchangeOptions;
+  readonly #puller: Puller;
+  readonly #held = new Map<string, { readonly bytes: Uint8Array; readonly round: number }>();
+  readonly #jobs = new Map<string, Job>();
+  readonly #offered = new FairStore<Wanted>(OFFERED_BYTES);
+  /** Roots whose chunks this worker sent already. */
+  readonly #sent = new Map<Digest, number>();
+  readonly #spent = new Map<WorkerId, number>();
+  #minuteEnds = 0;
+  #isClosed = false;
+  #heldBytes = 0;
+  #members: ReadonlySet<WorkerId> = new Set();
+
+  constructor(options: BodyExchangeOptions, puller: Puller) {
+    this.#options = options;
+    this.#puller = puller;
+  }
+
+  readonly get: BodyOf = (apart) => this.#held.get(nameOf(apart))?.bytes;
+
+  /** Takes in a body whose bytes are those of the root. */
+  keep(apart: PayloadRoot, bytes: Uint8Array, round: number): void {
+    const name = nameOf(apart);
+    this.#drop(name);
+    this.#held.set(name, { bytes, round });
+    this.#heldBytes += bytes.length;
+    for (const oldest of this.#held.keys()) {
+      if (this.#heldBytes <= MOST_HELD_BYTES) break;
+      this.#drop(oldest);
+    }
+    const job = this.#jobs.get(name);
+    if (!job) return;
+    this.#end(job);
+    for (const { onHere } of job.wanted.values()) onHere();
+  }
+
+  /** Whose bodies are pulled unasked from now on. */
+  admit(members: readonly WorkerId[], round: number): void {
+    this.#members = new Set(members);
+    for (const [id, { value: wanted }] of this.#offered.entries()) {
+      if (!this.#members.has(wanted.event.pubkey)) continue;
+      this.#offered.delete(id);
+      this.bring(wanted, round, false);
+    }
+  }
+
+  /** Pulls the body of an event, now or once its author is a member; what somebody asked for by id is pulled in any case. */
+  bring(wanted: Wanted, round: number, isAsked: boolean): void {
+    const { event, apart } = wanted;
+    const { id, pubkey: author } = event;
+    const name = nameOf(apart);
+    if (this.#isClosed || this.#jobs.get(name)?.wanted.has(id)) return;
+    if (this.get(apart)) {
+      wanted.onHere();
+      return;
+    }
+    if (!isAsked && !this.#members.has(author)) {
+      const bytes = 1024 + JSON.stringify(event).length;
+      this.#offered.set(id, { value: wanted, owner: author, bytes });
+      return;
+    }
+    if (!isAsked && !this.#mayPull(author)) return;
+    this.#makeRoom(author);
+    const job = this.#jobs.get(name) ?? this.#begin(wanted, round);
+    job.wanted.set(id, wanted);
+  }
+
+  /** Sends an event whose body is apart and here, after its chunks; those go out once. Undefined for any other event. */
+  send(event: SignedEvent, round: number): Sending | undefined {
+    const apart = apartIn(event);
+    const bytes = apart && this.get(apart);
+    if (!bytes || this.#sent.has(apart.root)) return undefined;
+    this.#sent.set(apart.root, round);
+    const { relays, sha256, signer, signal } = this.#options;
+    const lifetime = { createdAt: event.created_at, expiresAt: apart.expiresAt };
+    const sign = (draft: EventDraft) => signer.sign(draft);
+    const options = { relays, sign, sha256, lifetime, signal };
+    const sending = publishWithAttachments(event, [{ payload: bytes }], options);
+    void sending.taken.then((isTaken) => isTaken || this.#sent.delete(apart.root));
+    return sending;
+  }
+
+  forgetBefore(round: number): void {
+    for (const [name, each] of this.#held) if (each.round < round) this.#drop(name);
+    for (const job of this.#jobs.values()) if (job.round < round) this.#end(job);
+    for (const [root, sent] of this.#sent) if (sent < round) this.#sent.delete(root);
+  }
+
+  /** Pulls nothing any more. */
+  close(): void {
+    this.#isClosed = true;
+    for (const job of [...this.#jobs.values()]) this.#end(job);
+  }
+
+  #mayPull(author: WorkerId): boolean {
+    const nowMs = this.#options.clock.now();
+    if (nowMs >= this.#minuteEnds) {
+      this.#spent.clear();
+      this.#minuteEnds = nowMs + MINUTE_MS;
+    }
+    const spent = this.#spent.get(author) ?? 0;
+    this.#spent.set(author, spent + 1);
+    return spent < MOST_PER_MINUTE;
+  }
+
+  /** Lets go of the oldest event of an author that has too many; somebody else's wish for the same body stays. */
+  #makeRoom(author: WorkerId): void {
+    const open = [...this.#jobs.values()].flatMap((job) =>
+      [...job.wanted.values()].flatMap(({ event }) =>
+        event.pubkey === author ? [{ job, id: event.id }] : [],
+      ),
+    );
+    const [oldest] = open;
+    if (!oldest || open.length < MOST_OPEN) return;
+    oldest.job.wanted.delete(oldest.id);
+    if (oldest.job.wanted.size === 0) this.#end(oldest.job);
+  }
+
+  #begin({ event, apart }: Wanted, round: number): Job {
+    const { root, bytes } = apart;
+    const worker = event.pubkey;
+    const wanted = new Map<EventId, Wanted>();
+    const others = () => {
+      const authors = [...wanted.values()].map(({ event: { pubkey } }) => pubkey);
+      return [...new Set(authors)].filter((author) => author !== worker);
+    };
+    const pull = this.#puller.pull({ root, bytes, worker, others }, { idleMs: IDLE_MS });
+    const job: Job = { apart, pull, round, wanted };
+    this.#jobs.set(nameOf(apart), job);
+    void pull.done.then((found) => {
+      if (this.#jobs.get(nameOf(apart)) !== job) return;
+      if (found) this.keep(apart, found.payload, round);
+      else this.#jobs.delete(nameOf(apart));
+    });
+    return job;
+  }
+
+  #end(job: Job): void {
+    this.#jobs.delete(nameOf(job.apart));
+    job.pull.stop();
+  }
+
+  #drop(name: string): void {
+    this.#heldBytes -= this.#held.get(name)?.bytes.length ?? 0;
+    this.#held.delete(name);
+  }
 }

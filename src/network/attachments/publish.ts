@@ -1,10 +1,14 @@
 /**
- * Publishes events with their attachments, payloads too large to be inside them: the chunks go first, the event that names them follows as soon as the
- * relays together hold enough. Every relay gets the whole payload, or its shard of a striped one; slow ones are still served after that.
+ * Publishes events with their attachments: payloads too large for an event go first, as chunks, and the event that names
+ * them follows as soon as the relays together hold enough. Several keepers of one payload each publish their share.
  */
 import { anySignal, deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
-import { type ChunkPlan, cutParts, type Lifetime, planChunks } from '../chunks/payload.ts';
+import { utf8 } from '../../base/bytes.ts';
+import { CheckpointError } from '../../base/errors.ts';
+import { sha256Hex } from '../../base/hash.ts';
+import type { WorkerId } from '../../run/ids.ts';
+import { cutParts, isSent, type Lifetime, planChunks, splitChunks } from '../chunks/payload.ts';
 import type { Stripe } from '../chunks/reed-solomon.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
@@ -21,27 +25,27 @@ import {
 } from '../transport/delivery.ts';
 import type { PublishOutcome } from '../transport/publishing.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-
+/** What one relay took of some chunks. */
 export interface ChunkDelivery {
   readonly relay: string;
   readonly taken: number;
   readonly of: number;
-  /** The words of the first refusal; empty when there was none. */
+  /** Message of the first refusal; empty if there was none. */
   readonly message: string;
-  /** The relay was not there when it was refused, or said nothing. */
+  /** The relay was not connected when it was refused, or did not answer. */
   readonly isAway: boolean;
 }
 
 export interface ChunkSending {
   /** Chunks that some relay holds, of those that are enough. */
   progress(): Progress;
-  /** True as soon as the relays together hold enough to restore the payload, false when they will not. */
+  /** True as soon as the relays together hold enough to restore the payload, false if they will not. */
   readonly enough: Promise<boolean>;
   /** One per relay, in order. */
   readonly deliveries: readonly Promise<ChunkDelivery>[];
 }
 
-/** Relays that chunks go to. */
+/** Relays that chunks are published to. */
 export type ChunkRelays = Pick<RelaySet, 'relays' | 'publish' | 'status'>;
 
 export interface PublishOptions {
@@ -50,32 +54,31 @@ export interface PublishOptions {
   readonly sha256: Sha256;
   readonly lifetime: Lifetime;
   readonly signal: AbortSignal;
-  /** Nobody waits for it: it gives way to what a round needs. */
+  /** It gives way to what a round needs. */
   readonly isPatient?: boolean | undefined;
 }
 
 /** The same for chunks alone. */
 type ChunkOptions = Omit<PublishOptions, 'relays'> & { readonly relays: ChunkRelays };
 
-/** Chunk events under way at one relay; of what can wait fewer, so that a slow line is free for the rest. */
+/** Chunk events under way at one relay; fewer if they are patient, so that a slow line stays free. */
 const WINDOW = 16;
 const PATIENT_WINDOW = 2;
 /** Signed chunk events kept for the slower relays. */
 const REMEMBERED = 64;
-
-/** Chunks of so much go to all relays, those of more to the ones that their author reads, where these are fewer. */
+/** Attachments up to this size go to all relays, larger ones only to those that their author reads. */
 const EVERYWHERE_BYTES = 256 << 10;
 
-/** What an event names and travels beside it. */
+/** What an event names and travels as chunks. */
 export interface Attachment {
   readonly payload: Uint8Array;
-  /** Over how many relays it is striped; without it each relay gets all of it. */
+  /** How it is striped over relays; without it each relay gets all of it. */
   readonly stripe?: Stripe | undefined;
 }
 
 /**
- * Starts sending the chunks of all attachments and then the event, which is not sent when no relays hold enough of each. Without
- * attachments the event is sent at once.
+ * Starts sending the chunks of all attachments and then the event, which is not sent unless the relays hold enough of
+ * each. Without attachments the event is sent at once.
  */
 export function publishWithAttachments(
   event: SignedEvent,
@@ -86,7 +89,6 @@ export function publishWithAttachments(
   const how = { signal, isPatient };
   if (attachments.length === 0) return watchOutcomes(relays.send(event, how), relays);
   const bytes = attachments.reduce((sum, { payload }) => sum + payload.length, 0);
-  // the smaller of them are wanted everywhere at once; large ones are looked for by who needs them
   const homes = bytes <= EVERYWHERE_BYTES ? relays.relays : relays.own;
   const uploads = attachments.map(({ payload, stripe }) =>
     sendChunks(cutParts(payload, stripe), stripe?.data ?? 1, options, homes),
@@ -100,13 +102,12 @@ export function publishWithAttachments(
   };
 }
 
-const addUp = (all: readonly Progress[]): Progress =>
-  all.reduce((sum, { have, of }) => ({ have: sum.have + have, of: sum.of + of }), {
-    have: 0,
-    of: 0,
-  });
+const addUp = (all: readonly Progress[]): Progress => ({
+  have: all.reduce((sum, { have }) => sum + have, 0),
+  of: all.reduce((sum, { of }) => sum + of, 0),
+});
 
-/** One relay took everything it was given, or said why not. */
+/** Waits until each relay took everything it was given, or said why not. */
 async function settle(
   relays: RelaySet,
   homes: readonly string[],
@@ -139,47 +140,55 @@ export function sendChunks(
   options: ChunkOptions,
   homes: readonly string[] = options.relays.relays,
 ): ChunkSending {
-  const { sha256, lifetime } = options;
-  const plans = parts.map((part) => planChunks(part, lifetime, sha256));
-  const held = plans.map(() => new Set<number>());
-  const signed = new Recent<SignedEvent>(REMEMBERED);
-  const eventOf = ({ root, draft }: ChunkPlan, index: number): SignedEvent => {
-    const key = `${root}/${index}`;
-    const event = signed.get(key) ?? options.sign(draft(index));
-    signed.set(key, event);
-    return event;
-  };
+  const { sha256, lifetime, sign } = options;
+  const plans = parts.map((part) => {
+    const { count, draft } = planChunks(part, lifetime, sha256);
+    const eventOf = remembering(REMEMBERED, (index) => sign(draft(index)));
+    return { count, eventOf, held: new Set<number>() };
+  });
   const { promise: enough, settle } = deferred<boolean>();
-  const hold = (part: number, index: number) => {
-    held[part]!.add(index);
-    const whole = held.filter((indices, i) => indices.size === plans[i]!.count);
-    if (whole.length >= need) settle(true);
-  };
   const deliveries = homes.map((relay, i) => {
-    const part = i % parts.length;
-    const plan = plans[part]!;
-    return sendTo(relay, plan, options, {
-      eventOf: (index) => eventOf(plan, index),
-      onTaken: (index) => hold(part, index),
-    });
+    const { count, eventOf, held } = plans[i % plans.length]!;
+    const onTaken = (index: number) => {
+      held.add(index);
+      if (plans.filter((plan) => plan.held.size === plan.count).length >= need) settle(true);
+    };
+    return upload(relay, [...Array(count).keys()], options, { eventOf, onTaken });
   });
   void Promise.all(deliveries).then(() => settle(false));
   const progress = () => {
-    const counts = held.map(({ size }) => size).sort((a, b) => b - a);
+    const counts = plans.map(({ held }) => held.size).sort((a, b) => b - a);
     const have = counts.slice(0, need).reduce((sum, count) => sum + count, 0);
     return { have, of: need * (plans[0]?.count ?? 0) };
   };
   return { enough, deliveries, progress };
 }
 
-/** All chunks of one part to one relay, several at a time; stops where sending more is known to be useless. */
-async function sendTo(
+/** Returns a function that makes each value once, as long as it is among the last `count`. */
+export function remembering<T>(count: number, make: (index: number) => T): (index: number) => T {
+  const recent = new Recent<T>(count);
+  return (index) => {
+    const value = recent.get(String(index)) ?? make(index);
+    recent.set(String(index), value);
+    return value;
+  };
+}
+
+/** Where the events of chunks come from, and who hears that a relay took one. */
+interface ChunkEvents {
+  eventOf(index: number): SignedEvent | Promise<SignedEvent>;
+  onTaken(index: number): void;
+  /** Hears that the relay takes nothing more. */
+  onUseless?(): void;
+}
+
+/** Sends chunks to one relay, several at a time; stops once sending more is known to be useless. */
+async function upload(
   relay: string,
-  { count }: ChunkPlan,
-  { relays, signal, isPatient }: ChunkOptions,
-  { eventOf, onTaken }: { eventOf(index: number): SignedEvent; onTaken(index: number): void },
+  indices: readonly number[],
+  { relays, signal, isPatient }: Pick<ChunkOptions, 'relays' | 'signal' | 'isPatient'>,
+  { eventOf, onTaken, onUseless }: ChunkEvents,
 ): Promise<ChunkDelivery> {
-  const window = isPatient ? PATIENT_WINDOW : WINDOW;
   let next = 0;
   let taken = 0;
   let message = '';
@@ -188,13 +197,10 @@ async function sendTo(
   const sendSome = async (): Promise<void> => {
     const { signal: own, release } = anySignal(signal); // few listeners each
     try {
-      while (next < count && !isUseless && !own.aborted) {
-        const index = next++;
-        const [outcome] = await relays.publish(eventOf(index), {
-          only: [relay],
-          signal: own,
-          isPatient,
-        });
+      while (next < indices.length && !isUseless && !own.aborted) {
+        const index = indices[next++]!;
+        const how = { only: [relay], signal: own, isPatient };
+        const [outcome] = await relays.publish(await eventOf(index), how);
         if (outcome && isTaken(outcome)) {
           taken++;
           onTaken(index);
@@ -208,8 +214,141 @@ async function sendTo(
       release();
     }
   };
-  await Promise.all(Array.from({ length: Math.min(window, count) }, sendSome)).catch(() => {
+  const lanes = Math.min(isPatient ? PATIENT_WINDOW : WINDOW, indices.length);
+  await Promise.all(Array.from({ length: lanes }, sendSome)).catch((error) => {
+    if (error instanceof CheckpointError) throw error;
     message ||= 'given up';
   });
-  return { relay, taken, of: count, message, isAway: away };
+  if (isUseless) onUseless?.();
+  return { relay, taken, of: indices.length, message, isAway: away };
+}
+
+/** A chunk to send, and its relays: those that should have it, then those that get it if one of them refuses. */
+export interface Errand {
+  readonly index: number;
+  readonly relays: readonly string[];
+}
+
+/** What became of chunks that were spread over relays. */
+export interface Spreading {
+  /** Chunks that no relay took. */
+  readonly nowhere: number;
+  /** By relay. */
+  readonly deliveries: readonly ChunkDelivery[];
+}
+
+/** Sends each chunk to the first `copies` relays of its list that take it. Throws what `eventOf` throws of this machine. */
+export async function spreadChunks(
+  errands: readonly Errand[],
+  copies: number,
+  options: Pick<ChunkOptions, 'relays' | 'signal' | 'isPatient'>,
+  events: ChunkEvents,
+): Promise<Spreading> {
+  const held = new Map(errands.map(({ index }) => [index, 0]));
+  const tried = new Map(errands.map(({ index }) => [index, new Set<string>()]));
+  const useless = new Set<string>();
+  const deliveries = new Map<string, ChunkDelivery>();
+  const onTaken = (index: number) => {
+    held.set(index, held.get(index)! + 1);
+    events.onTaken(index);
+  };
+  while (!options.signal.aborted) {
+    const shares = new Map<string, number[]>();
+    for (const { index, relays } of errands) {
+      const able = relays.filter((relay) => !useless.has(relay) && !tried.get(index)!.has(relay));
+      for (const relay of able.slice(0, Math.max(0, copies - held.get(index)!))) {
+        tried.get(index)!.add(relay);
+        shares.set(relay, [...(shares.get(relay) ?? []), index]);
+      }
+    }
+    if (shares.size === 0) break;
+    const sent = [...shares].map(([relay, indices]) =>
+      upload(relay, indices, options, {
+        eventOf: events.eventOf,
+        onTaken,
+        onUseless: () => useless.add(relay),
+      }),
+    );
+    for (const delivery of await Promise.all(sent)) {
+      const { taken = 0, of = 0, message = '' } = deliveries.get(delivery.relay) ?? {};
+      deliveries.set(delivery.relay, {
+        ...delivery,
+        taken: taken + delivery.taken,
+        of: of + delivery.of,
+        message: message || delivery.message,
+      });
+    }
+  }
+  const nowhere = [...held.values()].filter((count) => count === 0).length;
+  return { nowhere, deliveries: [...deliveries.values()] };
+}
+
+/** The workers that publish one payload together, and which of them this is. */
+export interface Keepers {
+  readonly me: WorkerId;
+  /** All of them, in any order. */
+  readonly all: readonly WorkerId[];
+}
+
+/** Copies of a chunk, each by another keeper and at another relay, as far as there are as many. */
+const COPIES = 2;
+
+/**
+ * Returns what a keeper sends of a payload, by copy. Rendezvous hashing over keepers and relays says which keepers send a
+ * chunk, and which relay it is for, so a keeper that leaves moves only its own share. Chunks of zeros are not sent.
+ */
+export function errandsOf(
+  payload: Uint8Array,
+  root: string,
+  { me, all }: Keepers,
+  relays: readonly string[],
+): readonly (readonly Errand[])[] {
+  const chunks = [...splitChunks(payload).entries()].filter(([index, chunk]) =>
+    isSent(chunk, index),
+  );
+  return Array.from({ length: Math.min(COPIES, Math.max(all.length, relays.length)) }, (_, copy) =>
+    chunks.flatMap(([index]): readonly Errand[] => {
+      const place = `${root}/${index}`;
+      const keepers = ranked(all, place);
+      if (keepers[copy % keepers.length] !== me) return [];
+      const order = ranked(relays, place);
+      const first = copy % order.length;
+      return [{ index, relays: [...order.slice(first), ...order.slice(0, first)] }];
+    }),
+  );
+}
+
+/** Sorts names by their score for a place, the best first. */
+function ranked(names: readonly string[], place: string): readonly string[] {
+  return names
+    .map((name) => ({ name, score: sha256Hex(utf8(`nostrain:keeper:${place}:${name}`)) }))
+    .sort((a, b) => (a.score < b.score ? -1 : 1))
+    .map(({ name }) => name);
+}
+
+/** A keeper's share on its way; true if some relay took each chunk. */
+export interface ShareSending {
+  /** The first copies: all is somewhere once every keeper has sent these. */
+  readonly first: Promise<boolean>;
+  /** Second copies too, in case a keeper or a relay disappears. */
+  readonly all: Promise<boolean>;
+}
+
+/** Starts sending this keeper's share of a payload. */
+export function sendShare(
+  payload: Uint8Array,
+  keepers: Keepers,
+  options: PublishOptions,
+): ShareSending {
+  const plan = planChunks(payload, options.lifetime, options.sha256);
+  const [first = [], second = []] = errandsOf(payload, plan.root, keepers, options.relays.own);
+  const eventOf = (index: number) => options.sign(plan.draft(index));
+  const send = (errands: readonly Errand[]) =>
+    spreadChunks(errands, 1, options, { eventOf, onTaken: () => undefined }).then(
+      ({ nowhere }) => nowhere === 0,
+      () => false,
+    );
+  const begun = send(first);
+  const all = begun.then(async (isHeld) => (await send(second)) && isHeld);
+  return { first: begun, all };
 }

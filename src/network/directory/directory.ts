@@ -10,7 +10,7 @@ import { parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
 import type { EventCrypto } from '../event-crypto.ts';
 import { hintProblem } from '../transport/relay-urls.ts';
 import { type HolderRecord, readHolder } from '../wire/holders.ts';
-import { BUCKET, Contacts } from './contacts.ts';
+import { BUCKET, Contacts } from './lookup.ts';
 
 /** An announcement with its 64 objects and four contacts is shorter. */
 export const MOST_EVENT_BYTES = 8192;

@@ -17,9 +17,8 @@ import { writeWhole } from '../files/whole-file.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import type { Connection } from '../net/relays.ts';
 import { fetchFolder } from './fetch-folder.ts';
-import { findManifest } from './find-manifest.ts';
 import { orBadManifest } from './folder.ts';
-import { type NamedPlace, openPlaces } from './places.ts';
+import { findManifest, type NamedPlace, openPlaces } from './sources.ts';
 import { unpackFolder } from './unpack.ts';
 
 /** What is wanted: at least the digest of its manifest; of a spec also its hashes and length. */

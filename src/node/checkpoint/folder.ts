@@ -1,6 +1,11 @@
-/** A folder that holds a chunked file: `manifest.json`, and one file per chunk called by its SHA-256. */
-import { lstat, open, readdir } from 'node:fs/promises';
+/**
+ * A folder that holds a chunked file: `manifest.json`, and one file per chunk, named by its SHA-256. Reads such folders,
+ * and is a source to fetch from and to store in: another disk, a network share or a mounted bucket.
+ */
+import { createReadStream } from 'node:fs';
+import { lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { concatBytes, toHex } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
 import {
   type FileManifest,
@@ -8,25 +13,30 @@ import {
   type Piece,
   parseManifest,
 } from '../../network/chunks/manifest.ts';
+import { type Blob, type ChunkSource, SourceError } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
+import { nativeSha256 } from '../native/sha256.ts';
 
 export const MANIFEST_FILE = 'manifest.json';
 
-/** Where a chunk of that address lies. */
+/** Bytes read from a file at once. */
+const PIECE_BYTES = 2 ** 20;
+
+/** Returns the path of a chunk. */
 export const chunkFile = (folder: string, sha256: Digest): string => join(folder, sha256);
 
-/** A chunk that is not where it should be. */
+/** The error about a chunk that is not in its folder. */
 export const lostChunk = (sha256: Digest, folder: string, cause: unknown): CheckpointError =>
   new CheckpointError('checkpoint/lost', `chunk ${sha256} is not in ${folder}`, {
     hint: '`nostrain checkpoint unpack --mend` restores it, or `fetch` brings it',
     cause,
   });
 
-/** The manifest of a folder; throws a CheckpointError that says what is wrong with it. */
+/** Returns the manifest of a folder. Throws a CheckpointError that says what is wrong with it. */
 export const readManifest = (folder: string): Promise<FileManifest> =>
   readManifestFile(join(folder, MANIFEST_FILE));
 
-/** The manifest in a file. */
+/** Returns the manifest in a file. */
 export async function readManifestFile(file: string): Promise<FileManifest> {
   const text = await readShort(file).catch((cause: NodeJS.ErrnoException) => {
     if (cause instanceof CheckpointError) throw cause;
@@ -39,7 +49,7 @@ export async function readManifestFile(file: string): Promise<FileManifest> {
   return orBadManifest(file, text);
 }
 
-/** The manifest in a text from `where`. */
+/** Parses the manifest that came from `where`. */
 export function orBadManifest(where: string, text: string): FileManifest {
   const parsed = parseManifest(text);
   if (parsed.ok) return parsed.value;
@@ -62,7 +72,7 @@ async function readShort(file: string): Promise<string> {
   });
 }
 
-/** How a chunk lies in the folder, before it is read: there with its length, not there, or something else under its name. */
+/** Reports whether a chunk's file is there with its length, lost, or something else, without reading it. */
 export async function lookFor(
   folder: string,
   { sha256, bytes }: Pick<Piece, 'sha256' | 'bytes'>,
@@ -72,7 +82,7 @@ export async function lookFor(
   return stats.isFile() && stats.size === bytes ? 'there' : 'changed';
 }
 
-/** Folders with a manifest: the one named, or those right inside it. */
+/** Returns the folders with a manifest: the one named, or those directly inside it. */
 export async function findPacked(folder: string): Promise<readonly string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((cause: unknown) => {
     throw new CheckpointError('checkpoint/no-folder', `${folder} cannot be read`, {
@@ -88,4 +98,100 @@ export async function findPacked(folder: string): Promise<readonly string[]> {
     if (stats?.isFile()) found.push(join(folder, name));
   }
   return found;
+}
+
+/** Reads a file in pieces, up to about `most` bytes; the next piece overwrites the one before. */
+export async function* readPieces(
+  file: string,
+  most = Number.POSITIVE_INFINITY,
+): AsyncGenerator<Uint8Array> {
+  const handle = await open(file);
+  try {
+    const buffer = new Uint8Array(Math.min(PIECE_BYTES, most));
+    for (let length = 0; length < most; ) {
+      const { bytesRead } = await handle.read(buffer, 0, buffer.length);
+      if (bytesRead === 0) return;
+      length += bytesRead;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Reads bytes of the file from its chunks in the folder. Throws a CheckpointError about a chunk that is lost. */
+export async function* readRange(
+  folder: string,
+  { bytes, chunkBytes, chunks }: FileManifest,
+  from: number,
+  to: number,
+): AsyncGenerator<Uint8Array> {
+  const end = Math.min(to, bytes);
+  for (let at = from; at < end; ) {
+    const index = Math.floor(at / chunkBytes);
+    const start = at - index * chunkBytes;
+    const part = new Uint8Array(Math.min(chunkBytes - start, end - at));
+    const { sha256 } = chunks[index]!;
+    try {
+      const handle = await open(chunkFile(folder, sha256));
+      try {
+        const { bytesRead } = await handle.read(part, 0, part.length, start);
+        if (bytesRead < part.length) throw new RangeError('the chunk is too short');
+      } finally {
+        await handle.close();
+      }
+    } catch (cause) {
+      throw lostChunk(sha256, folder, cause);
+    }
+    at += part.length;
+    yield part;
+  }
+}
+
+/** The same in one array. */
+export async function readBytes(
+  folder: string,
+  manifest: FileManifest,
+  from: number,
+  to: number,
+): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  for await (const part of readRange(folder, manifest, from, to)) parts.push(part);
+  return concatBytes(...parts);
+}
+
+/** A folder as a source: chunks by their hash, and the manifest by its own. */
+export const createFolderSource = (folder: string): ChunkSource => ({
+  name: folder,
+  async read(blob, signal) {
+    const file = await fileOf(folder, blob);
+    if (file === undefined) return undefined;
+    return createReadStream(file, { signal, end: blob.bytes }) as AsyncIterable<Uint8Array>;
+  },
+  async store(blob, bytes) {
+    if ((await lookFor(folder, blob)) === 'there') return;
+    const part = join(folder, `.${blob.sha256}.part`);
+    try {
+      await mkdir(folder, { recursive: true });
+      await writeFile(part, bytes, { mode: 0o600 });
+      await rename(part, chunkFile(folder, blob.sha256));
+    } catch (cause) {
+      await rm(part, { force: true }).catch(() => undefined);
+      throw new SourceError(`${folder} does not take a chunk`, { cause });
+    }
+  },
+});
+
+/** Returns the file of a chunk, or of the manifest if that has the hash. */
+async function fileOf(folder: string, { sha256, offset }: Blob): Promise<string | undefined> {
+  const isFile = async (path: string, most: number) => {
+    const stats = await lstat(path).catch(() => undefined);
+    return stats?.isFile() === true && stats.size <= most;
+  };
+  const own = chunkFile(folder, sha256);
+  if (await isFile(own, Number.POSITIVE_INFINITY)) return own;
+  const manifest = join(folder, MANIFEST_FILE);
+  if (offset !== undefined || !(await isFile(manifest, MOST_MANIFEST_BYTES))) return undefined;
+  const text = await readFile(manifest).catch(() => undefined);
+  return text && toHex(nativeSha256(text)) === sha256 ? manifest : undefined;
 }

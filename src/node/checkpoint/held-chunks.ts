@@ -12,11 +12,16 @@ import {
 import type { Digest } from '../../run/ids.ts';
 import { writeWhole } from '../files/whole-file.ts';
 import { nativeSha256 } from '../native/sha256.ts';
-import { startChunkWorkers } from './chunk-workers.ts';
-import { chunkFile, findPacked, MANIFEST_FILE, readManifest } from './folder.ts';
-import { createFolderSource } from './folder-place.ts';
+import { startChunkWorkers } from './chunk-work.ts';
+import {
+  chunkFile,
+  createFolderSource,
+  findPacked,
+  MANIFEST_FILE,
+  readManifest,
+} from './folder.ts';
 import type { HolderServer, Shelf } from './holder-server.ts';
-import { judge } from './verify.ts';
+import { judge } from './unpack.ts';
 
 /** What is held of one checkpoint. */
 export interface Held {

@@ -19,8 +19,8 @@ import { parityMatrix } from '../../network/chunks/reed-solomon.ts';
 import { cannotWrite, writeWhole } from '../files/whole-file.ts';
 import { createNativeBlake3 } from '../native/blake3.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
-import type { Found } from './chunk-task.ts';
-import { type ChunkWorkers, startChunkWorkers } from './chunk-workers.ts';
+import type { Found } from './chunk-work.ts';
+import { type ChunkWorkers, startChunkWorkers } from './chunk-work.ts';
 import { chunkFile, MANIFEST_FILE } from './folder.ts';
 
 export interface PackOptions {

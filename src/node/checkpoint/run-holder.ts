@@ -14,12 +14,11 @@ import { buildHolder, type HolderOffer } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-policy.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
-import { directoryRoute } from './directory-route.ts';
+import { announce, directoryRoute } from './directory.ts';
 import { openSink } from './fetch-folder.ts';
-import { announce } from './find-holders.ts';
 import { type Held, HeldChunks } from './held-chunks.ts';
 import { type HolderServer, serveShelves } from './holder-server.ts';
-import { askHolders, holderPlaces, placeChunks, searchOf } from './placed-holders.ts';
+import { askHolders, holderPlaces, placeChunks, searchOf } from './run-chunks.ts';
 
 export interface RunHolderOptions {
   readonly policy: PlacementPolicy;

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { type Clock, systemClock } from '../../../src/base/async.ts';
+import { errandsOf, sendShare } from '../../../src/network/attachments/publish.ts';
 import { pullOnce } from '../../../src/network/attachments/pull.ts';
-import { errandsOf, sendShare } from '../../../src/network/attachments/share.ts';
 import {
   chunkTree,
   createAssembly,

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Contacts, isNearer, sharedBits } from '../../../src/network/directory/contacts.ts';
-import { lookUp } from '../../../src/network/directory/lookup.ts';
+import { Contacts, isNearer, lookUp, sharedBits } from '../../../src/network/directory/lookup.ts';
 import { createNetwork, idOf, NOW, recordOf } from '../../support/directory.ts';
 
 const spread = <T>(items: readonly T[], count: number, seed: number): readonly T[] =>

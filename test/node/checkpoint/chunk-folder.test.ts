@@ -9,8 +9,7 @@ import {
 } from '../../../src/network/chunks/manifest.ts';
 import { findPacked, readManifest } from '../../../src/node/checkpoint/folder.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
-import { unpackFolder } from '../../../src/node/checkpoint/unpack.ts';
-import { verifyFolder } from '../../../src/node/checkpoint/verify.ts';
+import { unpackFolder, verifyFolder } from '../../../src/node/checkpoint/unpack.ts';
 import { drawnBytes } from '../../support/drawn-bytes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 

@@ -8,18 +8,16 @@ import { systemClock } from '../../../src/base/async.ts';
 import { Directory } from '../../../src/network/directory/directory.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { buildHolder } from '../../../src/network/wire/holders.ts';
-import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
-import {
-  createDirectoryPort,
-  directoryRoute,
-} from '../../../src/node/checkpoint/directory-route.ts';
 import {
   announce,
+  createDirectoryPort,
   type DirectorySearch,
+  directoryRoute,
   findHolders,
-} from '../../../src/node/checkpoint/find-holders.ts';
+} from '../../../src/node/checkpoint/directory.ts';
 import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
+import { createAskHttp } from '../../../src/node/checkpoint/sources.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { idOf } from '../../support/directory.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';

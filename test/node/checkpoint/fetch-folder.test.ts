@@ -10,13 +10,12 @@ import {
   piecesOf,
 } from '../../../src/network/chunks/manifest.ts';
 import type { ChunkSource } from '../../../src/network/chunks/source.ts';
-import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
 import { type FetchFolderOptions, fetchFolder } from '../../../src/node/checkpoint/fetch-folder.ts';
-import { findManifest } from '../../../src/node/checkpoint/find-manifest.ts';
-import { createFolderSource } from '../../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../../src/node/checkpoint/folder.ts';
 import { type HolderOptions, serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
-import { verifyFolder } from '../../../src/node/checkpoint/verify.ts';
+import { createAskHttp, findManifest } from '../../../src/node/checkpoint/sources.ts';
+import { verifyFolder } from '../../../src/node/checkpoint/unpack.ts';
 import { drawnBytes } from '../../support/drawn-bytes.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { modelLayout } from '../../../src/model/parameters.ts';
 import type { ChunkSource } from '../../../src/network/chunks/source.ts';
 import { fetchTier } from '../../../src/node/checkpoint/fetch-tier.ts';
-import { createFolderSource } from '../../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../../src/node/checkpoint/folder.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
 import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';

@@ -10,10 +10,9 @@ import { createRelaySource } from '../../../src/network/attachments/relay-source
 import { createHttpSource } from '../../../src/network/chunks/http-source.ts';
 import { planChunks } from '../../../src/network/chunks/payload.ts';
 import { createSigner } from '../../../src/network/event.ts';
-import { createAskHttp } from '../../../src/node/checkpoint/ask-http.ts';
-import { createFolderSource } from '../../../src/node/checkpoint/folder-place.ts';
+import { createFolderSource } from '../../../src/node/checkpoint/folder.ts';
 import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
-import { openPlaces } from '../../../src/node/checkpoint/places.ts';
+import { createAskHttp, openPlaces } from '../../../src/node/checkpoint/sources.ts';
 import { createSecretKey } from '../../../src/node/files/keys.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { connectRelays } from '../../../src/node/net/relays.ts';

@@ -6,12 +6,11 @@ import { CheckpointError, ConfigError } from '../../../base/errors.ts';
 import { formatBytes, formatCount, formatSeconds } from '../../../base/numbers.ts';
 import { type FileManifest, manifestDigest, type Piece } from '../../../network/chunks/manifest.ts';
 import type { SourceReport } from '../../../network/chunks/source.ts';
+import { findHolders } from '../../../node/checkpoint/directory.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
 import { fetchTier } from '../../../node/checkpoint/fetch-tier.ts';
-import { findHolders } from '../../../node/checkpoint/find-holders.ts';
-import { findManifest } from '../../../node/checkpoint/find-manifest.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
-import { type NamedPlace, openPlaces } from '../../../node/checkpoint/places.ts';
+import { findManifest, type NamedPlace, openPlaces } from '../../../node/checkpoint/sources.ts';
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { MOST_TIERS } from '../../../run/spec/model-spec.ts';
@@ -20,8 +19,12 @@ import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
-import { reportFetch } from '../../shared/bring-files.ts';
-import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../../shared/directory.ts';
+import { reportFetch } from '../../shared/chunks.ts';
+import {
+  addDirectoryFlags,
+  type DirectoryFlags,
+  withDirectory,
+} from '../../shared/holder-flags.ts';
 
 interface Flags extends DirectoryFlags {
   readonly from?: readonly string[];

@@ -5,7 +5,7 @@ import { toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { createBlossomSource } from '../../../network/chunks/http-source.ts';
 import type { Signer } from '../../../network/event.ts';
-import { createAskHttp } from '../../../node/checkpoint/ask-http.ts';
+import { createAskHttp } from '../../../node/checkpoint/sources.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { contentTypeOf, type PageFiles } from '../../../node/net/page-server.ts';
 import type { Connection } from '../../../node/net/relays.ts';

@@ -1,8 +1,264 @@
 /** `nostrain placement`: who keeps which objects under a placement document, and why. */
 import { Command } from 'commander';
-import { placementCheck } from './check.ts';
+import { isHex32, utf8 } from '../../../base/bytes.ts';
+import { ConfigError } from '../../../base/errors.ts';
+import { sha256Hex } from '../../../base/hash.ts';
+import { type Objects, place } from '../../../consensus/placement/place.ts';
+import type { Exclusion, Unsatisfied } from '../../../consensus/placement/satisfy.ts';
+import type { Attribute, Holder } from '../../../run/holder.ts';
+import type { WorkerId } from '../../../run/ids.ts';
+import type { PlacementPolicy, PlacementRule } from '../../../run/placement-policy.ts';
+import { exitCodes } from '../../../terminal/exit-codes.ts';
+import { wholeFlag } from '../../../terminal/flags.ts';
+import { interruptibly } from '../../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import {
+  type AskFlags,
+  addAskFlags,
+  askRelays,
+  checkAskFlags,
+  type PlacementInput,
+  readPlacementFiles,
+} from './input.ts';
 
 export const placement = (): Command =>
   new Command('placement')
     .description('say who keeps checkpoints and results of a run, and why each rule holds')
     .addCommand(placementCheck());
+
+// FROM /** `nostrain placement check`: the holders of an object, or of many, and why each rule of the placement document holds or cannot. */
+interface Flags extends AskFlags {
+  readonly object: string;
+  readonly class?: string;
+  readonly count: number;
+  readonly json?: boolean;
+}
+
+interface ShownHolder {
+  readonly key: WorkerId;
+  readonly region: string;
+  readonly tier: string;
+  readonly weight: number;
+  /** The attestor of each; what has none is self-reported. */
+  readonly attested: Readonly<Partial<Record<Attribute, WorkerId>>>;
+  /** Of these objects so many. */
+  readonly objects: number;
+}
+
+interface ShownRule {
+  /** Its path in the document. */
+  readonly rule: string;
+  readonly needed: string;
+  /** Of the object with the least. */
+  readonly has: string;
+  readonly holds: boolean;
+}
+
+interface ClassDocument {
+  readonly class: string;
+  /** SHA-256 of the name that was given, or the 64 hex digits. */
+  readonly object: string;
+  readonly count: number;
+  /** False where nothing is placed. */
+  readonly placed: boolean;
+  /** Why the rule as it is written cannot hold. */
+  readonly unsatisfied?: Unsatisfied;
+  readonly rules: readonly ShownRule[];
+  /** In the order of the draw, those of the first object first. */
+  readonly holders: readonly ShownHolder[];
+  /** Keys by object, the first of each the nearest to be asked. */
+  readonly objects: readonly (readonly WorkerId[])[];
+  readonly excluded: readonly Exclusion[];
+}
+
+const MOST_OBJECTS = 100_000;
+
+export const placementCheck = (): Command =>
+  addAskFlags(
+    new Command('check')
+      .description('print who keeps an object, and why each rule of the placement document holds')
+      .argument(
+        '[file...]',
+        'placement document (.toml, .json; default: that of --run), and events of holders (.jsonl)',
+      )
+      .option('--object <id>', '64 hex digits, or a name whose SHA-256 stands for them', 'example')
+      .option('--class <name>', 'class of the object (default: each class of the document)')
+      .option(
+        '--count <n>',
+        'place so many, such as the chunks of a checkpoint',
+        wholeFlag('--count', 1, MOST_OBJECTS),
+        1,
+      )
+      .option('--json', 'print JSON'),
+  ).action(async (files: readonly string[], flags: Flags, command: Command) => {
+    checkAskFlags(command, flags);
+    await interruptibly((signal) => check(files, flags, signal));
+  });
+
+async function check(files: readonly string[], flags: Flags, signal: AbortSignal): Promise<void> {
+  const ask = (own: PlacementPolicy | undefined) => askRelays(flags, own, signal);
+  const input = await readPlacementFiles(files, ask, Math.floor(Date.now() / 1000));
+  const known = Object.keys(input.policy.objects);
+  if (flags.class !== undefined && !known.includes(flags.class)) {
+    throw new ConfigError('placement/class', `the document has no class ${flags.class}`, {
+      hint: `name one of ${known.join(', ')}`,
+    });
+  }
+  const id = isHex32(flags.object) ? flags.object : sha256Hex(utf8(flags.object));
+  const names = flags.class === undefined ? known : [flags.class];
+  const classes = names.map((name) => describe(input, { id, name, count: flags.count }));
+  writeOut(flags.json ? asJson({ classes }) : classes.map(words).join('\n'));
+  const { onUnsatisfiable } = input.policy;
+  for (const each of classes) {
+    if (each.unsatisfied === undefined) continue;
+    writeNote(
+      `${each.placed ? 'ALERT' : 'error'} (placement/unsatisfied): ${wordShortage(each.unsatisfied)}`,
+    );
+    if (!each.placed)
+      writeNote(
+        `  nothing of class ${each.class} is placed: on_unsatisfiable is "${onUnsatisfiable}"`,
+      );
+    writeNote(`  try: ${wordRelaxation(each.unsatisfied)}`);
+  }
+  if (classes.some(({ placed }) => !placed)) process.exitCode = exitCodes.failed.code;
+}
+
+function describe({ policy, holders, absent }: PlacementInput, objects: Objects): ClassDocument {
+  const { id, name, count } = objects;
+  const made = place(policy, holders, objects);
+  const silent = absent.map((key) => ({ key, reason: 'a member of the run that offers no room' }));
+  const excluded = [...made.excluded, ...silent];
+  const shown = { class: name, object: id, count, excluded };
+  if (!made.ok) {
+    return {
+      ...shown,
+      placed: false,
+      unsatisfied: made.unsatisfied,
+      rules: [],
+      holders: [],
+      objects: [],
+    };
+  }
+  const byKey = new Map(holders.map((holder) => [holder.key, holder]));
+  const loads = new Map<WorkerId, number>();
+  for (const key of made.holders.flat()) loads.set(key, (loads.get(key) ?? 0) + 1);
+  const drawn = [...loads].map(([key, load]) => {
+    const { region, tier, weight, attested } = byKey.get(key)!;
+    return { key, region, tier, weight, attested, objects: load };
+  });
+  return {
+    ...shown,
+    placed: true,
+    ...(made.alert && { unsatisfied: made.alert }),
+    rules: rulesOf(
+      name,
+      made.rule,
+      made.holders.map((keys) => keys.map((key) => byKey.get(key)!)),
+    ),
+    holders: drawn,
+    objects: made.holders,
+  };
+}
+
+/** What each part of the rule asks, and what the object that has least of it has. */
+function rulesOf(
+  name: string,
+  rule: PlacementRule,
+  objects: readonly (readonly Holder[])[],
+): readonly ShownRule[] {
+  const least = (of: (holders: readonly Holder[]) => readonly string[]) =>
+    objects
+      .map((holders) => [...new Set(of(holders))])
+      .reduce((a, b) => (b.length < a.length ? b : a));
+  const number = (
+    part: string,
+    needed: number,
+    found: readonly string[],
+    what: string,
+  ): ShownRule => ({
+    rule: `objects.${name}.${part}`,
+    needed: String(needed),
+    has: `${found.length}${what}${part === 'replicas' ? '' : `: ${[...found].sort().join(', ')}`}`,
+    holds: found.length >= needed,
+  });
+  const all = [...new Set(objects.flat())];
+  const { minDistinct, attested, only } = rule;
+  const demands = attested.map((each) => ({
+    rule: `objects.${name}.attested`,
+    needed: `${each} attested`,
+    has: `by ${[...new Set(all.map((holder) => holder.attested[each] ?? 'nobody'))].join(', ')}`,
+    holds: all.every((holder) => holder.attested[each] !== undefined),
+  }));
+  const limits = (['regions', 'tiers'] as const).flatMap((part) => {
+    if (only[part].length === 0) return [];
+    const found = [...new Set(all.map((each) => (part === 'regions' ? each.region : each.tier)))];
+    const holds = found.every((each) => only[part].includes(each));
+    return [
+      {
+        rule: `objects.${name}.only.${part}`,
+        needed: only[part].join(', '),
+        has: found.sort().join(', '),
+        holds,
+      },
+    ];
+  });
+  return [
+    number(
+      'replicas',
+      rule.replicas,
+      least((holders) => holders.map(({ key }) => key)),
+      ' holders',
+    ),
+    number(
+      'min_distinct.regions',
+      minDistinct.regions,
+      least((holders) => holders.map(({ region }) => region)),
+      '',
+    ),
+    number(
+      'min_distinct.tiers',
+      minDistinct.tiers,
+      least((holders) => holders.map(({ tier }) => tier)),
+      '',
+    ),
+    ...demands,
+    ...limits,
+  ];
+}
+
+const wordShortage = ({ rule, needed, available }: Unsatisfied): string =>
+  `${rule} needs ${needed}, ${available} ${available === 1 ? 'is' : 'are'} to be had`;
+
+const wordRelaxation = ({ relaxation }: Unsatisfied): string =>
+  relaxation.length === 0
+    ? 'more holders: no change of the rule is enough'
+    : `${relaxation.map(({ rule, from, to }) => `${rule} = ${to} (is ${from})`).join(', ')}, or more holders`;
+
+const MOST_SHOWN = 32;
+
+function words(document: ClassDocument): string {
+  const { holders, rules, excluded, count, object } = document;
+  const what = count === 1 ? 'object' : `${count} objects of`;
+  const lines = [`${document.class}: ${what} ${object}`];
+  for (const each of holders.slice(0, MOST_SHOWN)) lines.push(`  ${holderLine(each, count)}`);
+  if (holders.length > MOST_SHOWN)
+    lines.push(`  and ${holders.length - MOST_SHOWN} more (--json has all)`);
+  for (const { rule, needed, has, holds } of rules) {
+    lines.push(`  ${holds ? 'holds' : 'DOES NOT HOLD'}  ${rule} = ${needed}: ${has}`);
+  }
+  for (const { key, reason } of excluded.slice(0, MOST_SHOWN))
+    lines.push(`  not drawn  ${key}: ${reason}`);
+  if (excluded.length > MOST_SHOWN)
+    lines.push(`  and ${excluded.length - MOST_SHOWN} more not drawn`);
+  return `${lines.join('\n')}\n`;
+}
+
+function holderLine(
+  { key, region, tier, weight, attested, objects }: ShownHolder,
+  count: number,
+): string {
+  const claim = (name: Attribute, value: string) =>
+    `${name} ${value} (${attested[name] === undefined ? 'self-reported' : `attested by ${attested[name].slice(0, 8)}`})`;
+  const load = count === 1 ? '' : `, ${objects} objects`;
+  return `${key}  ${claim('region', region)}, ${claim('tier', tier)}, weight ${weight}${load}`;
+}

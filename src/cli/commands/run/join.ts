@@ -26,9 +26,9 @@ import {
 } from '../../../terminal/state-flags.ts';
 import { addWorkerFlags } from '../../../terminal/worker-flags.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { addBringFlags, type BringFlags, bringFiles } from '../../shared/bring-files.ts';
+import { addBringFlags, type BringFlags, bringFiles } from '../../shared/chunks.ts';
 import { accessOf } from '../../shared/endpoints.ts';
-import { holdRules, openChunks } from '../../shared/hold-flags.ts';
+import { holdRules, openChunks } from '../../shared/holder-flags.ts';
 import { addMemberFlags, hintOption, type MemberFlags } from '../../shared/member-flags.ts';
 import { runWorkerCommand } from '../../shared/run-worker.ts';
 import { createRefreshPort, readStakeFile } from '../../shared/stake-refresh.ts';

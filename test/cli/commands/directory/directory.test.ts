@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Directory } from '../../../../src/network/directory/directory.ts';
 import { createSigner, verifyEvent } from '../../../../src/network/event.ts';
 import { buildHolder } from '../../../../src/network/wire/holders.ts';
-import { directoryRoute } from '../../../../src/node/checkpoint/directory-route.ts';
+import { directoryRoute } from '../../../../src/node/checkpoint/directory.ts';
 import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { keyOf } from '../../../support/members.ts';

@@ -1,18 +1,30 @@
 /** Flags with which a worker holds chunks of its run's checkpoints for others, and the holder that they make. */
 import { join } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
+import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
 import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Signer } from '../../network/event.ts';
+import { isRelayUrl } from '../../network/transport/relay-urls.ts';
+import type { DirectorySearch, HolderRelays } from '../../node/checkpoint/directory.ts';
+import { createDirectoryPort } from '../../node/checkpoint/directory.ts';
 import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder.ts';
+import { createAskHttp } from '../../node/checkpoint/sources.ts';
+import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { isPlaceName, MOST_WEIGHT } from '../../run/holder.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../terminal/connection.ts';
 import { byteCount, repeatable, whole } from '../../terminal/flags.ts';
 import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
+import { withRelays } from './with-relays.ts';
 
 const MOST_HOLD = 2 ** 50;
 
@@ -167,4 +179,68 @@ async function holderOf(
   });
   writeNote(`holds chunks of checkpoints and serves them at ${holder.url}`);
   return holder;
+}
+
+// FROM /** The directory of holders for commands: relays and holder servers that a person names, asked and told. */
+export interface DirectoryFlags extends ConnectionFlags {
+  readonly directory: readonly string[];
+  readonly allowPrivate?: boolean;
+}
+
+/** `--directory`, `--allow-private`, and how to deal with relays. */
+export const addDirectoryFlags = (command: Command): Command =>
+  addConnectionFlags(command)
+    .addOption(
+      repeatable(
+        '--directory <url>',
+        'relay (wss://…) or holder server (https://…) to ask and tell who holds what, repeatable',
+      )
+        .argParser((url: string, before: readonly string[] | undefined) => [
+          ...(before ?? []),
+          checked(url),
+        ])
+        .default([], 'none'),
+    )
+    .option('--allow-private', 'ask holders at private addresses that others name too');
+
+function checked(url: string): string {
+  if (isRelayUrl(url) || (/^https?:\/\//i.test(url) && URL.canParse(url))) {
+    return url.replace(/\/+$/, '');
+  }
+  throw new InvalidArgumentError('say wss://… of a relay or https://… of a holder server');
+}
+
+export const unixSeconds = (): number => Math.floor(systemClock.now() / 1000);
+
+/** Does the work with what `--directory` names. */
+export function withDirectory<T>(
+  flags: DirectoryFlags,
+  { signer, signal }: { readonly signer?: Signer; readonly signal: AbortSignal },
+  work: (search: DirectorySearch) => Promise<T>,
+): Promise<T> {
+  const allowPrivate = flags.allowPrivate === true;
+  const now = unixSeconds;
+  const port = createDirectoryPort({
+    http: createAskHttp({ isTrusted: false, allowPrivate }),
+    peerHttp: createAskHttp({ isTrusted: true, allowPrivate }),
+    now,
+    allowPrivate,
+    signal,
+    crypto: nativeCrypto,
+  });
+  const urls = flags.directory.filter(isRelayUrl);
+  const peers = flags.directory.filter((url) => !isRelayUrl(url));
+  const waitMs = 1000 * flags.timeout;
+  const search = (relays: HolderRelays | undefined): DirectorySearch => ({
+    relays,
+    peers,
+    port,
+    now,
+    allowPrivate,
+    waitMs,
+    signal,
+  });
+  if (urls.length === 0) return work(search(undefined));
+  const reach = { connection: connectionOf(flags), signer, signal };
+  return withRelays(urls, reach, (board) => work(search(board.relays)));
 }

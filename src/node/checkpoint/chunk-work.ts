@@ -1,13 +1,89 @@
-/** The heavy work on chunk files, done here or in a thread: hashing one, and making parity or lost chunks from others, in small pieces. */
+/** Who does the work on chunk files: this thread where there is little, or threads beside it, each with one task at a time. */
+
 import { type FileHandle, open } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import type { Worker } from 'node:worker_threads';
 import { toHex } from '../../base/bytes.ts';
+import { CheckpointError } from '../../base/errors.ts';
 import type { Hashes } from '../../network/chunks/manifest.ts';
 import { createDigester, type Digester, RootHasher } from '../../network/chunks/manifest.ts';
 import { combine as combineShards, type Matrix } from '../../network/chunks/reed-solomon.ts';
 import type { Digest } from '../../run/ids.ts';
 import { createNativeBlake3 } from '../native/blake3.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
+import { startThread } from '../start-thread.ts';
 
+export interface ChunkWorkers {
+  /** Rejects with what the disk says. */
+  run(task: ChunkTask): Promise<readonly Found[]>;
+  close(): Promise<void>;
+}
+
+/** Below it a thread takes longer to start than the work does. */
+const WORTH_THREADS = 2 ** 26;
+const MOST_THREADS = 8;
+
+/** Workers for files of that many bytes together; `threads` beside this one, by default one less than there are cores. */
+export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)): ChunkWorkers {
+  const idle: Worker[] = [];
+  const all = new Set<Worker>();
+  const queue: (() => void)[] = [];
+  const start = () => {
+    const worker = startThread('checkpoint/chunk-thread');
+    worker.unref();
+    all.add(worker);
+    return worker;
+  };
+  const next = () => (idle.length > 0 || all.size < threads) && queue.shift()?.();
+  const giveBack = (worker: Worker) => {
+    idle.push(worker);
+    next();
+  };
+  return {
+    run: (task) =>
+      threads === 0
+        ? runTask(task)
+        : new Promise((resolve, reject) => {
+            queue.push(() => {
+              const worker = idle.pop() ?? start();
+              ask(worker, task)
+                .then(resolve, reject)
+                .finally(() => giveBack(worker));
+            });
+            next();
+          }),
+    close: async () => {
+      queue.length = 0;
+      for (const worker of all) await worker.terminate();
+    },
+  };
+}
+
+const defaultThreads = (bytes: number): number =>
+  bytes < WORTH_THREADS ? 0 : Math.min(MOST_THREADS, Math.max(1, availableParallelism() - 1));
+
+type Answer = { readonly found: readonly Found[] } | { readonly error: string; code?: string };
+
+function ask(worker: Worker, task: ChunkTask): Promise<readonly Found[]> {
+  return new Promise((resolve, reject) => {
+    const settle = (answer: Answer) => {
+      worker.off('message', settle).off('error', fail).off('exit', end).unref();
+      if ('found' in answer) resolve(answer.found);
+      else reject(Object.assign(new Error(answer.error), { code: answer.code }));
+    };
+    const fail = (cause: Error) => settle({ error: cause.message });
+    const end = (code: number) =>
+      reject(
+        new CheckpointError('checkpoint/thread', `a thread ended with code ${code}`, {
+          hint: 'is there enough memory? say --threads 0 to work without threads',
+        }),
+      );
+    worker.ref();
+    worker.on('message', settle).on('error', fail).on('exit', end).postMessage(task);
+  });
+}
+
+// FROM /** The heavy work on chunk files, done here or in a thread: hashing one, and making parity or lost chunks from others, in small pieces. */
 /** What is to be hashed: both names, or BLAKE3 alone. */
 export interface HashTask {
   readonly kind: 'hash' | 'blake3';

@@ -1,0 +1,153 @@
+/** `nostrain directory`: who holds what, and who vouches for holders. */
+import { Command } from 'commander';
+import { isHex32 } from '../../base/bytes.ts';
+import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
+import { buildAttestation } from '../../network/wire/holders.ts';
+import { type FoundHolders, findHolders } from '../../node/checkpoint/directory.ts';
+import { homeSigner } from '../../node/files/keys.ts';
+import { isPlaceName } from '../../run/holder.ts';
+import { readKey } from '../../run/spec/spec-fields.ts';
+import {
+  addConnectionFlags,
+  type ConnectionFlags,
+  connectionOf,
+} from '../../terminal/connection.ts';
+import { exitCodes } from '../../terminal/exit-codes.ts';
+import { repeatable, whole } from '../../terminal/flags.ts';
+import { interruptibly } from '../../terminal/interrupt.ts';
+import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import {
+  addDirectoryFlags,
+  type DirectoryFlags,
+  unixSeconds,
+  withDirectory,
+} from '../shared/holder-flags.ts';
+import { withRelays } from '../shared/with-relays.ts';
+
+export const directory = (): Command =>
+  new Command('directory')
+    .description('find who holds chunks of an object; vouch for region and tier of a holder')
+    .addCommand(directoryFind())
+    .addCommand(directoryAttest());
+
+interface AttestFlags extends ConnectionFlags {
+  readonly region?: string;
+  readonly tier?: string;
+  readonly days: number;
+  readonly relay: readonly string[];
+  readonly keyFile?: string;
+  readonly secKey?: string;
+}
+
+const DAY = 86_400;
+
+const directoryAttest = (): Command =>
+  addConnectionFlags(
+    new Command('attest')
+      .description(
+        'vouch for region and tier of a holder; prints the event, publishes with --relay',
+      )
+      .argument('<holder>', 'npub1… or 64 hex digits')
+      .option('--region <name>', 'region of the holder')
+      .option('--tier <name>', 'trust tier of the holder')
+      .addOption(whole('--days <n>', 'days that it holds for', 1, 3650).default(90))
+      .addOption(repeatable('--relay <url>', 'where to publish it, repeatable').default([], 'none'))
+      .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
+      .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it'),
+  ).action((holder: string, flags: AttestFlags) =>
+    interruptibly((signal) => attest(holder, flags, signal)),
+  );
+
+async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Promise<void> {
+  const { region, tier, days, relay } = flags;
+  const holder = readKey(text);
+  const names = [region, tier].filter((name) => name !== undefined);
+  if (holder === undefined || names.length === 0 || !names.every(isPlaceName)) {
+    throw new ConfigError('flag/attest', 'that is nothing to vouch for', {
+      hint: 'give a key and --region or --tier with a name of a-z, 0-9, dot, dash and underscore',
+    });
+  }
+  const signer = await homeSigner(flags, writeNote);
+  const event = signer.sign(buildAttestation({ holder, region, tier }, unixSeconds(), days * DAY));
+  writeOut(`${JSON.stringify(event)}\n`);
+  if (relay.length === 0) return;
+  const reach = { connection: connectionOf(flags), signer, signal };
+  const outcomes = await withRelays(relay, reach, ({ relays }) => relays.publish(event));
+  if (outcomes.some(({ status }) => status === 'accepted')) return;
+  const words = outcomes.map((each) => `${each.relay}: ${each.message}`).join('; ');
+  throw new RelayError('directory/not-published', `no relay took it: ${words}`, {
+    hint: 'name other relays, or send the printed line with any Nostr program',
+  });
+}
+
+interface FindFlags extends DirectoryFlags {
+  readonly enough: number;
+  readonly json?: boolean;
+}
+
+interface FindDocument {
+  readonly object: string;
+  /** `relays` where they knew enough holders, else `holders`. */
+  readonly by: FoundHolders['by'];
+  /** Holders that were asked. */
+  readonly asks: number;
+  /** Asks after each other on the way to the last holder found. */
+  readonly hops: number;
+  readonly holders: readonly {
+    readonly key: string;
+    readonly region: string;
+    readonly tier: string;
+    /** Addresses of its holder server. */
+    readonly contacts: readonly string[];
+    /** Unix seconds. */
+    readonly expiresAt: number;
+  }[];
+}
+
+const directoryFind = (): Command =>
+  addDirectoryFlags(
+    new Command('find')
+      .description('print who says it holds an object')
+      .argument('<digest>', 'what `checkpoint pack` printed: 64 hex digits')
+      .addOption(whole('--enough <n>', 'ask on until so many holders are known', 1, 16).default(3))
+      .option('--json', 'print JSON'),
+  ).action((digest: string, flags: FindFlags) =>
+    interruptibly((signal) => find(digest, flags, signal)),
+  );
+
+async function find(digest: string, flags: FindFlags, signal: AbortSignal): Promise<void> {
+  if (!isHex32(digest)) {
+    throw new ConfigError('directory/digest', `${safeLine(digest)} is no digest`, {
+      hint: 'give the 64 hex digits that `nostrain checkpoint pack` or `list` prints',
+    });
+  }
+  if (flags.directory.length === 0) {
+    throw new ConfigError('flag/directory', 'there is nobody to ask', {
+      hint: 'name relays or holder servers with --directory URL',
+    });
+  }
+  const found = await withDirectory(flags, { signal }, (search) =>
+    findHolders(digest, flags.enough, search),
+  );
+  const { by, asks, hops } = found;
+  const holders = found.holders.map(({ key, region, tier, contacts, expiresAt }) => ({
+    key,
+    region,
+    tier,
+    contacts,
+    expiresAt,
+  }));
+  const document: FindDocument = { object: digest, by, asks, hops, holders };
+  writeOut(flags.json ? asJson(document) : words(document));
+  if (holders.length > 0) return;
+  writeNote('nobody is known to hold it');
+  process.exitCode = exitCodes.failed.code;
+}
+
+const words = ({ holders }: FindDocument): string =>
+  holders
+    .map(
+      ({ key, region, tier, contacts }) =>
+        `${contacts.join(' ')}  ${key}  region ${region}, tier ${tier} (self-reported)\n`,
+    )
+    .join('');
