@@ -5,8 +5,8 @@ import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
 import { buildAttestation } from '../../network/wire/holders.ts';
 import { type FoundHolders, findHolders } from '../../node/checkpoint/directory.ts';
 import { homeSigner } from '../../node/files/keys.ts';
+import { readKey } from '../../run/field.ts';
 import { isPlaceName } from '../../run/holder.ts';
-import { readKey } from '../../run/spec/spec-fields.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { formatBytes, formatSeconds } from '../../base/numbers.ts';
+import { formatBytes, formatCount, formatSeconds } from '../../base/numbers.ts';
 import type { FetchEvent } from '../../network/chunks/fetch.ts';
 import { createBlossomSource } from '../../network/chunks/http-source.ts';
 import {
@@ -176,7 +176,6 @@ export const reportFetch =
     report(`${formatBytes(bytes)} of ${formatBytes(of)}, ${formatBytes(perSecond)}/s${left}`);
   };
 
-// FROM /** Stores the chunks of folders and their manifests on relays, Blossom servers and in other folders, for commands that do. */
 /** Where chunks go, and how relays are dealt with. */
 export interface PushFlags extends ConnectionFlags {
   readonly to?: readonly string[];

@@ -181,7 +181,6 @@ async function holderOf(
   return holder;
 }
 
-// FROM /** The directory of holders for commands: relays and holder servers that a person names, asked and told. */
 export interface DirectoryFlags extends ConnectionFlags {
   readonly directory: readonly string[];
   readonly allowPrivate?: boolean;

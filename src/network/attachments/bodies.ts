@@ -80,7 +80,6 @@ export function apartIn(event: EventDraft): Apart | undefined {
   return root === undefined || bytes === undefined ? undefined : { root, bytes, expiresAt };
 }
 
-// FROM /**  * Bodies that travel beside their events: pulled from whoever has them, kept while they are of use, sent before the event that names  * them. Nobody but members of the run makes others pull, and each of them only so much.  */
 export interface BodyExchangeOptions {
   readonly relays: RelaySet;
   readonly clock: Clock;

@@ -232,7 +232,6 @@ function contradiction(manifest: FileManifest): string | undefined {
   return undefined;
 }
 
-// FROM /** Hashes of bytes that come in pieces: SHA-256 and BLAKE3, and the root that certified outcomes name, in one reading. */
 /** Hashes one thing after another; not two at once. */
 export interface Digester {
   update(bytes: Uint8Array): void;

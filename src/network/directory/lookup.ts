@@ -163,7 +163,6 @@ class Search {
   }
 }
 
-// FROM /**  * The holders that a holder knows, in k-buckets by XOR distance of their keys to its own (Kademlia; Maymounkov & Mazières 2002): many that are near  * and few of each distance beyond, so that a table of some hundred leads to anybody in a few hops. Records are verified and bounded.  */
 /** What is looked for: an object, or a holder by its key. */
 export type Target = Digest | WorkerId;
 

@@ -83,7 +83,6 @@ function ask(worker: Worker, task: ChunkTask): Promise<readonly Found[]> {
   });
 }
 
-// FROM /** The heavy work on chunk files, done here or in a thread: hashing one, and making parity or lost chunks from others, in small pieces. */
 /** What is to be hashed: both names, or BLAKE3 alone. */
 export interface HashTask {
   readonly kind: 'hash' | 'blake3';

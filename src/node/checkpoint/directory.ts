@@ -158,7 +158,6 @@ async function bodyOf(answer: HttpAnswer): Promise<string | undefined> {
   return undefined;
 }
 
-// FROM /**  * Finds who holds an object, and makes known what this machine holds: over relays, where one filter is enough, and between holder servers hop by hop  * where relays do not know enough holders.  */
 export interface HolderRelays {
   query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;
   publish(event: SignedEvent): Promise<readonly PublishOutcome[]>;

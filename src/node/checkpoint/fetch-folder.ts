@@ -333,7 +333,6 @@ function joined(
   }));
 }
 
-// FROM /** Hashes a file while its chunks come in any order: each as soon as those before it are there, in a thread beside where there are many of them. */
 export interface WholeFollower {
   /** A chunk that is in the folder now. */
   add(piece: Pick<Piece, 'sha256'>): void;

@@ -190,7 +190,6 @@ async function clear(folder: string): Promise<void> {
   }
 }
 
-// FROM /** Who of a run's members holds chunks, by their announcements on relays, and which chunks of a checkpoint placement gives to whom. */
 export interface HolderQuestion {
   readonly relays: {
     query(filters: readonly Filter[], options: QueryOptions): Promise<QueryResult>;

@@ -130,7 +130,6 @@ function strangerProblem(text: string): string | undefined {
   return hintProblem(text.replace(/^http/i, 'ws').replace(/\/+$/, ''))?.replace('relay', 'place');
 }
 
-// FROM /**  * HTTP requests to places where chunks live. Where strangers named the address only public hosts are asked, after every look-up and every redirect;  * where a person named it, redirects alone are held to that.  */
 export interface AskOptions {
   /** The address came from a person at this machine, not from an event, a spec or a directory. */
   readonly isTrusted: boolean;
@@ -222,7 +221,6 @@ function answerOf(message: IncomingMessage): HttpAnswer {
   };
 }
 
-// FROM /** The manifest that somebody means: a file, a folder, an address, or a digest that some place has. */
 export interface FoundManifest {
   readonly manifest: FileManifest;
   /** Where it was, and where its chunks may be too; undefined of a digest. */

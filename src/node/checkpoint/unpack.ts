@@ -209,7 +209,6 @@ const changed = (what: string): CheckpointError =>
     hint: 'every chunk was right when it was looked at: somebody writes to the folder, or the manifest contradicts itself',
   });
 
-// FROM /** Holds a folder of chunks against its manifest: which chunks are lost or changed, whether parity restores them, whether the whole is what it says. */
 export interface VerifyOptions {
   /** BLAKE3 of the chunks alone. */
   readonly isQuick?: boolean | undefined;

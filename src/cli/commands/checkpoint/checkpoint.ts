@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 import { packed as kind } from '../../../../kinds/packed.ts';
 import { toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
+import { formatBytes, formatCount } from '../../../base/numbers.ts';
 import {
   type FileManifest,
   LEAST_CHUNK_BYTES,
@@ -27,7 +28,6 @@ import { byteCount, repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/columns.ts';
-import { formatBytes, formatCount } from '../../../terminal/render/numbers.ts';
 import { addPushFlags, type PushFlags, pushFolders } from '../../shared/chunks.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { fetch } from './fetch.ts';

@@ -85,7 +85,6 @@ export const seed = (): Command =>
     writeNote(`${formatBytes(server.sentBytes)} went out`);
   });
 
-// FROM /** `nostrain checkpoint seed --announce`: the server's directory, and its announcements to relays and other holders for as long as it serves. */
 export interface AnnounceFlags extends DirectoryFlags, OfferFlags {
   readonly keyFile?: string;
   readonly secKey?: string;

@@ -28,10 +28,11 @@ import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
+  connectionFlagNames,
   connectionOf,
 } from '../../../terminal/connection.ts';
 import { repeatable } from '../../../terminal/flags.ts';
-import { connectionFlagNames, refuseUnused } from '../../../terminal/unused-flags.ts';
+import { refuseUnused } from '../../../terminal/options.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { readText } from '../../shared/files.ts';
 import {
@@ -131,7 +132,6 @@ function verified(text: string, where: string): SignedEvent {
   return checked.value;
 }
 
-// FROM /** What `placement check` asks relays: who announces itself as a holder, who vouches for holders, and who is a member of a run. */
 export interface AskFlags extends ConnectionFlags, FollowFlags {
   readonly relay?: readonly string[];
   readonly run?: string;

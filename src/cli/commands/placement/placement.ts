@@ -26,7 +26,6 @@ export const placement = (): Command =>
     .description('say who keeps checkpoints and results of a run, and why each rule holds')
     .addCommand(placementCheck());
 
-// FROM /** `nostrain placement check`: the holders of an object, or of many, and why each rule of the placement document holds or cannot. */
 interface Flags extends AskFlags {
   readonly object: string;
   readonly class?: string;
