@@ -1,6 +1,6 @@
 /** Content formats of events: empty, base64, JSON. Checks form and size; payloads are validated by their decoders. */
 import type { Read } from './_tags.ts';
-import { base64Text, type Text } from './_text.ts';
+import { base64Text, type Text } from './_tags.ts';
 
 /** 16 Mi characters: above what any relay carries, below what a string costs to refuse. */
 const MAX_CHARS = 16 * 1024 * 1024;

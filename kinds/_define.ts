@@ -1,7 +1,15 @@
 /** `defineKind`: derives types, builder, parser, filter and documentation of an event kind from one declaration. */
 import type { Content } from './_content.ts';
-import { type Draft, openEnvelope, type Parsed, refuse } from './_event.ts';
-import { fill, type Presence, type Rows, type Tag } from './_tags.ts';
+import {
+  type Draft,
+  fill,
+  openEnvelope,
+  type Parsed,
+  type Presence,
+  type Rows,
+  refuse,
+  type Tag,
+} from './_tags.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: one table holds tags of different value types; every entry keeps its own
 type Tags = Readonly<Record<string, Tag<any, Presence>>>;

@@ -1,5 +1,158 @@
-/** Tag shapes for kind declarations: one value, repeated tags, a list in one tag, a fixed marker, or text derived from other tags. */
-import { name, type Text } from './_text.ts';
+/**
+ * Shapes of events: the NIP-01 envelope, text forms of single values, and the tags of a kind with how each is read and written.
+ */
+
+/** An event before its author signs it. */
+export interface Draft {
+  readonly kind: number;
+  readonly created_at: number;
+  readonly tags: readonly (readonly string[])[];
+  readonly content: string;
+}
+
+/** Why an event is refused: a stable code, the place, a sentence. */
+export interface Issue {
+  readonly code: string;
+  readonly at: string;
+  readonly message: string;
+}
+
+/** What `Kind.parse` gives: the value, or why the event is refused. */
+export type Parsed<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly issue: Issue };
+
+export const refuse = (code: string, at: string, message: string): { ok: false; issue: Issue } => ({
+  ok: false,
+  issue: { code, at, message },
+});
+
+const MAX_TAGS = 512;
+
+export interface Envelope {
+  readonly content: string;
+  /** Values of every tag of that name, in order. */
+  rowsOf(tag: string): Rows;
+}
+
+/** Reads any JSON value as an event of one kind. */
+export function openEnvelope(event: unknown, kind: number): Parsed<Envelope> {
+  if (!isRecord(event)) return refuse('not-an-event', 'event', 'an event is a JSON object');
+  if (event.kind !== kind) return refuse('wrong-kind', 'kind', `the kind is not ${kind}`);
+  const { created_at: createdAt, content, tags } = event;
+  if (typeof createdAt !== 'number' || !Number.isSafeInteger(createdAt) || createdAt < 0) {
+    return refuse('bad-created-at', 'created_at', 'created_at is not a count of seconds');
+  }
+  if (typeof content !== 'string') return refuse('bad-content', 'content', 'content is not text');
+  if (!Array.isArray(tags) || tags.length > MAX_TAGS) {
+    return refuse('bad-tags', 'tags', `tags are not a list of at most ${MAX_TAGS}`);
+  }
+  const rows: readonly unknown[] = tags;
+  const bad = rows.findIndex((row) => !isRow(row));
+  if (bad >= 0) return refuse('bad-tags', `tags.${bad}`, 'a tag is a list of non-empty texts');
+  const byName = new Map<string, string[][]>();
+  for (const [tag, ...values] of rows.filter(isRow)) {
+    byName.set(tag, [...(byName.get(tag) ?? []), values]);
+  }
+  return { ok: true, value: { content, rowsOf: (tag) => byName.get(tag) ?? [] } };
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isRow = (row: unknown): row is readonly [string, ...string[]] =>
+  Array.isArray(row) &&
+  row.length > 0 &&
+  row.every((item) => typeof item === 'string' && item !== '');
+
+export interface Text<T> {
+  /** What the generated page says of it. */
+  readonly says: string;
+  /** The value, or undefined when the spelling is any other than the canonical one. */
+  read(text: string): T | undefined;
+  write(value: T): string;
+}
+
+const LARGEST = 4_294_967_295;
+
+/** No control character beyond those NIP-01 lists, no lone surrogate: programs hash the others differently. */
+const isHashable = (text: string): boolean =>
+  !/\p{Surrogate}/u.test(text) &&
+  [...text].every((char) => char >= ' ' || '\b\t\n\f\r'.includes(char));
+
+/** A canonical decimal integer: no sign, no space, no leading zero. */
+export const integer = (least: number, most: number = LARGEST): Text<number> => ({
+  says: most === LARGEST ? `integer >= ${least}` : `integer ${least}..${most}`,
+  read: (text) => {
+    if (!/^(?:0|[1-9]\d{0,15})$/.test(text)) return undefined;
+    const value = Number(text);
+    return value >= least && value <= most ? value : undefined;
+  },
+  write: (value) => String(value),
+});
+
+/** 0 and up, to 2^32 - 1. */
+export const index = integer(0);
+/** 1 and up, to 2^32 - 1. */
+export const count = integer(1);
+
+/** A moment, in unix seconds. */
+export const seconds: Text<number> = {
+  ...integer(1, Number.MAX_SAFE_INTEGER),
+  says: 'unix seconds',
+};
+
+/** Text of some length that every JSON writer escapes the same way. */
+const text = (longest: number): Text<string> => ({
+  says: `text, 1..${longest} characters`,
+  read: (value) =>
+    value !== '' && value.length <= longest && isHashable(value) ? value : undefined,
+  write: (value) => value,
+});
+
+/** Names of runs and workers, URLs, free words. */
+export const name = text(256);
+
+/** Free text without blanks around it; blanks on the wire are dropped. */
+export const word: Text<string> = {
+  says: 'text, trimmed',
+  read: (value) => name.read(value.trim()),
+  write: (value) => value.trim(),
+};
+
+/** Text of one form, given as a regular expression and in words. */
+export const pattern = (form: RegExp, says: string): Text<string> => ({
+  says,
+  read: (value) => (form.test(value) ? value : undefined),
+  write: (value) => value,
+});
+
+/** 32 bytes: a digest, a hash, a key. */
+export const hex32 = pattern(/^[0-9a-f]{64}$/, '64 lowercase hex digits');
+
+/** Standard base64 with padding. */
+export const base64Text: Text<string> = {
+  says: 'padded base64',
+  read: (value) => (isBase64(value) ? value : undefined),
+  write: (value) => value,
+};
+
+const SYMBOLS = new Set('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/');
+const isSymbol = Uint8Array.from({ length: 65_536 }, (_, code) =>
+  SYMBOLS.has(String.fromCharCode(code)) ? 1 : 0,
+);
+
+/** The same as a regular expression, ten times as fast on the long texts that payloads are. */
+function isBase64(value: string): boolean {
+  if (value.length === 0 || value.length % 4 !== 0) return false;
+  const end = value.length - (value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0);
+  for (let i = 0; i < end; i++) if (isSymbol[value.charCodeAt(i)] === 0) return false;
+  return true;
+}
+
+/** How many bytes padded base64 stands for. */
+export const base64Bytes = (value: string): number =>
+  (value.length / 4) * 3 - (value.endsWith('==') ? 2 : value.endsWith('=') ? 1 : 0);
 
 export type Presence = 'required' | 'optional' | 'derived';
 

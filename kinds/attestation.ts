@@ -4,8 +4,7 @@
  */
 import { canonicalObject, describeMembers, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one } from './_tags.ts';
-import { hex32, pattern, seconds } from './_text.ts';
+import { hex32, nostrain, one, pattern, seconds } from './_tags.ts';
 
 const LONGEST_CONTENT = 256;
 const word = pattern(

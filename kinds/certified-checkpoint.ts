@@ -2,7 +2,7 @@
  * Certified checkpoint (7812, regular): where the state after a certified outcome can be had, for whoever joins or comes back.
  * Sent after every so many rounds by whoever holds the state; the roots in the outcome say what it must be, so anybody may.
  */
-import { isScope } from './_cast.ts';
+
 import {
   canonicalObject,
   describeMembers,
@@ -11,8 +11,8 @@ import {
   member,
 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
-import { hex32, index, integer, seconds, word } from './_text.ts';
+import { isScope } from './_shared.ts';
+import { hex32, index, integer, nostrain, one, repeats, seconds, word } from './_tags.ts';
 import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
 const LONGEST_CONTENT = 16_384;

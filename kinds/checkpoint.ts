@@ -4,8 +4,18 @@
  */
 import { jsonObject } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { address, nostrain, one, optional, run, scope, worker } from './_tags.ts';
-import { count, hex32, index } from './_text.ts';
+import {
+  address,
+  count,
+  hex32,
+  index,
+  nostrain,
+  one,
+  optional,
+  run,
+  scope,
+  worker,
+} from './_tags.ts';
 
 const notes = `
 The content is canonical JSON: keys sorted by code point at every level, no spaces, non-ASCII verbatim, integers as

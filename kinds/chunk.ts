@@ -4,8 +4,17 @@
  */
 import { base64 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { derived, list, nostrain, one } from './_tags.ts';
-import { base64Bytes, hex32, index, integer, seconds } from './_text.ts';
+import {
+  base64Bytes,
+  derived,
+  hex32,
+  index,
+  integer,
+  list,
+  nostrain,
+  one,
+  seconds,
+} from './_tags.ts';
 
 /** Bytes of every chunk but the last, which has the rest. */
 export const CHUNK_BYTES = 45_056;

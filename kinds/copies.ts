@@ -2,11 +2,11 @@
  * Copies (7815, regular): signed events of other keys that decided a round, so that the run does not end when their authors delete them.
  * Sent by members of the committee after each round, unasked. Nothing replaces it.
  */
-import { placeRule, placeTags } from './_body.ts';
+
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
-import { seconds } from './_text.ts';
+import { placeRule, placeTags } from './_shared.ts';
+import { nostrain, one, repeats, seconds } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** As many bytes as the largest outcome may have. */

@@ -4,8 +4,7 @@
  */
 import { canonicalObject, describeMembers, member } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one } from './_tags.ts';
-import { hex32, index, pattern } from './_text.ts';
+import { hex32, index, nostrain, one, pattern } from './_tags.ts';
 
 const LONGEST_CONTENT = 512;
 /** What signers show their owners (NIP-31). */

@@ -2,11 +2,11 @@
  * Fault proof (7817, regular): two complete events of one key that no honest member signs both of (equivocation), or the verdicts of many members
  * on one contribution. Sent by whoever holds them; anybody may send it again under their own key. Nothing replaces it.
  */
-import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_body.ts';
+
 import { canonicalObject, describeMembers, member } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
-import { hex32, seconds, type Text } from './_text.ts';
+import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_shared.ts';
+import { hex32, nostrain, one, repeats, seconds, type Text } from './_tags.ts';
 
 /** As JSON: twice what most relays take. A larger event of a certified run says nothing. */
 export const MOST_EVENT_BYTES = 131_072;

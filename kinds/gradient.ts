@@ -4,8 +4,19 @@
  */
 import { base64 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { address, nostrain, one, optional, run, scope, worker } from './_tags.ts';
-import { count, index, name, pattern } from './_text.ts';
+import {
+  address,
+  count,
+  index,
+  name,
+  nostrain,
+  one,
+  optional,
+  pattern,
+  run,
+  scope,
+  worker,
+} from './_tags.ts';
 
 const notes = `
 The payload decodes to the pseudo-gradient in the direction of improvement: parameters after the inner steps minus

@@ -4,8 +4,23 @@
  */
 import { empty } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { address, flag, list, many, nostrain, one, optional, run, scope, worker } from './_tags.ts';
-import { count, hex32, index, integer, word } from './_text.ts';
+import {
+  address,
+  count,
+  flag,
+  hex32,
+  index,
+  integer,
+  list,
+  many,
+  nostrain,
+  one,
+  optional,
+  run,
+  scope,
+  word,
+  worker,
+} from './_tags.ts';
 
 const DAY = 86_400;
 

@@ -4,8 +4,7 @@
  */
 import { canonicalObject, describeMembers, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { many, nostrain, one } from './_tags.ts';
-import { hex32, integer, pattern, seconds } from './_text.ts';
+import { hex32, integer, many, nostrain, one, pattern, seconds } from './_tags.ts';
 
 const LONGEST_CONTENT = 4096;
 const MOST_CONTACTS = 4;

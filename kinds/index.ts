@@ -23,7 +23,7 @@ import { snapshot } from './snapshot.ts';
 import { vote } from './vote.ts';
 
 export type { Filter, Kind, Window } from './_define.ts';
-export type { Draft, Issue, Parsed } from './_event.ts';
+export type { Draft, Issue, Parsed } from './_tags.ts';
 export {
   attestation,
   certifiedCheckpoint,

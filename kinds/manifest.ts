@@ -11,7 +11,6 @@ import {
   optionalMember,
 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
 import {
   base64Bytes,
   base64Text,
@@ -20,9 +19,12 @@ import {
   index,
   integer,
   name,
+  nostrain,
+  one,
   pattern,
+  repeats,
   seconds,
-} from './_text.ts';
+} from './_tags.ts';
 import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
 /** More than a manifest of 44 KiB of payload needs. */

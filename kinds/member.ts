@@ -3,7 +3,7 @@
  * to what that one sent (`verdict`). Joins and leaves are sent when the worker comes and goes, view-change votes when a round is stuck: they end
  * a recovery epoch of it (`attempt`) and begin the next; verdicts when a check has failed. Nothing replaces them.
  */
-import { isAscending } from './_cast.ts';
+
 import {
   canonicalObject,
   describeMembers,
@@ -13,8 +13,8 @@ import {
   optionalMember,
 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
-import { hex32, index, pattern, seconds } from './_text.ts';
+import { isAscending } from './_shared.ts';
+import { hex32, index, nostrain, one, pattern, repeats, seconds } from './_tags.ts';
 
 const LONGEST_CONTENT = 131_072;
 const MOST_IDS = 1024;

@@ -2,11 +2,11 @@
  * Packed file (7819, regular): the manifest of a file whose chunks lie on relays, Blossom servers or holders, or where its own chunks are.
  * Sent once the chunks of the file are out, by whoever stores them; anybody may send it again under their own key.
  */
-import { placeRule, placeTags } from './_body.ts';
+
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one } from './_tags.ts';
-import { hex32, seconds } from './_text.ts';
+import { placeRule, placeTags } from './_shared.ts';
+import { hex32, nostrain, one, seconds } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** The longest manifest. */

@@ -12,8 +12,19 @@ import {
   optionalMember,
 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
-import { count, hex32, index, integer, name, pattern, seconds, word } from './_text.ts';
+import {
+  count,
+  hex32,
+  index,
+  integer,
+  name,
+  nostrain,
+  one,
+  pattern,
+  repeats,
+  seconds,
+  word,
+} from './_tags.ts';
 
 const DAY = 86_400;
 /** So many workers that a beat naming them still fits every relay. */

@@ -2,12 +2,18 @@
  * Proposal (7814, regular): an outcome put to the vote of a committee; it counts as its author's prepare.
  * Sent by the member whose turn it is, once per view. Nothing replaces it.
  */
-import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_body.ts';
-import { castMembers, isAscending, isScope } from './_cast.ts';
+
 import { canonicalObject, describeMembers, listMember } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
-import { hex32, seconds, type Text } from './_text.ts';
+import {
+  bodyMembers,
+  bodyRules,
+  castMembers,
+  isAscending,
+  isScope,
+  MOST_CONTENT_BYTES,
+} from './_shared.ts';
+import { hex32, nostrain, one, repeats, seconds, type Text } from './_tags.ts';
 
 const MOST_IDS = 1024;
 /** An outcome with a row for each of 65,536 workers is 3 MB. */

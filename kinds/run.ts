@@ -5,8 +5,7 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 import { jsonObject } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
-import { hex32, seconds } from './_text.ts';
+import { hex32, nostrain, one, repeats, seconds } from './_tags.ts';
 
 const notes = `
 The content is the run spec in its canonical text, JSON by RFC 8785 (JCS); docs/run-spec.md has every field. The run id is the SHA-256 of that text in UTF-8, and the key that signs is the spec's \`author\`. Events of a run name

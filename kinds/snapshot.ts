@@ -2,11 +2,11 @@
  * Stake snapshot (7816, regular): the table of stakes by key at one block, or where its chunks are.
  * Sent when a run names its id, by any worker that has it; anybody may send it again under their own key.
  */
-import { placeRule, placeTags } from './_body.ts';
+
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one } from './_tags.ts';
-import { hex32, seconds } from './_text.ts';
+import { placeRule, placeTags } from './_shared.ts';
+import { hex32, nostrain, one, seconds } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** 131,072 rows of 48 bytes, and 8,192 for what stands before them. */

@@ -2,7 +2,7 @@
  * Vote (7813, regular): a committee member prepares or commits an outcome in one view of a round.
  * Sent once per view and step; a member never signs another content for the same place. Nothing replaces it.
  */
-import { castMembers, isAscending, isScope } from './_cast.ts';
+
 import {
   canonicalObject,
   describeMembers,
@@ -11,8 +11,8 @@ import {
   member,
 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { nostrain, one, repeats } from './_tags.ts';
-import { hex32, integer, pattern, seconds } from './_text.ts';
+import { castMembers, isAscending, isScope } from './_shared.ts';
+import { hex32, integer, nostrain, one, pattern, repeats, seconds } from './_tags.ts';
 
 const LONGEST_CONTENT = 65_536;
 const MOST_ROWS = 1024;

@@ -36,9 +36,9 @@ export {
   type RegressionSet,
   type RegressionTask,
 } from './model/data/regression.ts';
-export { type Tokenizer, tokenizers } from './model/data/tokenizer.ts';
 export type { Tokens } from './model/data/tokens.ts';
-export type { Value } from './model/graph/value.ts';
+export { type Tokenizer, tokenizers } from './model/data/tokens.ts';
+export type { Value } from './model/graph/rule.ts';
 export * as ops from './model/graph/verbs.ts';
 export { countParameters, initialParameters, modelLayout } from './model/parameters.ts';
 export { compileTraining, type TrainingProgram } from './model/training-program.ts';

@@ -1,8 +1,8 @@
 /** The workers of the attack lab: a small GPT with a trainer for each shard of a text, and more for shards that an adversary poisons. */
 import type { Scope } from '../../src/base/async.ts';
 import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
-import { tokenizers } from '../../src/model/data/tokenizer.ts';
 import type { Tokens } from '../../src/model/data/tokens.ts';
+import { tokenizers } from '../../src/model/data/tokens.ts';
 import { gptSpec, optimizerOf } from '../../src/model/from-settings.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';

@@ -4,12 +4,16 @@ import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
 import { madeData } from '../model/data/made.ts';
 import { MOST_FILE_BYTES } from '../model/data/picture-file.ts';
-import { gatherPictures } from '../model/data/picture-folder.ts';
-import { dividePictures, packPictures, unpackPictures } from '../model/data/pictures.ts';
+import {
+  dividePictures,
+  gatherPictures,
+  packPictures,
+  unpackPictures,
+} from '../model/data/pictures.ts';
 import { writePlay } from '../model/data/playwright.ts';
 import { divideSeries, parseSeriesCsv } from '../model/data/series.ts';
 import { divideText, type ShardForm } from '../model/data/text.ts';
-import { tokenizers } from '../model/data/tokenizer.ts';
+import { tokenizers } from '../model/data/tokens.ts';
 import { modelOf } from '../model/from-settings.ts';
 import { type FormName, formOf } from '../run/data-forms.ts';
 import type { Settings } from '../run/settings.ts';

@@ -1,10 +1,10 @@
 /** Training in a browser: threads are Web Workers that run onnxruntime-web, on WebAssembly or on WebGPU. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
-import type { OpenStored } from '../model/data/token-reader.ts';
+import type { OpenStored } from '../model/data/tokens.ts';
 import type { StartThread } from '../trainer/engine.ts';
 import type { Answer, Device } from '../trainer/messages.ts';
-import { NO_DEVICE, type Opening, type OpenTrainer, openOn } from '../trainer/open.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
+import { NO_DEVICE, type Opening, type OpenTrainer, openOn } from '../trainer/setup.ts';
 import { createTrainerOn, type Trainer } from '../trainer/trainer.ts';
 
 const hints: Readonly<Record<Device, string>> = {

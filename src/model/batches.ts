@@ -4,7 +4,7 @@
  */
 import { below, type Key, philox } from '../base/rng.ts';
 import type { AnyModel } from './architectures/table.ts';
-import { tokensPerRow } from './data-form.ts';
+import { tokensPerRow } from './forms/table.ts';
 import { countParameters } from './parameters.ts';
 
 /** In smaller microbatches the fixed cost of each dominates. */

@@ -15,7 +15,7 @@ import {
 } from './architectures/decoder.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { lower } from './graph/lower.ts';
-import type { Value } from './graph/value.ts';
+import type { Value } from './graph/rule.ts';
 import {
   add,
   concat,
@@ -32,7 +32,7 @@ import {
 } from './graph/verbs.ts';
 import type { Shape } from './onnx.ts';
 import { encodeModel } from './onnx.ts';
-import { openFrozen } from './program-inputs.ts';
+import { openFrozen } from './precision.ts';
 
 /** How many tokens programs read at a time; a shorter rest is filled up. */
 export const PIECES = [64, 8, 1];

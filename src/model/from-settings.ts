@@ -17,10 +17,9 @@ import { decoderIn, type Start } from '../run/spec/start.ts';
 import type { Layout } from '../tensor/params.ts';
 import { type LoraSpec, loraModel } from './adapters/lora.ts';
 import type { AnyModel } from './architectures/table.ts';
-import { madeSeriesSizes } from './data/made-series.ts';
-import { madeShapeSizes } from './data/made-shapes.ts';
+import { madeSeriesSizes, madeShapeSizes } from './data/made.ts';
 import { linearTruth } from './data/regression.ts';
-import { tokenizers } from './data/tokenizer.ts';
+import { tokenizers } from './data/tokens.ts';
 import { modelLayout } from './parameters.ts';
 
 /** The settings that decide the architecture. */

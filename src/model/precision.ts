@@ -1,13 +1,16 @@
 /**
- * Frozen tensors in few bits: which inputs a graph reads instead of f32 numbers, and the numbers turned into them. A row is cut into
- * blocks of 32. In 8 bits a block is a scale and whole numbers, as GGUF's Q8_0; in 4 bits a scale, an offset and whole numbers from 0 to
- * 15, as its Q4_1. Tensors that were read from blocks of Q8_0, Q4_1 or Q4_0 come out with the numbers they had.
+ * Tensors of a model in a graph: the trained ones as slices of one flat vector, frozen ones in few bits (f16, or blocks of 8 or 4 bits).
  */
 
+import { ConfigError } from '../base/errors.ts';
 import type { Precision } from '../run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf, toHalves } from '../tensor/dtype.ts';
-import type { FrozenTensor } from './architectures/architecture.ts';
+import type { Layout } from '../tensor/params.ts';
+import type { FrozenTensor, Model, Weights } from './architectures/architecture.ts';
+import type { Graph } from './graph/builder.ts';
 import { BLOCK } from './graph/ops/widening.ts';
+import type { Value } from './graph/rule.ts';
+import { reshape, split, widen } from './graph/verbs.ts';
 import type { DType, Shape } from './onnx.ts';
 
 /** One input of a graph. */
@@ -154,4 +157,44 @@ function errorOf(grid: Grid, values: Float32Array, from: number): number {
 function nearest(value: number, low: number, high: number): number {
   if (value <= low) return low;
   return value >= high ? high : Math.floor(value + 0.5);
+}
+
+/** The model's tensors: slices of the flat vector, or inputs of their own names where they are frozen. */
+export function openWeights(
+  graph: Graph,
+  flat: Value,
+  layout: Layout,
+  { frozen = [] }: Model,
+): Weights {
+  const tensors = slices(flat, layout);
+  for (const tensor of frozen) {
+    tensors.set(tensor.name, openFrozen(graph, tensor, flat.dtype as 'f32' | 'f64'));
+  }
+  return (name) => {
+    const tensor = tensors.get(name);
+    if (tensor) return tensor;
+    throw new ConfigError(
+      'model/tensor',
+      `Your model asks for weights(${JSON.stringify(name)}), but its tensors are: ${[...tensors.keys()].join(', ')}.`,
+    );
+  };
+}
+
+/** The inputs of one frozen tensor, as its numbers. */
+export function openFrozen(graph: Graph, tensor: FrozenTensor, dtype: 'f32' | 'f64'): Value {
+  const [first, ...others] = partsOf(tensor);
+  if (first.dtype === 'f32') return graph.input(first.name, { ...first, dtype });
+  return widen(
+    [graph.input(first.name, first), ...others.map((part) => graph.input(part.name, part))],
+    dtype,
+  );
+}
+
+function slices(flat: Value, { slots }: Layout): Map<string, Value> {
+  const pieces = split(
+    flat,
+    0,
+    slots.map(({ size }) => size),
+  );
+  return new Map(slots.map(({ name, shape }, i) => [name, reshape(pieces[i]!, shape)] as const));
 }

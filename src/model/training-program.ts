@@ -11,15 +11,11 @@ import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { DataForm, Model } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
-import { batchLoss, rowLosses } from './batch-loss.ts';
-import { dataFormOf } from './data-form.ts';
-import { rulesOf } from './forms/table.ts';
+import { dataFormOf, rulesOf } from './forms/table.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
-import { lowerLoop, next } from './graph/loop.ts';
-import { lower } from './graph/lower.ts';
-import type { Target } from './graph/rule.ts';
-import { ANY, type Value } from './graph/value.ts';
+import { lower, lowerLoop, next } from './graph/lower.ts';
+import { ANY, type Target, type Value } from './graph/rule.ts';
 import {
   add,
   after,
@@ -33,14 +29,19 @@ import {
   square,
   where,
 } from './graph/verbs.ts';
-import { openScaling, scalingState } from './loss-scaling.ts';
-import type { OnnxGraph } from './onnx.ts';
-import { encodeModel } from './onnx.ts';
-import { clipFactor, type Optimizer, scalars, type UpdateInput } from './optimizers/optimizer.ts';
+import { batchLoss, openScaling, rowLosses, scalingState } from './loss.ts';
+import { encodeModel, type OnnxGraph } from './onnx.ts';
+import {
+  clipFactor,
+  cutRanges,
+  type Optimizer,
+  type Range,
+  scalars,
+  type UpdateInput,
+} from './optimizers/optimizer.ts';
 import { optimizerOf } from './optimizers/table.ts';
 import { hiddenMatrices, modelLayout } from './parameters.ts';
-import { dataInputs, openWeights } from './program-inputs.ts';
-import { cutRanges, type Range } from './ranges.ts';
+import { openWeights, partsOf } from './precision.ts';
 
 export interface CompileOptions {
   /** f64 works for linear and mlp; onnxruntime has no f64 kernel for gpt's erf. */
@@ -128,7 +129,7 @@ export function compileTraining(
   return {
     layout,
     optimizer,
-    dataInputs: dataInputs(plan.form, plan.model, plan),
+    dataInputs: dataInputs(plan),
     state: stateOf(plan),
     loop: () => encodeModel(lowerTraining(plan, target)),
     step: encode('step', (graph) => {
@@ -292,3 +293,9 @@ function buildForward(graph: Graph, plan: Plan): void {
 
 const flatInput = (graph: Graph, { layout, dtype }: Plan, name: string): Value =>
   graph.input(name, { dtype, shape: [layout.size] });
+
+/** Names of the inputs that hold data, or frozen tensors, as opposed to state. */
+const dataInputs = ({ form, model: { frozen = [] }, masked }: Plan): readonly string[] => [
+  ...rulesOf(form).inputs(masked),
+  ...frozen.flatMap((tensor) => partsOf(tensor).map(({ name }) => name)),
+];

@@ -4,7 +4,7 @@ import { systemClock, withScope } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
-import type { Tokenizer } from '../model/data/tokenizer.ts';
+import type { Tokenizer } from '../model/data/tokens.ts';
 import { initialParameters, modelLayout, ringsOf, wholeOf } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import { createSigner } from '../network/event.ts';

@@ -1,12 +1,17 @@
 /**
- * GGUF files (llama.cpp's format): metadata, and tensors whose numbers may be quantized. The header is parsed by
- * `@huggingface/gguf`, which bounds counts and lengths; where tensors lie is checked here.
+ * A GGUF file as the model it was made from: llama.cpp renames tensors, turns matrices around and reorders the rows of queries
+ * and keys; all of that is undone here, so that `config.json`, names, shapes and numbers are those of the published model.
  */
 import { type GGUFParseOutput, gguf } from '@huggingface/gguf';
 import { ConfigError, safeLine } from '../base/errors.ts';
-import type { ByteSource } from './byte-source.ts';
-import { dequantize, type QuantizedFormat, quantizedFormats } from './quantized.ts';
-import type { StoredTensor } from './weights.ts';
+import {
+  type ByteSource,
+  dequantize,
+  type QuantizedFormat,
+  quantizedFormats,
+  type StoredTensor,
+  type StoredTensors,
+} from './weights.ts';
 
 export interface GgufFile {
   readonly metadata: ReadonlyMap<string, unknown>;
@@ -93,3 +98,249 @@ const wrong = (
   reason: string,
   { hint = 'get the file again', cause }: { hint?: string; cause?: unknown } = {},
 ): ConfigError => new ConfigError('model/gguf', `${source.name}: ${reason}`, { hint, cause });
+
+/** Published names of a layer's parts by llama.cpp's names. */
+export interface Family {
+  /** What this family's `config.json` says, from metadata. */
+  config(metadata: Metadata, tensors: StoredTensors): Record<string, unknown>;
+  readonly outside: Readonly<Record<string, string>>;
+  readonly layer: string;
+  readonly inside: Readonly<Record<string, string>>;
+  /** Layers whose rows llama.cpp reorders within every head, by the metadata that counts the heads. */
+  readonly interleaved?: Readonly<Record<string, string>>;
+  /** Layers that are stored [in, out] in published files and [out, in] in GGUF. */
+  readonly turned?: readonly string[];
+}
+
+const llamaNames = {
+  outside: {
+    token_embd: 'model.embed_tokens',
+    output_norm: 'model.norm',
+    output: 'lm_head',
+  },
+  layer: 'model.layers',
+  inside: {
+    attn_norm: 'input_layernorm',
+    attn_q: 'self_attn.q_proj',
+    attn_k: 'self_attn.k_proj',
+    attn_v: 'self_attn.v_proj',
+    attn_output: 'self_attn.o_proj',
+    attn_q_norm: 'self_attn.q_norm',
+    attn_k_norm: 'self_attn.k_norm',
+    ffn_norm: 'post_attention_layernorm',
+    ffn_gate: 'mlp.gate_proj',
+    ffn_up: 'mlp.up_proj',
+    ffn_down: 'mlp.down_proj',
+  },
+};
+
+/** By the name that GGUF files give them. */
+export const families: Readonly<Record<string, Family>> = {
+  llama: {
+    ...llamaNames,
+    config: (metadata, tensors) => ({
+      ...llamaConfig('llama', metadata, tensors),
+      attention_bias: tensors.has('blk.0.attn_output.bias'),
+      mlp_bias: tensors.has('blk.0.ffn_down.bias'),
+    }),
+    interleaved: { attn_q: 'attention.head_count', attn_k: 'attention.head_count_kv' },
+  },
+  qwen2: { ...llamaNames, config: (...args) => llamaConfig('qwen2', ...args) },
+  qwen3: {
+    ...llamaNames,
+    config: (metadata, tensors) => ({
+      ...llamaConfig('qwen3', metadata, tensors),
+      attention_bias: tensors.has('blk.0.attn_q.bias'),
+    }),
+  },
+  gpt2: {
+    outside: {
+      token_embd: 'transformer.wte',
+      position_embd: 'transformer.wpe',
+      output_norm: 'transformer.ln_f',
+      output: 'lm_head',
+    },
+    layer: 'transformer.h',
+    inside: {
+      attn_norm: 'ln_1',
+      attn_qkv: 'attn.c_attn',
+      attn_output: 'attn.c_proj',
+      ffn_norm: 'ln_2',
+      ffn_up: 'mlp.c_fc',
+      ffn_down: 'mlp.c_proj',
+    },
+    turned: ['attn_qkv', 'attn_output', 'ffn_up', 'ffn_down'],
+    config: gpt2Config,
+  },
+};
+
+export interface GgufModel {
+  /** What the published `config.json` says. */
+  readonly config: Readonly<Record<string, unknown>>;
+  /** By their published names. */
+  readonly tensors: StoredTensors;
+}
+
+/** Throws a ConfigError (`model/gguf`) about a family that is not built here or a file that lacks metadata. */
+export function readGgufModel({ metadata, tensors }: GgufFile, file: string): GgufModel {
+  const name = metadata.get('general.architecture');
+  const family =
+    typeof name === 'string' && Object.hasOwn(families, name) ? families[name] : undefined;
+  if (!family) {
+    throw new ConfigError('model/gguf', `${file} holds a ${safeLine(String(name))} model`, {
+      hint: `models of the families ${Object.keys(families).join(', ')} can be read`,
+    });
+  }
+  if (tensors.has('rope_freqs.weight')) {
+    throw new ConfigError('model/gguf', `${file} keeps its scaled rotary positions as a table`, {
+      hint: "take the model's safetensors, whose config.json names the scaling",
+    });
+  }
+  const read = new Metadata(metadata, String(name), file);
+  return {
+    config: family.config(read, tensors),
+    tensors: new Map([...tensors].map(([tensor, stored]) => publish(family, read, tensor, stored))),
+  };
+}
+
+/** A tensor under its published name and in its published form; names that nobody knows stay, and are told of later. */
+function publish(
+  family: Family,
+  metadata: Metadata,
+  name: string,
+  stored: StoredTensor,
+): readonly [string, StoredTensor] {
+  const [, layer, part = '', kind] = /^(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)$/.exec(name) ?? [];
+  const names = layer === undefined ? family.outside : family.inside;
+  if (!Object.hasOwn(names, part)) return [name, stored];
+  const published = `${layer === undefined ? '' : `${family.layer}.${layer}.`}${names[part]}.${kind}`;
+  const heads = family.interleaved?.[part];
+  if (heads !== undefined) return [published, separate(stored, metadata.size(heads))];
+  const isTurned = kind === 'weight' && family.turned?.includes(part);
+  return [published, isTurned ? transposed(stored) : stored];
+}
+
+/**
+ * Rotary positions turn pairs of values: neighbours in llama.cpp, values half a head apart in published models. Row 2 j + h of a
+ * head goes back to row h * size / 2 + j.
+ */
+const separate = (stored: StoredTensor, heads: number): StoredTensor => ({
+  ...stored,
+  read: async () => {
+    const values = await stored.read();
+    const [rows, width = 1] = stored.shape as [number, number?];
+    const half = rows / heads / 2;
+    const out = new Float32Array(values.length);
+    for (let row = 0; row < rows; row++) {
+      const [head, within] = [Math.floor(row / (2 * half)), row % (2 * half)];
+      const to = head * 2 * half + (within % 2) * half + (within >> 1);
+      out.set(values.subarray(row * width, (row + 1) * width), to * width);
+    }
+    return out;
+  },
+});
+
+const transposed = (stored: StoredTensor): StoredTensor => {
+  const [rows = 1, columns = 1] = stored.shape;
+  return {
+    ...stored,
+    shape: [columns, rows],
+    read: async () => {
+      const values = await stored.read();
+      const out = new Float32Array(values.length);
+      for (let row = 0; row < rows; row++) {
+        for (let column = 0; column < columns; column++) {
+          out[column * rows + row] = values[row * columns + column]!;
+        }
+      }
+      return out;
+    },
+  };
+};
+
+function llamaConfig(
+  type: string,
+  metadata: Metadata,
+  tensors: StoredTensors,
+): Record<string, unknown> {
+  const heads = metadata.size('attention.head_count');
+  const width = metadata.size('embedding_length');
+  return {
+    model_type: type,
+    hidden_size: width,
+    num_hidden_layers: metadata.size('block_count'),
+    num_attention_heads: heads,
+    num_key_value_heads: metadata.size('attention.head_count_kv', heads),
+    head_dim: metadata.size('attention.key_length', Math.floor(width / heads)),
+    intermediate_size: metadata.size('feed_forward_length'),
+    max_position_embeddings: metadata.size('context_length'),
+    rms_norm_eps: metadata.number('attention.layer_norm_rms_epsilon'),
+    rope_theta: metadata.number('rope.freq_base', 10_000),
+    vocab_size: vocabularyOf(tensors),
+    tie_word_embeddings: !tensors.has('output.weight'),
+    ...metadata.ropeScaling(),
+  };
+}
+
+function gpt2Config(metadata: Metadata, tensors: StoredTensors): Record<string, unknown> {
+  return {
+    model_type: 'gpt2',
+    n_embd: metadata.size('embedding_length'),
+    n_layer: metadata.size('block_count'),
+    n_head: metadata.size('attention.head_count'),
+    n_inner: metadata.size('feed_forward_length'),
+    n_positions: metadata.size('context_length'),
+    layer_norm_epsilon: metadata.number('attention.layer_norm_epsilon'),
+    activation_function: 'gelu_new',
+    vocab_size: vocabularyOf(tensors),
+    tie_word_embeddings: !tensors.has('output.weight'),
+  };
+}
+
+const vocabularyOf = (tensors: StoredTensors): number =>
+  tensors.get('token_embd.weight')?.shape[0] ?? 0;
+
+/** The numbers of a file's metadata below the name of its architecture. */
+class Metadata {
+  readonly #values: ReadonlyMap<string, unknown>;
+  readonly #architecture: string;
+  readonly #file: string;
+
+  constructor(values: ReadonlyMap<string, unknown>, architecture: string, file: string) {
+    this.#values = values;
+    this.#architecture = architecture;
+    this.#file = file;
+  }
+
+  number(key: string, fallback?: number): number {
+    const at = `${this.#architecture}.${key}`;
+    const value = this.#values.get(at) ?? fallback;
+    const number = typeof value === 'bigint' ? Number(value) : value;
+    if (typeof number === 'number' && Number.isFinite(number)) return number;
+    throw this.#refusal(`${at} is not a number`);
+  }
+
+  size(key: string, fallback?: number): number {
+    const value = this.number(key, fallback);
+    if (Number.isSafeInteger(value) && value > 0) return value;
+    throw this.#refusal(`${this.#architecture}.${key} is ${value}`);
+  }
+
+  /** What `config.json` says about stretched rotary positions. */
+  ropeScaling(): Record<string, unknown> {
+    const type = this.#values.get(`${this.#architecture}.rope.scaling.type`) ?? 'none';
+    if (type === 'none') return {};
+    if (type !== 'linear') {
+      throw this.#refusal(
+        `rotary positions scaled by ${safeLine(String(type))} are not built here`,
+      );
+    }
+    return { rope_scaling: { rope_type: 'linear', factor: this.number('rope.scaling.factor') } };
+  }
+
+  #refusal(what: string): ConfigError {
+    return new ConfigError('model/gguf', `${this.#file}: ${what}`, {
+      hint: 'take a file that llama.cpp made, or the safetensors of the model',
+    });
+  }
+}

@@ -6,11 +6,14 @@ import { ConfigError } from '../base/errors.ts';
 import { readModelConfig } from '../model/architectures/config.ts';
 import { modelOf } from '../model/architectures/table.ts';
 import type { DecoderSpec } from '../run/spec/model-spec.ts';
-import type { ModelFiles } from './byte-source.ts';
-import { openGguf } from './gguf.ts';
-import { readGgufModel } from './gguf-model.ts';
-import { readGgufTokenizer, type TokenizerFiles } from './gguf-tokenizer.ts';
-import { createTokenizer, type PublishedTokenizer } from './tokenizer.ts';
+import { openGguf, readGgufModel } from './gguf.ts';
+import {
+  createTokenizer,
+  type PublishedTokenizer,
+  readGgufTokenizer,
+  type TokenizerFiles,
+} from './tokenizer.ts';
+import type { ModelFiles } from './weights.ts';
 import {
   matchTensors,
   openSafetensors,

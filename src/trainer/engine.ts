@@ -2,7 +2,6 @@
 
 import { TrainingError } from '../base/errors.ts';
 import type { DataName, Feed, Feeds } from '../model/forms/form.ts';
-import { CONTROL_LENGTH, resetBarrier } from './barrier.ts';
 import type {
   Advance,
   Advanced,
@@ -17,6 +16,7 @@ import type {
   SharedState,
   SingleTraining,
 } from './messages.ts';
+import { CONTROL_LENGTH, resetBarrier } from './replica.ts';
 
 export interface Engine {
   /** `evaluate` takes multiples of this many rows. */

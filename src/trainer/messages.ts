@@ -1,6 +1,6 @@
 /** What the main thread asks a trainer thread, and what comes back. */
 import type { Data, DataName, Feed, Feeds } from '../model/forms/form.ts';
-import type { Half } from '../model/graph/half.ts';
+import type { Half } from '../model/graph/lower.ts';
 import type { RangeUpdate } from '../model/training-program.ts';
 import type { TensorSlot } from '../tensor/params.ts';
 

@@ -4,12 +4,10 @@
  * run in that order, so the bits do not depend on the number of replicas or on which was faster.
  */
 import type { InferenceSession } from 'onnxruntime-common';
-import { clipFactorOf } from '../model/optimizers/optimizer.ts';
-import type { Range } from '../model/ranges.ts';
-import { type Barrier, createBarrier } from './barrier.ts';
+import { clipFactorOf, type Range } from '../model/optimizers/optimizer.ts';
 import type { Advance, Advanced, Device, ReplicaTraining } from './messages.ts';
 import { floats, type Runtime, runInto, type Tensors, vector } from './runtime.ts';
-import type { ShardFeeds, Stepper } from './single.ts';
+import type { ShardFeeds, Stepper } from './stepper.ts';
 
 /** A range of the flat vectors that one replica keeps up to date. */
 interface OwnRange extends Range {
@@ -228,4 +226,53 @@ function storeRange({ from, state }: OwnRange, shared: readonly Float32Array[]):
   state.forEach((values, i) => {
     shared[i]!.set(values, from);
   });
+}
+
+const ARRIVED = 0;
+const GENERATION = 1;
+const FAILED = 2;
+const TICKET = 3;
+
+export const CONTROL_LENGTH = 4;
+
+/** How long a sleeping replica may miss that another one failed. */
+const LOOK_UP_MS = 200;
+
+export interface Barrier {
+  /** Blocks until all replicas have arrived; false when one of them failed instead. */
+  meet(): boolean;
+  /** The next number from 0, each given to one replica only; starts again at every meeting. */
+  ticket(): number;
+  fail(): void;
+}
+
+/** One replica's view of the barrier. */
+export const createBarrier = (
+  control: Int32Array<SharedArrayBuffer>,
+  replicas: number,
+): Barrier => ({
+  meet: () => {
+    const generation = Atomics.load(control, GENERATION);
+    if (Atomics.add(control, ARRIVED, 1) + 1 === replicas) {
+      Atomics.store(control, ARRIVED, 0);
+      Atomics.store(control, TICKET, 0);
+      Atomics.add(control, GENERATION, 1);
+      Atomics.notify(control, GENERATION);
+    }
+    while (Atomics.load(control, GENERATION) === generation) {
+      if (Atomics.load(control, FAILED) !== 0) return false;
+      Atomics.wait(control, GENERATION, generation, LOOK_UP_MS);
+    }
+    return true;
+  },
+  ticket: () => Atomics.add(control, TICKET, 1),
+  fail: () => {
+    Atomics.store(control, FAILED, 1);
+    Atomics.notify(control, GENERATION);
+  },
+});
+
+/** Forgets a failure and whoever was waiting; only while no replica is running. */
+export function resetBarrier(control: Int32Array<SharedArrayBuffer>): void {
+  for (const at of [ARRIVED, FAILED, TICKET]) Atomics.store(control, at, 0);
 }

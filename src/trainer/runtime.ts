@@ -1,6 +1,24 @@
-/** What a trainer thread needs of an onnxruntime, whichever build it is; and tensors and results in its terms. */
+/**
+ * What a trainer thread needs of an onnxruntime, whichever build it is: tensors, results, rows of its data, and a check of half precision.
+ */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
-import type { Feed, Feeds } from '../model/forms/form.ts';
+import { type OpenStored, storeTokens } from '../model/data/tokens.ts';
+import type { Data, Feed, Feeds } from '../model/forms/form.ts';
+import { createGraph } from '../model/graph/builder.ts';
+import { type Half, lower } from '../model/graph/lower.ts';
+import type { Value } from '../model/graph/rule.ts';
+import {
+  cast,
+  concat,
+  flatten,
+  gemm,
+  less,
+  matmul,
+  mul,
+  reshape,
+  slice,
+} from '../model/graph/verbs.ts';
+import { encodeModel } from '../model/onnx.ts';
 import type { Device } from './messages.ts';
 
 /** One build of onnxruntime: that of Node.js, or the one for browsers. */
@@ -61,4 +79,115 @@ export async function runInto(
   const results = await session.run(feeds, Object.fromEntries([...own, ...rest]));
   if (!ort.writesInPlace) for (const [name, array] of kept) array.set(floats(results[name]));
   return results;
+}
+
+export interface DataSource {
+  /** What programs are fed, and the numbers by which these rows are found in it. */
+  at(rows: Int32Array): { readonly tensors: Tensors; readonly rows: Int32Array };
+}
+
+interface Reading {
+  readonly ort: Runtime;
+  readonly openStored: OpenStored;
+}
+
+/** On WebGPU, where all data would be sent with every step, each step gets its own rows only. */
+export function openSource(
+  data: Data | undefined,
+  device: Device,
+  { ort, openStored }: Reading,
+): DataSource {
+  if (data?.kind === 'feeds' && device === 'webgpu') {
+    const { feeds, window } = data;
+    return {
+      at: (rows) => {
+        const own = Object.entries(feeds).map(([name, feed]) => [
+          name,
+          takeRows(feed, rows, window),
+        ]);
+        const tensors = tensorsOf(ort, Object.fromEntries(own));
+        return { tensors, rows: rows.map((_, i) => i * window) };
+      },
+    };
+  }
+  if (data?.kind !== 'stored') {
+    const tensors = tensorsOf(ort, data?.feeds);
+    return { at: (rows) => ({ tensors, rows }) };
+  }
+  const { part, context } = data;
+  const reader = openStored(part);
+  const window = context + 1;
+  return {
+    at: (rows) => {
+      const tokens = new Int32Array(rows.length * window);
+      const counted = new Uint8Array(reader.isMasked ? tokens.length : 0);
+      rows.forEach((row, i) => {
+        tokens.set(reader.tokens(row, row + window), i * window);
+        if (reader.isMasked) counted.set(reader.counted(row, row + window), i * window);
+      });
+      const corpus = storeTokens(tokens, part.vocabulary);
+      const shape = [tokens.length];
+      return {
+        tensors: {
+          corpus: tensorOf(ort, { elements: corpus, shape }),
+          ...(reader.isMasked && { counted: tensorOf(ort, { elements: counted, shape }) }),
+        },
+        rows: rows.map((_, i) => i * window),
+      };
+    },
+  };
+}
+
+/** The entries of these rows one after the other. */
+function takeRows({ elements, shape: [, ...inner] }: Feed, rows: Int32Array, window: number): Feed {
+  const width = inner.reduce((product, dim) => product * dim, 1);
+  const taken = Reflect.construct(elements.constructor, [rows.length * window * width]);
+  rows.forEach((row, i) => {
+    taken.set(elements.subarray(row * width, (row + window) * width), i * window * width);
+  });
+  return { elements: taken, shape: [rows.length * window, ...inner] };
+}
+
+/** A number that half precision rounds to 1, and the sum of two squares of 300 there. */
+const TELLING: Readonly<Record<Half, { readonly near: number; readonly large: number }>> = {
+  f16: { near: 1 + 2 ** -12, large: Number.POSITIVE_INFINITY },
+  bf16: { near: 1 + 2 ** -9, large: 180_224 },
+};
+
+/** Throws in words where the device does anything else. */
+export async function requireHalf(ort: Runtime, device: Device, half: Half): Promise<void> {
+  const { near, large } = TELLING[half];
+  const numbers = Float32Array.of(near, near, near, near, 300, 300, 300, 300);
+  const { one, many, counts } = await multiply(ort, device, half, numbers).catch((cause) => {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`it has no ${half}: ${reason}`, { cause });
+  });
+  if (floats(one).some((value) => value !== 2)) throw new Error(`it does not multiply in ${half}`);
+  const isLarge = floats(many).every((value) => value === large);
+  const areSeen = floats(counts).every((count) => count === (half === 'f16' ? 0 : 1));
+  if (!isLarge || !areSeen) throw new Error(`numbers too large for ${half} do not stand out there`);
+}
+
+async function multiply(ort: Runtime, device: Device, half: Half, numbers: Float32Array) {
+  const session = await ort.createSession(encodeModel(products(device, half)), device, 1);
+  return await session.run({ numbers: vector(ort, numbers) });
+}
+
+/** Squares of two matrices of 2 x 2: of numbers near 1, of large ones; and whether those and 0 times those are below a bound. */
+function products(target: Device, half: Half) {
+  const graph = createGraph();
+  const numbers = graph.input('numbers', { dtype: 'f32', shape: [8] });
+  graph.products = half;
+  const squares = (from: number): readonly Value[] => {
+    const flat = slice(numbers, 0, from, from + 4);
+    const [matrix, stack] = [reshape(flat, [2, 2]), reshape(flat, [1, 2, 2])];
+    return [gemm(matrix, matrix, { transB: true }), matmul(stack, stack, { transA: true })];
+  };
+  const join = ([a, b]: readonly Value[]) => concat([flatten(a!), flatten(b!)], 0);
+  const many = join(squares(4));
+  graph.output('one', join(squares(0)));
+  graph.output('many', many);
+  const below = (value: Value) => cast(less(value, 3e38), 'f32');
+  graph.output('counts', mul(below(many), below(mul(many, 0))));
+  return lower(graph, 'half', { target });
 }

@@ -3,10 +3,8 @@
  * what it is asked in order and knows nothing of rounds.
  */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
-import type { OpenStored } from '../model/data/token-reader.ts';
+import type { OpenStored } from '../model/data/tokens.ts';
 import type { DataName, Feed } from '../model/forms/form.ts';
-import { type DataSource, openSource } from './data-source.ts';
-import { requireHalf } from './half-check.ts';
 import type {
   Answer,
   Ask,
@@ -17,9 +15,26 @@ import type {
   RowLosses,
 } from './messages.ts';
 import { createReplicaStepper } from './replica.ts';
-import { createResidentStepper, type GpuMemory, openGpuMemory, uploadFrozen } from './resident.ts';
-import { floats, type Runtime, type Tensors, tensorOf, tensorsOf, vector } from './runtime.ts';
-import { createSingleStepper, type ShardFeeds, type Stepper } from './single.ts';
+import {
+  type DataSource,
+  floats,
+  openSource,
+  type Runtime,
+  requireHalf,
+  type Tensors,
+  tensorOf,
+  tensorsOf,
+  vector,
+} from './runtime.ts';
+import {
+  createResidentStepper,
+  createSingleStepper,
+  type GpuMemory,
+  openGpuMemory,
+  type ShardFeeds,
+  type Stepper,
+  uploadFrozen,
+} from './stepper.ts';
 import { createTextReader } from './text-reader.ts';
 
 /** What a thread has of its machine. */

@@ -17,7 +17,7 @@ import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
-import { tokenizers } from '../../src/model/data/tokenizer.ts';
+import { tokenizers } from '../../src/model/data/tokens.ts';
 import { gptSpec, optimizerOf } from '../../src/model/from-settings.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createPacker, type Packer } from '../../src/network/wire/packer.ts';

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { deriveKey } from '../../src/base/rng.ts';
-import { tokenizers } from '../../src/model/data/tokenizer.ts';
+import { tokenizers } from '../../src/model/data/tokens.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { openCorpus } from '../../src/node/data/corpus.ts';
 import { builtInForm, prepareTokens } from '../../src/node/data/token-parts.ts';

@@ -25,7 +25,7 @@ import { deriveKey } from '../../src/base/rng.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
 import type { Tokens } from '../../src/model/data/tokens.ts';
-import { learningRateAt } from '../../src/model/optimizers/schedule.ts';
+import { learningRateAt } from '../../src/model/optimizers/optimizer.ts';
 import { createPacker, type Packer } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import type { Contribution } from '../../src/run/contribution.ts';

@@ -4,7 +4,7 @@ import { llama as llamaDecoder } from '../../src/model/architectures/llama.ts';
 import { modelOf } from '../../src/model/architectures/table.ts';
 import { createGraph } from '../../src/model/graph/builder.ts';
 import { gradients } from '../../src/model/graph/grad.ts';
-import { sizeOf, type Value } from '../../src/model/graph/value.ts';
+import { sizeOf, type Value } from '../../src/model/graph/rule.ts';
 import {
   crossEntropy,
   gemm,

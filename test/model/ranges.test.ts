@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutRanges, type Range } from '../../src/model/ranges.ts';
+import { cutRanges, type Range } from '../../src/model/optimizers/optimizer.ts';
 
 test('even where nothing must stay whole', () => {
   expect(cutRanges(10, 4, [])).toEqual([

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { tokenizers } from '../../src/model/data/tokenizer.ts';
+import { tokenizers } from '../../src/model/data/tokens.ts';
 import {
   type Continuation,
   continueText,

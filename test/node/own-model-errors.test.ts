@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { NostrainError } from '../../src/base/errors.ts';
 import type { OwnModel, Weights } from '../../src/model/architectures/architecture.ts';
 import type { TrainerData } from '../../src/model/forms/table.ts';
-import type { Value } from '../../src/model/graph/value.ts';
+import type { Value } from '../../src/model/graph/rule.ts';
 import * as ops from '../../src/model/graph/verbs.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { createTrainer, openTrainer } from '../../src/node/engine/trainer.ts';

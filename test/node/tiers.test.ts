@@ -8,10 +8,15 @@ import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { folderOf } from '../../src/node/pretrained/folder.ts';
 import { exportTiers, findTier, tierFolder } from '../../src/node/pretrained/tier-files.ts';
 import { writeFolder } from '../../src/node/pretrained/write-model.ts';
-import { jsonFile, type OutFile } from '../../src/pretrained/export/learned.ts';
+import { jsonFile, type OutFile } from '../../src/pretrained/export/folders.ts';
 import { openPretrained, readWeights } from '../../src/pretrained/pretrained.ts';
-import { familyPath, MANIFEST, readManifest } from '../../src/pretrained/tiers/manifest.ts';
-import { schemaHash, tierOf } from '../../src/pretrained/tiers/tier.ts';
+import {
+  familyPath,
+  MANIFEST,
+  readManifest,
+  schemaHash,
+  tierOf,
+} from '../../src/pretrained/tiers/tier.ts';
 import { type TierStrategy, tierStrategies } from '../../src/run/spec/model-spec.ts';
 import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { learn, plainCases } from '../support/learned.ts';

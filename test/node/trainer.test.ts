@@ -4,7 +4,7 @@ import { sha256Hex } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
 import type { OwnModel } from '../../src/model/architectures/architecture.ts';
 import { drawRows } from '../../src/model/batches.ts';
-import { sizeOf } from '../../src/model/graph/value.ts';
+import { sizeOf } from '../../src/model/graph/rule.ts';
 import {
   crossEntropy,
   flatten,

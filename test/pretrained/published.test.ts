@@ -5,11 +5,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openLocalModel } from '../../src/node/pretrained/folder.ts';
-import { type ModelFiles, sourceOf } from '../../src/pretrained/byte-source.ts';
-import { readGgufTokenizer } from '../../src/pretrained/gguf-tokenizer.ts';
 import { openPretrained, readWeights } from '../../src/pretrained/pretrained.ts';
-import { dequantize, quantizedFormats } from '../../src/pretrained/quantized.ts';
-import { createTokenizer } from '../../src/pretrained/tokenizer.ts';
+import { createTokenizer, readGgufTokenizer } from '../../src/pretrained/tokenizer.ts';
+import {
+  dequantize,
+  type ModelFiles,
+  quantizedFormats,
+  sourceOf,
+} from '../../src/pretrained/weights.ts';
 import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 
 interface Fixture {

@@ -6,7 +6,7 @@ import {
   type Learned,
   type OutFile,
   outFile,
-} from '../../src/pretrained/export/learned.ts';
+} from '../../src/pretrained/export/folders.ts';
 import { openPretrained } from '../../src/pretrained/pretrained.ts';
 import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { drawDecoder } from './drawn-decoders.ts';

@@ -3,7 +3,7 @@ import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Graph } from '../../src/model/graph/builder.ts';
 import { lower } from '../../src/model/graph/lower.ts';
 import type { Target } from '../../src/model/graph/rule.ts';
-import { sizeOf } from '../../src/model/graph/value.ts';
+import { sizeOf } from '../../src/model/graph/rule.ts';
 import type { DType, Shape } from '../../src/model/onnx.ts';
 import { encodeModel } from '../../src/model/onnx.ts';
 

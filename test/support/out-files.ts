@@ -1,7 +1,7 @@
 /** Files that were made for elsewhere, in memory, and opened again. */
 import { concatBytes } from '../../src/base/bytes.ts';
-import { type ModelFiles, sourceOf } from '../../src/pretrained/byte-source.ts';
-import type { OutFile } from '../../src/pretrained/export/learned.ts';
+import type { OutFile } from '../../src/pretrained/export/folders.ts';
+import { type ModelFiles, sourceOf } from '../../src/pretrained/weights.ts';
 
 export async function bytesOf({ pieces }: OutFile): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];

@@ -1,7 +1,7 @@
 /** The folder of a run that fine-tuned a published model, as a worker leaves it, without the training. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { tokenizers } from '../../src/model/data/tokenizer.ts';
+import { tokenizers } from '../../src/model/data/tokens.ts';
 import { gptSpec } from '../../src/model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { openRunFolder } from '../../src/node/files/run-folder.ts';

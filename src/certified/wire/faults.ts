@@ -2,7 +2,7 @@
  * Fault proofs to what is inside them and back: two statements of one key, or verdicts of many members on one contribution. Whether those
  * statements contradict each other, and whose verdicts count, is not judged here.
  */
-import type { Carried } from '../../../kinds/_body.ts';
+import type { Carried } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { memberKind } from '../../../kinds/member.ts';
 import { utf8 } from '../../base/bytes.ts';

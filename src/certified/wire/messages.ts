@@ -3,7 +3,7 @@
  * or delegation is made again from what an outcome lists of it (content, author, dates, signature), so no relay has to keep it.
  * An outcome inside a proposal, or in chunks beside it, is read and its digest compared; it is not judged.
  */
-import type { Carried } from '../../../kinds/_body.ts';
+import type { Carried } from '../../../kinds/_shared.ts';
 import { DELEGATION_ALT, delegation as delegationKind } from '../../../kinds/delegation.ts';
 import { memberKind } from '../../../kinds/member.ts';
 import { proposal } from '../../../kinds/proposal.ts';

@@ -1,6 +1,6 @@
 /** The interface of a model architecture: its tensors, their initialization, predictions, and the losses of a batch. */
 import type { ModelSpec, Precision, Tiers } from '../../run/spec/model-spec.ts';
-import type { Value } from '../graph/value.ts';
+import type { Value } from '../graph/rule.ts';
 import type { Shape } from '../onnx.ts';
 
 /** One tensor of a model: name, shape and how it starts. */

@@ -3,7 +3,7 @@
  * large vocabulary, and the losses of a batch. `llama.ts` and `gpt2.ts` say what is between the embeddings and the last norm.
  */
 import type { Precision } from '../../run/spec/model-spec.ts';
-import type { Value } from '../graph/value.ts';
+import type { Value } from '../graph/rule.ts';
 import {
   concat,
   crossEntropy,

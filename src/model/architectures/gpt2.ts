@@ -9,7 +9,7 @@
  *   logits = norm(h; transformer.ln_f) @ lm_head.weight^T, or @ transformer.wte.weight^T when tied
  */
 import type { Gpt2Spec } from '../../run/spec/model-spec.ts';
-import type { Value } from '../graph/value.ts';
+import type { Value } from '../graph/rule.ts';
 import {
   add,
   checkpoint,

@@ -5,17 +5,17 @@
  *
  * Sizes: B sequences, T = context tokens each, D = width, A = heads, K = keyValueHeads, d = headSize.
  *
- *   h = model.embed_tokens.weight[x]                                            (B * T, D)
- *   for layer i, with names below `model.layers.<i>.`:
- *     u = rmsNorm(h; input_layernorm)
- *     q, k, v = u through self_attn.{q,k,v}_proj; q and k through self_attn.{q,k}_norm if there is one, then turned by position
- *     h = h + (attention of q over k and v) through self_attn.o_proj
- *     u = rmsNorm(h; post_attention_layernorm)
- *     h = h + (silu(u through mlp.gate_proj) * (u through mlp.up_proj)) through mlp.down_proj
- *   logits = rmsNorm(h; model.norm) @ lm_head.weight^T, or @ model.embed_tokens.weight^T when tied
+ * h = model.embed_tokens.weight[x]                                            (B * T, D)
+ * for layer i, with names below `model.layers.<i>.`:
+ * u = rmsNorm(h; input_layernorm)
+ * q, k, v = u through self_attn.{q,k,v}_proj; q and k through self_attn.{q,k}_norm if there is one, then turned by position
+ * h = h + (attention of q over k and v) through self_attn.o_proj
+ * u = rmsNorm(h; post_attention_layernorm)
+ * h = h + (silu(u through mlp.gate_proj) * (u through mlp.up_proj)) through mlp.down_proj
+ * logits = rmsNorm(h; model.norm) @ lm_head.weight^T, or @ model.embed_tokens.weight^T when tied
  */
-import type { LlamaSpec } from '../../run/spec/model-spec.ts';
-import type { Value } from '../graph/value.ts';
+import type { LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
+import type { Value } from '../graph/rule.ts';
 import {
   add,
   checkpoint,
@@ -37,7 +37,6 @@ import {
   type Past,
   type Scoring,
 } from './decoder.ts';
-import { type RopeTables, ropeTables } from './rope.ts';
 
 const EMBEDDING = 'model.embed_tokens.weight';
 const HEAD = 'lm_head.weight';
@@ -159,4 +158,43 @@ function feedforward(spec: LlamaSpec, { weights, linear }: Layers, at: string, h
   const { gate, up, down } = linearsOf(spec, at);
   const u = rmsNorm(h, weights(`${at}.post_attention_layernorm.weight`), spec.normEpsilon);
   return linear(down, swiglu(linear(gate, u), linear(up, u)));
+}
+
+export interface RopeTables {
+  readonly cos: Value;
+  readonly sin: Value;
+}
+
+/** Cosines and sines of the angles of positions 0 .. length - 1, both (length, headSize / 2), of the type of `like`. */
+export function ropeTables(
+  { rope, headSize }: Pick<LlamaSpec, 'rope' | 'headSize'>,
+  length: number,
+  like: Value,
+): RopeTables {
+  const { base, scaling } = rope;
+  const half = headSize / 2;
+  const frequencies = Array.from({ length: half }, (_, i) =>
+    Math.fround(stretch(Math.fround(1 / Math.fround(base ** ((2 * i) / headSize))), scaling)),
+  );
+  const table = (f: (angle: number) => number) => {
+    const elements = new Float32Array(length * half);
+    for (let t = 0; t < length; t++) {
+      for (let i = 0; i < half; i++) elements[t * half + i] = f(Math.fround(t * frequencies[i]!));
+    }
+    return like.graph.constant({ dtype: like.dtype, shape: [length, half] }, elements);
+  };
+  return { cos: table(Math.cos), sin: table(Math.sin) };
+}
+
+/** Lower frequencies for longer texts; Llama 3 leaves fast ones as they are and blends in between. */
+function stretch(frequency: number, scaling: RopeScaling | undefined): number {
+  if (!scaling) return frequency;
+  const { factor } = scaling;
+  if (scaling.type === 'linear') return frequency / factor;
+  const { lowFrequencyFactor: low, highFrequencyFactor: high, originalContext } = scaling;
+  const turns = (originalContext * frequency) / (2 * Math.PI);
+  if (turns > high) return frequency;
+  if (turns < low) return frequency / factor;
+  const blend = (turns - low) / (high - low);
+  return ((1 - blend) * frequency) / factor + blend * frequency;
 }

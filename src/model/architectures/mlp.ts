@@ -1,10 +1,20 @@
-/**
- * Tanh layers and one output, mean squared error. With one hidden layer the tensors are named as in the Python reference;
- * weights are stored [out, in].
- */
-import type { MlpSpec } from '../../run/spec/model-spec.ts';
+/** Models of feature rows: linear regression, and an MLP with ReLU. */
+import type { LinearSpec, MlpSpec } from '../../run/spec/model-spec.ts';
 import { add, gemm, mul, reduceSum, square, sub, tanh } from '../graph/verbs.ts';
 import type { Architecture, Model, TensorSpec } from './architecture.ts';
+
+export const linear: Architecture<LinearSpec> = ({ features }) => {
+  const predict: Model['predict'] = (weights, inputs) =>
+    add(reduceSum(mul(inputs, weights('linear.weight')), [1]), weights('linear.bias')); // (B)
+  return {
+    tensors: [
+      { name: 'linear.weight', shape: [1, features], start: 'zeros' },
+      { name: 'linear.bias', shape: [1], start: 'zeros' },
+    ],
+    predict,
+    losses: (weights, { inputs, targets }) => square(sub(predict(weights, inputs), targets)),
+  };
+};
 
 export const mlp: Architecture<MlpSpec> = ({ features, hidden }) => {
   const widths = [features, ...hidden];

@@ -11,14 +11,12 @@ import {
 import { decodingOf } from '../decoding.ts';
 import type { Architecture, Model, OwnModel } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';
-import { forecaster } from './forecaster.ts';
 import { gpt } from './gpt.ts';
 import { gpt2 } from './gpt2.ts';
-import { linear } from './linear.ts';
 import { llama } from './llama.ts';
-import { mlp } from './mlp.ts';
+import { linear, mlp } from './mlp.ts';
+import { forecaster, vit } from './patches.ts';
 import { inRings, widthIn } from './rings.ts';
-import { vit } from './vit.ts';
 
 type Name = ModelSpec['architecture'];
 type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture: A }> };

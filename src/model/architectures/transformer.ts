@@ -2,7 +2,7 @@
  * What the transformers of this project are made of: pre-LayerNorm blocks of attention and GELU (arXiv 1706.03762, 2002.04745,
  * 1606.08415), as `gpt.ts` says them formula by formula. Attention is causal for texts; patches of series and pictures all see each other.
  */
-import type { Value } from '../graph/value.ts';
+import type { Value } from '../graph/rule.ts';
 import {
   add,
   causalAttention,

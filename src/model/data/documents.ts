@@ -3,7 +3,7 @@
  * their tokens, of which those of prompts and of other people's turns do not count.
  */
 import { type Issue, ok, type Result, refuse } from '../../base/errors.ts';
-import type { Tokenizer } from './tokenizer.ts';
+import type { Tokenizer } from './tokens.ts';
 
 /** A turn of a conversation, with whatever else its line says. */
 export interface Turn {

@@ -1,13 +1,12 @@
-/** What models train on where nobody names data: made up by the run's seed, alike on every machine. */
+/** Data for training without files: series and pictures made from the run's seed, alike on every machine. */
 
+import { below, deriveKey, philox, unit } from '../../base/rng.ts';
 import type { FormName } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { TrainerData } from '../forms/table.ts';
-import { madeSeries } from './made-series.ts';
-import { madeShapes } from './made-shapes.ts';
-import { dividePictures } from './pictures.ts';
+import { dividePictures, type Pictures } from './pictures.ts';
 import { asRows, madeRows } from './regression.ts';
-import { divideSeries } from './series.ts';
+import { divideSeries, type Series } from './series.ts';
 
 const made: Readonly<Record<Exclude<FormName, 'tokens'>, (settings: Settings) => TrainerData>> = {
   rows: (settings) => {
@@ -27,3 +26,108 @@ const made: Readonly<Record<Exclude<FormName, 'tokens'>, (settings: Settings) =>
 /** A worker's part of it, and what all evaluate on. Of texts there is another page: the built-in play. */
 export const madeData = (form: Exclude<FormName, 'tokens'>, settings: Settings): TrainerData =>
   made[form](settings);
+
+/** Numbers of a step, as models are laid out by. */
+export const madeSeriesSizes = { channels: 3 } as const;
+
+const STEPS = 4000;
+const NOISE = 0.15;
+/** Steps between two changes, at least and beyond that at most. */
+const REGIME = { least: 200, more: 400 } as const;
+
+/** The same bits on every engine for a seed. */
+export function madeSeries(seed: number): Series {
+  const key = deriveKey('nostrain/made-series', seed);
+  const { channels } = madeSeriesSizes;
+  const values = new Float64Array(STEPS * channels);
+  let regime = drawRegime(seed, 0);
+  let [left, count] = [regime.steps, 0];
+  const phases = [0, 0];
+  for (let step = 0; step < STEPS; step++) {
+    if (left-- === 0) {
+      regime = drawRegime(seed, ++count);
+      left = regime.steps - 1;
+    }
+    phases.forEach((phase, i) => {
+      phases[i] = phase + 1 / regime.periods[i]!;
+    });
+    const words = philox(key, step, 0, 0, 0);
+    for (let channel = 0; channel < channels; channel++) {
+      const lag = channel / 8;
+      const waves = phases.map((phase, i) => regime.heights[i]! * wave(phase - lag * (1 + i)));
+      const noise = unit(words[channel]!) + unit((words[channel]! * 2654435761) % 2 ** 32) - 1;
+      values[step * channels + channel] =
+        regime.level * (1 - channel / 2) + waves[0]! + waves[1]! + NOISE * noise;
+    }
+  }
+  return {
+    names: Array.from({ length: channels }, (_, i) => `wave ${i + 1}`),
+    channels,
+    steps: STEPS,
+    values,
+    times: { first: 0, step: 1, unit: 'number' },
+  };
+}
+
+function drawRegime(seed: number, index: number) {
+  const [a, b, c, d] = philox(deriveKey('nostrain/made-series/regime', seed), index, 0, 0, 0);
+  const [e, f] = philox(deriveKey('nostrain/made-series/regime', seed), index, 1, 0, 0);
+  return {
+    steps: REGIME.least + below(a, REGIME.more),
+    periods: [12 + below(b, 13), 30 + below(c, 31)] as const,
+    heights: [0.4 + 0.8 * unit(d), 0.3 + 0.6 * unit(e)] as const,
+    level: 2 * unit(f) - 1,
+  };
+}
+
+/** A sine to a thousandth, over turns, out of sums and products alone: other sines differ between engines. */
+function wave(turns: number): number {
+  const x = 2 * (turns - Math.floor(turns)) - 1;
+  const rough = 4 * x * (Math.abs(x) - 1);
+  return rough + 0.225 * (rough * Math.abs(rough) - rough);
+}
+
+/** Which shapes, in the order of their classes. */
+const NAMES = ['circle', 'cross', 'square', 'triangle'] as const;
+
+/** As models are laid out by. */
+export const madeShapeSizes = { channels: 1, classes: NAMES.length } as const;
+
+const EACH = 500;
+
+/** Whether a point is in a shape around 0, of which 1 is the size. */
+const inside: Readonly<Record<(typeof NAMES)[number], (x: number, y: number) => boolean>> = {
+  circle: (x, y) => x * x + y * y <= 1,
+  cross: (x, y) =>
+    Math.min(Math.abs(x), Math.abs(y)) <= 0.3 && Math.max(Math.abs(x), Math.abs(y)) <= 1,
+  square: (x, y) => Math.max(Math.abs(x), Math.abs(y)) <= 0.85,
+  triangle: (x, y) => y <= 0.8 && y >= 2 * Math.abs(x) - 1,
+};
+
+/** The same bits on every engine for a seed; classes take turns. */
+export function madeShapes(seed: number, pixels: number): Pictures {
+  const count = EACH * NAMES.length;
+  const size = pixels * pixels;
+  const bytes = new Uint8Array(count * size);
+  const labels = Int32Array.from({ length: count }, (_, i) => i % NAMES.length);
+  const key = deriveKey('nostrain/made-shapes', seed);
+  for (let i = 0; i < count; i++) {
+    const [a, b, c, d] = philox(key, i, 0, 0, 0);
+    const radius = pixels * (0.18 + 0.2 * unit(a));
+    const [x0, y0] = [b, c].map((word) => radius + (pixels - 2 * radius) * unit(word)) as [
+      number,
+      number,
+    ];
+    const ink = 150 + 80 * unit(d);
+    let words = philox(key, i, 2, 0, 0);
+    const isIn = inside[NAMES[labels[i]!]!];
+    for (let at = 0; at < size; at++) {
+      const [x, y] = [(at % pixels) + 0.5, Math.floor(at / pixels) + 0.5];
+      if (at % 4 === 0) words = philox(key, i, 1, at, 0);
+      const noise = 80 * (unit(words[at % 4]!) - 0.5);
+      const ground = isIn((x - x0) / radius, (y - y0) / radius) ? ink : 50;
+      bytes[i * size + at] = Math.round(ground + noise);
+    }
+  }
+  return { classes: NAMES, pixels, channels: 1, bytes, labels };
+}

@@ -4,7 +4,7 @@
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { Shard } from '../../run/field.ts';
-import type { SeriesData } from '../forms/series.ts';
+import type { SeriesData } from '../forms/table.ts';
 import { type CsvLine, readCsv } from './csv.ts';
 import type { ShardForm } from './text.ts';
 

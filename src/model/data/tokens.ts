@@ -1,6 +1,6 @@
-/**
- * Token ids in memory: one byte each while the vocabulary allows it, else 32 bits, from the corpus to the training graph.
- */
+/** Token ids: how they are stored, tokenizers that are built in, and windows of tokens in memory or in files. */
+
+import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 
 /** Token ids: one byte each while the vocabulary allows it, else 32 bits. */
@@ -32,4 +32,160 @@ export function assertTokens(tokens: Tokens, vocabulary: number): void {
       { hint: 'use the tokenizer that belongs to the model', data: { token, at: i } },
     );
   }
+}
+
+/** Tokens of which only some count: 1 where predicting that token does, else 0. */
+export interface MaskedTokens {
+  readonly tokens: Tokens;
+  readonly counted: Uint8Array;
+}
+
+/** Tokens in a file, each 32 bits, little-endian; and whether each counts, a byte each, in a second one. */
+export interface StoredTokens {
+  readonly file: string;
+  readonly countedFile?: string;
+  /** Stretches of the file, one after the other: from and to, in tokens. */
+  readonly stretches: Float64Array;
+  /** Tokens of all stretches. */
+  readonly length: number;
+  readonly vocabulary: number;
+}
+
+/** The tokens of a shard or of the validation part. */
+export type TokenPart = Tokens | MaskedTokens | StoredTokens;
+
+export const isMasked = (part: TokenPart): boolean =>
+  ('counted' in part && part.counted !== undefined) ||
+  ('countedFile' in part && part.countedFile !== undefined);
+
+export const tokensIn = (part: TokenPart): number =>
+  'tokens' in part ? part.tokens.length : part.length;
+
+/** Reads a part in windows; positions count its own tokens from 0. */
+export interface TokenReader {
+  readonly length: number;
+  readonly isMasked: boolean;
+  tokens(from: number, to: number): Tokens;
+  /** 1 where the token counts. */
+  counted(from: number, to: number): Uint8Array;
+  close(): void;
+}
+
+/** Opens what is in files: a machine without files refuses. */
+export type OpenStored = (part: StoredTokens) => TokenReader;
+
+/** So many bytes of a mask are looked through at once. */
+const SCAN = 1 << 16;
+
+export function openTokens(part: TokenPart, openStored: OpenStored): TokenReader {
+  if ('file' in part) return openStored(part);
+  const tokens = 'tokens' in part ? part.tokens : part;
+  const counted = 'tokens' in part ? part.counted : undefined;
+  return {
+    length: tokens.length,
+    isMasked: counted !== undefined,
+    tokens: (from, to) => tokens.subarray(from, to),
+    counted: (from, to) => counted?.subarray(from, to) ?? new Uint8Array(to - from).fill(1),
+    close: () => {},
+  };
+}
+
+/** The first token at or after `from` that counts; undefined where none does. */
+export function nextCounted(reader: TokenReader, from: number): number | undefined {
+  if (!reader.isMasked) return from < reader.length ? from : undefined;
+  for (let at = from; at < reader.length; at += SCAN) {
+    const found = reader.counted(at, Math.min(at + SCAN, reader.length)).indexOf(1);
+    if (found >= 0) return at + found;
+  }
+  return undefined;
+}
+
+/**
+ * Where a window drawn at `start` is cut: there, when one of its targets counts; else with the next token that counts, or the first one
+ * of all, in its middle.
+ */
+export function fitWindow(reader: TokenReader, start: number, context: number): number {
+  if (!reader.isMasked) return start;
+  const next = nextCounted(reader, start + 1) ?? nextCounted(reader, 1);
+  if (next === undefined || (next > start && next <= start + context)) return start;
+  const middle = next - 1 - Math.floor(context / 2);
+  return Math.min(Math.max(0, middle), reader.length - context - 1);
+}
+
+interface Encoded {
+  readonly tokens: Tokens;
+  /** Characters the vocabulary lacks; each became a space. */
+  readonly replaced: number;
+}
+
+/** Text to token ids and back; `tokenizers` has those that are built in. */
+export interface Tokenizer {
+  readonly name: string;
+  /** Ids are 0 .. vocabulary - 1. */
+  readonly vocabulary: number;
+  /** Takes text, or the UTF-8 bytes of it. */
+  encode(text: string | Uint8Array): Encoded;
+  /**
+   * The last place at which a text may be cut so that both parts have the tokens of the whole, whatever follows; 0 where there is
+   * none. Left out where no text may be.
+   */
+  lastCut?(text: string): number;
+  /** Throws a RangeError on an id outside the vocabulary. */
+  decode(tokens: ArrayLike<number>): string;
+}
+
+const NEWLINE = 10;
+const SPACE = 32;
+const LAST = 125;
+const lossy = new TextDecoder();
+
+/** 95 ids: 0 is the newline, id k from 1 to 94 is the ASCII character k + 31 (space to `}`; `~` is left out). */
+const chars: Tokenizer = {
+  name: 'chars',
+  vocabulary: LAST - SPACE + 2,
+  encode(text) {
+    const source = typeof text === 'string' ? text : lossy.decode(text);
+    const tokens = new Uint8Array(source.length);
+    let length = 0;
+    let replaced = 0;
+    for (let i = 0; i < source.length; i++) {
+      const code = source.codePointAt(i)!;
+      if (code > 0xffff) i++;
+      if (code === NEWLINE) tokens[length++] = 0;
+      else if (code >= SPACE && code <= LAST) tokens[length++] = code - SPACE + 1;
+      else {
+        tokens[length++] = 1;
+        replaced++;
+      }
+    }
+    return { tokens: tokens.slice(0, length), replaced };
+  },
+  lastCut: (text) => text.length,
+  decode(tokens) {
+    const codes = new Uint8Array(tokens.length);
+    for (let i = 0; i < codes.length; i++) {
+      const token = checked(tokens[i]!, this);
+      codes[i] = token === 0 ? NEWLINE : token + SPACE - 1;
+    }
+    return lossy.decode(codes);
+  },
+};
+
+/** 256 ids: the bytes themselves. Bytes that are not UTF-8 decode to U+FFFD. */
+const bytes: Tokenizer = {
+  name: 'bytes',
+  vocabulary: 256,
+  encode: (text) => ({ tokens: typeof text === 'string' ? utf8(text) : text, replaced: 0 }),
+  lastCut: (text) => text.length,
+  decode(tokens) {
+    return lossy.decode(Uint8Array.from(tokens, (token) => checked(token, this)));
+  },
+};
+
+/** The tokenizers that are built in: characters of English text, or bytes. */
+export const tokenizers = { chars, bytes } satisfies Record<string, Tokenizer>;
+
+function checked(token: number, { name, vocabulary }: Tokenizer): number {
+  if (Number.isInteger(token) && token >= 0 && token < vocabulary) return token;
+  throw new RangeError(`token ${token} is outside the ${vocabulary} of tokenizer ${name}`);
 }

@@ -1,9 +1,9 @@
 /** What one form of data brings: inputs of the graph, and what trainer threads are fed of a worker's data. One file each, in `table.ts`. */
 import { ConfigError } from '../../base/errors.ts';
 import type { Batch } from '../architectures/architecture.ts';
-import type { OpenStored, StoredTokens } from '../data/token-reader.ts';
+import type { OpenStored, StoredTokens } from '../data/tokens.ts';
 import type { Graph } from '../graph/builder.ts';
-import type { Value, ValueType } from '../graph/value.ts';
+import type { Value, ValueType } from '../graph/rule.ts';
 
 /** u16 numbers are the bits of f16 ones. */
 export type Elements =

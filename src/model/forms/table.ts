@@ -1,10 +1,241 @@
-/** The forms of data by name. A new one is a file beside this one, its sizes in `DataForm`, and a line here. */
-import type { DataForm } from '../architectures/architecture.ts';
-import { type FormRules, type HeldData, type Holder, unfit } from './form.ts';
-import { type ImageData, images } from './images.ts';
-import { type RowData, rows } from './rows.ts';
-import { type SeriesData, series } from './series.ts';
+/**
+ * The forms of data by name: rows, series and pictures are here, tokens beside. A new one has its sizes in `DataForm` and a line in the table.
+ */
+import type { DataForm, ImageForm, RowForm, SeriesForm } from '../architectures/architecture.ts';
+import type { AnyModel } from '../architectures/table.ts';
+import { ANY } from '../graph/rule.ts';
+import { add, cast, gather, mul, reshape, slice, sub } from '../graph/verbs.ts';
+import {
+  type Data,
+  type DataName,
+  type FormRules,
+  type HeldData,
+  type Holder,
+  refuseMasked,
+  unfit,
+} from './form.ts';
 import { type TokenData, tokens } from './tokens.ts';
+
+interface Rows {
+  /** Row after row. */
+  readonly inputs: Float32Array;
+  readonly targets: Float32Array;
+}
+
+/** A worker's rows, and those it evaluates on. */
+export interface RowData extends Rows {
+  readonly kind: 'regression';
+  readonly features: number;
+  readonly validation?: Rows;
+}
+
+export const rows = ({ features }: RowForm): FormRules<RowData> => ({
+  data: 'regression',
+  says: `rows of ${features} features`,
+  tokensPerRow: 1,
+  inputs: () => ['inputs', 'targets'],
+  open: (graph, reading) => {
+    refuseMasked(reading);
+    const { dtype } = reading;
+    const inputs = graph.input('inputs', { dtype, shape: [ANY, features] });
+    const targets = graph.input('targets', { dtype, shape: [ANY] });
+    return (at) => ({ inputs: gather(inputs, at), targets: gather(targets, at) });
+  },
+  single: (dtype) => ({ dtype, shape: [1, features] }),
+  hold: (data) => {
+    if (data.features !== features) throw unfit(`the model trains on rows of ${features} features`);
+    const { validation } = data;
+    checkRows(data, features, '');
+    if (validation) checkRows(validation, features, 'validation ');
+    return {
+      feeds: {
+        shard: feedsOf(data, features),
+        ...(validation && { validation: feedsOf(validation, features) }),
+      },
+      masked: false,
+      bound: (on) => (on === 'shard' ? data : validation)?.targets.length ?? 0,
+      stride: 1,
+      place: (_, at) => at,
+      spread: (_, at) => at,
+    };
+  },
+  anything: () => {
+    const inputs = Float32Array.from({ length: 16 * features }, (_, i) => Math.sin(i));
+    return { kind: 'regression', features, inputs, targets: new Float32Array(16).fill(1) };
+  },
+});
+
+function feedsOf({ inputs, targets }: Rows, features: number): Data {
+  const shape = [targets.length, features];
+  const wanted = { elements: targets, shape: [targets.length] };
+  const feeds = { inputs: { elements: inputs, shape }, targets: wanted };
+  return { kind: 'feeds', feeds, window: 1 };
+}
+
+function checkRows({ inputs, targets }: Rows, features: number, of: string): void {
+  if (targets.length === 0) throw unfit(`the ${of}data has no rows`, 'give at least one row');
+  const needed = targets.length * features;
+  if (inputs.length === needed) return;
+  throw unfit(
+    `${of}inputs has ${inputs.length} numbers; ${targets.length} targets of ${features} features need ${needed}.`,
+  );
+}
+
+/** A stretch of a series, and where in it windows begin. */
+export interface SeriesPart {
+  /** Step after step, the number of each channel. */
+  readonly values: Float32Array;
+  /** Steps, ascending. */
+  readonly starts: Int32Array;
+}
+
+/** The windows of a worker, and those it evaluates on. */
+export interface SeriesData {
+  readonly kind: 'series';
+  readonly channels: number;
+  readonly shard: SeriesPart;
+  readonly validation: SeriesPart;
+}
+
+/** Windows to evaluate on where there are so many, even if they overlap. */
+const FEW = 32;
+
+export const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesData> => ({
+  data: 'series',
+  says: `series of ${channels} channels`,
+  tokensPerRow: 1,
+  inputs: () => ['series'],
+  open: (graph, reading) => {
+    refuseMasked(reading);
+    const steps = context + horizon;
+    const values = graph.input('series', { dtype: reading.dtype, shape: [ANY, channels] });
+    const places = graph.constant({ dtype: 'i32', shape: [1, steps] }, [...Array(steps).keys()]);
+    return (rows) => {
+      const windows = gather(values, add(reshape(rows, [rows.shape[0]!, 1]), places)); // (B, T + H, C)
+      return {
+        inputs: slice(windows, 1, 0, context),
+        targets: slice(windows, 1, context, steps),
+      };
+    };
+  },
+  single: (dtype) => ({ dtype, shape: [1, context, channels] }),
+  hold: (data) => {
+    if (data.channels !== channels) {
+      throw unfit(`the series has ${data.channels} channels, the model ${channels}`);
+    }
+    checkSeries(data.shard, 'shard', { channels, steps: context + horizon });
+    checkSeries(data.validation, 'validation', { channels, steps: context + horizon });
+    const feeds = ({ values }: SeriesPart): Data => {
+      const held = { elements: values, shape: [values.length / channels, channels] };
+      return { kind: 'feeds', feeds: { series: held }, window: context + horizon };
+    };
+    const place = (on: DataName, rows: Int32Array) => rows.map((row) => data[on].starts[row]!);
+    return {
+      feeds: { shard: feeds(data.shard), validation: feeds(data.validation) },
+      masked: false,
+      bound: (on) => data[on].starts.length,
+      // of a short series windows overlap, so that its loss is of more than two or three of them
+      stride: Math.max(1, Math.min(horizon, Math.floor(data.validation.starts.length / FEW))),
+      place,
+      spread: place,
+    };
+  },
+  anything: () => {
+    const length = (context + horizon) * channels;
+    const values = Float32Array.from({ length }, (_, i) => Math.sin(i));
+    const part = { values, starts: Int32Array.of(0) };
+    return { kind: 'series', channels, shard: part, validation: part };
+  },
+});
+
+function checkSeries(
+  { values, starts }: SeriesPart,
+  name: string,
+  { channels, steps }: { readonly channels: number; readonly steps: number },
+): void {
+  const length = values.length / channels;
+  const isInside = starts.every((at) => at >= 0 && at + steps <= length);
+  if (starts.length > 0 && Number.isSafeInteger(length) && isInside) return;
+  throw unfit(
+    `the ${name} part has ${Math.floor(length)} steps and ${starts.length} windows; a window is ${steps} steps`,
+    'use a longer series, fewer workers, or a smaller context or horizon',
+  );
+}
+
+/** Pictures one after the other, row by row, pixel by pixel; and the class of each. */
+export interface ImagePart {
+  readonly pixels: Uint8Array;
+  readonly labels: Int32Array;
+}
+
+/** The pictures of a worker, and those it evaluates on. */
+export interface ImageData {
+  readonly kind: 'images';
+  readonly shard: ImagePart;
+  readonly validation: ImagePart;
+}
+
+/** Half of the largest byte: 0 becomes -1, 255 becomes 1. */
+const HALF = 127.5;
+
+export const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> => {
+  const shape = [pixels, pixels, channels];
+  const size = pixels * pixels * channels;
+  return {
+    data: 'images',
+    says: `pictures of ${pixels} x ${pixels} pixels`,
+    tokensPerRow: 1,
+    inputs: () => ['pixels', 'labels'],
+    open: (graph, reading) => {
+      refuseMasked(reading);
+      const { dtype } = reading;
+      const bytes = graph.input('pixels', { dtype: 'u8', shape: [ANY, ...shape] });
+      const labels = graph.input('labels', { dtype: 'i32', shape: [ANY] });
+      return (rows) => ({
+        inputs: sub(mul(cast(gather(bytes, rows), dtype), 1 / HALF), 1),
+        targets: gather(labels, rows),
+      });
+    },
+    single: (dtype) => ({ dtype, shape: [1, ...shape] }),
+    hold: (data) => {
+      const feeds = (part: ImagePart): Data => ({
+        kind: 'feeds',
+        feeds: {
+          pixels: { elements: part.pixels, shape: [part.labels.length, ...shape] },
+          labels: { elements: part.labels, shape: [part.labels.length] },
+        },
+        window: 1,
+      });
+      for (const name of ['shard', 'validation'] as const) {
+        const { labels, pixels: bytes } = data[name];
+        const isKnown = labels.every((label) => label >= 0 && label < classes);
+        if (labels.length > 0 && bytes.length === labels.length * size && isKnown) continue;
+        throw unfit(
+          `the ${name} part has ${bytes.length} bytes and ${labels.length} classes of pictures; one picture is ${size} bytes, of a class below ${classes}`,
+          'give more pictures of every class, or train with fewer workers',
+        );
+      }
+      return {
+        feeds: { shard: feeds(data.shard), validation: feeds(data.validation) },
+        masked: false,
+        bound: (on) => data[on].labels.length,
+        stride: 1,
+        place: (_, rows) => rows,
+        spread: (_, rows) => rows,
+      };
+    },
+    anything: () => {
+      const labels = Int32Array.from({ length: 2 * classes }, (_, i) => i % classes);
+      const bytes = Uint8Array.from({ length: labels.length * size }, (_, i) => (37 * i) % 256);
+      const part = { pixels: bytes, labels };
+      return { kind: 'images', shard: part, validation: part };
+    },
+  };
+};
+
+/** Bytes as the model reads them where no graph does it. */
+export const asNumbers = (bytes: Uint8Array): Float32Array =>
+  Float32Array.from(bytes, (value) => Math.fround(Math.fround(value * Math.fround(1 / HALF)) - 1));
 
 type Kind = DataForm['kind'];
 type FormOf = { readonly [K in Kind]: Extract<DataForm, { readonly kind: K }> };
@@ -45,3 +276,20 @@ const kindWords: Readonly<Record<TrainerData['kind'], string>> = {
   series: 'a series',
   images: 'pictures',
 };
+
+export function dataFormOf(model: AnyModel): DataForm {
+  if (model.architecture === 'own') return model.data;
+  if ('features' in model) return { kind: 'rows', features: model.features };
+  if (model.architecture === 'forecaster') {
+    const { channels, context, horizon } = model;
+    return { kind: 'series', channels, context, horizon };
+  }
+  if (model.architecture === 'vit') {
+    const { pixels, channels, classes } = model;
+    return { kind: 'images', pixels, channels, classes };
+  }
+  return { kind: 'tokens', vocabulary: model.vocabulary, context: model.context };
+}
+
+/** Tokens per example for throughput counters: the window length of a text, else 1. */
+export const tokensPerRow = (model: AnyModel): number => rulesOf(dataFormOf(model)).tokensPerRow;

@@ -1,16 +1,18 @@
 /** Windows of tokens, of which the target is the next one each; of some texts only some tokens count. */
 import type { TokenForm } from '../architectures/architecture.ts';
 import {
+  assertTokens,
   fitWindow,
   isMasked,
   nextCounted,
   type OpenStored,
   openTokens,
+  storeTokens,
   type TokenPart,
   tokensIn,
-} from '../data/token-reader.ts';
-import { assertTokens, storeTokens, tokenType } from '../data/tokens.ts';
-import { ANY } from '../graph/value.ts';
+  tokenType,
+} from '../data/tokens.ts';
+import { ANY } from '../graph/rule.ts';
 import { add, cast, gather, reshape, slice } from '../graph/verbs.ts';
 import { type Data, type FormRules, type HeldData, type Reading, unfit } from './form.ts';
 

@@ -1,9 +1,8 @@
 /** The graph builder: records inputs, constants and ops, and checks shapes and types as each op is added. */
 import type { Arithmetic } from '../../run/spec/model-spec.ts';
 import { ops } from './ops/table.ts';
-import type { Derive, Emission } from './rule.ts';
-import type { OpName } from './signatures.ts';
-import { type Recorder, sizeOf, type Value, type ValueType } from './value.ts';
+import type { Derive, Emission, OpName } from './rule.ts';
+import { type Recorder, sizeOf, type Value, type ValueType } from './rule.ts';
 
 /** One recorded op, closed over its rule and attributes. */
 export interface Step {

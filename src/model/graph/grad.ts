@@ -4,7 +4,7 @@
  * (Chen et al., arXiv 1604.06174): their values are then made a second time, from the segment's input, when backward reaches them.
  */
 import type { Graph, Segment, Step } from './builder.ts';
-import { isFloat, type Value } from './value.ts';
+import { isFloat, type Value } from './rule.ts';
 import { add, after, filled } from './verbs.ts';
 
 export interface GradientOptions {

@@ -1,10 +1,28 @@
-/** Lowers a recorded graph to ONNX: removes dead ops, names values, deduplicates constants. */
+/**
+ * Lowers a recorded graph to ONNX: one step, or many steps as a Loop; matrix products in half precision where that is asked for.
+ */
+
+import type { Arithmetic } from '../../run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf } from '../../tensor/dtype.ts';
-import type { DType, OnnxGraph, OnnxNode, OnnxTensor, OnnxValue, Shape } from '../onnx.ts';
+import {
+  type DType,
+  ELEMENT_TYPE,
+  type OnnxGraph,
+  type OnnxNode,
+  type OnnxTensor,
+  type OnnxValue,
+  type Shape,
+} from '../onnx.ts';
 import type { Graph, Step } from './builder.ts';
-import { inHalf } from './half.ts';
-import type { Emitter, NamedValue, Target } from './rule.ts';
-import { ANY, type Value } from './value.ts';
+import {
+  ANY,
+  type Emitter,
+  type NamedValue,
+  type NodeOptions,
+  type Target,
+  type Value,
+  type ValueType,
+} from './rule.ts';
 
 export interface Lowering {
   readonly target: Target;
@@ -135,4 +153,121 @@ function encodeElements(dtype: DType, elements: ArrayLike<number>): Uint8Array {
     else bytes[i] = element;
   }
   return bytes;
+}
+
+/** The body's inputs and outputs by their role; all other inputs are read from outside the loop. */
+export interface LoopRoles {
+  /** i64 scalar input: the number of the step, from 0. */
+  readonly iteration: string;
+  /** Inputs `x` that the output `x.next` replaces for the next step. */
+  readonly carried: readonly string[];
+  /** Outputs collected over all steps, and the name of the collection. */
+  readonly collected: Readonly<Record<string, string>>;
+}
+
+/** The output that replaces a carried input. */
+export const next = (name: string): string => `${name}.next`;
+
+const yes = { dtype: 'bool', shape: [], bytes: new Uint8Array([1]) } as const;
+
+/** A model with an i64 scalar input `steps` that runs the body that many times. */
+export function lowerLoop(body: Graph, roles: LoopRoles, lowering: Lowering): OnnxGraph {
+  const { carried, iteration } = roles;
+  const collected = Object.entries(roles.collected);
+  const type = (name: string): ValueType => body.outputs.get(name)!;
+  const stacked = collected.map(([name, plural]) => {
+    const { dtype, shape } = type(name);
+    return declared([plural, { dtype, shape: [ANY, ...shape] }]);
+  });
+  const outside: OnnxValue[] = [{ name: 'steps', dtype: 'i64', shape: [] }];
+  for (const entry of body.inputs) if (entry[0] !== iteration) outside.push(declared(entry));
+  return {
+    name: 'train',
+    nodes: [
+      {
+        type: 'Loop',
+        inputs: ['steps', 'continue', ...carried],
+        outputs: [...carried.map(next), ...stacked.map(({ name }) => name)],
+        attributes: { body: { graph: loopBody(body, roles, lowering) } },
+        domain: '',
+      },
+    ],
+    constants: [{ ...yes, name: 'continue' }],
+    inputs: outside,
+    outputs: [...carried.map((name) => declared([next(name), type(next(name))])), ...stacked],
+  };
+}
+
+/** The body under names that shadow nothing outside. */
+function loopBody(body: Graph, { carried, iteration, collected }: LoopRoles, lowering: Lowering) {
+  const plain = lower(body, 'step', lowering);
+  const before = (name: string) => `${name}.before`;
+  const after = (name: string) => `${name}.after`;
+  const names = new Map(
+    carried.flatMap((name) => [[name, before(name)] as const, [next(name), after(name)] as const]),
+  );
+  const inside = (list: readonly string[]) => list.map((name) => names.get(name) ?? name);
+  const type = (name: string): ValueType => body.outputs.get(name)!;
+  const state = carried.map((name) => ({ name, type: type(next(name)) }));
+  const graph: OnnxGraph = {
+    name: 'step',
+    nodes: plain.nodes.map((node) => ({
+      ...node,
+      inputs: inside(node.inputs),
+      outputs: inside(node.outputs),
+    })),
+    // a constant, since the loop reads it on the CPU: from a GPU it would be copied after every step
+    constants: [...plain.constants, { ...yes, name: 'continue.after' }],
+    inputs: [
+      { name: iteration, dtype: 'i64', shape: [] },
+      { name: 'continue.before', dtype: 'bool', shape: [] },
+      ...state.map(({ name, type }) => declared([before(name), type])),
+    ],
+    outputs: [
+      { name: 'continue.after', dtype: 'bool', shape: [] },
+      ...state.map(({ name, type }) => declared([after(name), type])),
+      ...Object.keys(collected).map((name) => declared([name, type(name)])),
+    ],
+  };
+  return graph;
+}
+
+export type Half = Exclude<Arithmetic, 'f32'>;
+
+/** The format's numbers for them; no input or constant of a graph is bf16. */
+const HALF_TYPE: Readonly<Record<Half, number>> = { f16: ELEMENT_TYPE.f16, bf16: 16 };
+
+const PRODUCTS = new Set(['Gemm', 'MatMul', 'FusedMatMul']);
+
+/** The emitter with its products in half precision. An operand is rounded once for all that read it. */
+export function inHalf(to: Emitter, half: Half): Emitter {
+  const rounded = new Map<string, string>();
+  const cast = (name: string, type: number, options: NodeOptions = {}) =>
+    to.node('Cast', [name], { ...options, attributes: { to: { int: type } } });
+  const narrow = (name: string) => cast(name, HALF_TYPE[half]);
+  const wide = (name: string, options?: NodeOptions) => cast(name, ELEMENT_TYPE.f32, options);
+  const isCpu = to.target === 'cpu';
+  const operand = (name: string): string => {
+    const known = rounded.get(name) ?? (isCpu ? wide(narrow(name)) : narrow(name));
+    rounded.set(name, known);
+    return known;
+  };
+  return {
+    target: to.target,
+    constant: to.constant,
+    node(type, inputs, options = {}) {
+      if (!PRODUCTS.has(type) || options.exact) return to.node(type, inputs, options);
+      const { outputs, ...own } = options;
+      const [a, b, c] = inputs;
+      const product = to.node(type, [operand(a!), operand(b!)], own);
+      const last = outputs ? { outputs } : {};
+      const halved = isCpu ? narrow(product) : product;
+      if (c === undefined) return wide(halved, last);
+      // what is added keeps its bits
+      const { beta } = own.attributes ?? {};
+      const share = beta && 'float' in beta ? beta.float : 1;
+      const added = share === 1 ? c : to.node('Mul', [c, to.constant('f32', [], [share])]);
+      return to.node('Add', [wide(halved), added], last);
+    },
+  };
 }

@@ -3,8 +3,8 @@
  * scalar constant of the other operand's type.
  */
 import type { DType, Shape } from '../onnx.ts';
-import type { OpAttributes, OpName } from './signatures.ts';
-import { ANY, frontAxis, isFloat, sameShape, sizeOf, type Value } from './value.ts';
+import type { OpAttributes, OpName } from './rule.ts';
+import { ANY, frontAxis, isFloat, sameShape, sizeOf, type Value } from './rule.ts';
 
 export type Operand = Value | number;
 

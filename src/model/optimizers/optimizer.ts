@@ -1,8 +1,9 @@
-/** The interface of an inner optimizer: scalars per step (learning rates) computed outside the graph, and the update inside it. */
-import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
-import type { Value } from '../graph/value.ts';
-import { add, div, minimum, reshape, slice, sqrt } from '../graph/verbs.ts';
-import type { Range } from '../ranges.ts';
+/**
+ * The interface of an inner optimizer (scalars per step computed outside the graph, the update inside it), its learning rates, SGD and AdamW.
+ */
+import type { AdamWSpec, OptimizerSpec, Schedule, SgdSpec } from '../../run/spec/model-spec.ts';
+import type { Value } from '../graph/rule.ts';
+import { add, div, minimum, mul, reshape, slice, sqrt, square, sub } from '../graph/verbs.ts';
 
 /** Where a matrix between two hidden layers lies in the flat vectors, row after row. */
 export interface HiddenMatrix extends Range {
@@ -59,3 +60,80 @@ export const clipFactor = (squares: Value, clipNorm: number): Value =>
 /** The same outside a graph. */
 export const clipFactorOf = (squares: number, clipNorm: number): number =>
   Math.min(clipNorm / (Math.sqrt(squares) + NORM_EPSILON), 1);
+
+/** Linear warm-up to `learningRate`, then a cosine down to `finalShare` of it at the last step. Steps count from 0. */
+export function learningRateAt(schedule: Schedule, step: number): number {
+  const { learningRate, warmupSteps, totalSteps, finalShare } = schedule;
+  if (step < warmupSteps) return (learningRate * (step + 1)) / warmupSteps;
+  if (totalSteps === 0) return learningRate;
+  const done = Math.min(1, (step - warmupSteps) / Math.max(1, totalSteps - warmupSteps));
+  return learningRate * (finalShare + ((1 - finalShare) * (1 + Math.cos(Math.PI * done))) / 2);
+}
+
+export const sgd: OptimizerRule<SgdSpec> = ({ schedule, clipNorm }) => ({
+  moments: [],
+  clipNorm,
+  whole: [],
+  rateCount: 1,
+  rates: (step) => [learningRateAt(schedule, step)],
+  update: ({ params, gradient, rates: [rate], factor }) => ({
+    params: sub(params, mul(gradient, factor ? mul(rate!, factor) : rate!)),
+    moments: [],
+  }),
+});
+
+export const adamw: OptimizerRule<AdamWSpec> = (spec) => {
+  const { schedule, clipNorm, beta1, beta2, epsilon, weightDecay } = spec;
+  return {
+    moments: ['first', 'second'],
+    clipNorm,
+    whole: [],
+    rateCount: 3,
+    rates: (step, seen) => {
+      const rate = learningRateAt(schedule, step);
+      const correction = Math.sqrt(1 - power(beta2, seen + 1));
+      return [
+        (rate * correction) / (1 - power(beta1, seen + 1)),
+        epsilon * correction,
+        1 - rate * weightDecay,
+      ];
+    },
+    update: ({ params, gradient, moments: [first, second], rates, factor }) => {
+      const [rate, floor, keep] = rates;
+      const share1 = factor ? mul(factor, 1 - beta1) : 1 - beta1;
+      const share2 = factor ? mul(square(factor), 1 - beta2) : 1 - beta2;
+      const m = add(mul(first!, beta1), mul(gradient, share1));
+      const s = add(mul(second!, beta2), mul(square(gradient), share2));
+      const move = div(mul(m, rate!), add(sqrt(s), floor!));
+      return { params: sub(mul(params, keep!), move), moments: [m, s] };
+    },
+  };
+};
+
+/** A whole power by repeated squaring: the same bits on every engine, unlike `**`. */
+function power(base: number, exponent: number): number {
+  let result = 1;
+  for (let left = exponent, square = base; left > 0; left = Math.floor(left / 2)) {
+    if (left % 2 === 1) result *= square;
+    square *= square;
+  }
+  return result;
+}
+
+/** The elements `from` to `to - 1` of a flat vector. */
+export interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** At most `count` ranges that cover `size` elements; a border inside a stretch of `whole` moves to its nearer end. */
+export function cutRanges(size: number, count: number, whole: readonly Range[]): readonly Range[] {
+  const borders = Array.from({ length: count + 1 }, (_, i) => {
+    const at = Math.floor((size * i) / count);
+    const inside = whole.find(({ from, to }) => from < at && at < to);
+    if (!inside) return at;
+    return at - inside.from < inside.to - at ? inside.from : inside.to;
+  });
+  const apart = [...new Set(borders)];
+  return apart.slice(1).map((to, i) => ({ from: apart[i]!, to }));
+}

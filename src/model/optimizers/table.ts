@@ -1,9 +1,8 @@
 /** The inner optimizers by name. A new one is a file, a line here, and its spec in `src/run/spec/model-spec.ts`. */
 import type { OptimizerSpec } from '../../run/spec/model-spec.ts';
-import { adamw } from './adamw.ts';
 import { muon } from './muon.ts';
 import type { HiddenMatrix, Optimizer, OptimizerRule } from './optimizer.ts';
-import { sgd } from './sgd.ts';
+import { adamw, sgd } from './optimizer.ts';
 
 type Name = OptimizerSpec['optimizer'];
 type SpecOf = { readonly [O in Name]: Extract<OptimizerSpec, { readonly optimizer: O }> };

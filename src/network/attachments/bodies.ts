@@ -2,7 +2,7 @@
  * Bodies of events, in their content or in chunks beside them: which of the two, and the text again. Who sends and pulls the chunks is
  * elsewhere.
  */
-import { type Carried, fitsInside } from '../../../kinds/_body.ts';
+import { type Carried, fitsInside } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { MOST_OUTCOME_BYTES, proposal } from '../../../kinds/proposal.ts';
 import type { Clock } from '../../base/async.ts';

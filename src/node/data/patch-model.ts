@@ -1,8 +1,8 @@
 /** A trained forecaster or vision transformer, with the data that says how it reads: for whoever shows what it has learned. */
 import { ConfigError } from '../../base/errors.ts';
-import { forecastsPerNumber, QUANTILES } from '../../model/architectures/forecaster.ts';
+import { forecastsPerNumber, QUANTILES } from '../../model/architectures/patches.ts';
 import { type Series, scaled, scaleOf } from '../../model/data/series.ts';
-import { asNumbers } from '../../model/forms/images.ts';
+import { asNumbers } from '../../model/forms/table.ts';
 import type { ForecasterSpec, VitSpec } from '../../run/spec/model-spec.ts';
 import { createTrainer } from '../engine/trainer.ts';
 import type { TrainedRun } from '../files/text-writer.ts';

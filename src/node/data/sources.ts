@@ -3,8 +3,8 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { concatBytes, toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { madeSeries } from '../../model/data/made-series.ts';
-import { madeShapes } from '../../model/data/made-shapes.ts';
+import { parseRegressionCsv } from '../../model/data/csv.ts';
+import { madeSeries, madeShapes } from '../../model/data/made.ts';
 import {
   decodePicture,
   inChannels,
@@ -13,16 +13,17 @@ import {
 } from '../../model/data/picture-file.ts';
 import {
   gatherPictures,
+  hashPictures,
   type Likeness,
   type PictureFile,
-} from '../../model/data/picture-folder.ts';
-import { hashPictures, type Pictures, unpackPictures } from '../../model/data/pictures.ts';
+  type Pictures,
+  unpackPictures,
+} from '../../model/data/pictures.ts';
 import {
   parseRegressionDataset,
   type RegressionDataset,
   type RegressionSet,
 } from '../../model/data/regression.ts';
-import { parseRegressionCsv } from '../../model/data/regression-csv.ts';
 import { parseSeriesCsv, type Series } from '../../model/data/series.ts';
 import type { ShardForm } from '../../model/data/text.ts';
 import type { Settings } from '../../run/settings.ts';

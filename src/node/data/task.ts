@@ -4,7 +4,7 @@ import type { AnyModel } from '../../model/architectures/table.ts';
 import { dividePictures } from '../../model/data/pictures.ts';
 import { asRows, dealRows, madeRows } from '../../model/data/regression.ts';
 import { divideSeries } from '../../model/data/series.ts';
-import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
+import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
 import type { TrainerData } from '../../model/forms/table.ts';
 import { gptSpec, inputOf, optimizerOf, patchModel } from '../../model/from-settings.ts';
 import { type EventSize, estimateEventSize } from '../../network/wire/cost.ts';

@@ -8,12 +8,12 @@ import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:f
 import { join } from 'node:path';
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import {
+  assertTokens,
   openTokens as openParts,
   type StoredTokens,
   type TokenPart,
   type TokenReader,
-} from '../../model/data/token-reader.ts';
-import { assertTokens } from '../../model/data/tokens.ts';
+} from '../../model/data/tokens.ts';
 
 export interface TokenFile {
   /** File of the ids, 4 bytes each, little-endian. */

@@ -7,11 +7,13 @@ import {
   isMasked,
   nextCounted,
   type StoredTokens,
+  storeTokens,
+  type Tokenizer,
   type TokenPart,
+  type Tokens,
+  tokenizers,
   tokensIn,
-} from '../../model/data/token-reader.ts';
-import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
-import { storeTokens, type Tokens } from '../../model/data/tokens.ts';
+} from '../../model/data/tokens.ts';
 import type { TrainerData } from '../../model/forms/table.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import type { Shard } from '../../run/field.ts';

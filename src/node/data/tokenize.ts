@@ -13,7 +13,7 @@ import {
   type TextForm,
   type Turn,
 } from '../../model/data/documents.ts';
-import { tokenizers } from '../../model/data/tokenizer.ts';
+import { tokenizers } from '../../model/data/tokens.ts';
 import { type ChatRenderer, type ChatTemplate, createChatRenderer } from './chat-renderer.ts';
 import { openTokenFile, type TokenFile, type TokenSink, writeTokenFile } from './token-file.ts';
 

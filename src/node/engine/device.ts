@@ -1,10 +1,9 @@
 /** Which devices can train a model here, found out by training it on each: lists of supported backends promise too much. */
 import { fork } from 'node:child_process';
 import { deriveKey } from '../../base/rng.ts';
-import { dataFormOf } from '../../model/data-form.ts';
-import { rulesOf } from '../../model/forms/table.ts';
+import { dataFormOf, rulesOf } from '../../model/forms/table.ts';
 import { modelOf, optimizerOf } from '../../model/from-settings.ts';
-import type { Half } from '../../model/graph/half.ts';
+import type { Half } from '../../model/graph/lower.ts';
 import { initialParameters } from '../../model/parameters.ts';
 import {
   completeSettings,

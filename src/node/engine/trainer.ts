@@ -2,9 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { TrainingError } from '../../base/errors.ts';
-import type { Half } from '../../model/graph/half.ts';
+import type { Half } from '../../model/graph/lower.ts';
 import type { StartThread } from '../../trainer/engine.ts';
 import type { Answer, Device } from '../../trainer/messages.ts';
+import type { TrainerSetup } from '../../trainer/setup.ts';
 import {
   type Devices,
   NO_DEVICE,
@@ -12,8 +13,7 @@ import {
   type Opening,
   type OpenTrainer,
   openOn,
-} from '../../trainer/open.ts';
-import type { TrainerSetup } from '../../trainer/setup.ts';
+} from '../../trainer/setup.ts';
 import { createTrainerOn, type Trainer } from '../../trainer/trainer.ts';
 import { openStored } from '../data/token-file.ts';
 import { startThread } from '../start-thread.ts';

@@ -2,7 +2,7 @@
 import { ConfigError } from '../../base/errors.ts';
 import { ringIn } from '../../model/architectures/rings.ts';
 import { modelOf } from '../../model/architectures/table.ts';
-import { type Tokenizer, tokenizers } from '../../model/data/tokenizer.ts';
+import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
 import { gptSpec, optimizerOf } from '../../model/from-settings.ts';
 import { modelLayout } from '../../model/parameters.ts';
 import { type Continuation, continueText } from '../../model/sample.ts';

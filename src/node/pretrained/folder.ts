@@ -4,12 +4,12 @@ import { createReadStream } from 'node:fs';
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { ConfigError } from '../../base/errors.ts';
-import type { ByteSource, ModelFiles } from '../../pretrained/byte-source.ts';
 import {
   type OpenPretrained,
   openPretrained,
   type Pretrained,
 } from '../../pretrained/pretrained.ts';
+import type { ByteSource, ModelFiles } from '../../pretrained/weights.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
 import { dataHome } from '../files/data-home.ts';
 

@@ -11,7 +11,7 @@ import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, safeLine } from '../../base/errors.ts';
-import type { ModelFiles } from '../../pretrained/byte-source.ts';
+import type { ModelFiles } from '../../pretrained/weights.ts';
 import { weightFiles } from '../../pretrained/weights.ts';
 import { type BaseFile, partOf } from '../../run/spec/start.ts';
 import { dataHome } from '../files/data-home.ts';

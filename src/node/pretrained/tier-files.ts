@@ -3,25 +3,23 @@ import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import type { ModelFiles } from '../../pretrained/byte-source.ts';
-import { jsonFile, type OutFile } from '../../pretrained/export/learned.ts';
-import {
-  familyPath,
-  MANIFEST,
-  type Manifest,
-  type ManifestTier,
-  readManifest,
-  writeManifest,
-} from '../../pretrained/tiers/manifest.ts';
+import { jsonFile, type OutFile } from '../../pretrained/export/folders.ts';
 import { sliceWeights, tensorNames } from '../../pretrained/tiers/slice.ts';
 import {
   type CheckpointTier,
   type Config,
   configAt,
+  familyPath,
+  MANIFEST,
+  type Manifest,
+  type ManifestTier,
+  readManifest,
   schemaHash,
   tierOf,
   widthAt,
+  writeManifest,
 } from '../../pretrained/tiers/tier.ts';
+import type { ModelFiles } from '../../pretrained/weights.ts';
 import { INDEX, readJson, SINGLE, weightFiles } from '../../pretrained/weights.ts';
 import type { TierStrategy } from '../../run/spec/model-spec.ts';
 import { writeWhole } from '../files/whole-file.ts';

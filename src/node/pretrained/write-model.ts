@@ -2,7 +2,7 @@
 import { mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
-import type { OutFile } from '../../pretrained/export/learned.ts';
+import type { OutFile } from '../../pretrained/export/folders.ts';
 
 export interface WriteOptions {
   readonly onBytes?: (bytes: number) => void;

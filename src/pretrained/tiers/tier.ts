@@ -1,12 +1,10 @@
 /**
- * Tiers of width (MatFormer, arXiv 2310.07707): tier t of a model keeps the first 1/2^t of every feed-forward layer. How wide one is, which tier a
- * config.json is of, and what all tiers of one model have in common.
- *
- * Keys of config.json and the manifest are those of psyche-elastic: https://github.com/plugyawn/psyche-elastic.
+ * Tiers of width of a published model: what its config says of them, and the manifest of their files (schema version 1 of psyche-elastic).
+ * Whoever reads a manifest trusts nothing in it: paths stay in the family of its folders, and every file has its hash.
  */
-import { toHex } from '../../base/bytes.ts';
+import { isHex32, toHex } from '../../base/bytes.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
-import { ConfigError } from '../../base/errors.ts';
+import { ConfigError, safeLine } from '../../base/errors.ts';
 import { hashFields } from '../../base/hash.ts';
 
 export type Config = Readonly<Record<string, unknown>>;
@@ -95,3 +93,115 @@ export function schemaHash(config: Config, tensors: readonly string[], name: str
   const schema = { config: Object.fromEntries(kept), base, tensors: [...tensors].sort() };
   return toHex(hashFields('nostrain/tiers', canonicalJson(schema as unknown as Json)));
 }
+
+export const MANIFEST = 'matformer_manifest.json';
+const VERSION = 1;
+const MOST_FILES = 4096;
+
+export interface ManifestTier {
+  readonly tier: number;
+  readonly width: number;
+  /** Relative to the manifest. */
+  readonly files: readonly string[];
+}
+
+export interface Manifest {
+  /** The width of the whole model. */
+  readonly base: number;
+  /** Files that all tiers share. */
+  readonly common: readonly string[];
+  /** The whole model is tier 0. */
+  readonly tiers: readonly ManifestTier[];
+  /** By path, in hex. */
+  readonly sha256: ReadonlyMap<string, string>;
+}
+
+/** A path in the family: a file of the manifest's own folder (`folder` is ''), or of the folder of a tier beside it. */
+export interface FamilyPath {
+  readonly folder: string;
+  readonly file: string;
+}
+
+/** Takes a path of a manifest apart. Throws a `ConfigError` for one that leads out of the folder and its tiers. */
+export function familyPath(path: string): FamilyPath {
+  const parts = path.split('/');
+  const isBeside = parts[0] === '..' && /^[\w][\w.-]*-tier\d+$/.test(parts[1] ?? '');
+  const rest = isBeside ? parts.slice(2) : parts;
+  const isPlain = (part: string) => /^[\w][\w.@+ -]*$/.test(part) && part !== '.' && part !== '..';
+  if (path.length <= 500 && rest.length > 0 && rest.every(isPlain)) {
+    return { folder: isBeside ? `../${parts[1]}` : '', file: rest.join('/') };
+  }
+  throw new ConfigError(
+    'tiers/InvalidManifestPath',
+    `${MANIFEST} names ${safeLine(path)}, which is no file of the model's folder nor of one of its tiers beside it`,
+    { hint: 'do not use this model: whoever made it reaches for other files', data: { path } },
+  );
+}
+
+/** Throws a `ConfigError` for anything but a manifest of this version. */
+export function readManifest(value: unknown): Manifest {
+  const said = membersOf(value);
+  if (said.schema_version !== VERSION) {
+    throw new ConfigError(
+      'tiers/UnsupportedManifestVersion',
+      `${MANIFEST} is of schema version ${JSON.stringify(said.schema_version) ?? 'none'}; this program reads ${VERSION}`,
+      { hint: 'export the tiers again: `nostrain tiers export`', data: { read: VERSION } },
+    );
+  }
+  const base = said.matformer_base_intermediate_size;
+  if (!isCount(base)) throw broken('matformer_base_intermediate_size is no width');
+  const tiers = listOf(said.tiers, 'tiers', MOST_TIER + 1).map((each) => readTier(each, base));
+  const common = pathsOf(said.common_files ?? [], 'common_files');
+  const sha256 = new Map(
+    Object.entries(membersOf(said.sha256)).map(([path, hash]) => [path, String(hash)]),
+  );
+  for (const path of [...common, ...tiers.flatMap(({ files }) => files)]) {
+    familyPath(path);
+    if (!isHex32(sha256.get(path) ?? '')) throw broken(`${safeLine(path)} has no sha256`);
+  }
+  if (new Set(tiers.map(({ tier }) => tier)).size < tiers.length)
+    throw broken('a tier is there twice');
+  return { base, common, tiers, sha256 };
+}
+
+function readTier(value: unknown, base: number): ManifestTier {
+  const { tier, files, intermediate_size: said } = membersOf(value);
+  if (!Number.isSafeInteger(tier) || Number(tier) < 0) throw broken('a tier has no number');
+  const width = widthAt(base, Number(tier), 'matformer_base_intermediate_size');
+  if (said !== undefined && said !== width)
+    throw broken(`tier ${tier} is ${said} wide, not ${width}`);
+  return { tier: Number(tier), width, files: pathsOf(files, `files of tier ${tier}`) };
+}
+
+/** The manifest as a file holds it. */
+export const writeManifest = ({ base, common, tiers, sha256 }: Manifest) => ({
+  schema_version: VERSION,
+  matformer_base_intermediate_size: base,
+  common_files: common,
+  tiers: tiers.map(({ tier, width, files }) => ({ tier, intermediate_size: width, files })),
+  sha256: Object.fromEntries(sha256),
+});
+
+const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && Number(value) > 0;
+
+const membersOf = (value: unknown): Readonly<Record<string, unknown>> => {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+  throw broken('something in it is no object');
+};
+
+function listOf(value: unknown, what: string, most: number): readonly unknown[] {
+  if (Array.isArray(value) && value.length <= most) return value;
+  throw broken(`${what} is no list of at most ${most}`);
+}
+
+function pathsOf(value: unknown, what: string): readonly string[] {
+  const paths = listOf(value, what, MOST_FILES);
+  if (paths.every((path): path is string => typeof path === 'string')) return paths;
+  throw broken(`${what} holds something else than paths`);
+}
+
+const broken = (reason: string): ConfigError =>
+  new ConfigError('tiers/manifest', `${MANIFEST}: ${reason}`, {
+    hint: 'export the tiers again: `nostrain tiers export`',
+  });

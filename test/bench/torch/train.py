@@ -38,7 +38,7 @@ def corpus_of(path: str | None, vocabulary: int) -> torch.Tensor:
         return torch.randint(vocabulary, (1_000_000,), dtype=torch.uint8)
     with open(path, "rb") as file:
         text = file.read()
-    if vocabulary == 95:  # the `chars` tokenizer of src/model/data/tokenizer.ts
+    if vocabulary == 95:  # the `chars` tokenizer of src/model/data/tokens.ts
         text = bytes(0 if c == 10 else c - 31 if 32 <= c <= 125 else 1 for c in text)
     return torch.frombuffer(bytearray(text), dtype=torch.uint8)
 

@@ -5,8 +5,7 @@ import { encode } from 'fast-png';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
-import { madeSeries } from '../../../src/model/data/made-series.ts';
-import { madeShapes } from '../../../src/model/data/made-shapes.ts';
+import { madeSeries, madeShapes } from '../../../src/model/data/made.ts';
 import { writePlay } from '../../../src/model/data/playwright.ts';
 import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
 import {

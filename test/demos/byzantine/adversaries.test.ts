@@ -9,7 +9,7 @@ import {
   spreadOf,
   TRIGGER,
 } from '../../../demos/byzantine/adversaries.ts';
-import { tokenizers } from '../../../src/model/data/tokenizer.ts';
+import { tokenizers } from '../../../src/model/data/tokens.ts';
 import { drawsOf } from '../../support/rule-rows.ts';
 
 const SIZE = 50;

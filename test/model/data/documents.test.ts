@@ -5,7 +5,7 @@ import {
   parseDocument,
   type TextForm,
 } from '../../../src/model/data/documents.ts';
-import { tokenizers } from '../../../src/model/data/tokenizer.ts';
+import { tokenizers } from '../../../src/model/data/tokens.ts';
 
 const END = 300;
 /** Bytes, in which `#` is a special token that ends documents and turns. */

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { parseRegressionCsv } from '../../../src/model/data/csv.ts';
 import { dealRows } from '../../../src/model/data/regression.ts';
-import { parseRegressionCsv } from '../../../src/model/data/regression-csv.ts';
 
 describe('a table', () => {
   it('is read with its target in any column, separated by commas, semicolons or tabs', () => {

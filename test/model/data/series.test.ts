@@ -1,7 +1,7 @@
 /** Series from CSV, made-up ones, and how workers share them. */
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/base/errors.ts';
-import { madeSeries } from '../../../src/model/data/made-series.ts';
+import { madeSeries } from '../../../src/model/data/made.ts';
 import { divideSeries, parseSeriesCsv, scaleOf } from '../../../src/model/data/series.ts';
 
 const lines = (...all: readonly string[]) => `${all.join('\n')}\n`;

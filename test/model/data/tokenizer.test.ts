@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { utf8 } from '../../../src/base/bytes.ts';
-import { tokenizers } from '../../../src/model/data/tokenizer.ts';
+import { tokenizers } from '../../../src/model/data/tokens.ts';
 
 const { chars, bytes } = tokenizers;
 

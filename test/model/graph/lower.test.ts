@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { createGraph } from '../../../src/model/graph/builder.ts';
-import { lowerLoop, next } from '../../../src/model/graph/loop.ts';
-import { lower } from '../../../src/model/graph/lower.ts';
-import { ANY } from '../../../src/model/graph/value.ts';
+import { lower, lowerLoop, next } from '../../../src/model/graph/lower.ts';
+import { ANY } from '../../../src/model/graph/rule.ts';
 import { add, exp, gather, mul, reduceSum } from '../../../src/model/graph/verbs.ts';
 import { encodeModel } from '../../../src/model/onnx.ts';
 import { load } from '../../support/ort-run.ts';

@@ -2,9 +2,7 @@
 import { createGraph } from '../../../src/model/graph/builder.ts';
 import { gradients } from '../../../src/model/graph/grad.ts';
 import { lower } from '../../../src/model/graph/lower.ts';
-import type { Target } from '../../../src/model/graph/rule.ts';
-import type { OpName } from '../../../src/model/graph/signatures.ts';
-import type { Value } from '../../../src/model/graph/value.ts';
+import type { OpName, Target, Value } from '../../../src/model/graph/rule.ts';
 import * as v from '../../../src/model/graph/verbs.ts';
 import type { DType } from '../../../src/model/onnx.ts';
 import { encodeModel } from '../../../src/model/onnx.ts';

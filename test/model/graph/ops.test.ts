@@ -7,7 +7,7 @@ import { describe, expect, test } from 'vitest';
 import { philox, unit } from '../../../src/base/rng.ts';
 import { createGraph, type Graph } from '../../../src/model/graph/builder.ts';
 import { gradients } from '../../../src/model/graph/grad.ts';
-import { sizeOf, type Value } from '../../../src/model/graph/value.ts';
+import { sizeOf, type Value } from '../../../src/model/graph/rule.ts';
 import { constantLike, mul, reduceSum } from '../../../src/model/graph/verbs.ts';
 import { loadGraph, type TestTensor } from '../../support/ort-run.ts';
 import { cases, type OpCase } from './op-cases.ts';

@@ -2,8 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { createGraph } from '../../../src/model/graph/builder.ts';
 import { reduceSum, square } from '../../../src/model/graph/verbs.ts';
-import { clipFactor, scalars } from '../../../src/model/optimizers/optimizer.ts';
-import { learningRateAt } from '../../../src/model/optimizers/schedule.ts';
+import { clipFactor, learningRateAt, scalars } from '../../../src/model/optimizers/optimizer.ts';
 import { optimizerOf } from '../../../src/model/optimizers/table.ts';
 import type { OptimizerSpec } from '../../../src/run/spec/model-spec.ts';
 import { adamwSpec, constantRate } from '../../support/ort-models.ts';

@@ -1,7 +1,7 @@
 /** Outcomes and proofs in their events and beside them: where the border is, and what is refused on either side of it. */
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
-import { fitsInside, MOST_CONTENT_BYTES } from '../../../kinds/_body.ts';
+import { fitsInside, MOST_CONTENT_BYTES } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';
 import { proposal } from '../../../kinds/proposal.ts';
 import { utf8 } from '../../../src/base/bytes.ts';

@@ -3,8 +3,8 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { writePlay } from '../../../src/model/data/playwright.ts';
 import { shardText, splitText } from '../../../src/model/data/text.ts';
-import type { TokenPart } from '../../../src/model/data/token-reader.ts';
-import { tokenizers } from '../../../src/model/data/tokenizer.ts';
+import type { TokenPart } from '../../../src/model/data/tokens.ts';
+import { tokenizers } from '../../../src/model/data/tokens.ts';
 import { openCorpus, readInPieces } from '../../../src/node/data/corpus.ts';
 import { openTokens } from '../../../src/node/data/token-file.ts';
 import {

@@ -2,11 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { deriveKey } from '../../../src/base/rng.ts';
-import {
-  fitWindow,
-  type StoredTokens,
-  type TokenPart,
-} from '../../../src/model/data/token-reader.ts';
+import { fitWindow, type StoredTokens, type TokenPart } from '../../../src/model/data/tokens.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { openTokens } from '../../../src/node/data/token-file.ts';
 import { createTrainer } from '../../../src/node/engine/trainer.ts';

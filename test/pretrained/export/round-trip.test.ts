@@ -1,9 +1,9 @@
 /** What was learned leaves in the files of other programs and comes back through our own readers, number by number. */
 import { describe, expect, it } from 'vitest';
 import { loraTensors } from '../../../src/model/adapters/lora.ts';
+import type { Learned } from '../../../src/pretrained/export/folders.ts';
 import { adapterFiles, folderTypes, modelFiles } from '../../../src/pretrained/export/folders.ts';
 import { ggufFile } from '../../../src/pretrained/export/gguf.ts';
-import type { Learned } from '../../../src/pretrained/export/learned.ts';
 import { openPretrained, readWeights } from '../../../src/pretrained/pretrained.ts';
 import { decodeSafetensors } from '../../../src/tensor/safetensors.ts';
 import {

@@ -2,16 +2,20 @@
  * Fused ops (softmax, cross-entropy, normalization) whose own derivative is faster or numerically more stable than that of their
  * parts.
  */
+
+import type { OpAttributes, Plain } from '../rule.ts';
 import {
   type Derivation,
   type Emission,
   type Emitter,
   each,
   integers,
+  isFloat,
   type OpRule,
+  type Value,
+  type ValueType,
+  withDim,
 } from '../rule.ts';
-import type { OpAttributes, Plain } from '../signatures.ts';
-import { isFloat, type Value, type ValueType, withDim } from '../value.ts';
 import {
   after,
   concat,

@@ -1,8 +1,18 @@
 /** Elementwise ops; two operands broadcast as in NumPy. */
 import { ELEMENT_TYPE } from '../../onnx.ts';
-import { type Derivation, type Derive, direct, type Emission, each, type OpRule } from '../rule.ts';
-import type { OpAttributes, Plain } from '../signatures.ts';
-import { broadcast, isFloat, type Value, type ValueType } from '../value.ts';
+import type { OpAttributes, Plain } from '../rule.ts';
+import {
+  broadcast,
+  type Derivation,
+  type Derive,
+  direct,
+  type Emission,
+  each,
+  isFloat,
+  type OpRule,
+  type Value,
+  type ValueType,
+} from '../rule.ts';
 import {
   add,
   cast,

@@ -1,8 +1,7 @@
 /** Matrix products. */
 import type { Shape } from '../../onnx.ts';
-import { type Emission, each, type OpRule } from '../rule.ts';
-import type { OpAttributes } from '../signatures.ts';
-import { broadcast, isFloat, type ValueType } from '../value.ts';
+import type { OpAttributes } from '../rule.ts';
+import { broadcast, type Emission, each, isFloat, type OpRule, type ValueType } from '../rule.ts';
 import { gemm, matmul, mul, sumTo, transpose } from '../verbs.ts';
 
 /** Rows and columns of a matrix that may be transposed first. */

@@ -1,15 +1,20 @@
 /** Ops that move elements without computing: reshape, transpose, expand, concat, split, slice, pad, after. */
 import { type DType, ELEMENT_TYPE } from '../../onnx.ts';
+import type { OpAttributes } from '../rule.ts';
 import {
+  broadcast,
   type Emission,
   type Emitter,
   each,
   integers,
+  isFloat,
   type NamedValue,
   type OpRule,
+  sameShape,
+  sizeOf,
+  type ValueType,
+  withDim,
 } from '../rule.ts';
-import type { OpAttributes } from '../signatures.ts';
-import { broadcast, isFloat, sameShape, sizeOf, type ValueType, withDim } from '../value.ts';
 import { concat, filled, pad, reshape, slice, split, sumTo, transpose } from '../verbs.ts';
 
 type Shaping = 'reshape' | 'transpose' | 'expand' | 'concat' | 'split' | 'slice' | 'pad' | 'after';

@@ -2,9 +2,17 @@
  * Tensors held in few bits, as numbers to compute with: f16; or blocks of 32 whole numbers of a row, in 8 or 4 bits, that share an f16
  * scale and, in 4 bits, an f16 offset. Two values of 4 bits lie in one byte: i of the block in the low half, i + 16 in the high one.
  */
-import { type Emission, type Emitter, integers, type NamedValue, type OpRule } from '../rule.ts';
-import type { OpAttributes } from '../signatures.ts';
-import { sizeOf, type ValueType } from '../value.ts';
+
+import type { OpAttributes } from '../rule.ts';
+import {
+  type Emission,
+  type Emitter,
+  integers,
+  type NamedValue,
+  type OpRule,
+  sizeOf,
+  type ValueType,
+} from '../rule.ts';
 import { mul, reshape } from '../verbs.ts';
 import { emitAfter, emitCut } from './shaping.ts';
 

@@ -1,29 +1,25 @@
-/**
- * A patch transformer that forecasts a series (after PatchTST, arXiv 2211.14730, with all channels of a patch in one vector).
- *
- * Sizes: B windows, T = context steps and H = horizon steps to forecast, C channels, P steps a patch, N = T / P patches, D = width,
- * Q = 1 forecast of each number, or 3 of them: its quantiles 0.1, 0.5 and 0.9.
- *
- *   x (B, T, C); with scaling by the window, x = (x - mean) / sqrt(variance + 1e-5) over the T steps of each channel
- *   h = patches of x (B * N, P * C) @ patches.weight + patches.bias + positions.weight
- *   h = blocks of gpt.ts over the N patches, none of them masked; h = norm(h)
- *   y = h as (B, N * D) @ head.weight + head.bias, as (B, H, C, Q); with scaling by the window, y = y * sqrt(variance + 1e-5) + mean
- *   loss = mean of (y - target)^2, or of max(q e, (q - 1) e) with e = target - y, over steps, channels and quantiles q
- */
-import type { ForecasterSpec } from '../../run/spec/model-spec.ts';
-import type { Value } from '../graph/value.ts';
+/** Transformers over patches: a forecaster of series, and a vision transformer (ViT). */
+import type { ForecasterSpec, VitSpec } from '../../run/spec/model-spec.ts';
+import type { Value } from '../graph/rule.ts';
 import {
   add,
+  cast,
   constantLike,
+  crossEntropy,
   div,
   gemm,
+  greater,
   maximum,
   mul,
+  oneHot,
+  reduceMax,
   reduceMean,
+  reduceSum,
   reshape,
   sqrt,
   square,
   sub,
+  transpose,
 } from '../graph/verbs.ts';
 import type { Architecture, Model } from './architecture.ts';
 import { blocks, norm, normed, patchLayer, throughBlocks, WEIGHT } from './transformer.ts';
@@ -93,3 +89,45 @@ function pinball(wanted: Value, y: Value): Value {
   );
   return maximum(mul(rest, above), mul(rest, below));
 }
+
+/** Below every logit. */
+const FAR = 1e30;
+
+export const vit: Architecture<VitSpec> = (spec) => {
+  const { pixels, channels, classes, patch, width } = spec;
+  const side = pixels / patch;
+  const length = side * side;
+  const predict: Model['predict'] = (weights, inputs) => {
+    const pictures = inputs.shape[0]!;
+    const grid = reshape(inputs, [pictures, side, patch, side, patch, channels]);
+    const patches = reshape(transpose(grid, [0, 1, 3, 2, 4, 5]), [
+      pictures * length,
+      patch * patch * channels,
+    ]);
+    const embedded = gemm(patches, weights('patches.weight'), { c: weights('patches.bias') });
+    const placed = add(reshape(embedded, [pictures, length, width]), weights('positions.weight'));
+    const rows = reshape(placed, [pictures * length, width]);
+    const h = throughBlocks({ ...spec, length, causal: false }, weights, rows);
+    const pooled = reduceMean(reshape(normed(weights, h), [pictures, length, width]), [1]);
+    return gemm(pooled, weights('head.weight'), { c: weights('head.bias') });
+  };
+  return {
+    tensors: [
+      ...patchLayer(patch * patch * channels, length, width),
+      ...blocks(spec),
+      ...norm('norm', width),
+      { name: 'head.weight', shape: [width, classes], start: WEIGHT },
+      { name: 'head.bias', shape: [classes], start: 'zeros' },
+    ],
+    predict,
+    losses: (weights, { inputs, targets }) => crossEntropy(predict(weights, inputs), targets),
+    hits: (weights, { inputs, targets }) => {
+      const logits = predict(weights, inputs);
+      const wanted = oneHot(targets, classes, logits.dtype); // (B, classes)
+      const own = reduceSum(mul(logits, wanted), [1]);
+      // WebGPU has no numbers of 64 bits, in which places of largest ones are told
+      const best = reduceMax(sub(logits, mul(wanted, FAR)), [1]);
+      return cast(greater(own, best), inputs.dtype);
+    },
+  };
+};

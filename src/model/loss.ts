@@ -1,8 +1,22 @@
-/** The loss of a batch for training and evaluation: a mean over its rows or, where some tokens do not count, over those that do. */
+/** The loss of a batch, and dynamic loss scaling for steps whose products are in f16. */
 import { ConfigError } from '../base/errors.ts';
 import type { Batch, Model, Weights } from './architectures/architecture.ts';
-import { isFloat, sameShape, type Value } from './graph/value.ts';
-import { div, maximum, mul, reduceMean, reduceSum } from './graph/verbs.ts';
+import type { Graph } from './graph/builder.ts';
+import { next } from './graph/lower.ts';
+import { isFloat, sameShape, type Value } from './graph/rule.ts';
+import {
+  add,
+  constantLike,
+  div,
+  less,
+  maximum,
+  mul,
+  reduceMean,
+  reduceSum,
+  reshape,
+  slice,
+  where,
+} from './graph/verbs.ts';
 
 /**
  * The loss of a micro-batch. Without counted tokens it is the mean over its rows; with them its part of the mean over the `total`
@@ -49,4 +63,46 @@ function lossesOf(model: Model, weights: Weights, batch: Batch): Value {
     `Your model's losses are ${losses.dtype} of the shape [${losses.shape}]; a batch of ${rows} rows needs ${rows} numbers, one per row.`,
     { hint: 'leave the mean over the rows out: reduce over all axes but the first' },
   );
+}
+
+const FIRST_SCALE = 65_536;
+/** Good steps in a row after which more is tried. */
+const PATIENCE = 2000;
+/** Sums of squares from here on are of no gradient. */
+const MOST = 3e38;
+/** What is infinite at this scale is none of the scale's doing. */
+const LEAST_SCALE = 2 ** -14;
+
+/** Name of the state, and what it starts from. */
+export const scalingState = {
+  name: 'scaling',
+  first: (): Float32Array => Float32Array.of(FIRST_SCALE, 0),
+} as const;
+
+/** Whether halving has not helped. */
+export const hasGivenUp = ([scale]: Float32Array): boolean => scale! < LEAST_SCALE;
+
+export interface Scaling {
+  /** What the loss of this step is multiplied with. */
+  readonly scale: Value;
+  /** Whether a gradient with this sum of squares counts; the state after it is an output of the graph. */
+  outputNext(squares: Value): Value;
+}
+
+/** The scaling of a step, in the graph that takes it. */
+export function openScaling(graph: Graph): Scaling {
+  const { name } = scalingState;
+  const scaling = graph.input(name, { dtype: 'f32', shape: [2] });
+  const pair = (scale: number, count: number) => constantLike(scaling, [2], [scale, count]);
+  return {
+    scale: reshape(slice(scaling, 0, 0, 1), []),
+    outputNext(squares) {
+      // false for what is no number, too
+      const counts = less(squares, MOST);
+      const isPatient = less(slice(scaling, 0, 1, 2), PATIENCE - 1);
+      const good = where(isPatient, add(scaling, pair(0, 1)), mul(scaling, pair(2, 0)));
+      graph.output(next(name), where(counts, good, mul(scaling, pair(0.5, 0))));
+      return counts;
+    },
+  };
 }

@@ -1,15 +1,85 @@
 /**
- * Training on WebGPU, which has no Loop: one step after the other, whose state stays in the memory of the GPU and is copied back once
- * an inner phase is over. So do losses, until the last step of a call has been asked for.
+ * Training by one thread: many steps in one Loop, or, on WebGPU, which has no Loop, one step after the other with its state in the memory of the GPU.
  */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { Feed, Feeds } from '../model/forms/form.ts';
-import type { DType, OnnxGraph } from '../model/onnx.ts';
-import { encodeModel } from '../model/onnx.ts';
+import { type DType, encodeModel, type OnnxGraph } from '../model/onnx.ts';
 import { halfToNumber } from '../tensor/dtype.ts';
-import type { SingleTraining } from './messages.ts';
-import { floats, type Runtime, type Tensors, tensorOf, vector } from './runtime.ts';
-import type { ShardFeeds, Stepper } from './single.ts';
+import type { Advance, Advanced, Device, SingleTraining } from './messages.ts';
+import {
+  type DataSource,
+  floats,
+  type Runtime,
+  type Tensors,
+  tensorOf,
+  vector,
+} from './runtime.ts';
+
+/** What a trainer thread trains on: rows of its shard, and the model's frozen tensors. */
+export interface ShardFeeds {
+  readonly source: DataSource;
+  readonly frozen: Tensors;
+}
+
+/** How a trainer thread moves the state. */
+export interface Stepper {
+  begin(vectors: readonly Float32Array[]): Promise<void>;
+  advance(task: Advance): Promise<Advanced>;
+  finish(): Promise<readonly Float32Array[]>;
+}
+
+export async function createSingleStepper(
+  training: SingleTraining,
+  device: Device,
+  threads: number,
+  { source, frozen }: ShardFeeds,
+  ort: Runtime,
+): Promise<Stepper> {
+  const { model, batch, rateCount } = training;
+  const { Tensor } = ort;
+  const session = await ort.createSession(model, device, threads);
+  let state: Tensors = {};
+  /** A second set of buffers, which results are written into; the two change places after every run. */
+  let spare: Tensors = {};
+
+  const run = async ({ rates, rows }: Advance): Promise<Float32Array> => {
+    const steps = rows.length / batch;
+    const own = source.at(rows);
+    const feeds = {
+      ...own.tensors,
+      steps: new Tensor('int64', BigInt64Array.of(BigInt(steps)), []),
+      rates: new Tensor('float32', rates, [steps, rateCount]),
+      rows: new Tensor('int32', own.rows, [steps, batch]),
+    };
+    const fetches: Record<string, Tensor | null> = { losses: null };
+    for (const name of training.state) fetches[`${name}.next`] = spare[name] ?? null;
+    const results = await session.run({ ...state, ...frozen, ...feeds }, fetches);
+    if (ort.writesInPlace) [state, spare] = [spare, state];
+    else for (const name of training.state) state[name] = results[`${name}.next`]!;
+    return floats(results.losses);
+  };
+
+  return {
+    begin: async (vectors) => {
+      state = Object.fromEntries(training.state.map((name, i) => [name, vector(ort, vectors[i]!)]));
+      if (!ort.writesInPlace) return;
+      spare = Object.fromEntries(
+        training.state.map((name, i) => [name, vector(ort, new Float32Array(vectors[i]!.length))]),
+      );
+    },
+    advance: async (task) => {
+      const start = performance.now();
+      const losses = await run(task);
+      return { losses, seconds: (performance.now() - start) / 1000 };
+    },
+    finish: async () => {
+      const vectors = training.state.map((name) => floats(state[name]));
+      state = {};
+      spare = {};
+      return vectors;
+    },
+  };
+}
 
 /** Copies between the memory of this process and that of the GPU. */
 export interface GpuMemory {
