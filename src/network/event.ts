@@ -19,7 +19,6 @@ export interface SignedEvent extends EventDraft {
   readonly sig: string;
 }
 
-/** Signs in one name. */
 export interface Signer {
   /** X-only, 64 lowercase hex characters. */
   readonly publicKey: string;
@@ -82,10 +81,7 @@ export function verifySignature(
   return signature !== undefined && key !== undefined && schnorr.verify(signature, message, key);
 }
 
-/**
- * The same event when its id and signature are right: `bad-id` or `bad-signature` otherwise. `isPlain` promises that the
- * event was read from JSON without any backslash, so that its well-formed strings need no escapes.
- */
+/** The event, or `bad-id` or `bad-signature`. `isPlain` promises JSON without any backslash, which needs no escapes. */
 export function verifyEvent(
   event: SignedEvent,
   { sha256Text, schnorr }: EventCrypto = pureCrypto,

@@ -1,17 +1,15 @@
-/** Proof of work for events (NIP-13): leading zero bits of the id, and a `nonce` tag that commits to how many were aimed at. */
+/** Proof of work for events (NIP-13): leading zero bits of the id, and a `nonce` tag that commits to the target. */
 
 import { anySignal, type Clock, within } from '../base/async.ts';
 import { type EventDraft, eventId, type SignedEvent, type Signer } from './event.ts';
 import { pureCrypto } from './event-crypto.ts';
 
-/** A draft and the key that will sign it. */
 export interface WorkDraft extends EventDraft {
   readonly pubkey: string;
 }
 
 /**
- * Finds a `nonce` with which the id has that many bits, and returns the draft to sign; `src/node/net/proof-of-work.ts`
- * does it in a thread. Rejects with `signal.reason`, or with a `RangeError` beyond the two limits below.
+ * Finds a `nonce` that gives the id so many bits. Rejects with `signal.reason`, or a `RangeError` beyond the limits.
  */
 export type Mine = (draft: WorkDraft, bits: number, signal: AbortSignal) => Promise<EventDraft>;
 
@@ -20,7 +18,6 @@ export const MAX_WORK_BITS = 20;
 /** Every try hashes the whole event, so larger ones are not worked on. */
 export const MAX_WORK_BYTES = 2048;
 
-/** Leading zero bits of a hex id. */
 export function leadingZeroBits(id: string): number {
   const zeros = /^0*/.exec(id)![0].length;
   const digit = id[zeros];
@@ -48,15 +45,12 @@ const MINUTE_MS = 60_000;
 export interface WorkingSignerOptions {
   readonly signer: Signer;
   readonly clock: Clock;
-  /** Without it nothing is worked on. */
   readonly mine?: Mine | undefined;
-  /** Bits to give an event of this kind now. */
   workFor(kind: number): number;
-  /** Ends work; signing rejects with its reason. */
   readonly signal: AbortSignal;
 }
 
-/** Signs small events after the work that relays want of them, within a budget of time: whoever asks for work stops nobody. */
+/** Signs small events after the work that relays want of them, within a budget of time. */
 export function createWorkingSigner({
   signer,
   clock,

@@ -1,4 +1,4 @@
-/** One connection with a relay under test: says what it is told to and gives the relay's own answers, unjudged and bounded. */
+/** One connection with a relay under test: gives the relay's own answers, unjudged and bounded. */
 import { type Clock, within } from '../base/async.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
 import { judgeAnswer, speaksOfSize } from '../network/transport/answers.ts';
@@ -101,7 +101,6 @@ export class Conversation {
     return heard ?? { type: 'silent', message: this.#notice || 'no answer in time' };
   }
 
-  /** Asks for stored events and waits for the end of them. */
   async ask(filter: Filter, timeoutMs: number): Promise<Found> {
     const name = `ask${++this.#asked}`;
     const events: unknown[] = [];

@@ -1,7 +1,4 @@
-/**
- * Tries relays with sample events and reports what each of them allows. Runs in a browser: sockets, the clock, the crypto and
- * the relay's own description come from the caller.
- */
+/** Tries relays with sample events and reports what each allows. Runs in a browser: all ports come from the caller. */
 import { schnorr } from '@noble/curves/secp256k1.js';
 import type { Clock } from '../base/async.ts';
 import { createSigner } from '../network/event.ts';
@@ -41,7 +38,7 @@ export interface CheckedRelay {
   readonly verdict: Verdict;
 }
 
-/** Tries all relays at once, each with a key of its own that is thrown away; throws a ConfigError when an address is wrong. */
+/** Tries all relays at once, each with a throwaway key. Throws a ConfigError when an address is wrong. */
 export function checkRelays(
   urls: readonly string[],
   options: CheckOptions,
@@ -68,7 +65,7 @@ export interface RelayTrialOptions extends ProbeOptions {
   readonly describe: DescribeRelay;
 }
 
-/** One relay, from its description to the deletion of what the trial left there. Rejects only when aborted; a relay that cannot be reached has a `problem`. */
+/** Tries one relay and deletes what it left there. Rejects only when aborted; an unreachable relay has a `problem`. */
 export async function probeRelay(url: string, options: RelayTrialOptions): Promise<RelayReport> {
   const { clock, signal, signer, onStep, describe } = options;
   const startMs = clock.now();

@@ -6,13 +6,12 @@ import { presence } from '../../kinds/presence.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../network/proof-of-work.ts';
 import type { RelayInfo } from '../network/transport/limits.ts';
 
-/** `yes`: accepted, and there when asked for. `lost`: accepted, and never seen again. `unknown`: not tried, or no verdict. */
+/** `yes`: accepted and found again. `lost`: accepted and not found. `unknown`: not tried, or no verdict. */
 export type KindVerdict = 'yes' | 'lost' | 'refused' | 'unknown';
 
 /** Whether a relay takes one kind of event, and in which words it refused. */
 export interface KindReport {
   readonly verdict: KindVerdict;
-  /** The relay's words, or ours when it had none. */
   readonly words: string;
 }
 
@@ -23,9 +22,7 @@ export type FilterVerdict = 'works' | 'brings too much' | 'finds nothing' | 'ref
 export interface RateReport {
   /** Events accepted before the first `rate-limited`, or in all when there was none. */
   readonly accepted: number;
-  /** From the first of them to the last, or to the refusal. */
   readonly seconds: number;
-  /** The relay's words when it had enough. */
   readonly throttled?: string;
   /** Seconds until it took another one, at the pace we tried. */
   readonly againAfterSeconds?: number;
@@ -42,7 +39,6 @@ export interface SizeReport {
 
 /** What a relay says of itself (NIP-11), and how far its clock is off. */
 export interface RelayDescription {
-  /** What the relay says of itself (NIP-11). */
   readonly stated?: RelayInfo;
   /** This machine's clock minus the relay's. */
   readonly skewSeconds?: number;

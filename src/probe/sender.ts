@@ -125,7 +125,6 @@ export class Sender {
     return this.#silent >= MOST_SILENT || this.#hungUp >= MOST_HUNG_UP;
   }
 
-  /** Sends it until there is a verdict. */
   async send(draft: EventDraft, how: How = {}): Promise<Sent> {
     const authenticated = new Set<Conversation>();
     for (;;) {
@@ -170,7 +169,6 @@ export class Sender {
     return this.#reader.ask(filter, timeoutMs);
   }
 
-  /** Watches the other connection for live events. */
   listen(filter: Filter): (id: string, timeoutMs: number) => Promise<boolean> {
     return this.#reader.listen(filter);
   }
@@ -269,7 +267,6 @@ export class Sender {
     this.#pace.accept(this.#options.clock.now());
   }
 
-  /** Waits for the relay to take events again, where there is time for it. */
   async #wait(words: string, { patient = true, last = false }: How): Promise<Judged | undefined> {
     const { clock, pauseMs, timeLimitMs, signal, onStep } = this.#options;
     const nowMs = clock.now();
@@ -317,7 +314,6 @@ export class Sender {
   }
 }
 
-/** How fast a relay took events, and when it refused one as too fast. */
 class Pace {
   #rate: RateReport = { accepted: 0, seconds: 0 };
   #firstMs: number | undefined;
@@ -337,7 +333,6 @@ class Pace {
     }
   }
 
-  /** Only the first time counts. */
   throttle(nowMs: number, words: string): void {
     if (this.#throttledMs !== undefined) return;
     this.#throttledMs = nowMs;

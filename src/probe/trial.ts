@@ -1,7 +1,4 @@
-/**
- * The trial of one relay with sample events of a run that does not exist. What matters most comes first, because a slow
- * relay takes only a few. What it leaves is deleted at the end, and expires in five minutes where a relay does not delete.
- */
+/** The trial of one relay with sample events, the most important first; they are deleted at the end, or expire. */
 import { CHUNK_BYTES, chunk } from '../../kinds/chunk.ts';
 import { gradient } from '../../kinds/gradient.ts';
 import { heartbeat } from '../../kinds/heartbeat.ts';
@@ -19,7 +16,6 @@ const KIB = 1024;
 /** Tried downwards when a full manifest is too large, and upwards when it is not. */
 const SMALLER = [48 * KIB, 32 * KIB, 16 * KIB, KIB] as const;
 const LARGER = [64 * KIB, 100 * KIB, 256 * KIB] as const;
-/** Accepted events after which a relay is not asked for more. */
 const ENOUGH = 20;
 const SMALL = 700;
 const FRAME_BYTES = 64;
@@ -45,7 +41,6 @@ export class Trial {
   readonly #sender: Sender;
   readonly #samples: Samples;
   readonly #options: ProbeOptions;
-  /** Longest message, as the relay states it. */
   readonly #statedBytes: number;
   readonly #kinds: Record<number, KindReport> = {};
   readonly #kept: SignedEvent[] = [];
@@ -196,7 +191,6 @@ export class Trial {
     return !(await this.#sender.has(kept));
   }
 
-  /** A kind that the relay takes and keeps. */
   get #carrier(): number | undefined {
     return CARRIERS.find((kind) => this.#kinds[kind]?.verdict === 'yes');
   }
@@ -224,11 +218,9 @@ export class Trial {
   }
 }
 
-/** Something smaller may get through. */
 const isTooMuch = ({ outcome }: Sent): boolean =>
   outcome === 'too-large' || outcome === 'silent' || outcome === 'work';
 
-/** Relays may forget a probe after this. */
 const LIFETIME_SECONDS = 300;
 const ZEROS = '0'.repeat(64);
 
@@ -238,7 +230,6 @@ export interface Samples {
   readonly scope: string;
   /** A manifest with a payload of that many bytes inside; by default as large as it gets. */
   manifest(payloadBytes?: number): EventDraft;
-  /** A small chunk, different each time. */
   chunk(): EventDraft;
   presence(): EventDraft;
   heartbeat(): EventDraft;

@@ -1,6 +1,5 @@
 /**
- * Applies a round: the bounded mean of its contributions, the outer step, evaluation, and the summary people see. In a run
- * with tiers each ring of the model is bounded, averaged and hashed by itself, over those workers that have it.
+ * Applies a round: the bounded mean of its contributions (by ring in a run with tiers), the outer step, the summary.
  */
 import { TrainingError } from '../base/errors.ts';
 import { inOrder, type MeanRule, type Row, weightOf } from '../consensus/aggregate/mean.ts';
@@ -21,7 +20,6 @@ import { giveBack, residualAfter } from './residual.ts';
 import { idOf, type SealedState, type WorkerState, withRound } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
-/** How the round went until its contributions were closed. */
 export interface Closing {
   readonly start: RoundStart;
   readonly reason: CompletionReason;
@@ -100,7 +98,6 @@ export async function applyRound<S extends WorkerState>(
   return { state: after, mean };
 }
 
-/** A strict round closed on others. */
 function tellLeftOut(count: number, round: number, { ports: { report } }: Session): void {
   report({
     type: 'notice',
@@ -120,7 +117,7 @@ function assertFinite(values: Vector, round: number): void {
   );
 }
 
-/** What is left to send of a gradient that counted: all of it where the rule of the run took nothing, else less what the step moved instead. */
+/** What is left to send of a gradient that counted: all where the rule took nothing, else less what the step moved. */
 function leftOver(
   { residual, unpacked, sent }: SealedState<WorkerState>,
   { assignment: { moving, chunksOf } }: RoundStart,
@@ -190,14 +187,12 @@ function partOf({ layout, values }: Params, { from, to }: Stretch): Params {
   return { layout: createLayout(slots), values: values.subarray(from, to) };
 }
 
-/** What the rows of a round come to. */
 export interface Bounded {
   readonly mean: Aggregate;
-  /** How large they typically were, in each ring that is here; of all in a run without tiers. The next ones are bounded by it. */
+  /** Their typical size in each ring that is here, by which the next ones are bounded. */
   readonly typical: readonly number[];
 }
 
-/** What rows are bounded by. */
 interface Bounds {
   readonly params: Params;
   /** Typical sizes of rows of the last rounds, ring by ring. */
@@ -211,7 +206,6 @@ type Unbounded = Omit<Row, 'scale'> & { readonly stake?: number };
 
 interface Means {
   readonly meanOf?: MeanRule;
-  /** Of lots. */
   readonly seed?: string;
 }
 

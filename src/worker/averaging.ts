@@ -1,7 +1,4 @@
-/**
- * The plain strategy: every worker averages the contributions it has when the round closes and takes the outer step over them.
- * Workers that close on the same contributions end in the same bits; nobody certifies which ones those are.
- */
+/** The plain strategy: every worker averages the contributions it has when the round closes; nobody certifies which. */
 import { ConfigError } from '../base/errors.ts';
 import { type Mean, type MeanRule, weightedMean } from '../consensus/aggregate/mean.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
@@ -95,8 +92,7 @@ export function createAveraging<S extends WorkerState = WorkerState>(
 }
 
 /**
- * Roster: contributors to the current state; in round 0 the peers that everybody names alike. Without such names the parameters are
- * not divided in round 0: heartbeats are shown to some and not to others, so nobody could agree on who divides them.
+ * Roster: contributors to the state; in round 0 the named peers. Heartbeats alone cannot agree on one: no owners then.
  */
 function startOf(state: WorkerState, base: string, { plan }: Session): RoundStart {
   const { run, fragments, peers } = plan;
@@ -113,7 +109,6 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
   };
 }
 
-/** Throws where the workers of the run are named and this one is not among them. */
 function assertNamed({ plan: { peers }, ports: { wire } }: Session): void {
   if (peers.length === 0 || peers.includes(wire.me)) return;
   throw new ConfigError('flag/peers', `the key of this worker, ${wire.me}, is not among --peers`, {

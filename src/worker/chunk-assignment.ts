@@ -24,7 +24,6 @@ export interface Division {
   readonly owners: number;
   /** Rounds in which every parameter moves once: each round moves one of so many stretches of the model, in turn. */
   readonly fragments: number;
-  /** Parameters of the model. */
   readonly size: number;
   /** In a run with tiers of width, whose roster has the whole model: its rings, and who of `beside` has each. */
   readonly rings?: readonly Ring[] | undefined;
@@ -76,7 +75,7 @@ export function assignChunks(division: Division): ChunkAssignment {
   };
 }
 
-/** The fragment of the round: chunk j is in fragment floor(j * fragments / chunks), as in Streaming DiLoCo (arXiv 2501.18512). */
+/** The fragment of the round: chunk j is in floor(j * fragments / chunks) (Streaming DiLoCo, arXiv 2501.18512). */
 function movingChunks({ size, fragments, round }: Division): Uint32Array {
   const count = chunkCount(size);
   const fragment = round % fragments;
@@ -85,7 +84,6 @@ function movingChunks({ size, fragments, round }: Division): Uint32Array {
   return Uint32Array.from({ length: to - from }, (_, i) => from + i);
 }
 
-/** Chunks that a stretch has a part in. */
 function chunksIn({ from, to }: Stretch): { readonly first: number; readonly count: number } {
   const first = Math.floor(from / CHUNK_LENGTH);
   return { first, count: chunkCount(to) - first };

@@ -1,4 +1,4 @@
-/** When a round stops collecting (four strategies as one pure decision), and the wait until then, told to whoever watches. */
+/** When a round stops collecting, as a pure decision, and the wait until then. */
 import { notifiedOrDeadline } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
@@ -9,11 +9,8 @@ import type { Session } from './ports.ts';
 import { progressReporter, REPORT_MS } from './publish.ts';
 
 export interface Collected {
-  /** Valid gradients, the own one included. */
   readonly accepted: number;
-  /** Workers with a fresh heartbeat, the own one included. */
   readonly live: number;
-  /** Every reachable relay has sent what it stored. */
   readonly caughtUp: boolean;
   readonly nowMs: number;
   readonly deadlineMs: number;
@@ -27,7 +24,6 @@ export function closeReason(sync: Sync, seen: Collected): CompletionReason | und
   return seen.nowMs >= seen.deadlineMs ? 'timeout' : undefined;
 }
 
-/** More than half of the live workers. */
 const majorityOf = (live: number): number => Math.floor(live / 2) + 1;
 
 /** How many gradients close the round, where a number does. */
@@ -36,7 +32,7 @@ export function wanted(sync: Sync, live: number): number | undefined {
   return sync.strategy === 'quorum' ? majorityOf(live) : undefined;
 }
 
-/** Returns why the round closed. Throws `round/incomplete` when a strict round, or any round without a gradient, ends at its deadline. */
+/** Returns why the round closed. Throws `round/incomplete` at the deadline of a round that misses gradients. */
 export async function collect(
   inbox: RoundInbox,
   round: number,

@@ -1,4 +1,4 @@
-/** The progress events a worker reports while it trains: plain data, one line of JSON each, in the order things happened. */
+/** Progress events of a worker: plain data, one line of JSON each, in the order things happened. */
 import type { RejectReason } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { CompletionReason } from '../run/sync.ts';
@@ -10,7 +10,7 @@ export interface RoundSummary {
   readonly base: Digest;
   /** Of the shared state after the round, in a run with tiers of its first ring. */
   readonly digest: Digest;
-  /** Of the other rings that this worker has; of all of these where the state is certified, whose digest is over the rings of the whole model. */
+  /** Of the other rings that this worker has; of all rings of this worker where the state is certified. */
   readonly outer?: readonly Digest[];
   /** Whose contributions were averaged, ascending. */
   readonly accepted: readonly WorkerId[];
@@ -30,11 +30,10 @@ export interface RoundSummary {
   readonly payloadBytes: number;
   /** The largest event JSON carrying it. */
   readonly eventBytes: number;
-  /** ||residual||^2 / ||delta + residual before||^2: the share of energy not sent; of turned chunks their noise beside the delta, which may be above 1. */
+  /** ||residual||^2 / ||delta + residual before||^2; of rotated chunks their noise beside the delta, maybe above 1. */
   readonly residualShare: number;
   readonly secondsTraining: number;
   readonly secondsWaiting: number;
-  /** Wall time of the whole round. */
   readonly seconds: number;
 }
 
@@ -103,7 +102,6 @@ export type WorkerEvent =
       readonly type: 'transfer';
       readonly way: 'out' | 'in';
       readonly round: number;
-      /** Chunks. */
       readonly have: number;
       readonly of: number;
     }
@@ -116,7 +114,7 @@ export type WorkerEvent =
       readonly failed: readonly { readonly relay: string; readonly message: string }[];
     }
   | {
-      /** Another worker: in a round (`training`), its gradient of the round is here (`sent`), or it is no longer heard of (`away`). */
+      /** Another worker: in a round (`training`), its gradient is here (`sent`), or it is silent (`away`). */
       readonly type: 'peer';
       readonly worker: WorkerId;
       readonly state: 'training' | 'sent' | 'away';
@@ -136,7 +134,6 @@ export type WorkerEvent =
   | ({ readonly type: 'round' } & RoundSummary)
   | {
       readonly type: 'divergence';
-      /** The round whose starting states differ. */
       readonly round: number;
       readonly peer: WorkerId;
       readonly ours: Digest;

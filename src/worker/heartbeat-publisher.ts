@@ -1,31 +1,23 @@
-/**
- * Publishes heartbeats: the first at once, in a crowd at a moment of its own within the interval, then one whenever this worker has published nothing for an interval, also while the
- * inner steps run; a last one says goodbye. Relays that take any rate also hear of every change when it happens.
- */
+/** Publishes heartbeats: at once, then whenever this worker has published nothing for an interval, and a goodbye. */
 import { within } from '../base/async.ts';
 import type { OwnHeartbeat } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Session } from './ports.ts';
 
-/** What the next heartbeat says of the shared state: round, digest and cohort. */
 export type HeartbeatContent = Pick<OwnHeartbeat, 'round' | 'digest' | 'cohort' | 'features'>;
 
 export interface HeartbeatPublisher {
-  /** Heartbeats say this from now on. */
   say(content: HeartbeatContent): void;
   /** Sends a heartbeat that says this now, but in a crowd; true as soon as a relay took it. */
   send(content: HeartbeatContent): Promise<boolean>;
-  /** Until it is told otherwise, comes oftener at relays that take any rate: some of them forget what is half a minute old. */
+  /** Sends more often to relays without a rate until told otherwise: some forget what is half a minute old. */
   hurry(isWaiting: boolean): void;
   /** So many others are there, as far as the run knows, whoever is heard. */
   expect(members: number): void;
-  /** Sends the latest content once more, now. */
   again(): void;
-  /** Sends the leaving heartbeat and stops. */
   stop(): Promise<void>;
 }
 
-/** Between two heartbeats while others are waited for. */
 const WAITING_MS = 5000;
 
 /** With more workers than this, all of them together send as many heartbeats as these. */

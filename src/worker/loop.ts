@@ -1,7 +1,6 @@
 /**
- * One worker's life, top to bottom: play every round until the run ends or the signal aborts. A round is open, train, publish,
- * finish; what counts in it is up to the strategy. State is saved before a gradient is sent and after every round, and inner steps are
- * every few seconds, so a killed worker goes on with the same bytes.
+ * One worker's life, top to bottom: it plays rounds (open, train, publish, finish) until the run ends or is aborted.
+ * State is saved before a gradient is sent and after every round, so a killed worker goes on with the same bytes.
  */
 import { heartbeatTelemetry } from '../run/telemetry.ts';
 import { createAveraging } from './averaging.ts';
@@ -44,7 +43,7 @@ export async function runWorker<S extends WorkerState>(
   }
 }
 
-/** Where a worker is. The loop has no state of its own: engines hold what a loop that waits no longer needs, and a state may be gigabytes. */
+/** Where a worker is. The loop keeps no other state: it may be gigabytes, and engines hold what waits. */
 interface Place<S> {
   readonly start: S;
   state: S;

@@ -1,7 +1,4 @@
-/**
- * The other workers of a run, by heartbeats: who is live, who was started with other settings, whether this worker comes too
- * late, and the waits for them before the first round and after the last.
- */
+/** The other workers of a run, by heartbeats: who is live, differs or is ahead, and the waits for them. */
 import { notifiedOrDeadline, type Watch, watchChanges, within } from '../base/async.ts';
 import { Recent } from '../base/bounded.ts';
 import { RelayError, safeLine } from '../base/errors.ts';
@@ -17,10 +14,7 @@ import type { WorkerState } from './state.ts';
 /** How long the end of a run waits for the peers' digests of the final state. */
 const FAREWELL_MS = 10_000;
 
-/**
- * Returns once enough workers of the run are alive; `answer` tells each new one that this one is there too, whatever relays have forgotten.
- * Throws `round/no-peers` when they do not come.
- */
+/** Returns once enough workers are alive; `answer` tells each new one of this one. Throws `round/no-peers`. */
 export async function waitForWorkers(session: Session, answer: () => void): Promise<void> {
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
@@ -62,10 +56,7 @@ function noPeers(have: number, session: Session): RelayError {
   });
 }
 
-/**
- * Waits until everybody whose gradient made the final state has said which state they ended in, and this one has been heard,
- * or some seconds; where relays limit what they are sent, for one heartbeat interval longer.
- */
+/** Waits until the cohort has said which state it ended in, or some seconds; an interval longer at paced relays. */
 export async function hearPeers(
   state: WorkerState,
   told: Promise<boolean>,
@@ -97,7 +88,7 @@ export function liveWorkers({ plan, ports: { clock, wire } }: Session): WorkerId
 /** A heartbeat that is older than so many intervals may be of a worker that was killed. */
 const FRESH_INTERVALS = 1.5;
 
-/** Throws `round/began` when relays show that others are past the first round already; called before the first round. */
+/** Throws `round/began` when relays show that others are past the first round; called before it. */
 export async function assertNotLate(session: Session): Promise<void> {
   if (!mayBeLate(session)) return;
   const stored = await session.ports.wire.lookAround();
@@ -160,7 +151,6 @@ function isOfTheRun({ worker, round, createdAt }: Gradient, session: Session): b
   return createdAt + patienceSeconds(session) >= clock.now() / 1000;
 }
 
-/** How long a gradient says that somebody trains. */
 const patienceSeconds = ({ plan }: Session): number =>
   Math.max(plan.roundTimeoutMs / 1000, plan.heartbeatSeconds * plan.maxMissedHeartbeats);
 
@@ -201,7 +191,7 @@ const LOOK_MS = 1000;
 const LOOK_MS_EACH = 4;
 const MOST_LOOK_MS = 10_000;
 
-/** Between two looks at all who are heard: none among few, and in a crowd, where somebody is always heard, so long that looks cost the same at any size. */
+/** Rest between two looks at all workers: none among few; longer in a crowd, so that looks cost the same. */
 export const restOf =
   ({ ports: { clock, wire } }: Session) =>
   (signal: AbortSignal): Promise<void> | undefined => {
@@ -241,7 +231,7 @@ export function checkPeers(session: Session, answer: () => void): Watch {
   };
 }
 
-/** What is wrong between this worker and its peers, one sentence each; of those that left too where nobody else is there. */
+/** What is wrong between this worker and its peers, one sentence each; `withLeft` includes those that left. */
 export const differencesOfPeers = (
   { plan, ports: { wire } }: Session,
   { withLeft } = { withLeft: false },
@@ -254,7 +244,6 @@ export const differencesOfPeers = (
 const keyInUse = (me: string): string =>
   `Another process trains in this run with the key of this worker (${me.slice(0, 8)}): stop one, or give one a key of its own with --key-file FILE.`;
 
-/** What is wrong between two workers, in words; nothing where they fit. */
 export function differenceIn(ours: Terms, theirs: Terms, worker: string): string | undefined {
   if (ours.settings !== theirs.settings) return settingsDiffer(ours, theirs, worker);
   const [k, n] = ours.shard.split('/');
@@ -290,10 +279,8 @@ function settingsDiffer(ours: Terms, theirs: Terms, worker: string): string {
   return `Worker ${worker} started with ${what}. Neither counts the other; stop one and use the same ${flags}.`;
 }
 
-/** Whether there is no relay left that does what it should. */
 export const relaysAreAtFault = (wire: Wire): boolean =>
   wire.troubles().length === wire.relays.length;
 
-/** What to do where a relay is at fault. */
 export const RELAY_HINT =
   'see what the relay allows with `nostrain relays check URL`, or give everybody one --relay more; then run the same command again';

@@ -1,4 +1,4 @@
-/** What every worker of a run does the same, and the few things this one may choose: plain settings, checked elsewhere. */
+/** What every worker of a run does the same, and what this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
 import type { WorkerId } from '../run/ids.ts';
@@ -16,7 +16,6 @@ import type { Stretch } from '../tensor/partial-vector.ts';
 /** What a worker is to do, as `completePlan` gives it. */
 export interface Plan {
   readonly run: string;
-  /** What is trained, in words, for people. */
   readonly task: string;
   /** The reference's name for it, in checkpoints. */
   readonly runtime: string;
@@ -27,7 +26,6 @@ export interface Plan {
   readonly checkpointHistory: number;
   /** H: optimizer steps between two outer steps; the most of them where seconds count. */
   readonly innerSteps: number;
-  /** How many steps a worker takes of them. */
   readonly pace: Pace;
   readonly seed: number;
   readonly outer: OuterSettings;
@@ -36,7 +34,7 @@ export interface Plan {
   readonly owners: number;
   /** Stretches of the model that move in turn, one a round; 1 moves all of it in every round. */
   readonly fragments: number;
-  /** In a run with tiers, the rings that this worker has, from the first on, and how many values the whole model has. */
+  /** In a run with tiers: the rings that this worker has, and how many values the full model has. */
   readonly tiers:
     | {
         readonly rings: readonly Stretch[];
@@ -49,12 +47,10 @@ export interface Plan {
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;
   readonly normalize: Normalization;
-  /** How rows become a step. */
   readonly aggregation: Aggregation;
   /** Norms above `normBound` x the lower median are clipped to it; 0 clips nothing. */
   readonly normBound: number;
   readonly sync: Sync;
-  /** How long to collect after publishing. */
   readonly roundTimeoutMs: number;
   /** From when the round's timeout counts: since this worker published, or since the last contribution came. */
   readonly timeoutSince: 'publishing' | 'last-contribution';
@@ -64,7 +60,7 @@ export interface Plan {
   readonly waitsForRelays: boolean;
   /** Ends with `round/began` where the others are past the first round when this worker comes. */
   readonly refusesLate: boolean;
-  /** The workers of the run, where they are named: nobody else counts, and in round 0 they divide the parameters. Empty: anybody. */
+  /** The named workers: nobody else counts, and in round 0 they divide the parameters. Empty: anybody. */
   readonly peers: readonly WorkerId[];
   /** Live workers to see before the first round; 1 starts at once. */
   readonly waitFor: number;
@@ -77,7 +73,7 @@ export interface Plan {
   readonly hearsFinalStates: boolean;
   /** Tokens in one example (context length), for the counters; 1 for regression. */
   readonly tokensPerExample: number;
-  /** Bytes of the validation text for each of its tokens that count, with which its loss is told in bits per byte; 0 where there is no text. */
+  /** Validation text bytes per counted token, for the loss in bits per byte; 0 where there is no text. */
   readonly bytesPerToken: number;
   /** Evaluate the shared parameters after each round; the demo lets one worker do it for all. */
   readonly evaluate: boolean;
@@ -122,7 +118,7 @@ const usual = {
   writeSample: undefined,
 } as const satisfies Partial<Plan>;
 
-/** A whole plan: plain averaging of everything from everybody, and a minute to hear of the others, but for what is given. */
+/** A whole plan: plain averaging from everybody, but for what is given. */
 export const completePlan = (
   given: Partial<Plan> & Pick<Plan, 'run' | 'rounds' | 'innerSteps'>,
 ): Plan => ({ ...usual, ...given });

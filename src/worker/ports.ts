@@ -11,7 +11,6 @@ import type { WorkerEvent } from './events.ts';
 import type { Plan } from './plan.ts';
 import type { WorkerState } from './state.ts';
 
-/** What a worker needs from the machine it runs on. */
 export interface Ports {
   readonly clock: Clock;
   readonly trainer: Trainer;
@@ -41,7 +40,7 @@ export interface TrainTask {
   readonly firstStep: number;
   /** Key of the stream the batches are drawn from; with round and step it fixes every batch. */
   readonly batchKey: Key;
-  /** How many more steps may follow that many; asked between steps. Where it is 0, and one was taken, the phase ends. */
+  /** How many more steps may follow; asked between steps. At 0 the phase ends, once one was taken. */
   room?(done: number): number;
   /** Where the phase is kept while it is under way; an engine that does not ask begins it anew after a restart. */
   readonly keeping?: Keeping | undefined;
@@ -49,11 +48,9 @@ export interface TrainTask {
 
 /** An inner phase after some of its steps: its end follows from it and from the task. */
 export interface HalfPhase {
-  /** Steps taken. */
   readonly done: number;
   /** The engine's vectors: parameters first, then the inner optimizer's; what else it keeps may be absent. */
   readonly vectors: readonly Float32Array[];
-  /** One per step. */
   readonly losses: Float32Array;
   /** That it took, restarts not counted. */
   readonly seconds: number;
@@ -63,7 +60,6 @@ export interface HalfPhase {
 export interface Keeping {
   /** Where the same phase was left by a process that was killed. */
   readonly from: HalfPhase | undefined;
-  /** Asked after every few steps: whether it is time to keep them. */
   isDue(): boolean;
   keep(half: HalfPhase): Promise<void>;
 }
@@ -95,9 +91,7 @@ export interface RowDraw {
 
 export interface SampleRequest extends Choice {
   readonly prompt: Tokens;
-  /** Tokens to add. */
   readonly length: number;
-  /** Tokens that end the text. */
   readonly ends?: ReadonlySet<number> | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -117,7 +111,7 @@ export interface Origin {
 export interface Trainer {
   readonly device: Machine & { readonly threads: number; readonly notice?: string };
   readonly layout: Layout;
-  /** Where its numbers come from; absent in engines that do not say: nobody can expect the same bits of such a worker. */
+  /** Where its numbers come from; absent where nobody can expect the same bits of this worker. */
   readonly origin?: Origin;
   train(
     task: TrainTask,
@@ -136,10 +130,7 @@ export interface Trainer {
     on: 'validation' | 'shard',
     limit?: { readonly batches: number },
   ): Promise<number>;
-  /**
-   * Losses of single rows that a key draws, one each, also while an inner phase is under way. Absent in engines that cannot: such a
-   * worker judges nobody's contribution by its loss.
-   */
+  /** Losses of the rows that a key draws, also during an inner phase; without it a worker judges nobody by loss. */
   measure?(params: Vector, on: 'validation' | 'shard', draw: RowDraw): Promise<Float32Array>;
   /** The prompt and what follows it; `onToken` is told of every token as soon as it is drawn. */
   sample(
@@ -158,7 +149,6 @@ export interface Store<S extends WorkerState = WorkerState> {
   readonly phase?: PhaseStore;
 }
 
-/** One file, replaced as a whole. */
 export interface PhaseStore {
   /** Undefined where there is none, or none that can be read. */
   load(): Promise<Uint8Array | undefined>;

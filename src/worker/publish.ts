@@ -1,7 +1,4 @@
-/**
- * Sends a sealed gradient and waits until the relays have it; a relay that is away is tried again until the round's time is
- * up. Reports how far chunked payloads have come.
- */
+/** Sends a sealed gradient until the relays have it or the round's time is up, and reports progress of chunks. */
 import { within } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
 import type { Delivery, Progress } from '../network/transport/delivery.ts';
@@ -9,7 +6,6 @@ import { roundName } from '../run/round-name.ts';
 import type { Session } from './ports.ts';
 import type { Sent } from './state.ts';
 
-/** Between two tries, besides the waits of the connections. */
 const AGAIN_MS = 1000;
 
 export interface PublishLimits {
@@ -45,7 +41,6 @@ export async function publish(
   }
 }
 
-/** One try: taken, not answered in time, or what each relay said. */
 async function tryOnce(
   round: number,
   sent: Sent,
@@ -85,10 +80,8 @@ const noneAccepted = (round: number, why: string): RelayError =>
     },
   );
 
-/** Between two reports. */
 export const REPORT_MS = 1000;
 
-/** Reports what has changed since it was called last. */
 export function progressReporter({
   ports: { report },
 }: Session): (way: 'out' | 'in', round: number, progress: Progress) => void {

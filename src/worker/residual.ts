@@ -1,7 +1,4 @@
-/**
- * The residual of compression, what it dropped, exactly: the delta minus what receivers decode. It is added to the next delta (error feedback,
- * arXiv 2508.15706), or stays in the worker's local model, from which the next inner steps start.
- */
+/** Residual of compression: delta minus what receivers decode, kept by error feedback (arXiv 2508.15706) or locally. */
 import type { ResidualRule } from '../run/settings.ts';
 import type { Vector } from '../tensor/params.ts';
 import { addPartial, CHUNK_LENGTH, type PartialVector } from '../tensor/partial-vector.ts';
@@ -53,10 +50,7 @@ export function takeSent(
   return { residual: delta, share };
 }
 
-/**
- * The residual after all when what was sent did not count: the delta before sending, up to one rounding per value. Under
- * `none` what did not arrive is lost, like what was never sent.
- */
+/** The residual when what was sent did not count: the delta before sending. Under `none` it is lost. */
 export function giveBack(
   residual: Float64Array,
   sent: PartialVector,
@@ -80,9 +74,7 @@ function withSent(residual: Float64Array, sent: PartialVector, weight: 1 | -1): 
   return sum;
 }
 
-/** What became of a contribution. */
 export interface Fate {
-  /** Chunks this worker sent. */
   readonly sent: Iterable<number>;
   /** Chunks that were listed by too few for the run's rule: nothing of them was taken. */
   readonly still: ReadonlySet<number>;
@@ -90,14 +82,10 @@ export interface Fate {
   readonly instead: Float64Array | undefined;
   /** Whether its contribution was listed, or refused for a good reason. */
   readonly isSettled: boolean;
-  /** Chunks that some listed contribution moved. */
   readonly moved: Iterable<number>;
 }
 
-/**
- * The residual after a round: `after` (what was left when the payload had been packed) where the payload counted or another
- * worker's took its place, and `before` (all that was learned) in chunks of which nothing came.
- */
+/** The residual after a round: `after` in chunks that counted or were replaced, `before` where nothing came. */
 export function residualAfter(
   before: Float64Array,
   after: Float64Array,

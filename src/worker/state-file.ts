@@ -1,7 +1,4 @@
-/**
- * A worker's state as one safetensors file: the model's own tensors by name, so any tool can read them, and under
- * `nostrain.` outer momentum, residual and optimizer moments. What is no tensor is JSON, checked when it is read back.
- */
+/** A worker's state as one safetensors file: tensors by name, the rest as JSON that is checked when read back. */
 import { fromBase64, toBase64 } from '../base/bytes.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
 import { createLayout, type Layout, sameLayout, type Vector } from '../tensor/params.ts';
@@ -12,7 +9,6 @@ import type { Sent, WorkerState } from './state.ts';
 /** How names of tensors begin that are not the model's. */
 export const OWN = 'nostrain.';
 
-/** The file's bytes. */
 export function encodeState(
   state: WorkerState,
   added: AddedMembers<object> = noMembers,
@@ -120,7 +116,6 @@ export const formatSent = (sent: Sent): Fields => ({
   payload: sent.payload && toBase64(sent.payload),
 });
 
-/** A gradient of the JSON; undefined when it is not whole. */
 export function parseSent(json: unknown): Sent | undefined {
   if (!isObject(json)) return undefined;
   const sent = { ...withNumbers(json, SENT), event: eventOf(json), payload: payloadOf(json) };
@@ -181,7 +176,6 @@ function withNumbers(value: Fields, names: readonly string[]): Fields {
 const numbered = (round: unknown): unknown =>
   isObject(round) ? withNumbers(round, [...ROUND, ...EVALUATED]) : round;
 
-/** A round of the JSON; undefined when it is not whole. */
 export function parseRound(json: unknown): RoundSummary | undefined {
   const round = numbered(json);
   return isRound(round) ? round : undefined;

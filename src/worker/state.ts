@@ -5,16 +5,12 @@ import type { WorkerId } from '../run/ids.ts';
 import type { Params, Vector } from '../tensor/params.ts';
 import type { RoundSummary } from './events.ts';
 
-/**
- * The state of any worker. A strategy may add members of its own (`WorkerState & {…}`): the loop carries them along, and the store
- * is told how to write them.
- */
+/** The state of any worker. A strategy may add members: the loop carries them along, the store writes them. */
 export interface WorkerState {
   /** The round to play next, or the one in progress when `sent` is there. */
   readonly round: number;
   /** The shared parameters at the start of `round`. */
   readonly params: Params;
-  /** Outer momentum. */
   readonly momentum: Vector;
   /** Typical size of contributions to the last rounds, oldest first: what the next ones are bounded by. */
   readonly norms: readonly number[];
@@ -53,7 +49,6 @@ export interface Sent extends Sealed {
   readonly residualShare: number;
 }
 
-/** A state whose gradient is signed and on disk. */
 export type SealedState<S extends WorkerState> = S & { readonly sent: Sent };
 
 /** Rounds that a state lists: it is written twice in each, and a run may have any number of them. */
@@ -78,13 +73,11 @@ export const measuredBefore = ({ round, rounds }: WorkerState): RoundSummary | u
 export const isSealed = <S extends WorkerState>(state: S): state is SealedState<S> =>
   state.sent !== undefined;
 
-/** The state, which must hold a gradient. */
 export function assertSealed<S extends WorkerState>(state: S): SealedState<S> {
   if (isSealed(state)) return state;
   throw new TypeError('the round has no gradient of this worker');
 }
 
-/** Id of the event that carries a gradient. */
 export const idOf = ({ event }: Sent): string => event.id;
 
 /** The state a run starts from. */

@@ -1,7 +1,6 @@
 /**
- * How a run decides its rounds. The loop trains and publishes; a strategy says what a round starts from, what counts in it and
- * which state it ends in. The loop never asks which strategy it plays: plain averaging is in averaging.ts, certified rounds are in
- * src/certified, rounds of the Python reference's profile in src/python.
+ * How a run decides its rounds: what a round starts from, what counts in it and which state it ends in. The loop never
+ * asks which strategy it plays (averaging.ts, src/certified, src/python).
  */
 import type { ChunkAssignment } from '../run/chunk-assignment.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
@@ -14,41 +13,38 @@ export interface RoundStart {
   readonly base: Digest;
   /** Of each ring that the worker has, in a run with tiers. */
   readonly rings?: readonly Digest[] | undefined;
-  /** Workers that the parameters are divided among. */
   readonly roster: readonly WorkerId[];
   readonly assignment: ChunkAssignment;
   /** Digest of the outcome before, where rounds have outcomes. */
   readonly parent?: Digest | undefined;
-  /** Keeps the whole delta in the state until the round is over, so that chunks which did not count can be taken back. */
+  /** Keeps the whole delta in the state until the round is over, to take back chunks that did not count. */
   readonly keepsDelta?: boolean;
-  /** The round is over elsewhere: its inner steps are worth the while only where an earlier session left them in the middle. */
+  /** The round is over elsewhere: only a phase that an earlier session began is finished. */
   readonly onlyRest?: boolean;
-  /** What the contribution says beside its payload of all that was learned and of the optimizer's vectors, before either is sent. */
+  /** Features of the manifest that follow from the delta and the optimizer's vectors, before either is sent. */
   commit?(state: PrivateState): Promise<FeatureValues<'manifest'>>;
 }
 
-/** What a worker knows after an inner phase and nobody else does: what follows, follows from it and from what is certified. */
+/** What a worker alone knows after an inner phase. */
 export interface PrivateState {
   /** All that was learned and not sent: what the payload is packed from. */
   readonly delta: Float64Array;
-  /** The inner optimizer's vectors. */
   readonly moments: readonly Float32Array[];
 }
 
-/** Where a round ended. */
 export interface RoundResult<S extends WorkerState = WorkerState> {
   readonly state: S;
-  /** Called once the state is on disk: tells of the round and publishes what follows from it. Returns the state to go on from. */
+  /**
+   * Called once the state is on disk: reports the round and publishes what follows. Returns the state to go on from.
+   */
   completed(): Promise<S>;
 }
 
-/** A round that is listened to. */
 export interface OpenRound<S extends WorkerState = WorkerState> {
   /** Undefined where this worker does not train in the round. */
   readonly start: RoundStart | undefined;
-  /** Whose gradients are here, with the bytes of the events that carry them; absent where the strategy tells of them itself. */
+  /** Whose gradients are here, with the bytes of their events; absent where the strategy reports them itself. */
   arrived?(): ReadonlyMap<WorkerId, number>;
-  /** Sends the gradient; it is on disk already. */
   publish(state: SealedState<S>): Promise<void>;
   /** Waits for the end of the round and applies it. */
   finish(state: S): Promise<RoundResult<S>>;
@@ -56,11 +52,9 @@ export interface OpenRound<S extends WorkerState = WorkerState> {
   close(): void;
 }
 
-/** Where a worker is between two rounds. */
 export interface Standpoint<S extends WorkerState> {
   /** What the next round starts from, or what the run ends in. */
   readonly state: S;
-  /** The run is over for this worker. */
   readonly isOver: boolean;
 }
 
@@ -71,10 +65,7 @@ export interface RoundStrategy<S extends WorkerState = WorkerState> {
   digestOf(state: S): Digest;
   /** In a run with tiers, of each ring that this worker has; what it calls the state is the first one then. */
   ringsOf?(state: S): readonly Digest[] | undefined;
-  /**
-   * Members of the run, where they are certified. Heartbeats then do not name whose work the state is made of, since it need not be compared, and
-   * are as rare as so many members ask for.
-   */
+  /** Members of a certified run: heartbeats name no cohort then, and are as rare as so many members ask for. */
   membersIn?(state: S): number;
   open(state: S): Promise<OpenRound<S>>;
 }

@@ -1,7 +1,6 @@
 /**
- * The inner phase of a round: H optimizer steps, the delta with what was left unsent before, and the gradient, signed and
- * saved. Every few seconds the phase is written down with a digest of everything that its end follows from, so that a worker
- * that is started again takes the steps that are left, to the same bits.
+ * The inner phase of a round: H optimizer steps, the delta, the gradient, signed and saved. The phase is written down
+ * every few seconds, so that a restart takes the steps that are left, to the same bits.
  */
 import type { Clock } from '../base/async.ts';
 import { toHex, utf8 } from '../base/bytes.ts';
@@ -18,10 +17,7 @@ import { deltaOf, localStart, takeSent } from './residual.ts';
 import { isSealed, measuredBefore, type SealedState, type WorkerState } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
-/**
- * The gradient of the round: the one on disk after a restart, or a new one that is on disk before anybody sees it; undefined where this worker
- * does not train in the round, or only the rest of a phase was asked for, and there is none.
- */
+/** The gradient of the round, saved before anybody sees it; undefined where this worker does not train in it. */
 export async function trainOrResume<S extends WorkerState>(
   state: S,
   start: RoundStart | undefined,
@@ -40,7 +36,6 @@ export async function trainOrResume<S extends WorkerState>(
 /** Where an inner phase starts: everything that its end follows from, beside the data. */
 export interface InnerStart {
   readonly round: number;
-  /** The shared parameters. */
   readonly params: Vector;
   readonly residual: Float64Array;
   readonly moments: readonly Float32Array[];
@@ -50,7 +45,6 @@ export interface InnerStart {
   readonly steps?: number;
 }
 
-/** What an inner phase leads to. */
 export interface InnerEnd {
   readonly trained: TrainingResult;
   /** What is packed: before - after, with what was left unsent before where the run adds it. */
@@ -65,7 +59,6 @@ const innerStart = (state: WorkerState, worker: WorkerId): InnerStart => ({
 
 type PhasePlan = Pick<Plan, 'innerSteps' | 'seed' | 'residual'>;
 
-/** What an engine is asked for. */
 const taskOf = (start: InnerStart, plan: PhasePlan): TrainTask => ({
   params: localStart(start.params, start.residual, plan.residual),
   moments: start.moments,
@@ -83,7 +76,6 @@ export const stepsOf = (
   batchKey: deriveKey('nostrain/batches', seed, worker),
 });
 
-/** What a worker has to say while an engine takes its steps. */
 type Guidance = Pick<TrainTask, 'room' | 'keeping'>;
 
 async function guidanceOf(
@@ -96,7 +88,7 @@ async function guidanceOf(
   return { keeping, room: roomIn(pace, ports.clock, keeping?.from?.seconds) };
 }
 
-/** How many more steps fit, by the time that those before them took; by the clock of the worker, restarts not counted. */
+/** How many more steps fit, by the time that those before them took, restarts not counted. */
 export function roomIn(
   { innerSeconds, leastSteps }: Pace,
   clock: Pick<Clock, 'now'>,
@@ -184,7 +176,6 @@ function mean(values: Vector): number {
   return sum / values.length;
 }
 
-/** Between two times that a phase is kept, at least. */
 const LEAST_MS = 5000;
 /** Keeping it takes at most one part in so many of the time. */
 const KEEPING_SHARE = 50;
@@ -198,7 +189,6 @@ export class PhaseKeeper {
   readonly #session: Session;
   /** What an earlier session left: taken up once, by the first phase of this one. */
   #left: Promise<Kept | undefined> | undefined;
-  /** What it took to keep one, the last time. */
   #costMs: number | undefined;
 
   constructor(session: Session) {

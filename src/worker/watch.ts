@@ -1,7 +1,4 @@
-/**
- * What a worker watches beside its rounds and reports: what its peers do, whether their bits differ from its own, and
- * whether every relay is away.
- */
+/** What a worker watches and reports: its peers' progress, bits that differ, and relays that are all away. */
 import { type Watch, watchChanges } from '../base/async.ts';
 import { type Heartbeat, isStale } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
@@ -71,7 +68,6 @@ export function watchPeers(session: Session): PeerWatch {
   };
 }
 
-/** A starting state of ours. */
 export interface KnownState {
   readonly round: number;
   readonly digest: Digest;
@@ -85,7 +81,6 @@ type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;
 const MOST_KNOWN = 16;
 
 export interface Comparison extends Watch {
-  /** Remembers what we start a round from. */
   remember(state: KnownState): void;
 }
 
@@ -93,7 +88,6 @@ export interface Comparison extends Watch {
 export function compareWithPeers(session: Session): Comparison {
   const { plan } = session;
   const { wire, report } = session.ports;
-  /** By round, the newest last. */
   const known = new Map<number, KnownState>();
   const told = new Map<number, Set<WorkerId>>();
 
@@ -154,7 +148,6 @@ const digestsIn = ({
   ...(features?.widths?.rings.slice(1) ?? []),
 ];
 
-/** The lowest key that is in one cohort and not in the other. */
 function firstDiffering(
   ours: readonly WorkerId[],
   theirs: readonly WorkerId[],
@@ -167,7 +160,6 @@ function firstDiffering(
 /** A relay that comes and goes is not told of more often than this. */
 const QUIET_MS = 60_000;
 
-/** Watches until stopped. */
 export function watchRelays(session: Session): Watch {
   const { clock, wire, report } = session.ports;
   let toldMs = Number.NEGATIVE_INFINITY;

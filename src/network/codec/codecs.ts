@@ -16,12 +16,10 @@ export const PAYLOAD_HEADER_BYTES = 84;
 
 /** What sender and receiver know without the payload. */
 export interface PayloadScope {
-  /** SHA-256 that names the run. */
   readonly run: Uint8Array;
   readonly round: number;
   /** Public key of who sends it: with run and round it draws how chunks are turned. */
   readonly sender: Uint8Array;
-  /** Parameters of the model. */
   readonly size: number;
   /** Digest of the roster and the rule by which its workers own chunks. */
   readonly roster: Uint8Array;
@@ -36,7 +34,6 @@ export interface PackingFields {
   readonly kept: number;
 }
 
-/** Writes the header over the first bytes. */
 export function writePayloadHeader(
   out: Uint8Array,
   { code, kept }: PackingFields,
@@ -100,9 +97,7 @@ export function readPayloadHeader(
 const holdsAt = (bytes: Uint8Array, at: number, part: Uint8Array): boolean =>
   part.every((byte, i) => bytes[at + i] === byte);
 
-/** Packs each chunk by itself. */
 export interface ChunkCodec {
-  /** The number in the header. */
   readonly code: number;
   readonly values: ValueCode;
   /** `all`: every value of a chunk, without indices. `largest`: the largest few, with their indices. */
@@ -113,7 +108,7 @@ export interface ChunkCodec {
 export interface StreamCodec {
   readonly code: number;
   readonly sends: 'stream';
-  /** What the values of a chunk are divided by: the root of their size, or their size, so that each chunk loses the same share. */
+  /** What the values of a chunk are divided by: the root of their size, or their size, so that all lose one share. */
   readonly scales: 'root' | 'size';
   /** Whether chunks are turned first, and levels as long as makes up for the values that round to 0. */
   readonly isTurned: boolean;
@@ -156,7 +151,6 @@ const isPacking = ({ codec, kept }: Packing): boolean =>
     ? kept === 0
     : Number.isInteger(kept) && kept >= 1 && kept < CHUNK_LENGTH;
 
-/** The packing that a header's numbers name, if any. */
 export function packingOf(code: number, kept: number): Packing | undefined {
   for (const codec of Object.keys(codecs) as CodecName[]) {
     if (codecs[codec].code === code && isPacking({ codec, kept })) return { codec, kept };
@@ -182,7 +176,6 @@ export const payloadBytesAtMost = (packing: Packing, chunks: number): number =>
     ? PAYLOAD_HEADER_BYTES + chunks * chunkBytesAtMost(packing, CHUNK_LENGTH)
     : (packing.maxBytes ?? PAYLOAD_HEADER_BYTES + chunks + codedBytesAtMost(chunks * CHUNK_LENGTH));
 
-/** Throws unless the packing is one. */
 export function assertPacking(packing: Packing): void {
   if (isPacking(packing)) return;
   const { codec, kept } = packing;

@@ -13,7 +13,6 @@ import {
 
 const MOST_INT8 = 127;
 
-/** A byte in two's complement. */
 const signed = (byte: number): number => (byte << 24) >> 24;
 export const int8: ValueCode = {
   bytes: (n) => 2 + n,

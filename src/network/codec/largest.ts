@@ -1,9 +1,4 @@
-/**
- * The k largest values of a chunk and their indices. Selection is a radix select over the 31 bits of the magnitude, equal
- * ones going to the lower index: two passes over the chunk whatever k is. Ascending indices are written as gaps in Rice
- * code (Rice 1979), lowest bit of a byte first: a gap g is g >> r ones, a zero, and the low r bits of g. The parameter r
- * follows from the counts, so one set of indices has one spelling.
- */
+/** The k largest values of a chunk (radix select, ties to the lower index), and their indices as gaps in Rice code. */
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { type ChunkValues, MAGNITUDE, singleBits } from './value-code.ts';
 
@@ -11,15 +6,12 @@ import { type ChunkValues, MAGNITUDE, singleBits } from './value-code.ts';
 const BELOW_TOP = 20;
 const TOP_DIGITS = 2048;
 
-/** Where the selection counts; one serves for all chunks. */
 export interface SelectionRoom {
   /** Values per digit; of top digits, those of negative values come after those of positive ones. */
   readonly counts: Uint16Array;
-  /** Magnitudes, without their top digit, of the values that may be dropped. */
   readonly candidates: Int32Array;
 }
 
-/** Room for any chunk. */
 export const selectionRoom = (): SelectionRoom => ({
   counts: new Uint16Array(2 * TOP_DIGITS),
   candidates: new Int32Array(CHUNK_LENGTH),
@@ -241,7 +233,6 @@ const WINDOW = 25;
 /** More ones than this are read in parts, so that a gap fits a window: ones, a zero and the low bits. */
 const LONGEST_RUN = WINDOW - 1 - LARGEST_PARAMETER;
 
-/** The bits from a place on, the first one lowest; zeros beyond the end. */
 function windowAt(view: DataView, bit: number): number {
   const at = bit >>> 3;
   let word = 0;
@@ -250,5 +241,4 @@ function windowAt(view: DataView, bit: number): number {
   return (word >>> (bit & 7)) & ((1 << WINDOW) - 1);
 }
 
-/** How many of the lowest bits of a window are 1. */
 const trailingOnes = (window: number): number => 31 - Math.clz32(~window & (window + 1));

@@ -14,7 +14,6 @@ import {
   writeLevelBits,
 } from './value-code.ts';
 
-/** Sampled steps before the last one. */
 const SAMPLED = 2;
 /** The sign bits of the four codes of a byte. */
 const SIGN_BITS = 0x55;

@@ -1,9 +1,4 @@
-/**
- * The compact payload (docs/payload.md): the chunks that a worker owns in a round, each packed by itself or all as one
- * stream, under one header.
- * One update has one spelling; everything else is refused. Nothing is allocated for what a payload says of itself, only for
- * what the receiver expects.
- */
+/** The compact payload (docs/payload.md): a header and the chunks a worker owns. A second spelling is refused. */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
@@ -78,7 +73,7 @@ export function encodePayload(
 const isPrefix = ({ length }: Vector, { size, chunks }: PayloadScope): boolean =>
   length < size && length % CHUNK_LENGTH === 0 && (chunks.at(-1) ?? -1) < length / CHUNK_LENGTH;
 
-/** The delta inside a payload from a stranger, when it is what its sender owes; it reads from the payload's own bytes. */
+/** The delta in a stranger's payload, when it is what its sender owes; it reads from the payload's own bytes. */
 export function decodePayload(
   payload: Uint8Array,
   scope: PayloadScope,
@@ -111,7 +106,6 @@ export function decodePayload(
 
 /** Where the chunks of a payload with indices are, and the indices. */
 interface Places {
-  /** First byte of each chunk. */
   readonly offsets: Uint32Array;
   /** Place of each chunk's first index in `indices`. */
   readonly firsts: Uint32Array;
@@ -159,7 +153,6 @@ function checkChunks(
   return ok(at);
 }
 
-/** A payload that was checked, as values. */
 function view(
   payload: Uint8Array,
   packing: ChunkPacking,

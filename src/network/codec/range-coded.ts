@@ -1,8 +1,6 @@
 /**
- * Range coding (entropy coding) of many values into a byte budget (docs/payload.md): one step size for all of them,
- * integers with a dead zone around zero, and adaptive range coding in which what came just before says what to expect
- * (after DeepCABAC, arXiv 1905.08318). The step that fills the budget is estimated from how many values have which
- * magnitude, corrected by what packing a sample really took. Sums, products and roots alone: the same in every engine.
+ * Range coding of many values into a byte budget (docs/payload.md, after DeepCABAC, arXiv 1905.08318): one step for
+ * all, found from counts of magnitudes and a packed sample. Sums, products and roots alone: the same in every engine.
  */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { COUNTED, LONG_BITS, MOST_CODE, readCodes, writeCodes } from './range-coder.ts';
@@ -42,18 +40,14 @@ function fitLevels(
   return [start, weight > 0 ? Math.max(0, beyond / weight) : 0];
 }
 
-/** Where values go, and how. */
 interface Room {
   readonly at: number;
   readonly maxBytes: number;
-  /** Levels are longer by what values that round to 0 leave out, so that what is read has on average the values' own length along them. */
+  /** Levels are longer by what values that round to 0 leave out, so that what is read has the values' own length. */
   readonly isLengthened?: boolean;
 }
 
-/**
- * What levels are multiplied with so that codes have the values' own product with the values (EDEN, arXiv 2108.08842); no more than four
- * times, since noise grows with it.
- */
+/** Scales levels so that codes keep the values' own length (EDEN, arXiv 2108.08842), at most four times. */
 function lengthening(
   values: Float32Array,
   codes: Int8Array,
@@ -69,7 +63,7 @@ function lengthening(
   return Math.min(MOST_LENGTHENED, own / along);
 }
 
-/** Packs finite values into at most `maxBytes` from `at` on; all are 0 where nothing else fits. Returns what was sent and where it ends. */
+/** Packs finite values into at most `maxBytes` from `at` on; all are 0 where nothing else fits. */
 export function writeCoded(
   values: Float32Array,
   out: Uint8Array,
@@ -137,10 +131,9 @@ export function levelsOf({ first, step }: Coded): Float64Array {
   return levels;
 }
 
-/** Packs with a step and says how many bytes that takes. */
 type Attempt = (step: number) => number;
 
-/** A magnitude of less than this many steps becomes 0; at little more than a bit per value a wide dead zone loses least. */
+/** A magnitude below this many steps becomes 0; a wide dead zone loses least at about one bit a value. */
 const DEAD_ZONE = 0.6;
 /** How often all values are packed, what share of the budget is aimed at, and what share is full enough. */
 const [TRIES, AIM, FULL] = [5, 0.997, 0.99];
@@ -152,7 +145,6 @@ const HALVINGS = 24;
 /** Bytes that a coder takes to learn what to expect, and to end; the least that is believed of what a sample took. */
 const [LEARNING, LEAST_RATIO] = [20, 0.05];
 
-/** Integers of values for a step. */
 export function quantize(values: Float32Array, step: number, codes: Int8Array): void {
   const bits = new Int32Array(values.buffer, values.byteOffset, values.length);
   const [perStep, shift, most] = [1 / step, 1 - DEAD_ZONE, MOST_CODE];
@@ -187,7 +179,6 @@ export function stepFor(values: Float32Array, maxBytes: number, attempt: Attempt
   return best;
 }
 
-/** How many values have a magnitude below each bound of a kind. */
 interface Census {
   readonly below: Float64Array;
   readonly count: number;

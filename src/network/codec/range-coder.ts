@@ -1,12 +1,8 @@
 /**
- * Small integers by adaptive binary arithmetic coding in 32-bit integers (Martin's range coder with the carries of LZMA): what came
- * just before says what to expect, and each bit costs what its context makes of it (docs/payload.md). The same bytes in every engine.
- *
- * Written for speed, since every value of every payload comes through here: what a file names is read again at each use, what a
- * function names is in a register, so loops begin by naming what they need, and numbers of the format stand as they are.
+ * Adaptive binary range coding of small integers in 32-bit integers (docs/payload.md). Written for speed: loops copy
+ * what they need into local names, which engines keep in registers.
  */
 
-/** The largest magnitude. */
 export const MOST_CODE = 127;
 /** Magnitudes up to here are counted up bit by bit; beyond, seven bits follow. */
 export const COUNTED = 15;
@@ -23,13 +19,12 @@ const KINDS = BOUNDS.length + 1;
 /** Contexts: of zeros by kind from 0, of ones by kind, and of each further count. */
 const [ONES, COUNTS] = [KINDS, 2 * KINDS];
 
-/** How likely a zero bit is, in 1/65536: each context has one number that learns fast, by a 16th of what it is off, and one by a 128th. */
+/** How likely a zero bit is, in 1/65536, learned fast (by a 16th of the error) and slowly (by a 128th). */
 interface Contexts {
   readonly fast: Uint16Array;
   readonly slow: Uint16Array;
 }
 
-/** Contexts that know nothing yet. */
 const contexts = (): Contexts => ({
   fast: new Uint16Array(COUNTS + COUNTED).fill(0x8000),
   slow: new Uint16Array(COUNTS + COUNTED).fill(0x8000),
@@ -38,10 +33,7 @@ const contexts = (): Contexts => ({
 /** A bit that nobody can expect: it costs one. The last bit of such a number is the bit itself. */
 const EVEN = -0x20000;
 
-/**
- * A bit, given as 0 or -1, with what its context makes of it, as `RangeEncoder` takes it; the context learns it. What it expects is the
- * mean of both numbers, from 15 of their bits so that neither side of a split is empty.
- */
+/** A bit, 0 or -1, with what its context expects, as `RangeEncoder` takes it; the context learns it. */
 function expectBit(fast: Uint16Array, slow: Uint16Array, at: number, bit: number): number {
   const quick = fast[at]!;
   const steady = slow[at]!;
@@ -52,7 +44,6 @@ function expectBit(fast: Uint16Array, slow: Uint16Array, at: number, bit: number
 
 /** Writes bits into bytes; what does not fit any more is counted, not written. */
 class RangeEncoder {
-  /** Bytes so far, written or not. */
   length = 0;
   private low = 0;
   private range = 0xffff_ffff;
@@ -108,7 +99,7 @@ function carry(out: Uint8Array, last: number): void {
   out[at] = out[at]! + 1;
 }
 
-/** So many values are expected before they are coded; bits of one value at most: zero or not, sign, one or not, counts, long ones. */
+/** Values that are expected before they are coded, and the most bits that one of them takes. */
 const [BLOCK, BITS_OF_ONE] = [1024, 3 + COUNTED + LONG_BITS];
 
 /** What is expected next. */
@@ -117,10 +108,7 @@ interface Expecting extends Contexts {
   readonly bits: Int32Array;
 }
 
-/**
- * Writes codes; bytes beyond the end of `out` are only counted, and where it is overfull the count is guessed from the values so far.
- * Returns how many bytes they take.
- */
+/** Writes codes and returns their bytes. Beyond the end of `out` they are only counted, then estimated. */
 export function writeCodes(codes: Int8Array, out: Uint8Array, from: number): number {
   const coder = new RangeEncoder(out, from);
   const bits = new Int32Array(BLOCK * BITS_OF_ONE);
@@ -133,10 +121,7 @@ export function writeCodes(codes: Int8Array, out: Uint8Array, from: number): num
   return coder.end();
 }
 
-/**
- * The bits of some codes, each as its context expects it; returns how many there are. Without a branch where nobody can say which
- * way it goes: the sign and what follows are written always, and count where the value is not zero.
- */
+/** The bits of some codes, each as its context expects it; returns how many. Unpredictable branches are avoided. */
 function expect(codes: Int8Array, from: number, to: number, known: Expecting): number {
   const { bits, fast, slow } = known;
   // names of this function are in registers, those of the file are read again for each value
@@ -160,7 +145,6 @@ function expect(codes: Int8Array, from: number, to: number, known: Expecting): n
   return count;
 }
 
-/** How much more than 1 a magnitude is. */
 function expectMore(size: number, kind: number, known: Expecting, from: number): number {
   const { bits, fast, slow } = known;
   let count = from;
@@ -187,9 +171,7 @@ interface Incoming {
 }
 
 export interface ReadCodes {
-  /** The largest magnitude, beyond `MOST_CODE` where reading stopped. */
   readonly largest: number;
-  /** Where the next byte would be. */
   readonly end: number;
   /** Whether what was read is exactly what an encoder ends with. */
   readonly isWhole: boolean;
@@ -266,7 +248,6 @@ function readEven(input: Incoming): number {
   return bit;
 }
 
-/** A magnitude of 2 or more. */
 function readMore(input: Incoming, { fast, slow }: Contexts): number {
   const [counts, counted] = [COUNTS, COUNTED];
   let size = 2;
@@ -277,7 +258,6 @@ function readMore(input: Incoming, { fast, slow }: Contexts): number {
   return size + more;
 }
 
-/** Bytes until the range is wide again. */
 function refill(input: Incoming): void {
   do shift(input);
   while (input.range < 0x1000000);

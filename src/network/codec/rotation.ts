@@ -1,7 +1,6 @@
 /**
- * Chunks turned by a random rotation before they are rounded, a Hadamard transform of values with random signs (EDEN, arXiv 2108.08842):
- * what rounding loses is noise on all values alike then, and no small value is rounded away round after round. Additions and powers of
- * two alone: the same bits in every engine.
+ * Random rotation of chunks before rounding: a Hadamard transform of values with random signs (EDEN, arXiv 2108.08842),
+ * so that rounding loses noise and no small values. The same bits in every engine.
  */
 import { type Key, philox } from '../../base/rng.ts';
 import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
@@ -26,7 +25,6 @@ export function turnBack(room: Float64Array, chunk: number, scope: PayloadScope)
   flip(room, chunk, scope);
 }
 
-/** One chunk at a time is turned back. */
 const workRoom = new Float64Array(CHUNK_LENGTH);
 
 /** A delta whose chunks come turned, as the values they stand for. */
@@ -46,10 +44,7 @@ export function turnedBack(
   };
 }
 
-/**
- * Walsh-Hadamard transform, in place: sums and differences of neighbours, then of numbers two apart, and so on; divided by its half of the length, as a
- * power of two. Two levels are taken at a time, which changes no bit and reads memory half as often.
- */
+/** Walsh-Hadamard transform in place, two levels at a time; divided by `half` of the length, as a power of two. */
 function transform(room: Float64Array, half: (power: number) => number): void {
   const { length } = room;
   let powers = 0;
@@ -74,7 +69,6 @@ function transform(room: Float64Array, half: (power: number) => number): void {
   for (let i = 0; i < length; i++) room[i] = room[i]! * scale;
 }
 
-/** Four numbers that are so far apart, by two levels. */
 function twoLevels(room: Float64Array, i: number, apart: number): void {
   const a = room[i]!;
   const b = room[i + apart]!;
@@ -90,14 +84,10 @@ function twoLevels(room: Float64Array, i: number, apart: number): void {
   room[i + 3 * apart] = nearOff - farOff;
 }
 
-/** The u32 at a position, little-endian. */
 const wordOf = (bytes: Uint8Array, at: number): number =>
   new DataView(bytes.buffer, bytes.byteOffset).getUint32(at, true);
 
-/**
- * Flips the signs that are drawn for a chunk of a sender's payload of a round, one bit for each value. Those of each sender are others, so that
- * what they lose in rounding has nothing in common, and a mean takes it away.
- */
+/** Flips the signs drawn for a sender's chunk of a round, so that what senders lose in rounding is independent. */
 function flip(room: Float64Array, chunk: number, { run, round, sender }: PayloadScope): void {
   const word = (at: number) => wordOf(run, at) ^ wordOf(sender, at);
   const key: Key = [word(0), word(4)];

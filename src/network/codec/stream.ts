@@ -1,8 +1,4 @@
-/**
- * Payloads of the codecs that pack all chunks as one range-coded stream (docs/payload.md): one byte per chunk, by how much
- * its values were divided, so that chunks of small values are not rounded away, then integers under two levels. `rotated`
- * applies a randomized Hadamard transform to each chunk first (rotation.ts).
- */
+/** Payloads of one range-coded stream (docs/payload.md): a scale byte per chunk, then integers under two levels. */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 import {
@@ -26,10 +22,8 @@ import { MOST_CODE } from './range-coder.ts';
 import { turn, turnedBack, turnedLength } from './rotation.ts';
 import { chunkValues, levelBits, levelOf, loadChunk, writeLevelBits } from './value-code.ts';
 
-/** What was sent of the chunks, and where it ends. */
 export interface Stream {
   readonly coded: Coded;
-  /** One byte per chunk. */
   readonly scales: Uint8Array;
   readonly end: number;
 }
@@ -73,10 +67,7 @@ export function writeStream(
   return stream;
 }
 
-/**
- * How a chunk's values compare with those of the chunk where they are largest, or the root of that: half way between one step for all and
- * one for each, which loses least of what a model learns where chunks are not turned (docs/benchmarks.md).
- */
+/** Each chunk's size by the largest chunk's, or the root of that, which loses least where chunks are not rotated. */
 function scalesFor(values: Float32Array, rule: 'root' | 'size'): Uint8Array {
   const means = Array.from({ length: chunksOf(values.length) }, (_, chunk) => {
     const part = values.subarray(chunk * CHUNK_LENGTH, (chunk + 1) * CHUNK_LENGTH);
@@ -101,7 +92,7 @@ function scaledDown(values: Float32Array, scales: Uint8Array): Float32Array {
   return scaled;
 }
 
-/** Scales of chunks that sent nothing become 0, and where the largest one did, the others take its place, levels being as much lower. */
+/** Scales of chunks that sent nothing become 0; the others rise where the largest one did, and levels fall. */
 function onlyOfValues({ coded, scales, end }: Stream, out: Uint8Array, at: number): Stream {
   const kept = scales.map((scale, chunk) => (sendsAny(coded.codes, chunk) ? scale : 0));
   const top = kept.reduce((a, b) => Math.max(a, b), 0);
@@ -205,7 +196,6 @@ function asSent(stream: Stream, packing: Packing, scope: PayloadScope): PartialV
   return { size, chunks, addChunk, weighChunk: weighAll(chunks, size) };
 }
 
-/** How many numbers stand for each chunk. */
 function lengthsOf(packing: Packing, { size, chunks }: PayloadScope): readonly number[] {
   const lengths = Array.from(chunks, (chunk) => chunkLength(size, chunk));
   return codecOf(packing).isTurned ? lengths.map(turnedLength) : lengths;
@@ -213,7 +203,6 @@ function lengthsOf(packing: Packing, { size, chunks }: PayloadScope): readonly n
 
 const sumOf = (lengths: readonly number[]): number => lengths.reduce((sum, n) => sum + n, 0);
 
-/** The numbers of all chunks as f32, one after the other. */
 function valuesOf(delta: Vector, packing: Packing, scope: PayloadScope): Float32Array {
   const { size, chunks } = scope;
   const lengths = lengthsOf(packing, scope);

@@ -1,7 +1,4 @@
-/**
- * How the values of one chunk become bytes: levels in bfloat16, the upper half of an f32, and a few bits per value. The
- * codes are in integers.ts and levels.ts.
- */
+/** How the values of one chunk become bytes: levels in bfloat16, the upper half of an f32, and some bits per value. */
 import { TrainingError } from '../../base/errors.ts';
 import type { Vector } from '../../tensor/params.ts';
 
@@ -10,13 +7,9 @@ const levelSingle = new Float32Array(levelWord.buffer);
 
 /** Bits of the smallest normal level, 2^-126; below it a chunk counts as zero. */
 const LEAST = 0x0080;
-/** Bits of infinity. */
 const INFINITE = 0x7f80;
 
-/**
- * Bits of a level that is not negative: rounded to f32, then to bfloat16, both to nearest, ties to even; 0 below the normal
- * numbers. Throws beyond the largest.
- */
+/** Bits of a level from 0 on, in bfloat16, to nearest, ties to even; 0 below normal numbers. Throws if infinite. */
 export function levelBits(level: number): number {
   levelSingle[0] = level;
   const bits = (levelWord[0]! + 0x7fff + ((levelWord[0]! >>> 16) & 1)) >>> 16;
@@ -37,11 +30,9 @@ export function levelOf(bits: number): number {
 /** Zero or a positive normal number: what `levelBits` can give. */
 export const isLevel = (bits: number): boolean => bits === 0 || (bits >= LEAST && bits < INFINITE);
 
-/** The u16 at a position, little-endian. */
 export const readLevelBits = (bytes: Uint8Array, at: number): number =>
   bytes[at]! | (bytes[at + 1]! << 8);
 
-/** Writes a u16, little-endian. */
 export function writeLevelBits(bytes: Uint8Array, at: number, bits: number): void {
   bytes[at] = bits & 0xff;
   bytes[at + 1] = bits >>> 8;
@@ -55,11 +46,9 @@ export interface ChunkValues {
   readonly floats: Float32Array;
   readonly bits: Int32Array;
   sum: number;
-  /** Of every fifth value. */
   sampled: number;
 }
 
-/** What is wrong with a chunk from a stranger. */
 export type Flaw = 'bad-level' | 'bad-value' | 'bad-padding';
 
 /** A code for n values, n at least 1. */
@@ -81,7 +70,6 @@ export interface ValueCode {
   ): void;
 }
 
-/** Room for the values of one chunk. */
 export function chunkValues(length: number): ChunkValues {
   const floats = new Float32Array(length);
   return { floats, bits: new Int32Array(floats.buffer), sum: 0, sampled: 0 };
@@ -156,7 +144,6 @@ export function sumAbove(
   return { count, sum };
 }
 
-/** The same of every fifth value. */
 export function sumAboveSampled(
   { floats, bits }: ChunkValues,
   n: number,
@@ -176,7 +163,6 @@ export function sumAboveSampled(
 const single = new Float32Array(1);
 const word = new Int32Array(single.buffer);
 
-/** Bits of a number as f32. */
 export function singleBits(value: number): number {
   single[0] = value;
   return word[0]!;
