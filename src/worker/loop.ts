@@ -5,18 +5,12 @@
 import { heartbeatTelemetry } from '../run/telemetry.ts';
 import { createAveraging } from './averaging.ts';
 import { createHeartbeatPublisher, type HeartbeatPublisher } from './heartbeat-publisher.ts';
-import { checkPeers, hearPeers, waitForWorkers } from './peers.ts';
+import { hearPeers, waitForWorkers } from './peers.ts';
 import type { Session } from './ports.ts';
 import { measuredBefore, type WorkerState } from './state.ts';
 import type { RoundStrategy } from './strategy.ts';
 import { PhaseKeeper, trainOrResume } from './train.ts';
-import {
-  type Comparison,
-  compareWithPeers,
-  type PeerWatch,
-  watchPeers,
-  watchRelays,
-} from './watch.ts';
+import { type RunWatch, watchRun } from './watch.ts';
 
 /** Plays the rounds that are left and returns the final state; plain averaging unless another strategy is given. */
 export async function runWorker<S extends WorkerState>(
@@ -25,20 +19,14 @@ export async function runWorker<S extends WorkerState>(
   strategy: RoundStrategy<S> = createAveraging(session),
 ): Promise<S> {
   const heartbeats = createHeartbeatPublisher(session);
-  const comparison = compareWithPeers(session);
-  const watch = watchPeers(session);
-  const relays = watchRelays(session);
-  const peers = checkPeers(session, heartbeats.again);
+  const watch = watchRun(session, heartbeats.again);
   const keeper = new PhaseKeeper(session);
   const at: Place<S> = { start, state: start };
   try {
-    while (await playNext(at, strategy, { heartbeats, comparison, watch, keeper }, session));
+    while (await playNext(at, strategy, { heartbeats, watch, keeper }, session));
     return at.state;
   } finally {
     await watch.stop();
-    await comparison.stop();
-    await relays.stop();
-    await peers.stop();
     await heartbeats.stop();
   }
 }
@@ -51,8 +39,7 @@ interface Place<S> {
 
 interface Parts {
   readonly heartbeats: HeartbeatPublisher;
-  readonly comparison: Comparison;
-  readonly watch: PeerWatch;
+  readonly watch: RunWatch;
   readonly keeper: PhaseKeeper;
 }
 
@@ -60,7 +47,7 @@ interface Parts {
 async function playNext<S extends WorkerState>(
   at: Place<S>,
   strategy: RoundStrategy<S>,
-  { heartbeats, comparison, watch, keeper }: Parts,
+  { heartbeats, watch, keeper }: Parts,
   session: Session,
 ): Promise<boolean> {
   const { state, isOver } = await strategy.prepare(at.state);
@@ -74,7 +61,7 @@ async function playNext<S extends WorkerState>(
     ...(rings && { widths: { rings } }),
   };
   const content = { round, digest: strategy.digestOf(state), cohort, features };
-  comparison.remember(content);
+  watch.remember(content);
   if (isOver && state === at.start) return false;
   if (isOver) {
     await hearPeers(state, heartbeats.send(content), session);

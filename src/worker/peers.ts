@@ -1,6 +1,5 @@
 /** The other workers of a run, by heartbeats: who is live, differs or is ahead, and the waits for them. */
-import { notifiedOrDeadline, type Watch, watchChanges, within } from '../base/async.ts';
-import { Recent } from '../base/bounded.ts';
+import { notifiedOrDeadline, within } from '../base/async.ts';
 import { RelayError, safeLine } from '../base/errors.ts';
 import type { Gradient, Wire } from '../network/wire/wire.ts';
 import { type Heartbeat, isStale } from '../run/heartbeat.ts';
@@ -175,61 +174,9 @@ function began(
 /** Differences that are named; more of them mean another run. */
 const MOST_NAMED = 4;
 
-/** Sentences that are remembered as told: anybody may come with other settings, and again with another key. */
-const MOST_TOLD = 1024;
-
-/** Later than a process that was just started doubts heartbeats of its own key. */
-const ANSWER_MS = 4000;
-
 /** Whether a worker was started with settings under which neither can count the other. */
 export const hasOtherTerms = ({ terms: theirs }: Heartbeat, { terms }: Plan): boolean =>
   terms !== undefined && theirs !== undefined && theirs.settings !== terms.settings;
-
-/** From so many workers on those who look at all of them do so once a second, and the more there are the less often. */
-const CROWD = 16;
-const LOOK_MS = 1000;
-const LOOK_MS_EACH = 4;
-const MOST_LOOK_MS = 10_000;
-
-/** Rest between two looks at all workers: none among few; longer in a crowd, so that looks cost the same. */
-export const restOf =
-  ({ ports: { clock, wire } }: Session) =>
-  (signal: AbortSignal): Promise<void> | undefined => {
-    const { size } = wire.heartbeats;
-    if (size <= CROWD) return undefined;
-    return clock.sleep(Math.min(MOST_LOOK_MS, Math.max(LOOK_MS, LOOK_MS_EACH * size)), signal);
-  };
-
-/** Compares with every peer until stopped; `answer` lets the other process with this key know, once. */
-export function checkPeers(session: Session, answer: () => void): Watch {
-  const { ports } = session;
-  const { wire, report } = ports;
-  const stopping = new AbortController();
-  const told = new Recent<true>(MOST_TOLD);
-
-  function tell(message: string): void {
-    if (told.get(message)) return;
-    told.set(message, true);
-    report({ type: 'notice', message });
-  }
-
-  function look(): void {
-    const inUse = keyInUse(wire.me);
-    if (wire.isKeyInUse && !told.get(inUse)) {
-      tell(inUse);
-      void ports.clock.sleep(ANSWER_MS, stopping.signal).then(answer, () => undefined);
-    }
-    for (const difference of differencesOfPeers(session)) tell(difference);
-  }
-
-  const watch = watchChanges(wire.changed, look, restOf(session));
-  return {
-    async stop() {
-      stopping.abort();
-      await watch.stop();
-    },
-  };
-}
 
 /** What is wrong between this worker and its peers, one sentence each; `withLeft` includes those that left. */
 export const differencesOfPeers = (
@@ -240,9 +187,6 @@ export const differencesOfPeers = (
     if (worker === wire.me || (leaving && !withLeft) || !plan.terms || !terms) return [];
     return differenceIn(plan.terms, terms, worker.slice(0, 8)) ?? [];
   });
-
-const keyInUse = (me: string): string =>
-  `Another process trains in this run with the key of this worker (${me.slice(0, 8)}): stop one, or give one a key of its own with --key-file FILE.`;
 
 export function differenceIn(ours: Terms, theirs: Terms, worker: string): string | undefined {
   if (ours.settings !== theirs.settings) return settingsDiffer(ours, theirs, worker);

@@ -1,17 +1,61 @@
 /** What a worker watches and reports: its peers' progress, bits that differ, and relays that are all away. */
 import { type Watch, watchChanges } from '../base/async.ts';
+import { Recent } from '../base/bounded.ts';
 import { type Heartbeat, isStale } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
 import type { WorkerEvent } from './events.ts';
-import { hasOtherTerms, restOf } from './peers.ts';
+import { differencesOfPeers, hasOtherTerms } from './peers.ts';
 import type { Session } from './ports.ts';
 import type { OpenRound } from './strategy.ts';
 
-export interface PeerWatch extends Watch {
+export interface RunWatch extends Watch {
   /** The round that gradients arrive for from now on. */
   follow(round: number, open: Pick<OpenRound<never>, 'arrived'>): void;
+  /** Remembers what this worker starts a round from, to compare it with what peers start from. */
+  remember(state: KnownState): void;
 }
+
+/** Watches until stopped; `answer` lets another process with this worker's key know of this one, once. */
+export function watchRun(session: Session, answer: () => void): RunWatch {
+  const stopping = new AbortController();
+  const divergences = reportDivergences(session);
+  const peers = reportPeers(session);
+  const looks = [
+    divergences.look,
+    peers.look,
+    reportRelaysAway(session),
+    reportDifferentStarts(session, answer, stopping.signal),
+  ];
+  const lookAtAll = () => {
+    for (const look of looks) look();
+  };
+  const watch = watchChanges(session.ports.wire.changed, lookAtAll, restOf(session));
+  return {
+    follow: peers.follow,
+    remember: divergences.remember,
+    async stop() {
+      stopping.abort();
+      await watch.stop();
+      divergences.look();
+    },
+  };
+}
+
+/** From so many workers on they are looked at once a second, and the more there are the less often. */
+const CROWD = 16;
+const LOOK_MS = 1000;
+const LOOK_MS_EACH = 4;
+const MOST_LOOK_MS = 10_000;
+
+/** Rest between two looks at all workers: none among few; longer in a crowd, so that looks cost the same. */
+export const restOf =
+  ({ ports: { clock, wire } }: Session) =>
+  (signal: AbortSignal): Promise<void> | undefined => {
+    const { size } = wire.heartbeats;
+    if (size <= CROWD) return undefined;
+    return clock.sleep(Math.min(MOST_LOOK_MS, Math.max(LOOK_MS, LOOK_MS_EACH * size)), signal);
+  };
 
 type Status = Omit<Extract<WorkerEvent, { type: 'peer' }>, 'type' | 'worker'>;
 
@@ -24,8 +68,10 @@ const isSame = (before: Status | undefined, now: Status): boolean =>
   before.digest === now.digest &&
   before.eventBytes === now.eventBytes;
 
-/** Reports each change of each peer once, until stopped. */
-export function watchPeers(session: Session): PeerWatch {
+/** Reports each change of each peer once. */
+export function reportPeers(
+  session: Session,
+): Pick<RunWatch, 'follow'> & { readonly look: () => void } {
   const { plan } = session;
   const { clock, wire, report } = session.ports;
   const told = new Map<WorkerId, Status>();
@@ -57,14 +103,13 @@ export function watchPeers(session: Session): PeerWatch {
     report({ type: 'peer', worker, ...status });
   }
 
-  const { stop } = watchChanges(wire.changed, look, restOf(session));
   return {
+    look,
     follow(next, { arrived }) {
       round = next;
       arrivals = arrived ?? (() => NONE);
       look();
     },
-    stop,
   };
 }
 
@@ -80,18 +125,14 @@ type Divergence = Extract<WorkerEvent, { type: 'divergence' }>;
 /** Own states that are remembered: a peer that is further behind is not compared. */
 const MOST_KNOWN = 16;
 
-export interface Comparison extends Watch {
-  remember(state: KnownState): void;
-}
-
-/** Reports every peer whose heartbeat names other bits than ours for a round, once, until stopped. */
-export function compareWithPeers(session: Session): Comparison {
+/** Reports every peer whose heartbeat names other bits than ours for a round, once. */
+function reportDivergences(session: Session) {
   const { plan } = session;
   const { wire, report } = session.ports;
   const known = new Map<number, KnownState>();
   const told = new Map<number, Set<WorkerId>>();
 
-  function check(): void {
+  function look(): void {
     for (const heartbeat of wire.heartbeats.values()) {
       const found = differenceOf(heartbeat, known.get(heartbeat.round));
       // of other terms it is told by what it was started with
@@ -103,20 +144,16 @@ export function compareWithPeers(session: Session): Comparison {
     }
   }
 
-  const watch = watchChanges(wire.changed, check, restOf(session));
   return {
-    remember(mine) {
+    look,
+    remember(mine: KnownState): void {
       known.delete(mine.round);
       known.set(mine.round, mine);
       for (const round of [...known.keys()].slice(0, -MOST_KNOWN)) {
         known.delete(round);
         told.delete(round);
       }
-      check();
-    },
-    async stop() {
-      await watch.stop();
-      check();
+      look();
     },
   };
 }
@@ -160,19 +197,48 @@ function firstDiffering(
 /** A relay that comes and goes is not told of more often than this. */
 const QUIET_MS = 60_000;
 
-export function watchRelays(session: Session): Watch {
-  const { clock, wire, report } = session.ports;
+/** Reports once that every relay is away: the worker trains on, but is heard by nobody meanwhile. */
+function reportRelaysAway({ ports: { clock, wire, report } }: Session): () => void {
   let toldMs = Number.NEGATIVE_INFINITY;
   let isAway = false;
-
-  function look(): void {
+  return () => {
     const wasAway = isAway;
     isAway = wire.reachable().length === 0;
     if (!isAway || wasAway || clock.now() - toldMs < QUIET_MS) return;
     toldMs = clock.now();
     const message = `relay away, trying again: ${wire.troubles().join('; ')}`;
     report({ type: 'notice', message });
-  }
-
-  return watchChanges(wire.changed, look, restOf(session));
+  };
 }
+
+/** Sentences that are remembered as told: anybody may come with other settings, and again with another key. */
+const MOST_TOLD = 1024;
+/** Later than a process that was just started doubts heartbeats of its own key. */
+const ANSWER_MS = 4000;
+
+/** Reports each peer that was started otherwise, and another process with this key, once each. */
+function reportDifferentStarts(
+  session: Session,
+  answer: () => void,
+  signal: AbortSignal,
+): () => void {
+  const { clock, wire, report } = session.ports;
+  const told = new Recent<true>(MOST_TOLD);
+  const tell = (message: string): void => {
+    if (told.get(message)) return;
+    told.set(message, true);
+    report({ type: 'notice', message });
+  };
+  return () => {
+    const inUse = keyInUse(wire.me);
+    if (wire.isKeyInUse && !told.get(inUse)) {
+      tell(inUse);
+      void clock.sleep(ANSWER_MS, signal).then(answer, () => undefined);
+    }
+    for (const difference of differencesOfPeers(session)) tell(difference);
+  };
+}
+
+const keyInUse = (me: string): string =>
+  `Another process trains in this run with the key of this worker (${me.slice(0, 8)}): ` +
+  'stop one, or give one a key of its own with --key-file FILE.';

@@ -1,7 +1,7 @@
 /** What a worker says and looks at where many others are. */
 import { expect, it } from 'vitest';
 import { createHeartbeatPublisher } from '../../src/worker/heartbeat-publisher.ts';
-import { restOf } from '../../src/worker/peers.ts';
+import { restOf } from '../../src/worker/watch.ts';
 import { fakePorts, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { createNotifier } from '../../src/base/async.ts';
+import { createNotifier, watchChanges } from '../../src/base/async.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';
 import type { Session } from '../../src/worker/ports.ts';
-import { watchPeers } from '../../src/worker/watch.ts';
+import { reportPeers } from '../../src/worker/watch.ts';
 
 const [me, bob, carol] = ['a1', 'b2', 'c3'].map((byte) => byte.repeat(32)) as [
   string,
@@ -36,7 +36,9 @@ function stage() {
   const pass = (ms: number) => {
     nowMs += ms;
   };
-  return { watch: watchPeers(session), beat, told, pass };
+  const { look, follow } = reportPeers(session);
+  const watch = { follow, ...watchChanges(changed, look) };
+  return { watch, beat, told, pass };
 }
 
 it('tells of every change of every other worker once', async () => {
