@@ -5,7 +5,7 @@ import { nativeCrypto, nativeSha256 } from 'nostrain/node';
 import type { Scope } from '../../src/base/async.ts';
 import { placeIn } from '../../src/certified/make-spec.ts';
 import { createRefreshPort, readStakeFile } from '../../src/cli/shared/stake-refresh.ts';
-import { fixedData } from '../../src/node/engine/steps-again.ts';
+import { fixedData } from '../../src/node/engine/task-trainer.ts';
 import { certifiedProtocol, tablesOf } from '../../src/node/join/join-run.ts';
 import { runWorkerSession } from '../../src/node/worker-session.ts';
 import { settingsOf } from '../../src/run/spec/complete-spec.ts';

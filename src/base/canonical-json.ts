@@ -44,6 +44,15 @@ export function canonicalize(text: string): Result<string> {
   return parsed.ok ? ok(canonicalJson(parsed.value)) : parsed;
 }
 
+/** The value of any JSON text; undefined, which no JSON says, for anything else. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** The value of a text from anyone that has a canonical form and is nested no deeper than 100. */
 export function parseJson(text: string): Result<Json> {
   let value: Json;

@@ -2,7 +2,9 @@
  * Rounds of drand over HTTP (`GET <endpoint>/public/<round>`). A signature is checked with the key in the run spec, so any endpoint will do
  * and none is trusted; the first that proves itself counts.
  */
+
 import type { Clock } from '../base/async.ts';
+import { jsonIn } from '../base/canonical-json.ts';
 import { ChainError, ConfigError } from '../base/errors.ts';
 import {
   type BeaconRules,
@@ -73,11 +75,6 @@ export function createDrandSource(
 }
 
 function signatureIn(text: string): string | undefined {
-  try {
-    const said: unknown = JSON.parse(text);
-    const { signature } = said as { readonly signature?: unknown };
-    return typeof signature === 'string' ? signature : undefined;
-  } catch {
-    return undefined;
-  }
+  const said = jsonIn(text) as { readonly signature?: unknown } | null | undefined;
+  return typeof said?.signature === 'string' ? said.signature : undefined;
 }

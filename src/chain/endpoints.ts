@@ -1,5 +1,7 @@
 /** Endpoints of chains: HTTP with bounded answers, JSON-RPC 2.0, and the answer that k of n endpoints give. */
+
 import type { Clock } from '../base/async.ts';
+import { jsonIn } from '../base/canonical-json.ts';
 import { ChainError, NostrainError } from '../base/errors.ts';
 
 export interface PostOptions {
@@ -7,26 +9,41 @@ export interface PostOptions {
   readonly maxBytes: number;
 }
 
-/** The body of the answer; throws a `ChainError` when there is none. */
+/** The body of the answer; throws a `ChainError` if there is none. */
 export type Post = (url: string, body: string, options: PostOptions) => Promise<string>;
+export type Get = (url: string, options: PostOptions) => Promise<string>;
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
-/** Posts with the platform's `fetch`. Redirects are errors: an endpoint is who was named. */
+/** Posts with the platform's `fetch`. JSON-RPC errors come with any status; what is no JSON is its status instead. */
 export const createPost =
   (fetch: Fetch): Post =>
-  async (url, body, { signal, maxBytes }) => {
-    const lost = lostUnless(signal);
+  (url, body, options) => {
     const headers = { 'content-type': 'application/json' };
-    const init: RequestInit = { method: 'POST', headers, body, signal, redirect: 'error' };
-    const response = await fetch(url, init).catch(lost);
-    const text = await readBody(response, maxBytes).catch(lost);
-    // JSON-RPC errors come with any status; what is no JSON says its status instead
-    if (!response.ok && !text.startsWith('{')) {
-      throw new ChainError('chain/unreachable', `HTTP status ${response.status}`);
-    }
-    return text;
+    const init = { method: 'POST', headers, body };
+    return ask(fetch, url, init, options, (text) => text.startsWith('{'));
   };
+
+/** Asks with the platform's `fetch`. */
+export const createGet =
+  (fetch: Fetch): Get =>
+  (url, options) =>
+    ask(fetch, url, {}, options, () => false);
+
+/** Redirects are errors: an endpoint is who was named. `isAnswer` judges the body of a bad status. */
+async function ask(
+  fetch: Fetch,
+  url: string,
+  init: RequestInit,
+  { signal, maxBytes }: PostOptions,
+  isAnswer: (text: string) => boolean,
+): Promise<string> {
+  const lost = lostUnless(signal);
+  const response = await fetch(url, { ...init, signal, redirect: 'error' }).catch(lost);
+  const text = await readBody(response, maxBytes).catch(lost);
+  if (response.ok || isAnswer(text)) return text;
+  throw new ChainError('chain/unreachable', `HTTP status ${response.status}`);
+}
 
 /** What goes wrong as a `ChainError`, unless it was stopped. */
 const lostUnless =
@@ -52,20 +69,6 @@ async function readBody(response: Response, maxBytes: number): Promise<string> {
   }
   return text + decoder.decode();
 }
-
-/** The body of a good answer; throws a `ChainError` when there is none. */
-export type Get = (url: string, options: PostOptions) => Promise<string>;
-
-/** Asks with the platform's `fetch`. Redirects are errors: an endpoint is who was named. */
-export const createGet =
-  (fetch: Fetch): Get =>
-  async (url, { signal, maxBytes }) => {
-    const lost = lostUnless(signal);
-    const response = await fetch(url, { signal, redirect: 'error' }).catch(lost);
-    const text = await readBody(response, maxBytes).catch(lost);
-    if (response.ok) return text;
-    throw new ChainError('chain/unreachable', `HTTP status ${response.status}`);
-  };
 
 export interface Endpoint {
   /** Host and port, without what could be a secret in the path. */
@@ -139,7 +142,7 @@ export async function inTime<T>(
 }
 
 function resultOf(text: string, id: number): unknown {
-  const answer = readJson(text);
+  const answer = jsonIn(text);
   const said = answer as
     | { id?: unknown; result?: unknown; error?: { message?: unknown } }
     | null
@@ -151,14 +154,6 @@ function resultOf(text: string, id: number): unknown {
     throw new ChainError('chain/answer', 'the answer is no JSON-RPC result');
   }
   return said.result;
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 const clip = (text: string): string => text.replaceAll(/\s+/g, ' ').slice(0, 300);

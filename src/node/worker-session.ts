@@ -10,22 +10,20 @@ import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { withoutSecrets } from '../network/transport/relay-urls.ts';
-import { formatShard } from '../run/field.ts';
-import { helperFeatures, helperRing } from '../run/helpers.ts';
+import { helperFeatures } from '../run/helpers.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
 import { tierFeatures } from '../run/spec/features.ts';
+import { wordMachine } from '../run/telemetry.ts';
 import { termsOf } from '../run/terms.ts';
-import type { Layout, Params } from '../tensor/params.ts';
-import { helperTrainer } from '../trainer/helper.ts';
+import { type Layout, type Params, stateDigest } from '../tensor/params.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
-import type { Trainer } from '../trainer/trainer.ts';
+import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
-import { SHARD_BATCHES, type Trainer as TrainerPort } from '../worker/ports.ts';
+import { SHARD_BATCHES, type Trainer } from '../worker/ports.ts';
 import { genesis, type WorkerState } from '../worker/state.ts';
 import type { FixedData } from './data/sources.ts';
 import { largestEvent, prepareTask, type Task } from './data/task.ts';
-import { machineBuild } from './engine/onnxruntime.ts';
-import { createTrainer } from './engine/trainer.ts';
+import { heldModel, openTrainer } from './engine/task-trainer.ts';
 import { dataHome } from './files/data-home.ts';
 import { loadKey } from './files/keys.ts';
 import { openRunFolder, type RunLock, takeKeyLock } from './files/run-folder.ts';
@@ -34,11 +32,16 @@ import { numbersFor } from './files/text-writer.ts';
 import { nativeCrypto } from './native/event-crypto.ts';
 import { createNativeSha256, nativeSha256 } from './native/sha256.ts';
 import { mine } from './net/proof-of-work.ts';
-import { assertRelaysFit, type Connection, connectRelays, stripeOver } from './net/relays.ts';
+import {
+  assertRelaysFit,
+  type Connection,
+  connectRelays,
+  noticeOfWaiting,
+  stripeOver,
+} from './net/relays.ts';
 import { type OpenBase, type OpensBase, openBase } from './pretrained/base-model.ts';
 import { tierBanner, tierShown, withTier } from './pretrained/worker-tier.ts';
 import type { Protocol } from './protocol.ts';
-import { finished, hello, summary } from './session-events.ts';
 
 export interface WorkerSessionOptions<M extends object = object> {
   readonly settings: Settings;
@@ -64,7 +67,7 @@ export interface WorkerSessionOptions<M extends object = object> {
   readonly device: TrainerSetup['device'];
   readonly threads?: number | undefined;
   /** What trains instead of the usual trainer: for demos of workers that do something else. */
-  readonly changeTrainer?: (trainer: TrainerPort) => TrainerPort;
+  readonly changeTrainer?: (trainer: Trainer) => Trainer;
   readonly report: (event: RunEvent) => void;
   readonly signal: AbortSignal;
 }
@@ -75,11 +78,6 @@ const EVALUATE_BATCHES = 8;
 const SAMPLE_LENGTH = 160;
 /** Of published tokenizers, about. */
 const CHARACTERS_PER_TOKEN = 4;
-
-const connectionOf = <M extends object>(
-  { connection, protocol: { longestEventBytes } }: WorkerSessionOptions<M>,
-  onNotice: (message: string) => void,
-): Connection => ({ onWaiting: wordWait(onNotice), longestEventBytes, ...connection });
 
 /** Trains to the end of the run and returns the final state; a later call with the same folder goes on where it stopped. */
 export const runWorkerSession = <M extends object>(
@@ -110,8 +108,13 @@ export const runWorkerSession = <M extends object>(
     const signer = createSigner(secretKey, nativeCrypto);
     const lock = await lockKey(settings.run, signer.publicKey, onNotice);
     scope.defer(() => lock?.release());
-    const connection = connectionOf(options, onNotice);
-    const relays = await connectRelays(settings.relay, connection, signer, signal);
+    const { longestEventBytes } = protocol;
+    const reach = {
+      onWaiting: noticeOfWaiting(onNotice),
+      longestEventBytes,
+      ...options.connection,
+    };
+    const relays = await connectRelays(settings.relay, reach, signer, signal);
     scope.defer(() => relays.close());
 
     const task = chosen ?? (await prepareTask(settings, { ...options, base, onNotice }));
@@ -128,7 +131,7 @@ export const runWorkerSession = <M extends object>(
     const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
     const state = (await folder.store.load(layout)) ?? (await first());
     const { wire, play: playRounds } = await protocol.open({
-      ...sendingOf(settings, task),
+      ...sendingOf(settings, task, protocol),
       layout,
       relays,
       signer,
@@ -137,9 +140,6 @@ export const runWorkerSession = <M extends object>(
       clock: systemClock,
       sha256: nativeSha256,
       advertise: options.advertise,
-      ...(protocol.maxPayloadBytes !== undefined && {
-        maxContainerBytes: protocol.maxPayloadBytes,
-      }),
     });
     scope.defer(() => wire.close());
     const plan = planOf(settings, taskPlan(settings, task, trainer));
@@ -165,6 +165,7 @@ export const runWorkerSession = <M extends object>(
 function sendingOf(
   { run, peers, topk, packing, eventBudget, tiers, helperRotation }: Settings,
   { model }: Task,
+  { maxPayloadBytes }: Pick<Protocol, 'maxPayloadBytes'>,
 ) {
   const whole = wholeOf(model);
   const own = tiersOf(model);
@@ -175,55 +176,16 @@ function sendingOf(
     packing,
     eventBudget,
     ratio: topk,
-    maxContainerBytes: mostPayloadBytes(modelLayout(whole)),
+    maxContainerBytes: maxPayloadBytes ?? mostPayloadBytes(modelLayout(whole)),
     ...(tiers > 0 && { ringEnds: ringsOf(whole).map(({ to }) => to), features: tierFeatures }),
     ...(helpers && { helpers, features: helperFeatures }),
   };
-}
-
-/** The trainer of a task, which says where its numbers come from. */
-export async function openTrainer(
-  task: Task,
-  { settings, device, threads }: Pick<WorkerSessionOptions, 'settings' | 'device' | 'threads'>,
-): Promise<Trainer> {
-  const { batchSize: batch, recompute, accumulate, precision, shard } = settings;
-  const how = {
-    batch,
-    recompute,
-    accumulate,
-    precision,
-    device,
-    ...(threads === undefined ? {} : { threads }),
-  };
-  const trainer = asHelper(await createTrainer({ ...task, ...how }), task.model, settings);
-  const build = machineBuild({ ...settings, ...trainer.device });
-  return { ...trainer, origin: { shard: formatShard(shard), build } };
-}
-
-/** What a worker has of a model: a helper all of it. */
-const heldModel = (model: AnyModel): AnyModel => (tiersOf(model)?.helps ? wholeOf(model) : model);
-
-/** The trainer as it is, or of a helper. */
-function asHelper(trainer: Trainer, model: AnyModel, { helperRotation }: Settings): Trainer {
-  const { count, own, helps } = tiersOf(model) ?? {};
-  if (count === undefined || own === undefined || !helps) return trainer;
-  const whole = wholeOf(model);
-  const rings = ringsOf(whole);
-  const run = { count, rotation: helperRotation };
-  return helperTrainer(trainer, {
-    layout: modelLayout(whole),
-    own: rings[2 ** (count - own) - 1]!.to,
-    sliceAt: (round) => rings[helperRing(run, own, round)]!,
-  });
 }
 
 const baseFor = async (
   settings: Settings,
   { openBase: open = openBase, ...options }: Pick<WorkerSessionOptions, 'openBase'> & OpenBase,
 ) => (settings.model === 'pretrained' ? await open(settings, options) : undefined);
-
-const wordWait = (onNotice: (message: string) => void) => (relays: readonly string[]) =>
-  onNotice(`waiting for an answer from ${relays.join(', ')}`);
 
 /** The lock of the key in this run; a data folder that cannot be written to is told of, and keeps nobody from training. */
 async function lockKey(
@@ -285,9 +247,7 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   tokensPerExample: task.tokensPerExample,
   bytesPerToken: task.text?.bytesPerToken ?? 0,
   evaluate: settings.evaluate && task.data.validation !== undefined,
-  ...(settings.tiers > 0 && {
-    tiers: tiersHeld(task.model),
-  }),
+  ...(settings.tiers > 0 && { tiers: tiersHeld(task.model) }),
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,
   terms: termsOf(settings, task.base),
@@ -304,4 +264,57 @@ function sampler(
   const length = base ? Math.ceil(SAMPLE_LENGTH / CHARACTERS_PER_TOKEN) : SAMPLE_LENGTH;
   return async (params) =>
     tokenizer.decode(await trainer.sample(params, { prompt, length, temperature: 0.8, seed }));
+}
+
+export const hello = (
+  plan: Plan,
+  { device, layout }: Trainer,
+  worker: string,
+  state: WorkerState,
+  tier?: WorkerTier,
+): WorkerEvent => ({
+  type: 'hello',
+  worker,
+  run: plan.run,
+  task: plan.task,
+  parameters: layout.size,
+  device: wordMachine(device),
+  threads: device.threads,
+  rounds: plan.rounds,
+  round: state.round,
+  innerSteps: plan.innerSteps,
+  digest: stateDigest(state.params, createNativeSha256),
+  lossBefore: state.lossBefore,
+  ...(tier && { tier }),
+});
+
+/** What is said of a run that is over before it is gone on with. */
+function finished({ round, rounds }: WorkerState): string {
+  const last = rounds.at(-1);
+  const loss = last?.validationLoss ?? last?.trainingLoss;
+  const result = loss === undefined ? '' : `, loss ${loss.toFixed(2)}`;
+  return `This run is finished (${round} rounds${result}).`;
+}
+
+export async function summary(
+  state: WorkerState,
+  trainer: Trainer,
+  traffic: { readonly bytesSent: number; readonly bytesReceived: number },
+): Promise<WorkerEvent> {
+  const { validationLoss, bitsPerByte, accuracy } = state.rounds.at(-1) ?? {};
+  return {
+    type: 'done',
+    digest: stateDigest(state.params, createNativeSha256),
+    rounds: state.round,
+    lossBefore: state.lossBefore,
+    lossAfter: await trainer.evaluate(state.params.values, 'shard', { batches: SHARD_BATCHES }),
+    tokens: state.tokens,
+    ...traffic,
+    secondsTraining: state.seconds.training,
+    secondsWaiting: state.seconds.waiting,
+    peakBytes: 1024 * process.resourceUsage().maxRSS,
+    ...(validationLoss !== undefined && { validationLoss }),
+    ...(bitsPerByte !== undefined && { bitsPerByte }),
+    ...(accuracy !== undefined && { accuracy }),
+  };
 }

@@ -39,7 +39,7 @@ export interface TrainerSetup {
   /** What matrix products of training are computed in, f32 unless said; the device has to have it, and replicas are then not used. */
   readonly precision?: Arithmetic;
   /** Defaults to the physical cores. */
-  readonly threads?: number;
+  readonly threads?: number | undefined;
 }
 
 /** The data as the model reads it. Throws a `ConfigError` where it does not fit the model or itself. */

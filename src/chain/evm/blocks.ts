@@ -1,8 +1,11 @@
 /** Finds the block of a stake snapshot: number from the schedule, hash from k agreeing endpoints, both only once it is final. */
+
 import type { Clock } from '../../base/async.ts';
 import { ChainError } from '../../base/errors.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
-import { agree, askAll, type Endpoint, type Endpoints } from '../endpoints.ts';
+import type { StakeRow, StakeSnapshot } from '../../run/stake/stake-snapshot.ts';
+import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake/stake-source.ts';
+import { agree, askAll, assertEnough, type Endpoint, type Endpoints } from '../endpoints.ts';
 import { numberOf, toQuantity } from './encoding.ts';
 import { type Header, readHeader } from './proof.ts';
 
@@ -113,6 +116,33 @@ function verified(endpoint: Endpoint, block: unknown): Header {
 
 /** How state is asked for: by hash (EIP-1898), so that a reorganized block fails instead of answering for another one. */
 export const blockId = ({ hash }: Header) => ({ blockHash: `0x${hash}`, requireCanonical: true });
+
+interface EvmSnapshots extends Pick<StakeSnapshot, 'strategy' | 'params' | 'unit'> {
+  readonly name: string;
+  /** Blocks after that of the snapshot that must be final too. */
+  readonly later?: number;
+}
+
+/** A stake source on this chain: the final header at the height of an epoch, and the rows that `rowsAt` reads there. */
+export function createEvmSource(
+  access: ChainAccess,
+  schedule: SnapshotSchedule,
+  { name, later = 0, ...about }: EvmSnapshots,
+  rowsAt: (header: Header, final: number, signal: AbortSignal) => Promise<readonly StakeRow[]>,
+): StakeSource {
+  assertEnough(access.endpoints);
+  return {
+    name,
+    async snapshot(epoch, signal) {
+      const height = heightOf(schedule, epoch);
+      await assertChain(access, signal);
+      const final = await waitFinal(access, height + later, signal);
+      const header = await headerAt(access, height, signal);
+      const rows = await rowsAt(header, final, signal);
+      return { chain: access.chain, ...about, height, blockHash: header.hash, rows };
+    },
+  };
+}
 
 /** Blocks of this chain, so many seconds after an outcome. */
 export function createBlockBeacon(access: ChainAccess, lagSeconds: number): BeaconSource {

@@ -10,9 +10,9 @@ import { ChainError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake/stake-json.ts';
 import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';
-import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake/stake-source.ts';
-import { assertEnough, type Endpoint, firstProved } from '../endpoints.ts';
-import { assertChain, blockId, type ChainAccess, headerAt, waitFinal } from './blocks.ts';
+import type { SnapshotSchedule, StakeSource } from '../../run/stake/stake-source.ts';
+import { type Endpoint, firstProved } from '../endpoints.ts';
+import { blockId, type ChainAccess, createEvmSource, headerAt } from './blocks.ts';
 import {
   dataOf,
   encodeWords,
@@ -38,34 +38,21 @@ export function createRegistrySource(
   { contract, from }: RegistryPlace,
   schedule: SnapshotSchedule,
 ): StakeSource {
-  assertEnough(access.endpoints);
   const address = toData(contract);
-  return {
-    name: `registry ${address} on ${access.chain}`,
-    async snapshot(epoch, signal) {
-      const height = heightOf(schedule, epoch);
-      await assertChain(access, signal);
-      const final = await waitFinal(access, height, signal);
-      const header = await headerAt(access, height, signal);
-      // the newest final block: nodes forget the state of older ones, and its proof covers those too
-      const anchor = final === height ? header : await headerAt(access, final, signal);
-      const rows = await firstProved(
-        access.endpoints,
-        `the table of registry ${address} at block ${height}`,
-        (endpoint) => provedRows(endpoint, { contract, from }, { anchor, height }, signal),
-        'name an endpoint with --rpc that serves eth_getProof at the newest final block and all events',
-      );
-      return {
-        chain: access.chain,
-        strategy: 'registry',
-        params: stakeParams({ contract: address, from }),
-        height,
-        blockHash: header.hash,
-        unit: 'wei',
-        rows,
-      };
-    },
-  };
+  const params = stakeParams({ contract: address, from });
+  const name = `registry ${address} on ${access.chain}`;
+  const about = { name, strategy: 'registry', params, unit: 'wei' } as const;
+  return createEvmSource(access, schedule, about, async (header, final, signal) => {
+    const height = header.number;
+    // the newest final block: nodes forget the state of older ones, and its proof covers those too
+    const anchor = final === height ? header : await headerAt(access, final, signal);
+    return firstProved(
+      access.endpoints,
+      `the table of registry ${address} at block ${height}`,
+      (endpoint) => provedRows(endpoint, { contract, from }, { anchor, height }, signal),
+      'name an endpoint with --rpc that serves eth_getProof at the newest final block and all events',
+    );
+  });
 }
 
 async function provedRows(
@@ -182,6 +169,7 @@ async function readLogs(
   { address, topic, from, to }: LogQuery,
   signal: AbortSignal,
 ): Promise<readonly Log[]> {
+  const broken = (why: string) => new ChainError('chain/answer', `${endpoint.name}: ${why}`);
   const logs: Log[] = [];
   let range = FIRST_RANGE;
   let calls = 0;
@@ -193,9 +181,7 @@ async function readLogs(
       fromBlock: toQuantity(start),
       toBlock: toQuantity(end),
     };
-    if (++calls > MOST_CALLS) {
-      throw new ChainError('chain/answer', `${endpoint.name}: not done after ${MOST_CALLS} ranges`);
-    }
+    if (++calls > MOST_CALLS) throw broken(`not done after ${MOST_CALLS} ranges`);
     let page: unknown;
     try {
       page = await endpoint.call('eth_getLogs', [filter], signal);
@@ -205,26 +191,17 @@ async function readLogs(
       range = Math.ceil((end - start + 1) / 2);
       continue;
     }
-    for (const log of readPage(endpoint, page, { address, topic, from: start, to: end }))
+    if (!Array.isArray(page)) throw broken('logs are no list');
+    for (const each of page) {
+      const log = readLog(each, { address, topic, from: start, to: end });
+      if (log === undefined) throw broken('a log nobody asked for');
       logs.push(log);
-    if (logs.length > MOST_LOGS) {
-      throw new ChainError('chain/answer', `${endpoint.name}: more than ${MOST_LOGS} logs`);
     }
+    if (logs.length > MOST_LOGS) throw broken(`more than ${MOST_LOGS} logs`);
     start = end + 1;
     range = Math.min(FIRST_RANGE, 2 * range);
   }
   return logs;
-}
-
-function readPage(endpoint: Endpoint, page: unknown, query: LogQuery): readonly Log[] {
-  if (!Array.isArray(page))
-    throw new ChainError('chain/answer', `${endpoint.name}: logs are no list`);
-  return page.map((each: unknown) => {
-    const log = readLog(each, query);
-    if (log === undefined)
-      throw new ChainError('chain/answer', `${endpoint.name}: a log nobody asked for`);
-    return log;
-  });
 }
 
 function readLog(log: unknown, { address, topic, from, to }: LogQuery): Log | undefined {

@@ -11,13 +11,12 @@ import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake/stake-json.ts';
 import { stakeRows } from '../../run/stake/stake-snapshot.ts';
 import {
-  heightOf,
   keyListHash,
   type SnapshotSchedule,
   type StakeSource,
 } from '../../run/stake/stake-source.ts';
-import { agree, assertEnough, type Endpoint, firstProved } from '../endpoints.ts';
-import { assertChain, blockId, type ChainAccess, headerAt, waitFinal } from './blocks.ts';
+import { agree, type Endpoint, firstProved } from '../endpoints.ts';
+import { blockId, type ChainAccess, createEvmSource, headerAt } from './blocks.ts';
 import { callData, dataOf, textOf, toData, wordAt } from './encoding.ts';
 import { type Header, mappingSlot, readStorageProof } from './proof.ts';
 
@@ -44,39 +43,31 @@ export function createTokenSource(
   place: TokenPlace,
   schedule: SnapshotSchedule,
 ): StakeSource {
-  assertEnough(access.endpoints);
-  const { standard, token, balanceSlot } = place;
-  const accounts = accountsOf(place.keys);
-  return {
+  const { standard, token, balanceSlot, keys } = place;
+  const accounts = accountsOf(keys);
+  const isVotes = standard === 'erc5805';
+  const about = {
     name: `${standard} ${toData(token)} on ${access.chain}`,
-    async snapshot(epoch, signal) {
-      const height = heightOf(schedule, epoch);
-      await assertChain(access, signal);
-      // a token answers for a timepoint only once it is past
-      const final = await waitFinal(access, height + (standard === 'erc5805' ? 1 : 0), signal);
-      const header = await headerAt(access, height, signal);
-      const read = await readerOf(access, place, header, final, signal);
-      const stakes: [WorkerId, bigint][] = [];
-      for (let i = 0; i < accounts.length; i += AT_ONCE) {
-        const some = accounts.slice(i, i + AT_ONCE);
-        const balances = await read(some);
-        for (const [j, { key }] of some.entries()) stakes.push([key, balances[j]!]);
-      }
-      return {
-        chain: access.chain,
-        strategy: standard,
-        params: stakeParams({
-          token: toData(token),
-          keys: keyListHash(place.keys),
-          ...(balanceSlot === undefined ? {} : { balanceSlot }),
-        }),
-        height,
-        blockHash: header.hash,
-        rows: stakeRows(stakes),
-        unit: standard === 'erc20' ? 'token' : 'votes',
-      };
-    },
+    strategy: standard,
+    params: stakeParams({
+      token: toData(token),
+      keys: keyListHash(keys),
+      ...(balanceSlot !== undefined && { balanceSlot }),
+    }),
+    unit: isVotes ? 'votes' : 'token',
+    // a token answers for a timepoint only once it is past
+    later: isVotes ? 1 : 0,
   };
+  return createEvmSource(access, schedule, about, async (header, final, signal) => {
+    const read = await readerOf(access, place, header, final, signal);
+    const stakes: [WorkerId, bigint][] = [];
+    for (let i = 0; i < accounts.length; i += AT_ONCE) {
+      const some = accounts.slice(i, i + AT_ONCE);
+      const balances = await read(some);
+      for (const [j, { key }] of some.entries()) stakes.push([key, balances[j]!]);
+    }
+    return stakeRows(stakes);
+  });
 }
 
 function accountsOf(keys: readonly WorkerId[]): readonly Account[] {
@@ -100,48 +91,38 @@ async function readerOf(
     return (accounts) => provedBalances(access, { token, balanceSlot, accounts }, header, signal);
   }
   if (standard === 'erc20') {
-    return callReader(access, token, header, signal, ({ address }) =>
-      callData('balanceOf(address)', address),
-    );
+    const balanceOf = ({ address }: Account) => callData('balanceOf(address)', address);
+    return callReader(access, token, header, signal, balanceOf);
   }
   const anchor = await headerAt(access, final, signal);
   const timepoint = await timepointOf(access, token, { header, anchor }, signal);
-  return callReader(access, token, anchor, signal, ({ address }) =>
-    callData('getPastVotes(address,uint256)', address, timepoint),
-  );
+  const votesOf = ({ address }: Account) =>
+    callData('getPastVotes(address,uint256)', address, timepoint);
+  return callReader(access, token, anchor, signal, votesOf);
 }
 
 const STATE_HINT =
   'name endpoints with --rpc that keep the state of that block, or take the snapshot as a file from whoever could read it';
 
-const callReader =
-  (
-    { endpoints }: ChainAccess,
-    token: Uint8Array,
-    at: Header,
-    signal: AbortSignal,
-    dataFor: (account: Account) => string,
-  ): Reader =>
-  (accounts) =>
-    Promise.all(
-      accounts.map((account) =>
-        agree(
-          endpoints,
-          `what ${account.key} has`,
-          async (endpoint) => {
-            const answer = await ethCall(endpoint, token, dataFor(account), at, signal);
-            const value = answer.length === 32 ? wordAt(answer, 0) : undefined;
-            if (value !== undefined) return value;
-            throw new ChainError(
-              'chain/answer',
-              `${endpoint.name}: the contract answers no integer`,
-            );
-          },
-          String,
-          STATE_HINT,
-        ),
-      ),
-    );
+function callReader(
+  { endpoints }: ChainAccess,
+  token: Uint8Array,
+  at: Header,
+  signal: AbortSignal,
+  dataFor: (account: Account) => string,
+): Reader {
+  const integer = async (endpoint: Endpoint, data: string) => {
+    const answer = await ethCall(endpoint, token, data, at, signal);
+    const value = answer.length === 32 ? wordAt(answer, 0) : undefined;
+    if (value !== undefined) return value;
+    throw new ChainError('chain/answer', `${endpoint.name}: the contract answers no integer`);
+  };
+  const balance = (account: Account) => {
+    const ask = (endpoint: Endpoint) => integer(endpoint, dataFor(account));
+    return agree(endpoints, `what ${account.key} has`, ask, String, STATE_HINT);
+  };
+  return (accounts) => Promise.all(accounts.map(balance));
+}
 
 /** What an ERC-6372 clock showed at the snapshot's block: its number or its time. */
 async function timepointOf(

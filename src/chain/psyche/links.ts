@@ -2,11 +2,12 @@
  * Links from accounts of other chains to Nostr keys: a statement in plain text that both keys signed, so that neither can claim
  * the other. The latest valid one of an account counts; two of one second that differ count for nothing.
  */
+
 import { ed25519 } from '@noble/curves/ed25519.js';
 import { schnorr } from '@noble/curves/secp256k1.js';
 import { base58 } from '@scure/base';
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
-import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
+import { isJsonObject, type Json, jsonIn, parseJson } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256, sha256Hex } from '../../base/hash.ts';
 import type { Schnorr } from '../../network/event-crypto.ts';
@@ -140,7 +141,7 @@ export interface AccountKey {
 
 export function parseAccountKey(text: string): Result<AccountKey> {
   const broken = (message: string) => refuse('bad-key', 'account key', message);
-  const numbers = parsed(text);
+  const numbers = jsonIn(text);
   if (!Array.isArray(numbers) || numbers.length !== 64) return broken('not a list of 64 numbers');
   const isByte = (value: unknown) =>
     Number.isInteger(value) && Number(value) >= 0 && Number(value) < 256;
@@ -150,14 +151,6 @@ export function parseAccountKey(text: string): Result<AccountKey> {
   return toHex(ed25519.getPublicKey(secret)) === toHex(publicKey)
     ? ok({ secret, account: base58.encode(publicKey) })
     : broken('its last 32 numbers are not the public key of its first');
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** What the account signs: hex of ed25519 over the statement. */

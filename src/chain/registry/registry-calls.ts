@@ -7,6 +7,7 @@ import {
   isJsonObject,
   type Json,
   type JsonObject,
+  jsonIn,
 } from '../../base/canonical-json.ts';
 import { ChainError } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
@@ -35,7 +36,7 @@ export interface Transaction {
   readonly from: string;
   readonly to?: string;
   readonly data?: string;
-  readonly value?: bigint;
+  readonly value?: bigint | undefined;
 }
 
 export interface Receipt {
@@ -108,37 +109,22 @@ export async function deployRegistry(
   return { contract: dataOf(contract, 20)!, block };
 }
 
-/** The transaction that bonds `value` wei for a key. */
-export const bondFor = (
-  { contract }: DeployedRegistry,
-  from: string,
-  key: WorkerId,
-  value: bigint,
-): Transaction => ({ from, to: toData(contract), data: keyCall('bondFor(bytes32)', key), value });
+/** Makes transactions in which `from` calls this function of the registry for a key; `value` is in wei. */
+const keyCall =
+  (signature: string) =>
+  ({ contract }: DeployedRegistry, from: string, key: WorkerId, value?: bigint): Transaction => ({
+    from,
+    to: toData(contract),
+    data: callData(signature, fromHex(key)!),
+    value,
+  });
 
-/** The transaction that takes all that `from` bonded for a key out of its stake. */
-export const requestExit = (
-  { contract }: DeployedRegistry,
-  from: string,
-  key: WorkerId,
-): Transaction => ({
-  from,
-  to: toData(contract),
-  data: keyCall('requestExit(bytes32)', key),
-});
-
-/** The transaction that pays out what has unlocked. */
-export const withdraw = (
-  { contract }: DeployedRegistry,
-  from: string,
-  key: WorkerId,
-): Transaction => ({
-  from,
-  to: toData(contract),
-  data: keyCall('withdraw(bytes32)', key),
-});
-
-const keyCall = (signature: string, key: WorkerId): string => callData(signature, fromHex(key)!);
+/** Bonds `value` for a key. */
+export const bondFor = keyCall('bondFor(bytes32)');
+/** Takes all that `from` bonded for a key out of its stake. */
+export const requestExit = keyCall('requestExit(bytes32)');
+/** Pays out what has unlocked. */
+export const withdraw = keyCall('withdraw(bytes32)');
 
 const STATEMENT =
   '(uint8,uint64,uint64,uint64,uint64,bytes32,uint64,uint64,uint64,int64,bytes32,bytes32,bytes32,bytes,bytes,bytes,uint256,uint256)';
@@ -223,12 +209,8 @@ const hex = (value: Json | undefined = NOTHING): Uint8Array | undefined =>
   typeof value === 'string' && isHex32(value) ? fromHex(value) : undefined;
 
 function objectOf(content: string): JsonObject | undefined {
-  try {
-    const json = JSON.parse(content) as Json;
-    return isJsonObject(json) ? json : undefined;
-  } catch {
-    return undefined;
-  }
+  const json = jsonIn(content) as Json | undefined;
+  return isJsonObject(json) ? json : undefined;
 }
 
 function formOf(kind: number, { step, type }: JsonObject): Form | undefined {

@@ -22,7 +22,7 @@ import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { hintProblem } from '../../network/transport/relay-urls.ts';
-import { TrainersAgain } from '../../node/engine/steps-again.ts';
+import { TrainersAgain } from '../../node/engine/task-trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';

@@ -57,7 +57,7 @@ export async function runWorkerCommand<M extends object>(
     process.exitCode = error.exitCode;
   } finally {
     reporter.close();
-    shown?.close();
+    await shown?.close();
   }
 }
 

@@ -2,10 +2,12 @@
  * A corpus as tokens in files: ids of 32 bits, a byte for each that says whether it counts, and where documents end. Written once, aside and
  * renamed, so that a file that is there is whole.
  */
+
 import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, readSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import {
   assertTokens,
@@ -67,12 +69,10 @@ interface About {
 }
 
 function parse(text: string): About | undefined {
-  try {
-    const { version, ...about } = JSON.parse(text) as About & { readonly version: unknown };
-    return version === VERSION ? about : undefined;
-  } catch {
-    return undefined;
-  }
+  const said = jsonIn(text) as (About & { readonly version: unknown }) | null | undefined;
+  if (said?.version !== VERSION) return undefined;
+  const { version: _, ...about } = said;
+  return about;
 }
 
 const sizeOf = async (file: string): Promise<number | undefined> =>

@@ -47,7 +47,10 @@ const APART = new Set(['cuFFT of CUDA', 'cuRAND of CUDA', 'NVIDIA driver']);
 
 /** What this file needs and the loader of this machine does not find; nothing where there is no loader to ask. */
 export const missingLibraries = async (file: string): Promise<readonly string[]> =>
-  (await librariesOf(file)).flatMap(({ name, isFound }) => (isFound ? [] : [name]));
+  namesMissing(await librariesOf(file));
+
+const namesMissing = (libraries: readonly Needed[]): string[] =>
+  libraries.flatMap(({ name, isFound }) => (isFound ? [] : [name]));
 
 interface Needed {
   readonly name: string;
@@ -100,7 +103,7 @@ export async function cudaProblem(folder = providerFolder()): Promise<string | u
   const file = join(folder, PROVIDER);
   if (!existsSync(file)) return `${PROVIDER} is not installed`;
   const needed = await librariesOf(file);
-  const missing = needed.flatMap(({ name, isFound }) => (isFound ? [] : [name]));
+  const missing = namesMissing(needed);
   if (missing.length === 0 && !hasDriver()) missing.push('libcuda.so.1');
   if (missing.length === 0) return undefined;
   const version = cudaOf(needed);
@@ -169,11 +172,14 @@ function engineVersion(): string {
 const vectorsOf = (flags: readonly string[]): string =>
   VECTORS.find((name) => flags.includes(name)) ?? 'base';
 
-function cpuFlags(): readonly string[] {
+const cpuFlags = (): readonly string[] =>
+  (/^(?:flags|Features)\s*:\s*(.*)$/m.exec(cpuInfo())?.[1] ?? '').split(' ');
+
+/** What Linux says of the processors; empty on other systems. */
+export function cpuInfo(): string {
   try {
-    const text = readFileSync('/proc/cpuinfo', 'utf8');
-    return (/^(?:flags|Features)\s*:\s*(.*)$/m.exec(text)?.[1] ?? '').split(' ');
+    return readFileSync('/proc/cpuinfo', 'utf8');
   } catch {
-    return []; // not Linux
+    return '';
   }
 }

@@ -1,5 +1,5 @@
 /** Training on onnxruntime-node: trainer threads of this process, on the device asked for or on the best that works. */
-import { readFileSync } from 'node:fs';
+
 import { availableParallelism } from 'node:os';
 import { TrainingError } from '../../base/errors.ts';
 import type { Half } from '../../model/graph/lower.ts';
@@ -17,7 +17,7 @@ import {
 import { createTrainerOn, type Trainer } from '../../trainer/trainer.ts';
 import { openStored } from '../data/token-file.ts';
 import { startThread } from '../start-thread.ts';
-import { CUDA_HINT, cudaProblem, requireEngine } from './onnxruntime.ts';
+import { CUDA_HINT, cpuInfo, cudaProblem, requireEngine } from './onnxruntime.ts';
 
 const hints: Readonly<Record<Device, string>> = {
   cpu: 'reinstall onnxruntime-node; it has CPU builds for linux, windows and macOS on arm64',
@@ -74,18 +74,13 @@ async function openHere(device: Device, opening: Opening): Promise<OpenTrainer> 
 
 /** Physical cores this process may use; where the system does not say, the logical ones. */
 export function physicalCores(): number {
-  const available = availableParallelism();
-  try {
-    const cores = new Set<string>();
-    for (const block of readFileSync('/proc/cpuinfo', 'utf8').split('\n\n')) {
-      const core = /^core id\s*:\s*(\d+)/m.exec(block);
-      const socket = /^physical id\s*:\s*(\d+)/m.exec(block);
-      if (core && socket) cores.add(`${socket[1]}.${core[1]}`);
-    }
-    return cores.size === 0 ? available : Math.min(available, cores.size);
-  } catch {
-    return available; // not Linux
+  const cores = new Set<string>();
+  for (const block of cpuInfo().split('\n\n')) {
+    const core = /^core id\s*:\s*(\d+)/m.exec(block);
+    const socket = /^physical id\s*:\s*(\d+)/m.exec(block);
+    if (core && socket) cores.add(`${socket[1]}.${core[1]}`);
   }
+  return Math.min(availableParallelism(), cores.size || Number.POSITIVE_INFINITY);
 }
 
 /** Starts the trainer thread and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */

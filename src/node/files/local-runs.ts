@@ -1,7 +1,9 @@
 /** The runs kept in the data folder of this machine: which there are, how far each is, and which folder a name means. */
+
 import type { Dirent } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { CertifiedSummary } from '../../certified/rounds/events.ts';
 import { readCanonical } from '../../certified/wire/runs.ts';
@@ -237,12 +239,8 @@ async function readSettings(dir: string): Promise<Readonly<Record<string, unknow
 }
 
 function objectIn(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? { ...value } : {};
-  } catch {
-    return {};
-  }
+  const value = jsonIn(text);
+  return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
 /** What the header of the state file says, so that listing large models reads no parameters. */

@@ -37,7 +37,7 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake/stake-snapshot.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import { createRunChunks } from '../checkpoint/run-chunks.ts';
-import { createStepsAgain, fixedData } from '../engine/steps-again.ts';
+import { createStepsAgain, fixedData } from '../engine/task-trainer.ts';
 import { dataHome } from '../files/data-home.ts';
 import { homeSigner } from '../files/keys.ts';
 import { keptSettings } from '../files/stored-settings.ts';

@@ -85,10 +85,7 @@ export async function startLocalChain(
 ): Promise<LocalChain> {
   const args = ['--host', '127.0.0.1', '--port', '0', ...flags];
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'] });
-  const ended = new Promise<void>((resolve) => {
-    child.once('exit', () => resolve());
-    child.once('error', () => resolve());
-  });
+  const ended = exitOf(child);
   try {
     const address = await listening(child, ended);
     // what it prints later is nobody's business, but must not fill the pipe

@@ -1,8 +1,7 @@
 /** What a worker reports, as numbers for OpenMetrics scrapers: a fold over its events, and a small server that shows the result. */
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { ConfigError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
+import { listen, type PageServer } from './page-server.ts';
 
 interface Family {
   readonly type: 'gauge' | 'counter';
@@ -117,31 +116,17 @@ export class Metrics {
 const TYPE = 'application/openmetrics-text; version=1.0.0; charset=utf-8';
 
 /** Shows them at `/metrics` on this machine until closed; throws `metrics/listen` where the port is taken. */
-export async function serveMetrics(
-  metrics: Metrics,
-  port: number,
-): Promise<{ readonly url: string; close(): void }> {
+export async function serveMetrics(metrics: Metrics, port: number): Promise<PageServer> {
   const server = createServer(({ url, method }, response) => {
     const isThere = method === 'GET' && url === '/metrics';
     response.writeHead(isThere ? 200 : 404, { 'content-type': isThere ? TYPE : 'text/plain' });
     response.end(isThere ? metrics.text() : 'numbers are at /metrics\n');
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) =>
-      reject(
-        new ConfigError('metrics/listen', `cannot listen on port ${port}`, {
-          hint: 'choose another one with --metrics (0 takes any free one)',
-          cause,
-        }),
-      ),
-    );
-    server.listen(port, '127.0.0.1', resolve);
-  });
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`,
-    close() {
-      server.close();
-      server.closeAllConnections();
-    },
-  };
+  const { url, close } = await listen(
+    server,
+    { host: '127.0.0.1', port },
+    'metrics/listen',
+    '--metrics',
+  );
+  return { url: `${url}metrics`, close };
 }

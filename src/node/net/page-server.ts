@@ -1,7 +1,7 @@
 /** Serves a folder of files, and a few more, to browsers on this machine: no writing, no listing, nothing outside of what was named. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { dirname, extname, join } from 'node:path';
@@ -107,15 +107,21 @@ export async function servePage(
     if (isTold) hear(request, response, onTold);
     else answer(request, response, answers, host);
   });
+  return await listen(server, { host, port }, 'page/listen', '--port');
+}
+
+/** Serves until closed. Throws a ConfigError with this code, which names the flag, if the port is taken. */
+export async function listen(
+  server: Server,
+  { host, port }: Pick<PageServerOptions, 'host' | 'port'>,
+  code: string,
+  flag: string,
+): Promise<PageServer> {
   await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) =>
-      reject(
-        new ConfigError('page/listen', `cannot listen on ${host}:${port}`, {
-          hint: 'choose another --port (0 takes any free one)',
-          cause,
-        }),
-      ),
-    );
+    server.once('error', (cause) => {
+      const hint = `choose another ${flag} (0 takes any free port)`;
+      reject(new ConfigError(code, `cannot listen on ${host}:${port}`, { hint, cause }));
+    });
     server.listen(port, host, resolve);
   });
   const name = host.includes(':') ? `[${host}]` : host;

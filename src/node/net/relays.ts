@@ -1,10 +1,12 @@
 /** Relays as Node.js reaches them: WebSockets by `ws`, their NIP-11 description, connecting before training, and whether a run fits them. */
+
 import { type LookupAddress, lookup } from 'node:dns';
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { get as httpsGet } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { WebSocket } from 'ws';
 import { anySignal, type RetryPolicy, systemClock } from '../../base/async.ts';
+import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { BoardOptions } from '../../certified/wire/runs.ts';
 import type { Stripe } from '../../network/chunks/reed-solomon.ts';
@@ -115,7 +117,7 @@ export async function fetchRelayInfo(
     if (status !== 200) return refuse('http-status', '', `HTTP ${status}`);
     const text = await readText(response, maxBytes);
     if (text === undefined) return refuse('too-large', '', `longer than ${maxBytes} bytes`);
-    return parseRelayInfo(jsonOf(text));
+    return parseRelayInfo(jsonIn(text));
   } catch (error) {
     options.signal?.throwIfAborted();
     return refuse('unreachable', '', error instanceof Error ? error.message : String(error));
@@ -168,15 +170,6 @@ function ask(
   return new Promise((resolve, reject) => {
     get(target, options, resolve).on('error', reject);
   });
-}
-
-/** The value in the text, or undefined when it is not JSON. */
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 async function readText(response: IncomingMessage, maxBytes: number): Promise<string | undefined> {

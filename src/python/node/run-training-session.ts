@@ -14,7 +14,7 @@ import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { createNativeSha256, nativeSha256 } from '../../node/native/sha256.ts';
 import { mine } from '../../node/net/proof-of-work.ts';
 import { type Connection, connectRelays } from '../../node/net/relays.ts';
-import { hello, summary } from '../../node/session-events.ts';
+import { hello, summary } from '../../node/worker-session.ts';
 import {
   completeSettings,
   type PartialSettings,

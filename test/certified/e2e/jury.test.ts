@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
 import { placeIn } from '../../../src/certified/make-spec.ts';
-import { fixedData } from '../../../src/node/engine/steps-again.ts';
+import { fixedData } from '../../../src/node/engine/task-trainer.ts';
 import { certifiedProtocol } from '../../../src/node/join/join-run.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';

@@ -1,15 +1,65 @@
-/** Trainers that run the steps of others again: apart from the one that a worker trains with, like that of whoever sent a contribution. */
+/** Trainers of a task on this machine: the one that a worker trains with, and others that run the steps of other workers again. */
+
 import type { StepsAgain } from '../../certified/features/feature.ts';
+import { type AnyModel, tiersOf } from '../../model/architectures/table.ts';
+import { modelLayout, ringsOf, wholeOf } from '../../model/parameters.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
-import { parseShard } from '../../run/field.ts';
+import { formatShard, parseShard } from '../../run/field.ts';
+import { helperRing } from '../../run/helpers.ts';
+import type { Settings } from '../../run/settings.ts';
 import { settingsOf } from '../../run/spec/complete-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import type { Trainer } from '../../worker/ports.ts';
+import { helperTrainer } from '../../trainer/helper.ts';
+import type { TrainerSetup } from '../../trainer/setup.ts';
+import type { Trainer } from '../../trainer/trainer.ts';
 import type { FixedData } from '../data/sources.ts';
-import { prepareTask } from '../data/task.ts';
+import { prepareTask, type Task } from '../data/task.ts';
 import type { BaseModel } from '../pretrained/base-model.ts';
-import { openTrainer } from '../worker-session.ts';
-import { computingOf } from './onnxruntime.ts';
+import { computingOf, machineBuild } from './onnxruntime.ts';
+import { createTrainer } from './trainer.ts';
+
+interface OpeningTrainer {
+  readonly settings: Settings;
+  readonly device: TrainerSetup['device'];
+  readonly threads?: number | undefined;
+}
+
+/** The trainer of a task, which says where its numbers come from. */
+export async function openTrainer(
+  task: Task,
+  { settings, device, threads }: OpeningTrainer,
+): Promise<Trainer> {
+  const { batchSize: batch, recompute, accumulate, precision, shard } = settings;
+  const how = {
+    batch,
+    recompute,
+    accumulate,
+    precision,
+    device,
+    threads,
+  };
+  const trainer = asHelper(await createTrainer({ ...task, ...how }), task.model, settings);
+  const build = machineBuild({ ...settings, ...trainer.device });
+  return { ...trainer, origin: { shard: formatShard(shard), build } };
+}
+
+/** What a worker has of a model: a helper all of it. */
+export const heldModel = (model: AnyModel): AnyModel =>
+  tiersOf(model)?.helps ? wholeOf(model) : model;
+
+/** The trainer as it is, or of a helper. */
+function asHelper(trainer: Trainer, model: AnyModel, { helperRotation }: Settings): Trainer {
+  const { count, own, helps } = tiersOf(model) ?? {};
+  if (count === undefined || own === undefined || !helps) return trainer;
+  const whole = wholeOf(model);
+  const rings = ringsOf(whole);
+  const run = { count, rotation: helperRotation };
+  return helperTrainer(trainer, {
+    layout: modelLayout(whole),
+    own: rings[2 ** (count - own) - 1]!.to,
+    sliceAt: (round) => rings[helperRing(run, own, round)]!,
+  });
+}
 
 export interface StepsOptions {
   readonly corpus?: string | undefined;
