@@ -1,4 +1,4 @@
-/** `nostrain demo browser`: two tabs and three worker processes train one model in a certified run, and a tab replays it. */
+/** `nostrain demo browser`: two tabs and three processes train one model in a certified run, and a tab replays it. */
 import { join, resolve } from 'node:path';
 import { ConfigError, type RunSpec, runIdOf } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
@@ -20,12 +20,11 @@ const NODES = ['alice', 'bob', 'carol'];
 const ROUNDS = 8;
 const QUICK_ROUNDS = 6;
 
-/** A tab as the demo knows it. */
 interface Tab {
   readonly name: string;
-  /** As links say it. */
+  /** Device that its link asks for. */
   readonly device: 'wasm' | 'auto';
-  /** Is reloaded in the midst of this round, while it trains. */
+  /** The round in which it is reloaded while it trains. */
   readonly reloadIn?: number;
 }
 
@@ -96,7 +95,9 @@ function neededChromium(): string {
   const program = findChromium();
   if (program !== undefined) return program;
   throw new ConfigError('demo/browser', 'no Chromium was found on this machine', {
-    hint: 'install it (Debian: apt-get install chromium), or leave --headless out and open the links yourself',
+    hint:
+      'install it (Debian: apt-get install chromium), ' +
+      'or leave --headless out and open the links yourself',
   });
 }
 
@@ -146,7 +147,7 @@ async function openTab(program: string, url: string, folder: string, scope: Scop
   scope.defer(() => page.close());
 }
 
-/** The roots that the tabs ended with, and the one that the run page found by replaying; empty if it or a tab failed. */
+/** The roots that the tabs ended with, and the one that the run page found; that is empty if it or a tab failed. */
 async function rootsOfTabs(watch: TabWatch, signal: AbortSignal) {
   const ended = new Map<string, string>();
   for (const [name, end] of watch.ended) {
@@ -190,24 +191,23 @@ function tellEnd(document: BrowserDocument, { say }: Stage): boolean {
   return agreed && verifiedInPage;
 }
 
-/** As the page of the run calls itself. */
+/** The slot of the run page in what it reports. */
 const PAGE = 'page';
 
 type Ended = Extract<FromWorker, { readonly type: 'ended' | 'failed' }>;
 type Verified = Extract<FromWorker, { readonly type: 'verified' | 'failed' }>;
 
 interface TabWatch {
-  /** What a page says, as text; the answer is what it shall do. */
+  /** Takes a report of a page as text; the answer is what the page has to do. */
   told(text: string): string;
-  /** By tab, when it is over for it. */
+  /** The end of each tab, by name. */
   readonly ended: ReadonlyMap<string, Promise<Ended>>;
-  /** When the page of the run, to which the tab that is through last goes, has replayed it. */
+  /** The replay by the run page, which the last tab to end opens. */
   readonly verified: Promise<Verified>;
-  /** How often a tab was reloaded. */
   readonly reloads: number;
 }
 
-/** Hears the tabs. Told of somebody else, or of nothing that can be read, it does nothing. */
+/** Follows the tabs; ignores reports of other pages and unreadable ones. */
 function watchTabs(onEvent: OnEvent): TabWatch {
   const ends = new Map(tabs.map(({ name }) => [name, deferred<Ended>()] as const));
   const proof = deferred<Verified>();
@@ -230,7 +230,6 @@ function watchTabs(onEvent: OnEvent): TabWatch {
     return message.type === 'ended' && over.size === tabs.length ? 'verify' : '';
   };
 
-  /** The page of the run says only how its replay ended. */
   const tellProof = (message: FromWorker): void => {
     if (message.type === 'verified' || message.type === 'failed') proof.settle(message);
   };

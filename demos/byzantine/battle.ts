@@ -1,6 +1,6 @@
 /**
- * One run of the attack lab, in one process: real trainers, real payloads (packed and opened as from strangers), the real norm bound and
- * rules, and the outer step, with hostile workers among honest ones. What relays and votes do is left to `demo certified`.
+ * One run of the attack lab, without relays and votes: trainers, payloads, norm bound, aggregation rule and outer step
+ * of real runs, with hostile workers among honest ones.
  */
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
@@ -19,7 +19,7 @@ import { deltaOf, takeSent } from '../../src/worker/residual.ts';
 import type { Adversary, Scene } from './adversaries.ts';
 import type { Defence, Screen } from './defences.ts';
 
-/** Who trains what. Trainers are used one battle after the other; nothing of a battle stays in them. */
+/** The trainers, which battles use one after the other and leave without state. */
 export interface Camp {
   readonly layout: Layout;
   readonly start: Vector;
@@ -52,14 +52,14 @@ export interface Fight {
 export interface Ending {
   readonly params: Vector;
   readonly loss: number;
-  /** Payloads that were none. */
+  /** Payloads that could not be decoded. */
   readonly refused: number;
 }
 
 interface Fighter {
   readonly id: WorkerId;
   readonly isHostile: boolean;
-  /** Which of its kind, from 0. */
+  /** Among the honest or the hostile workers, from 0. */
   readonly index: number;
   readonly trainer: Pick<Trainer, 'train'>;
   moments: readonly Float32Array[];
@@ -102,7 +102,7 @@ export async function fight(
         seed: `${plan.seed} ${round}`,
       },
     );
-    // what is screened is gone, what the rule left out comes back
+    // screened contributions are lost; those that the rule left out return to their authors
     for (const fighter of fighters) {
       sent.settle(fighter, !found.unused.has(fighter.id), found.mean);
     }
@@ -143,7 +143,7 @@ interface Turn {
   readonly round: number;
 }
 
-/** Trains whoever trains, and sends: honest workers first, so that the others know. */
+/** Trains all workers and collects their contributions, honest ones first, because hostile workers see those. */
 async function sendAll(
   camp: Camp,
   plan: BattlePlan,

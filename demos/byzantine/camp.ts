@@ -1,4 +1,4 @@
-/** The workers of the attack lab: a small GPT with a trainer for each shard of a text, and more for shards that an adversary poisons. */
+/** The workers of the attack lab: a small GPT, and a trainer for each shard and each poisoned shard of a text. */
 import type { Scope } from '../../src/base/async.ts';
 import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
 import type { Tokens } from '../../src/model/data/tokens.ts';
@@ -30,7 +30,7 @@ export interface GptCamp extends Camp {
   answers(params: Vector): Promise<number>;
 }
 
-/** Small enough for a whole table of battles in minutes on two cores. */
+/** Small enough for a table of battles in minutes on two cores. */
 const SIZE = { width: 32, layers: 2, heads: 2, context: 32, ffn: 64, batchSize: 8 } as const;
 /** Batches of validation windows. */
 const EVALUATED = 24;

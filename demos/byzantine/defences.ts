@@ -1,4 +1,4 @@
-/** What the attack lab sets against its adversaries: every aggregation rule that works with so many workers, with and without screening. */
+/** The defences of the attack lab: all aggregation rules that suit the number of workers, and screening by loss. */
 import { deriveKey, type Trainer } from 'nostrain';
 import { gainOf, Judgment, type MeasuredGain } from '../../src/certified/features/screening.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
@@ -12,7 +12,6 @@ import {
 import type { Vector } from '../../src/tensor/params.ts';
 
 export interface Defence {
-  /** As `--rule` takes it. */
   readonly name: string;
   readonly aggregation: Aggregation;
   /** A committee leaves out what harms by its own measure. */
@@ -56,14 +55,13 @@ const ROWS = 32;
 
 export interface Members {
   readonly trainers: readonly Pick<Trainer, 'measure'>[];
-  /** The last ones. */
   readonly hostile: number;
   readonly seed: number;
 }
 
 /**
- * Screening by loss, as committee members do it: the proposer lists what its own measure allows. Every worker proposes in turn; what a
- * hostile one proposes has to be acceptable to an honest member, whose bound is wider.
+ * Screening by loss: workers propose in turn and list what their own measure allows. The list of a hostile worker has to
+ * be acceptable to an honest member, whose bound is wider.
  */
 export const screenOf =
   ({ trainers, hostile, seed }: Members): Screen =>

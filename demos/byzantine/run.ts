@@ -1,7 +1,4 @@
-/**
- * `nostrain demo byzantine`: the attack lab. One attack against one rule, or tables of them: what each costs, as the final loss minus that of a
- * run in which everybody is honest.
- */
+/** `nostrain demo byzantine`: what attacks cost against aggregation rules, as the loss above that of an honest run. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { withScope } from '../../src/base/async.ts';
@@ -28,12 +25,10 @@ import {
   tableOf,
 } from './table.ts';
 
-/** Where a run is not told how much. */
 const USUAL = { rounds: 10, innerSteps: 12 };
 const QUICK = { rounds: 3, innerSteps: 5 };
 const NORM_BOUND = 1.5;
 
-/** Returns the exit code. */
 export const runAttackLab = (flags: DemoFlags): Promise<number> =>
   withScope(async (scope) => {
     const startedMs = Date.now();
@@ -67,7 +62,7 @@ const given = ({ rounds, innerSteps }: DemoFlags) => ({
   ...(innerSteps !== undefined && { innerSteps }),
 });
 
-/** What is set against what. Throws a `ConfigError` that names what there is. */
+/** The attacks and rules that the flags choose. Throws a `ConfigError` that lists all of them. */
 function fightsOf(
   { attack, rule, table }: DemoFlags,
   workers: number,
@@ -104,7 +99,7 @@ function named<T extends { readonly name: string }>(
   );
 }
 
-/** Plays what is not kept of one seed: the run without an attack, and every fight. */
+/** The run without an attack and every fight with one seed, except those that --keep has. */
 const playSeed = (
   lab: CampOptions,
   fights: readonly Pairing[],
@@ -154,7 +149,6 @@ const playSeed = (
     return { free: free, results };
   });
 
-/** A run that ends in no numbers has no loss. */
 async function resultOf(camp: GptCamp, plan: BattlePlan, chosen: Fight): Promise<Result> {
   const ending = await fight(camp, plan, chosen).catch((error: unknown) => {
     if (error instanceof TrainingError) return undefined;

@@ -34,13 +34,11 @@ export interface LabDocument {
   readonly wallSeconds: number;
 }
 
-/** An attack and what is set against it. */
 export type Pairing = readonly [Adversary, Defence];
 
 export interface SeedLosses {
   /** Where all are honest. */
   readonly free: number;
-  /** Of each pairing. */
   readonly results: readonly Result[];
 }
 
@@ -78,7 +76,7 @@ const MUCH = 1;
 const signed = (value: number | null): string =>
   value === null ? 'broke off' : `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`;
 
-/** One line for each row: a bar is what the attack costs. */
+/** One line for each row, with a bar for the penalty. */
 export function describeRows({ attackFree, table }: LabDocument): readonly string[] {
   const rows = table.map((row) => [
     row.attack,
@@ -114,7 +112,8 @@ export function drawTable({ attackFree, table }: LabDocument): string {
   const cells = table.map((row) => {
     const x = LEFT + rules.indexOf(row.rule) * CELL.width;
     const y = TOP + attacks.indexOf(row.attack) * CELL.height;
-    const box = `<rect x="${x}" y="${y}" width="${CELL.width - 2}" height="${CELL.height - 2}" fill="${colorOf(row.penalty)}"/>`;
+    const size = `width="${CELL.width - 2}" height="${CELL.height - 2}"`;
+    const box = `<rect x="${x}" y="${y}" ${size} fill="${colorOf(row.penalty)}"/>`;
     const words = row.penalty === null ? '∞' : signed(row.penalty);
     const middle = `x="${x + CELL.width / 2 - 1}" y="${y + 15}" text-anchor="middle"`;
     return `${box}<text ${middle}>${words}</text>`;
@@ -128,12 +127,14 @@ export function drawTable({ attackFree, table }: LabDocument): string {
       `<text x="${LEFT - 8}" y="${TOP + i * CELL.height + 15}" text-anchor="end">${attack}</text>`,
   );
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="12">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"`,
+    `  viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="12">`,
     `<rect width="${width}" height="${height}" fill="#ffffff"/>`,
     ...heads,
     ...names,
     ...cells,
-    `<text x="8" y="${height - 10}">final validation loss minus the loss without an attack (${formatLoss(attackFree)})</text>`,
+    `<text x="8" y="${height - 10}">final validation loss minus`,
+    `the loss without an attack (${formatLoss(attackFree)})</text>`,
     '</svg>\n',
   ].join('\n');
 }
@@ -144,7 +145,6 @@ function colorOf(penalty: number | null): string {
   return `hsl(${Math.round(120 * (1 - Math.sqrt(share)))} 70% 78%)`;
 }
 
-/** What one battle ended with. */
 export interface Result {
   /** Null where training broke off. */
   readonly loss: number | null;
@@ -154,7 +154,7 @@ export interface Result {
   readonly refused?: number;
 }
 
-/** Its place in the file: whatever decides how it ends. */
+/** Everything that decides how a battle ends. */
 export interface BattleName {
   readonly corpus: string;
   readonly form: string;
@@ -201,7 +201,7 @@ export class KeptBattles {
     return new KeptBattles(file, kept);
   }
 
-  /** What is known of it, or what playing it gives, which is kept. */
+  /** The stored result, or the one that playing gives, which is then stored. */
   async take(name: BattleName, play: () => Promise<Result>): Promise<Result> {
     const known = this.#kept.get(placeOf(name));
     if (known !== undefined) return known;

@@ -1,7 +1,4 @@
-/**
- * Adversaries of `nostrain demo certified`: the workers are honest programs, and what stands between a hostile one and its
- * relays withholds its votes or signs a second one with its key.
- */
+/** Proxies of `nostrain demo certified` between a worker and its relays: they withhold its votes or add other ones. */
 import type { AddressInfo } from 'node:net';
 import { WebSocket, WebSocketServer } from 'ws';
 import { copies } from '../../kinds/copies.ts';
@@ -20,7 +17,7 @@ export interface Attack {
   readonly silent?: { readonly from: number; readonly to: number };
 }
 
-/** Addresses to give the hostile worker instead of its relays. */
+/** Starts a proxy for each relay and returns their addresses. */
 export const startAdversary = (
   relays: readonly string[],
   signer: Signer,
@@ -29,7 +26,7 @@ export const startAdversary = (
 ): Promise<readonly string[]> =>
   Promise.all(relays.map((relay) => startProxy(relay, signer, attack, scope)));
 
-/** Passes frames on in both directions, but for what the attack makes of the worker's events. */
+/** Passes frames on in both directions, except where the attack changes the worker's events. */
 async function startProxy(
   relay: string,
   signer: Signer,
@@ -77,7 +74,7 @@ async function startProxy(
   return `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** A question for one event that was withheld: a worker that looks whether its relays keep what they take finds it. */
+/** A query for a withheld event: a worker that checks whether its relays keep its events finds it. */
 function askedIn(
   text: string,
   held: ReadonlyMap<string, SignedEvent>,
@@ -117,7 +114,7 @@ function tamper(text: string, signer: Signer, { equivocateFrom, silent }: Attack
 const copiedRound = ({ tags }: SignedEvent): number =>
   Number(tags.findLast(([name]) => name === 's')?.[1]?.split('/')[1]);
 
-/** A commit of the same key in the same place to an outcome that nobody has. */
+/** A commit of the same key for the same round to an outcome that does not exist. */
 function twinOf({ kind, created_at, tags, content }: SignedEvent, signer: Signer): SignedEvent {
   const said = JSON.parse(content);
   const digest = sha256Hex(utf8(said.digest));

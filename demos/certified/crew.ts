@@ -1,4 +1,4 @@
-/** The seven workers of `nostrain demo certified` and what happens to them in which round: never are more than two away at once. */
+/** The seven workers of `nostrain demo certified`: what each does or suffers in which round, two at most at once. */
 import { join } from 'node:path';
 import type { RunSpec, Trainer } from 'nostrain';
 import { nativeCrypto, nativeSha256 } from 'nostrain/node';
@@ -30,7 +30,7 @@ interface CrewMember {
   readonly away?: { readonly after: number; readonly until: number };
 }
 
-/** In the order of their keys' places in the demo; the first one is honest and stays. */
+/** The first one is honest and stays. */
 export const crew: readonly CrewMember[] = [
   { name: 'alice' },
   { name: 'bob' },
@@ -44,7 +44,7 @@ export const crew: readonly CrewMember[] = [
 /** What the workers of the crew are started with. */
 interface CrewRun {
   readonly dir: string;
-  /** The run spec. */
+  /** File of the run spec. */
   readonly file: string;
   readonly spec: RunSpec;
   readonly hands: readonly Hand[];
@@ -129,7 +129,6 @@ function processOf(member: CrewMember, run: CrewRun): WorkerProcess {
   return { name, args: joinLine(run.file, line, { stake: run.stakeFile, device: 'cpu' }) };
 }
 
-/** What its delta is multiplied with. */
 const FACTOR = -10;
 
 interface FlipperRun {
@@ -142,7 +141,7 @@ interface FlipperRun {
   readonly workers: number;
 }
 
-/** Starts it; its events go to `take`. */
+/** Starts the worker that sends the opposite of what it learned, in this process: no command trains like that. */
 function startSignFlipper(name: string, run: FlipperRun, take: OnEvent): Running {
   const abort = new AbortController();
   const exit = trainFlipped(name, run, take, abort.signal).then(
@@ -192,7 +191,6 @@ async function trainFlipped(
   });
 }
 
-/** A trainer that turns what it learns around. */
 const flipped = (trainer: Trainer): Trainer => ({
   ...trainer,
   async train(task, onProgress, signal) {

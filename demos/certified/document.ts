@@ -1,4 +1,4 @@
-/** The JSON document of `nostrain demo certified`, folded from the events of its workers and from those on the relays. */
+/** The JSON document of `nostrain demo certified`, folded from the events of its workers and of its relays. */
 
 import type { SignedEvent } from 'nostrain';
 import { proposal } from '../../kinds/proposal.ts';
@@ -39,7 +39,6 @@ interface FaultRow {
   readonly round: number;
 }
 
-/** A worker of the demo. */
 export interface Cast {
   readonly name: string;
   readonly pubkey: WorkerId;

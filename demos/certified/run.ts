@@ -1,6 +1,6 @@
 /**
- * `nostrain demo certified`: seven workers that need not trust each other, over three relays of which one lies. A witness is silent, a worker
- * is killed and comes back, one votes twice, one sends the opposite of what it learned: one after the other, so that a quorum is always left.
+ * `nostrain demo certified`: seven workers over three relays, of which one lies. One worker is silent, one is killed and
+ * comes back, one votes twice, one sends the opposite of what it learned.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -132,7 +132,7 @@ function tellEnd(document: CertifiedDocument, { say }: Stage): boolean {
 
 interface DemoStakes {
   readonly snapshot: StakeSnapshot;
-  /** What the spec says of them. */
+  /** Field `stake` of the spec. */
   readonly rule: Untyped;
 }
 
@@ -174,7 +174,7 @@ interface StakedChain {
   stop(): Promise<void>;
 }
 
-/** What npm's anvil calls itself. */
+/** Chain id of anvil. */
 const CHAIN = 'eip155:31337';
 const UNBONDING_SECONDS = 3600n;
 /** Blocks until one is final, as the flag below makes it. */

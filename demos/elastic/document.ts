@@ -1,4 +1,4 @@
-/** The JSON document of `nostrain demo elastic`: what each tier of width learned and cost, and workers without tiers to compare with. */
+/** The JSON document of `nostrain demo elastic`: losses and costs of each tier, and of workers without tiers. */
 import type { FaultSettings } from '../../relay/faults/settings.ts';
 import {
   type DemoDocument,

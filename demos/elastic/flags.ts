@@ -1,4 +1,4 @@
-/** The flags of `demo elastic`: who trains which tier, and the latency, loss and bandwidth of its relay, repeatable by seed. */
+/** The flags of `demo elastic`: tiers of the workers, and latency, loss and bandwidth of its relay. */
 import { Option } from 'commander';
 import { ConfigError } from 'nostrain';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
@@ -64,7 +64,9 @@ function tiersFlag(text: string): readonly number[] {
   if (tiers.length <= 64 && tiers.includes(0) && tiers.every((tier) => tier <= MOST_TIERS))
     return tiers;
   throw new ConfigError('flag/value', `--tiers is ${JSON.stringify(text)}`, {
-    hint: `a tier from 0 to ${MOST_TIERS} for each worker, with commas between them, 0 among them: 0,0,1,2`,
+    hint:
+      `a tier from 0 to ${MOST_TIERS} for each worker, with commas between them, ` +
+      '0 among them: 0,0,1,2',
   });
 }
 

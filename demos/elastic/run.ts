@@ -1,4 +1,4 @@
-/** `nostrain demo elastic`: workers of several tiers of width train one model over a relay, then some without tiers, to compare with. */
+/** `nostrain demo elastic`: workers of several tiers of width train one model, then some without tiers to compare. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
@@ -91,7 +91,7 @@ async function settingsFor(flags: DemoFlags, tiers: number) {
   } as const;
 }
 
-/** A second relay without loss joins one that loses events, because a strict round waits for an event that is lost for good. */
+/** A relay that loses events gets a second one without loss, because a strict round waits for a lost event for ever. */
 async function startRelays(
   faults: FaultSettings = {},
   { flags, scope }: Stage,

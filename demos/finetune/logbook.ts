@@ -1,7 +1,4 @@
-/**
- * A second built-in text: the log of a ship, for fine-tuning what was trained on the built-in play. Entries of numbers, winds and
- * short remarks, by a seeded grammar in integer arithmetic: every machine writes the same bytes.
- */
+/** The log of a ship, a synthetic text for fine-tuning: a seeded grammar, the same bytes on every machine. */
 import { utf8 } from '../../src/base/bytes.ts';
 import { below, deriveKey, philox } from '../../src/base/rng.ts';
 
@@ -44,7 +41,7 @@ export function writeLogbook({ seed = 1, minimumBytes = 300_000 } = {}): Uint8Ar
   return utf8(days.join(''));
 }
 
-/** Months of thirty days: ships of this grammar know no others. */
+/** Every month of this grammar has thirty days. */
 function writeDay(die: Die, day: number, pressure: number): string {
   const date = `${String(1 + (day % 30)).padStart(2, '0')}-${months[Math.floor(day / 30) % 12]}`;
   const lines = [`== ${date} ==`];

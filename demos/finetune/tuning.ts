@@ -1,7 +1,4 @@
-/**
- * The part of a demo that only `nostrain demo finetune` has: a base to start from, samples and losses before and after, and what one
- * worker alone reaches with the same steps on its own part.
- */
+/** What only `nostrain demo finetune` has: a base, samples and losses before and after, and one worker alone. */
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
@@ -33,10 +30,10 @@ const HUB_BASE = 'hf:HuggingFaceTB/SmolLM2-135M-Instruct';
 /** For the small base of our own. */
 const STEPS = { usual: 200, quick: 60 };
 const SAMPLE_CHARACTERS = 240;
-/** Of adapters' activations and the program itself, beside the base in f32: measured, see docs/benchmarks.md. */
+/** Memory of a worker besides the base in f32: activations and the program, as docs/benchmarks.md measures. */
 const BESIDE_BASE_BYTES = 1e9;
 
-/** What of `--json` is this demo's alone. */
+/** The members of `--json` that only this demo has. */
 export interface TunedPart {
   /** Where several files make it, the hash is one over theirs and the tokenizer's. */
   readonly base: { readonly name: string; readonly sha256: string; readonly parameters: number };
@@ -55,11 +52,11 @@ export interface TunedPart {
 
 export interface Tuning {
   readonly data: DemoData;
-  /** What every worker is told beside the demo's settings. */
+  /** Settings for every worker, besides those of the demo. */
   readonly settings: PartialSettings;
-  /** How good the base is and what it writes; to be asked before the workers take the processor. */
+  /** Evaluates and samples the base, before the workers take the processor. */
   before(settings: PartialSettings): Promise<void>;
-  /** The end: what the model in this worker's folder writes, and what one alone gets. */
+  /** Evaluates and samples the model in this worker's folder, and trains one worker alone. */
   after(folder: string): Promise<TunedPart>;
 }
 
@@ -115,10 +112,9 @@ export async function prepareTuning(stage: Stage, workers: number): Promise<Tuni
   };
 }
 
-/** A task whose model is a published one. */
 type Tuned = Task & Required<Pick<Task, 'base' | 'text'>>;
 
-/** A model of so few numbers is tuned in all its layers, and needs more steps. */
+/** A small model is tuned in all its layers. */
 const smallSettings: PartialSettings = {
   context: 128,
   batchSize: 8,
@@ -168,13 +164,14 @@ function baseOf(base: BaseModel): TunedPart['base'] {
   };
 }
 
-/** Says so where the workers together may not fit into memory. */
+/** Warns if the workers together may not fit into memory. */
 function tellMemory({ spec }: BaseModel, workers: number, onNotice: (text: string) => void): void {
   const needed = workers * (4 * countParameters(spec) + BESIDE_BASE_BYTES);
   if (needed <= totalmem()) return;
   const words = [needed, totalmem()].map((bytes) => `${(bytes / 1e9).toFixed(0)} GB`);
   onNotice(
-    `${workers} workers want about ${words[0]} of memory and this machine has ${words[1]}: take fewer (--workers 2)`,
+    `${workers} workers want about ${words[0]} of memory and this machine has ${words[1]}: ` +
+      'take fewer (--workers 2)',
   );
 }
 
@@ -197,7 +194,6 @@ async function withTrainer<T>(
   }
 }
 
-/** All steps of a run in one go: nobody else's work comes in. */
 async function trainAlone(
   trainer: Trainer,
   { base }: Tuned,
@@ -258,7 +254,7 @@ interface SmallBase {
   readonly signal: AbortSignal;
 }
 
-/** Trains it and writes it into a new folder, which it gives back. */
+/** Trains a small Llama on the built-in play and writes it like a published model into a folder. */
 async function trainSmallBase(folder: string, options: SmallBase): Promise<string> {
   const { steps, threads, onNotice, signal } = options;
   const model = readModelConfig(config, { context: CONTEXT });
@@ -312,7 +308,7 @@ async function trainSmallBase(folder: string, options: SmallBase): Promise<strin
   return folder;
 }
 
-/** One token for each byte, in the form of published tokenizers, whose letters stand for bytes. */
+/** A published tokenizer's file with one token for each byte. */
 function byteTokenizer(): object {
   const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true };
   const isPlain = (byte: number) =>

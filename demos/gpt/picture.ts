@@ -78,7 +78,8 @@ export function drawTerminal(lines: readonly string[], title: string): string {
     (fill, i) => `<circle cx="${MARGIN + 6 + 20 * i}" cy="17" r="6" fill="${fill}"/>`,
   );
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}"`,
+    `  width="${width}" height="${height}" role="img">`,
     `<title>${escapeXml(title)}</title>`,
     `<rect width="${width}" height="${height}" rx="10" fill="#0d1117" stroke="#30363d"/>`,
     ...buttons,
@@ -107,7 +108,8 @@ function drawLine(line: string, y: number): readonly string[] {
       const length = [...text].length * CELL.width;
       const weight = style === '1' ? ' font-weight="bold"' : '';
       elements.push(
-        `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" textLength="${length.toFixed(1)}" fill="${COLORS[style]}"${weight} ${SPACES}>${escapeXml(text)}</text>`,
+        `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" textLength="${length.toFixed(1)}" ` +
+          `fill="${COLORS[style]}"${weight} ${SPACES}>${escapeXml(text)}</text>`,
       );
     }
     column += [...part].length;

@@ -29,7 +29,7 @@ interface DemoAsked {
   readonly long?: boolean;
 }
 
-/** Throws where something else is asked for as well. */
+/** Throws if other flags ask for something else. */
 export function assertReferenceDemo(name: string, flags: DemoAsked): void {
   const { workers = REFERENCE_SHARDS, profile, settings, quick, long } = flags;
   const odd = profile !== undefined || settings !== undefined || quick || long;
@@ -146,7 +146,8 @@ export function referenceWords(found: FoundModel): readonly string[] {
   ];
   return [
     `found w = [${weights}], b = ${found.bias.toFixed(3)}`,
-    `the furthest parameter is ${truth.toFixed(3)} from the truth, ${best.toFixed(3)} from the least squares of all examples (which are ${least.toFixed(3)} off themselves)`,
+    `the furthest parameter is ${truth.toFixed(3)} from the truth, ${best.toFixed(3)} from ` +
+      `the least squares of all examples (which are ${least.toFixed(3)} off themselves)`,
   ];
 }
 
@@ -163,7 +164,6 @@ const SIZE = 32;
 const NOISE = 0.3;
 const MODULUS = 0x7fff_ffff;
 
-/** Shard 0 to 3. */
 export function referenceShard(index: number): RegressionDataset {
   const region = REGIONS[index];
   if (!region) throw new RangeError(`there is no shard ${index}`);
@@ -203,7 +203,7 @@ export interface LinearFit {
   readonly bias: number;
 }
 
-/** Least squares over all sets together, by the normal equations. Throws a RangeError where the examples do not decide. */
+/** Least squares over all sets, by the normal equations. Throws a RangeError if the examples do not decide. */
 export function leastSquares(sets: readonly RegressionSet[]): LinearFit {
   const features = sets[0]?.features ?? 0;
   const width = features + 1;

@@ -37,7 +37,7 @@ const block = (i: number) =>
     start: { deviation: 0.15 },
   }));
 
-/** Points of the plane, (B, 2), to a number whose sign is the spiral: logistic loss log(1 + e^(-target * prediction)). */
+/** Points of the plane, (B, 2), to a number whose sign is the spiral; loss log(1 + e^(-target * prediction)). */
 const spirals: OwnModel = {
   architecture: 'own',
   data: { kind: 'rows', features: 2 },

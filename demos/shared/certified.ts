@@ -1,4 +1,4 @@
-/** Certified runs of demos: keys for the workers, a spec that is published for them, and a replay of what the relays kept. */
+/** Certified runs of demos: keys for the workers, a published spec, and a replay from the events on the relays. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { canonicalSpec, createSigner, type RunSpec, runIdOf, type Signer } from 'nostrain';
@@ -68,7 +68,7 @@ export const smallGpt = {
   batchSize: 8,
 } as const;
 
-/** Makes the spec of a run that these workers found, writes it to a file, and publishes it so that they find the run. */
+/** Makes the spec of a run whose founders are these workers, writes it to a file and publishes it. */
 export async function certify(
   hands: readonly Hand[],
   { name, dir, training, rules, corpus, relays, onNotice, signal }: Certifying,

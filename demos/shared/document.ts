@@ -1,4 +1,4 @@
-/** The JSON document of a demo whose workers average, and the log of worker events from which every demo folds its document. */
+/** The log of worker events from which every demo folds its JSON document, and the document of those that average. */
 import type { RunEvent } from 'nostrain/certified';
 import type { TunedPart } from '../finetune/tuning.ts';
 import type { FoundModel } from '../linear/reference.ts';

@@ -1,4 +1,4 @@
-/** What all demos of `nostrain demo` share: flags, the folder, Ctrl-C, the live table of workers, and the verdict in words or JSON. */
+/** What all demos of `nostrain demo` share: flags, folder, Ctrl-C, the live table, the verdict in words or JSON. */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError, type Settings } from 'nostrain';
@@ -58,7 +58,7 @@ export interface Stage {
   onNotice(message: string): void;
   /** A line of the verdict: on stdout, or on stderr with --json. */
   say(line: string): void;
-  /** Closes the table, prints the document with --json and a line for every worker that failed; returns whether any did. */
+  /** Closes the table, prints the document (with --json) and the failed workers; returns whether any failed. */
   end(document: object, exits: readonly Exit[]): boolean;
   /** Ends a demo in which the workers did not agree or were stopped; returns its exit code. */
   endWithoutAgreement(exits: readonly Exit[]): number;
@@ -126,10 +126,7 @@ export const onStage = (
     });
   });
 
-/**
- * An empty folder that the user names, or the demo's own one, which is emptied first. Throws `demo/folder` if the named folder is not
- * empty, and `run/busy` when another demo uses ours.
- */
+/** The folder of --dir, or the demo's own one, emptied. Throws `demo/folder` if --dir is not empty, `run/busy` if in use. */
 async function demoFolder(name: string, given: string | undefined, scope: Scope): Promise<string> {
   const dir = given ?? join(dataHome(), 'demos', name);
   await mkdir(dir, { recursive: true });

@@ -1,4 +1,4 @@
-/** The worker processes of a demo: their command lines, starting and stopping them, and reading their events line by line. */
+/** The worker processes of a demo: their command lines, starting and stopping them, and reading their events. */
 import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
@@ -106,10 +106,7 @@ export const joinLine = (
   }),
 ];
 
-/**
- * Runs all workers to their end. When the signal aborts, or one of them fails, the others are asked to stop and given
- * time to say goodbye, because they could only wait for the one that failed.
- */
+/** Runs all workers to their end. If the signal aborts or one fails, all stop, because they would wait for it. */
 export async function runSwarm(
   workers: readonly WorkerProcess[],
   onEvent: OnEvent,

@@ -1,4 +1,4 @@
-/** `nostrain demo gpt|linear|finetune|series|images`: a relay and worker processes that share nothing else train one model. */
+/** `nostrain demo gpt|linear|finetune|series|images`: worker processes that share only a relay train one model. */
 import { join } from 'node:path';
 import { ConfigError } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
@@ -27,7 +27,6 @@ import {
   type WorkerProcess,
 } from '../shared/swarm.ts';
 
-/** How much of a demo is played. */
 interface Extent {
   readonly workers: number;
   readonly rounds: number;

@@ -1,4 +1,4 @@
-/** `nostrain demo NAME`: the flags of all demos, which demo takes which, and loading the one that is asked for from `demos/`. */
+/** `nostrain demo NAME`: the flags of all demos, and which demo takes which; loads the demo from `demos/`. */
 import { Argument, Command, Option } from 'commander';
 import { elasticOptions } from '../../../demos/elastic/flags.ts';
 import type { DemoFlags } from '../../../demos/shared/stage.ts';
@@ -99,7 +99,8 @@ const demoCommand = (): Command =>
     .addOption(whole('--seed <n>', fields.seed.help, 0).default(1))
     .option(
       '--corpus <file>',
-      'what to train on: a text or .jsonl file, or the https address of one; series: a CSV; images: a folder of pictures',
+      'what to train on: a text or .jsonl file, or the https address of one; ' +
+        'series: a CSV; images: a folder of pictures',
     )
     .option(
       '--base <model>',
@@ -107,7 +108,8 @@ const demoCommand = (): Command =>
     )
     .option(
       '--certified',
-      'finetune, series, images, elastic: as a certified run, whose rounds a committee of the workers signs',
+      'finetune, series, images, elastic: as a certified run, ' +
+        'whose rounds a committee of the workers signs',
     )
     .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
     .addOption(

@@ -39,7 +39,8 @@ const inspect = (): Command =>
     .description('say what a published model is and whether it can be trained here')
     .argument(
       '<model>',
-      'folder with config.json, tokenizer.json and model.safetensors, a .gguf file, or hf:owner/name[@revision]',
+      'folder with config.json, tokenizer.json and model.safetensors, ' +
+        'a .gguf file, or hf:owner/name[@revision]',
     )
     .option('--json', 'print JSON')
     .action((named: string, { json }: { readonly json?: boolean }) =>
@@ -89,7 +90,8 @@ function modelWords(model: Pretrained, files: readonly BaseFile[]): readonly str
   const { spec, config, longestContext, tokenizer, chatTemplate } = model;
   const parameters = countParameters(spec);
   const shared = spec.architecture === 'llama' ? ` (${spec.keyValueHeads} of keys and values)` : '';
-  const sizes = `${spec.layers} layers of width ${spec.width}, ${spec.heads} heads${shared}, feed-forward ${spec.ffn}`;
+  const blocks = `${spec.layers} layers of width ${spec.width}, ${spec.heads} heads${shared}`;
+  const sizes = `${blocks}, feed-forward ${spec.ffn}`;
   const formats = formatsOf(model).map(([name, bytes]) => `${name} ${formatBytes(bytes)}`);
   const rows: readonly (readonly [string, string])[] = [
     ['family', String(config.model_type)],

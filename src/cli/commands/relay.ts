@@ -58,7 +58,8 @@ export const relay = (): Command =>
     .addOption(
       whole(
         '--page <port>',
-        'also serve the run page on this port: the runs that the relay carries; 0 takes any free one',
+        'also serve the run page on this port: the runs that the relay carries; ' +
+          '0 takes any free one',
         0,
         65535,
       ),
@@ -147,7 +148,8 @@ function faultsFlag(text: string): FaultSettings {
 function describeNames({ auth, host, publicUrl }: RelayFlags, { port }: Relay): string | undefined {
   if (publicUrl !== undefined) return `AUTH and requests to vanish must name ${publicUrl}`;
   if ((auth ?? 'none') === 'none' && host === '127.0.0.1') return undefined;
-  return `AUTH and requests to vanish must name this address and port ${port}; if the relay has a name, say so with --public-url`;
+  const named = `AUTH and requests to vanish must name this address and port ${port}`;
+  return `${named}; if the relay has a name, say so with --public-url`;
 }
 
 /** Where others find it: every address of this machine when it listens on all of them. */

@@ -190,7 +190,8 @@ function noticed(report: RelayReport, verdict: Verdict): readonly string[] {
     ...(skewSeconds !== undefined && Math.abs(skewSeconds) >= NOTED_SKEW_SECONDS
       ? [wordClock(skewSeconds)]
       : []),
-    `tried with ${spent.events} events, ${(spent.bytes / 1000).toFixed(0)} kB, in ${formatSeconds(spent.seconds)}`,
+    `tried with ${spent.events} events, ${(spent.bytes / 1000).toFixed(0)} kB, ` +
+      `in ${formatSeconds(spent.seconds)}`,
   ];
 }
 
@@ -232,4 +233,5 @@ function wordPace({ rate }: RelayReport): readonly string[] {
 }
 
 const wordClock = (skewSeconds: number): string =>
-  `this machine is ${Math.abs(skewSeconds).toFixed(0)} s ${skewSeconds > 0 ? 'ahead of' : 'behind'} its clock`;
+  `this machine is ${Math.abs(skewSeconds).toFixed(0)} s ` +
+  `${skewSeconds > 0 ? 'ahead of' : 'behind'} its clock`;

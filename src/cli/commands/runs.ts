@@ -17,7 +17,6 @@ import { whole } from '../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { alignColumns } from '../../terminal/render/columns.ts';
 
-/** The command. */
 export const runs = (): Command =>
   new Command('runs')
     .description('list the runs kept on this machine')
@@ -30,7 +29,8 @@ export const runs = (): Command =>
 
 function listWords(found: readonly LocalRun[], home: string): string {
   if (found.length === 0) {
-    return `no runs in ${home} yet\n  try: nostrain demo gpt, or nostrain run-training --model char-gpt\n`;
+    const next = 'try: nostrain demo gpt, or nostrain run-training --model char-gpt';
+    return `no runs in ${home} yet\n  ${next}\n`;
   }
   const heading = ['name', 'kind', 'state', 'round', 'loss', 'size', 'last change'];
   const now = Date.now();
@@ -45,7 +45,8 @@ function listWords(found: readonly LocalRun[], home: string): string {
   ]);
   const width = process.stdout.columns || 100;
   const bytes = found.reduce((sum, run) => sum + run.bytes, 0);
-  const total = `${found.length} run${found.length === 1 ? '' : 's'}, ${formatBytes(bytes)} in ${home}`;
+  const many = `${found.length} run${found.length === 1 ? '' : 's'}`;
+  const total = `${many}, ${formatBytes(bytes)} in ${home}`;
   const more = 'nostrain show NAME: its curve and rounds; nostrain clean: make room';
   return `${[...alignColumns([heading, ...rows], width), '', total, more].join('\n')}\n`;
 }
@@ -82,7 +83,6 @@ const finite = (loss: number | undefined): number | undefined =>
 export const lossAfter = ({ validationLoss, trainingLoss }: CertifiedSummary): number =>
   validationLoss ?? trainingLoss;
 
-/** The newest loss. */
 function lossOf({ history }: LocalRun): string {
   const last = history.at(-1);
   return last === undefined ? '-' : formatLoss(lossAfter(last));
@@ -140,7 +140,6 @@ interface CleanFlags {
   readonly json?: boolean;
 }
 
-/** The command. */
 export const clean = (): Command =>
   new Command('clean')
     .description('remove runs from this machine; without --yes it only lists what it would remove')
@@ -167,7 +166,7 @@ const KEPT: readonly string[] = ['key', 'votes.json', 'lock'];
 
 const DAY_MS = 86_400_000;
 
-/** The runs that the cleanWords and flags mean; one that is being played is refused where it is named, else left out. */
+/** The runs to remove. A run that a process plays is refused if it is named, else left out. */
 async function choose(
   names: readonly string[],
   { olderThan }: CleanFlags,
@@ -217,7 +216,7 @@ async function removeAll(chosen: readonly LocalRun[]): Promise<readonly LocalRun
   return removed;
 }
 
-/** Empties the folder but for keys and what they have signed; under its lock, so that no worker starts in it meanwhile. */
+/** Empties the folder except for keys and what they have signed, under its lock. */
 async function remove({ dir }: LocalRun): Promise<void> {
   const lock = await takeLock(dir);
   try {

@@ -41,7 +41,8 @@ export const sample = (): Command =>
   addSettingFlags(
     new Command('sample')
       .description(
-        'show what a run has learned: a text, a forecast or guesses; or write with a published model (--base)',
+        'show what a run has learned: a text, a forecast or guesses; ' +
+          'or write with a published model (--base)',
       )
       .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
       .option('--prompt <text>', 'text to continue', '\n')
@@ -249,7 +250,8 @@ async function showForecast(
   const { series, channels } = found;
   const isSure = channels.every((steps) => steps.every(({ low, high }) => low === high));
   writeOut(
-    `• what was   o the next ${channels[0]!.length} steps${isSure ? '' : ', : from quantile 0.1 to 0.9'}\n`,
+    `• what was   o the next ${channels[0]!.length} steps` +
+      `${isSure ? '' : ', : from quantile 0.1 to 0.9'}\n`,
   );
   channels.forEach((expected, channel) => {
     const past = Array.from(
@@ -302,7 +304,8 @@ async function showGuesses(
     const order = shares.map((_, i) => i).sort((a, b) => shares[b]! - shares[a]!);
     const words = order.slice(0, LIKELIEST).map((i) => {
       const mark = i === label ? ' ✓' : '';
-      return `${bar(shares[i]!, 12)} ${(100 * shares[i]!).toFixed(1).padStart(5)} % ${classes[i]}${mark}`;
+      const share = `${(100 * shares[i]!).toFixed(1).padStart(5)} %`;
+      return `${bar(shares[i]!, 12)} ${share} ${classes[i]}${mark}`;
     });
     const height = Math.max(lines.length, words.length);
     const rows = Array.from({ length: height }, (_, i) =>

@@ -1,4 +1,4 @@
-/** `nostrain watch`: a certified run on a terminal as it goes on, for anybody: rounds, the votes of the one under way, who is missing. No key. */
+/** `nostrain watch`: follows a certified run on a terminal, without a key: rounds, votes, missing workers. */
 
 import { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
@@ -30,7 +30,6 @@ interface Flags extends ConnectionFlags, EndpointFlags {
   readonly ndjson?: boolean;
 }
 
-/** The command. */
 export const watch = (): Command =>
   addEndpointFlags(
     addConnectionFlags(
@@ -114,7 +113,6 @@ const headOf = ({ name, model, planned, tier, run, lossUnit }: RunPicture): stri
 
 const short = (key: string): string => `${toNpub(key).slice(0, 12)}…`;
 
-/** A decided round. */
 function roundLine(round: RoundPicture): string {
   const { accepted, roster, signers, committee, sent, result } = round;
   const losses = [
@@ -132,7 +130,8 @@ function roundLine(round: RoundPicture): string {
   ];
   return [
     `round ${String(roundNumber(round.round)).padStart(4)}  ${result.padEnd(5)}`,
-    `${accepted.length} of ${roster.length} counted  ${signers.length} of ${committee.length} signed`,
+    `${accepted.length} of ${roster.length} counted`,
+    `${signers.length} of ${committee.length} signed`,
     formatBytes(sent.reduce((sum, { bytes }) => sum + bytes, 0)),
     ...[...losses, notes.join(', ')].filter((each) => each !== ''),
   ].join('  ');
@@ -149,7 +148,8 @@ function openLine(open: OpenRoundPicture): string {
     lacks === undefined ? '' : `not here: ${lacks}`,
   ].filter((each) => each !== '');
   const votes = `${prepared.length} prepared, ${committed.length} of ${quorum} committed`;
-  const words = `${roundName(open.round)}: ${sent.length} of ${roster.length} contributions, ${votes}`;
+  const contributions = `${sent.length} of ${roster.length} contributions`;
+  const words = `${roundName(open.round)}: ${contributions}, ${votes}`;
   return [words, ...extra].join(', ');
 }
 
@@ -159,5 +159,6 @@ const endLine = ({ rounds, planned }: RunPicture): string =>
 const workerLines = ({ workers }: RunPicture): readonly string[] =>
   workers.map(({ worker, counted, sent, device = '', bytes, inRoster, isAway, isFaulted }) => {
     const state = isFaulted ? 'thrown out' : inRoster ? (isAway ? 'silent' : 'here') : 'left';
-    return `${short(worker)}  ${state}  ${counted} of ${sent} counted  ${formatBytes(bytes)}  ${device}`;
+    const share = `${counted} of ${sent} counted`;
+    return `${short(worker)}  ${state}  ${share}  ${formatBytes(bytes)}  ${device}`;
   });

@@ -1,4 +1,4 @@
-/** Where `replay`, `explain` and `archive` read a run from: a file that `archive` wrote, or relays; what is missing, from flags. */
+/** Where `replay`, `explain` and `archive` read a run from: a file or folder that `archive` wrote, or relays. */
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Files of the stake commands: documents, lists of stakes, lists of keys. Anything wrong names the file and the line. */
+/** Text files of commands, such as lists of stakes and keys; errors name the file and the line. */
 import { readFile } from 'node:fs/promises';
 import type { Result } from '../../base/errors.ts';
 import { ConfigError } from '../../base/errors.ts';

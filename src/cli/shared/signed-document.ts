@@ -1,4 +1,4 @@
-/** Documents that a command signs if it is asked to: an event of application data (NIP-78, kind 30078), which a later one of its name replaces. */
+/** `--sign`: documents of commands as events of application data (NIP-78, kind 30078). */
 
 import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';

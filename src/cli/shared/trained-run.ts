@@ -44,10 +44,7 @@ export interface TrainedBase {
   readonly values: Float32Array;
 }
 
-/**
- * The published model that the run trained, or trained adapters for. Throws a ConfigError where the run has none (`base/none`) or
- * this one is another (`base/other`).
- */
+/** The base that the run trained. Throws a ConfigError if there is none (`base/none`) or another (`base/other`). */
 export async function openTrainedBase(run: TrainedRun, options: OpenBase): Promise<TrainedBase> {
   const { path, isFolder, settings, layout } = run;
   if (settings.model !== 'pretrained') {

@@ -64,7 +64,8 @@ export const doctor = (): Command =>
       .addOption(
         new Option(
           '--fix <part>',
-          "put the part of onnxruntime for NVIDIA cards in place, from its package for Python; pip fetches it where --from doesn't say",
+          'put the part of onnxruntime for NVIDIA cards in place, from its package for Python; ' +
+            "pip fetches it where --from doesn't say",
         ).choices(['cuda']),
       )
       .option('--from <file>', 'the package: a .whl or .nupkg file')
@@ -168,7 +169,8 @@ export function wordDevice({ device, works, message, halves }: DeviceReport): Ch
 
 function checkCores(): readonly Check[] {
   const physical = physicalCores();
-  const cores = `${availableParallelism()} hardware threads; training uses ${physical} unless told otherwise with --threads`;
+  const threads = `${availableParallelism()} hardware threads`;
+  const cores = `${threads}; training uses ${physical} unless told otherwise with --threads`;
   const limit = process.constrainedMemory() || totalmem();
   const free = Math.min(freemem(), limit);
   return [

@@ -1,7 +1,4 @@
-/**
- * `nostrain doctor --fix cuda`: puts onnxruntime's part for NVIDIA cards beside the engine, out of its package for Python or for .NET,
- * whose contents must be known.
- */
+/** `nostrain doctor --fix cuda`: installs onnxruntime's part for NVIDIA cards from its package for Python or .NET. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** `nostrain page`: serves the run page on this machine, opened on one run, or writes it into a folder for any web server. */
+/** `nostrain page`: serves the run page, opened on one run, or writes it into a folder for any web server. */
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
@@ -39,7 +39,6 @@ interface Flags {
   readonly json?: boolean;
 }
 
-/** The command. */
 export const page = (): Command =>
   new Command('page')
     .description('show a run in a browser: losses, workers, votes, and a replay that proves them')
@@ -58,7 +57,8 @@ export const page = (): Command =>
     .addOption(
       repeatable(
         '--publish <url>',
-        'Blossom server to put the page on as a Nostr static site (NIP-5A), repeatable; --relay gets its manifest',
+        'Blossom server to put the page on as a Nostr static site (NIP-5A), repeatable; ' +
+          '--relay gets its manifest',
       ).default([], 'none'),
     )
     .option('--site <name>', 'name of that site under your key', 'nostrain')

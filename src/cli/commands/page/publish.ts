@@ -1,4 +1,4 @@
-/** `nostrain page --publish`: the page as a Nostr static site (NIP-5A), its files on Blossom servers and its signed manifest on relays. */
+/** `nostrain page --publish`: the page as a Nostr static site (NIP-5A), on Blossom servers and relays. */
 import { extname } from 'node:path';
 import { systemClock } from '../../../base/async.ts';
 import { toHex } from '../../../base/bytes.ts';

@@ -1,4 +1,4 @@
-/** `nostrain stake link`: says with both signatures which Nostr key a Solana account counts for, and keeps it in a list for `--links`. */
+/** `nostrain stake link`: signs with both keys which Nostr key a Solana account counts for; adds it to a list. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
@@ -71,7 +71,8 @@ async function run(flags: Flags): Promise<void> {
   if (accountSig === undefined) {
     writeOut(linkStatement(said));
     writeNote(
-      `\nlet ${said.account} sign exactly this, without a newline at its end, then add: --made ${said.made} --account-sig SIGNATURE`,
+      `\nlet ${said.account} sign exactly this, without a newline at its end, ` +
+        `then add: --made ${said.made} --account-sig SIGNATURE`,
     );
     return;
   }

@@ -1,6 +1,6 @@
 /**
- * `nostrain stake deploy`, `bond`, `exit` and `withdraw`: the stake registry from an account that the endpoint itself signs for, as local chains
- * (anvil) do. For trying a staked run without a wallet; on a real chain any wallet sends the same transactions.
+ * `nostrain stake deploy`, `bond`, `exit` and `withdraw`: the stake registry on a chain whose endpoint signs, as anvil
+ * does. On a real chain any wallet sends the same transactions.
  */
 import { Command, Option } from 'commander';
 import { systemClock } from '../../../base/async.ts';
@@ -42,7 +42,8 @@ interface DeployFlags extends ChainFlags {
 }
 
 const NOT_AUDITED =
-  'this registry takes coin from keys that contradict themselves; nobody has audited it: bond what you can lose';
+  'this registry takes coin from keys that contradict themselves; ' +
+  'nobody has audited it: bond what you can lose';
 
 /** Where anvil listens when nobody says otherwise. */
 const LOCAL = 'http://127.0.0.1:8545';
@@ -74,7 +75,8 @@ export const deploy = (): Command =>
       .addOption(
         whole(
           '--slash-permille <n>',
-          'thousandths of all coin behind a key that a proven fault of it costs; by default nothing: no outsider has audited that contract',
+          'thousandths of all coin behind a key that a proven fault of it costs; ' +
+            'by default nothing: no outsider has audited that contract',
           1,
           1000,
         ),
@@ -101,7 +103,9 @@ export const deploy = (): Command =>
       if (isSlashing) writeNote(NOT_AUDITED);
       const place = `--contract ${contract} --from-block ${made.block} --rpc ${flags.rpc}`;
       writeOut(
-        `registry ${contract}, made in block ${made.block}\n  bond with:  nostrain stake bond KEY WEI --contract ${contract} --rpc ${flags.rpc}\n  read with:  nostrain stake snapshot --from registry ${place} -o stakes.json\n`,
+        `registry ${contract}, made in block ${made.block}\n` +
+          `  bond with:  nostrain stake bond KEY WEI --contract ${contract} --rpc ${flags.rpc}\n` +
+          `  read with:  nostrain stake snapshot --from registry ${place} -o stakes.json\n`,
       );
     });
   });
@@ -177,7 +181,9 @@ export function withAccount(
       from === undefined ? (await unlockedAccounts(sender))[0] : addressOf('from', from);
     if (account === undefined) {
       throw new ConfigError('chain/no-account', 'the endpoint signs for no account', {
-        hint: 'run a local chain (npx anvil), or send bondFor(bytes32) from a wallet, docs/stake.md',
+        hint:
+          'run a local chain (npx anvil), ' +
+          'or send bondFor(bytes32) from a wallet, docs/stake.md',
       });
     }
     await work(sender, account);

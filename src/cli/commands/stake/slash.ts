@@ -1,7 +1,4 @@
-/**
- * `nostrain stake slash`: hands proofs that keys contradicted themselves (kind 7817) to a registry that punishes it. The proofs come from an
- * archive, from the folder of a worker, or from relays; whose they are and what they prove is judged here before anything is sent.
- */
+/** `nostrain stake slash`: checks proofs that keys contradicted themselves (kind 7817) and hands them to a registry. */
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -62,7 +59,8 @@ export const slash = (): Command =>
     addConnectionFlags(
       new Command('slash')
         .description(
-          'show a registry made with --slash-permille that keys contradicted themselves: their stake is burned',
+          'show a registry made with --slash-permille that keys contradicted themselves: ' +
+            'their stake is burned',
         )
         .option('--worker <npub>', 'only this key')
         .option('--events <file>', 'proofs in a file that `nostrain archive` wrote')

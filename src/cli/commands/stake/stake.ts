@@ -1,4 +1,4 @@
-/** `nostrain stake`: makes snapshots of who has how much at stake, compares them with their source, shows them, and signs links. */
+/** `nostrain stake`: makes snapshots of stakes, compares them with their source, and shows them. */
 import { Command, Option } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
 import { isHex32 } from '../../../base/bytes.ts';
@@ -37,7 +37,8 @@ import { slash } from './slash.ts';
 export const stake = (): Command =>
   new Command('stake')
     .description(
-      'make, verify and show snapshots of stakes, by which a run weighs its committee; link keys of other chains',
+      'make, verify and show snapshots of stakes, by which a run weighs its committee; ' +
+        'link keys of other chains',
     )
     .addCommand(snapshot())
     .addCommand(verify())
@@ -297,7 +298,6 @@ function neededNumber(flags: SnapshotFlags, name: 'epoch' | 'cutoff'): number {
   });
 }
 
-/** Adds all of them. */
 const addSnapshotFlags = (command: Command): Command =>
   addPsycheFlags(addTokenFlags(addAccessFlags(addDocumentFlags(command))));
 

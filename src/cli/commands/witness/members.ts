@@ -1,7 +1,6 @@
 /**
- * Members and their stakes from a file: JSON lines or a JSON array of `{"key": …, "stake": …}`, or a document that has such an
- * array as `rows` (a stake snapshot) or `members`. Keys are hex or npub; a key without a stake weighs 1. The order is nobody's
- * business.
+ * Flags of `nostrain witness`, and members from a file: JSON lines or an array of `{"key": …, "stake": …}`, also as
+ * `rows` or `members` of a document. Keys are hex or npub; a key without a stake weighs 1.
  */
 import { readFile } from 'node:fs/promises';
 import { Option } from 'commander';

@@ -252,11 +252,13 @@ const witnessInspect = (): Command =>
   addConnectionFlags(
     new Command('inspect')
       .description(
-        'print how likely a drawn committee has enough hostile members to forge, take over or stall a round',
+        'print how likely a drawn committee has enough hostile members ' +
+          'to forge, take over or stall a round',
       )
       .option(
         '--spec <run>',
-        'file, naddr1… or name of a run: its founders, seats, quorum and rounds, unless said otherwise',
+        'file, naddr1… or name of a run: ' +
+          'its founders, seats, quorum and rounds, unless said otherwise',
       )
       .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
       .addOption(hintOption())
@@ -363,11 +365,13 @@ function formatOdds(input: OddsInput, rows: readonly OddsRow[]): string {
     '',
     ...alignColumns([heads, ...cells], 100),
     '',
-    'K seats, k decide; so many may be away; f may sign two things. Odds: per round, and in all rounds.',
+    'K seats, k decide; so many may be away; f may sign two things. ' +
+      'Odds: per round, and in all rounds.',
     'forgery: more than f are hostile, two outcomes of a round can be certified.',
     'takeover: k are hostile and certify what they like. stall: hostile silence delays a round.',
     differ === 0
-      ? 'd = 0: a first committee. Recovery epochs whose lists differ in d keys stand up to d fewer.'
+      ? 'd = 0: a first committee. ' +
+        'Recovery epochs whose lists differ in d keys stand up to d fewer.'
       : `d = ${differ}: recovery epochs whose lists differ in so many keys.`,
   ];
   return `${lines.join('\n')}\n`;
