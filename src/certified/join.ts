@@ -1,4 +1,4 @@
-/** Joining a certified run: one worker from its spec to its last round, on whatever relays, trainer and store it is given. */
+/** Joins a certified run: one worker from its spec to its last round, on the given relays, trainer and store. */
 import { anySignal, systemClock } from '../base/async.ts';
 import { toHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -52,7 +52,7 @@ export interface CertifiedOptions extends Hashing {
   readonly tables?: GatherOptions['tables'] | undefined;
   /** Needed where the run has a beacon. */
   readonly beacon?: BeaconSource | undefined;
-  /** Puts chunks of checkpoints where the run says, and gets them from there; needed in a run with places, and where this worker holds. */
+  /** Stores and fetches chunks of checkpoints; needed in a run with places, and where this worker holds chunks. */
   readonly chunks?: CheckpointChunks | undefined;
   /** Makes trainers like those of others; without them this worker checks nobody, in a run with a jury. */
   readonly stepsAgain?: StepsAgain | undefined;
@@ -62,11 +62,11 @@ export interface CertifiedOptions extends Hashing {
   readonly trust?: Digest | undefined;
   /** By which other key this one was delegated, in a run with sessions: it takes part in that key's name. */
   readonly delegation?: Delegation | null | undefined;
-  /** Whether this worker wants seats in committees now, in a run whose joins say so; asked anew in every round. Default always. */
+  /** Whether this worker wants seats now, in a run with seat wishes; asked in every round. Default always. */
   readonly wantsSeats?: (() => boolean) | undefined;
 }
 
-/** The machine a worker runs on. What is left out is kept in memory: who is killed then comes back without a vote in that round. */
+/** The machine a worker runs on. By default all is kept in memory: after a crash it cannot vote in that round. */
 export interface JoinOptions extends CertifiedOptions {
   /** Connected. */
   readonly relays: RelaySet;
@@ -348,7 +348,7 @@ function shownOn(
   };
 }
 
-/** The state a worker starts from: after the newest certified checkpoint, else the one of round 0, the same for everybody. */
+/** The first state of a worker: after the newest certified checkpoint, else that of round 0. */
 export async function firstCertified(
   { spec, first: given, tables, beacon, branch, trust, chunks, sha256, crypto }: CertifiedOptions,
   lossBefore: number,

@@ -1,4 +1,4 @@
-/** Makes a complete run spec from a partial document and training settings; what was left out follows from the model and the data. */
+/** Makes a complete run spec from a partial document and settings; the rest follows from the model and the data. */
 
 import { fromHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -133,15 +133,21 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
 
 /** Of more founders so many are called for the first outcome: more than seats. */
 const CALLED_FOUNDERS = 84;
-/** Newcomers for whom there is room beside them: of 504 bytes some hundred joins fit into one event, with rows and votes of 64. */
+/**
+ * Newcomers per round in such a run: an event has room for about a hundred joins of 504 bytes beside rows and votes.
+ */
 const CROWD_JOINS = 16;
 
-/** Keys that a verified run names at least before its rule withstands some of them unasked: of fewer, one that is away may stop it. */
+/**
+ * Keys that a verified run must name before its rule tolerates hostile ones by default: with fewer, one absence may
+ * stop it.
+ */
 const LEAST_NAMED = 5;
 
 /**
- * How rows become a step where nobody says. A verified run that says how many rows are hostile, or names five keys, takes what costs least in
- * the attack lab; where rows weigh by stake, and everywhere else, it is the mean within the norm bound. Of f nobody says a quarter, at least one.
+ * The default aggregation. A verified run that names hostile rows or five keys takes the rule that costs least in the
+ * attack lab; all others take the mean within the norm bound. If the spec does not set f, assume a quarter of the named
+ * keys, and at least one.
  */
 function aggregationOf(said: Untyped, named: number): Untyped {
   const { rule, before, hostile } = membersOf(said.aggregation);
@@ -163,7 +169,7 @@ const forWholeRows = (preset: PartialSettings): PartialSettings => ({
   ...(packsForOneEvent(preset) && { packing: 'int4' }),
 });
 
-/** What members who measure contributions one by one make of them: a turned one is mostly noise, which only a mean takes away. */
+/** Settings for contributions that are measured one by one: a rotated one is mostly noise until it is averaged. */
 const forSingleRows = ({ packing }: PartialSettings): PartialSettings =>
   packing === 'rotated' ? inHalves : {};
 
@@ -235,7 +241,7 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
   return combineSettings(preset, { run: 'run', relay: [], ...fitting, ...asked, model });
 }
 
-/** What is said of the published model to start from, of the one that was named, else of that of the document; null of other models. */
+/** The published model to start from: of the base that was named, else of the document; null for other models. */
 async function startIn(
   said: Untyped,
   { start }: SpecRequest,
@@ -259,7 +265,7 @@ async function startIn(
   });
 }
 
-/** The corpus that is named, where each worker has none of its own; else what is usual of such data: made-up examples, or the usual text. */
+/** The data of the run: the named corpus, else the usual one: synthetic examples or the usual text. */
 async function dataOf(
   said: Untyped,
   { corpus, slice, namesCorpus }: Omit<SpecRequest, 'slice'> & Pick<Made, 'slice'>,

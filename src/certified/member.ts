@@ -1,4 +1,4 @@
-/** One worker of a certified run as its parts, each with a narrow port: what the strategy of its rounds and their drivers work with. */
+/** One worker of a certified run as its parts, each with a narrow port. */
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
@@ -64,7 +64,7 @@ export interface Member extends Pick<MemberOptions, 'hold'> {
   close(): void;
 }
 
-/** View from which to suspect a fork; one or two absent proposers are normal, and asking for a run's whole past is dear. */
+/** View from which to suspect a fork: one or two absent proposers are normal, and reading a run's past is slow. */
 const SUSPECT_VIEW = 2;
 
 /** Starts listening to proofs of faults of the whole run. */
@@ -149,12 +149,12 @@ export function createMember(options: MemberOptions): Member {
 
 /** In a run of so many members all read who comes and goes. */
 const FEW_MEMBERS = 64;
-/** In a larger one those do who propose in so many first views of a round, and all of its members once these have failed. */
+/** In a larger run the proposers of the first views hear them, and all members once these views have failed. */
 const FIRST_VIEWS = 3;
 
 /**
- * Hears joins and leaves where this worker may have to propose them. All others read them in the outcome that lists them, which has their
- * signatures. In a run with a jury everybody hears them all the time: verdicts come the same way.
+ * Listens to joins and leaves if this worker may have to propose them. Others read them in the outcome, with
+ * signatures. In a run with a jury everybody listens, since verdicts come the same way.
  */
 class Door {
   readonly #isOpen: boolean;

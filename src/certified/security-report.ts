@@ -1,6 +1,6 @@
 /**
- * Security report of a run, worked out from its spec before anything is sent: events and bytes per round, the shortest round that
- * public relays allow, who decides, and warnings where pace, beacon or trust are weak. For whoever makes or is about to join a run.
+ * Security report of a run from its spec alone: events and bytes per round, the shortest round on public relays, who
+ * decides, and warnings where pace, beacon or trust are weak.
  */
 
 import { layoutOf } from '../model/from-settings.ts';
@@ -42,7 +42,7 @@ export interface SecurityReport {
   readonly payloadBytes: number;
   /** Shortest round on a public relay; Infinity where none is long enough. */
   readonly floorSeconds: number;
-  /** How long every round waits for its beacon before anybody trains: at most with drand, at least with blocks; 0 without. */
+  /** How long every round waits for its beacon: at most with drand, at least with blocks; 0 without. */
   readonly beaconSeconds: number;
   /** In a run with stakes: what a contribution weighs, and what becomes of keys without stake. */
   readonly stakeRule?: string;
@@ -112,7 +112,7 @@ function stakeRuleOf({ committee: { weights, minStake } }: RunSpec): string {
   return `${rule}; keys with ${least} may join, own nothing and count for nothing`;
 }
 
-/** Measured where that is cheap; a spec from anybody may be of any size, and what is over its limit is refused anyway. */
+/** Measured where that is cheap. A spec may be of any size, and what exceeds its limit is refused anyway. */
 function payloadOf(
   { limits, start, input }: RunSpec,
   settings: Settings,

@@ -1,6 +1,6 @@
 /**
- * The state of a worker in a certified run: how it is kept on disk (ledgers by their canonical bytes, checked by their roots), and what of it is
- * taken along from a round or to another branch: everything learned that no outcome took, and what the next one may still take.
+ * The state of a worker in a certified run: its format on disk (ledgers as canonical bytes, checked by their roots),
+ * and what a worker keeps of its learning after a round or a change of branch.
  */
 import { isHex32, utf8 } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';
@@ -151,8 +151,8 @@ interface Means<K extends keyof Wire> {
 type Carried = Pick<CertifiedState, 'sent' | 'unpacked' | 'residual' | 'pending' | 'contributed'>;
 
 /**
- * Under `discard` what was not listed is back at once. Under `defer` it stays out for one more outcome, which lists it late or gives
- * it back: never both. A contribution that was rejected for a reason is gone.
+ * Under `discard` unlisted work returns to the residual at once. Under `defer` it waits for one more outcome, which
+ * lists it late or returns it. Rejected contributions are gone.
  */
 export function carryOver(
   { sent, unpacked, residual, pending, contributed = [] }: Carried,
@@ -223,8 +223,8 @@ export function residualLeft(
 }
 
 /**
- * Where members screen, what a final outcome leaves out is gone: sent again on top of what is learned next it would do more harm each time, and be
- * left out for ever. By the outcome alone nobody can tell what was screened from what was late.
+ * With screening, what a final outcome leaves out is gone: sent again, it would do more harm each time. The outcome
+ * does not say what was screened and what was late.
  */
 const dropsUnlisted = ({ spec }: Pick<Certified, 'spec'>, { result }: Outcome): boolean =>
   spec.screening && result === 'final';
@@ -260,7 +260,7 @@ function contributedAfter(
 /** Rounds of branches it left that a worker remembers, so that it signs nothing there a second time. */
 const MOST_LEFT = 256;
 
-/** The state at the end of the better branch. What is out of the residual is what that branch counts, and nothing else. */
+/** The state at the end of the better branch. The residual lacks exactly what that branch counts. */
 export function switchTo(
   { path, state, votes, fork }: Better,
   before: CertifiedState,
@@ -331,7 +331,7 @@ export interface CertifiedState extends WorkerState {
   readonly rounds: readonly CertifiedSummary[];
   /** The last certified outcome it knows, and what follows from it. */
   readonly head: ChainHead;
-  /** The gradient of the round before, where the outcome of `round` may still list it: what it does not list comes back. */
+  /** The contribution to the round before, if the outcome of `round` may still list it; else it comes back. */
   readonly pending?: Sent | undefined;
   /** What this worker sent in its last certified rounds, oldest first. */
   readonly contributed?: readonly Contributed[] | undefined;

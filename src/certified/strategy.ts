@@ -1,7 +1,6 @@
 /**
- * Certified rounds as a strategy of the worker loop: train and publish, and beside it a committee decides what counts. Every worker
- * ends a round in the state that the certified outcome leads to, with or without a seat; whoever is behind follows without training.
- * docs/rounds.md has the rules.
+ * Certified rounds as a strategy of the worker loop: train and publish while a committee decides what counts. Every
+ * worker ends in the certified state; one that is behind follows without training (docs/rounds.md).
  */
 import { firstOf, within } from '../base/async.ts';
 import { drawnOf } from '../consensus/committee/draw.ts';
@@ -253,7 +252,9 @@ async function isOverAlready(
   return driven.isCertified;
 }
 
-/** Whether what is left of an inner phase of this round, which is over, may be done before the next outcome, which may still list it. */
+/**
+ * Whether the rest of an inner phase of this decided round may end before the next outcome, which may still list it.
+ */
 async function mayStillCount(
   { decided }: DrivenRound,
   { spec: { late, timing }, memory: { delays } }: Member,
@@ -274,7 +275,7 @@ export interface Own {
   readonly delays: readonly number[];
 }
 
-/** What the round machine must know of a round: it follows from the certified state, but for this worker's own clock. */
+/** The context of the round machine: from certified state, except for this worker's own clock. */
 export function contextOf(
   { spec, run, round, parent }: Chain,
   electorate: Electorate,

@@ -24,10 +24,7 @@ const stateBytesOf = ({ params, momentum }: ModelState): number =>
 export const modelRoot = (state: ModelState, hash = sha256): Digest =>
   merkleTree(stateChunks(state), hash).root;
 
-/**
- * The model root in a run with tiers of width, over the roots of the rings: SHA-256 of `nostrain/rings/1` and these. Each ring travels under
- * its own root.
- */
+/** The model root of a tiered run: SHA-256 of `nostrain/rings/1` and the roots of the rings. */
 export const rootOfRings = (rings: readonly Digest[]): Digest =>
   sha256Hex(concatBytes(utf8('nostrain/rings/1'), ...rings.map(bytes32)));
 

@@ -1,6 +1,6 @@
 /**
- * Scores: what witnesses say of contributions, made into one number that all agree on, and those of many rounds into who is good. A gain is how
- * much a contribution lowers a loss; a score is a gain in millionths. Whole numbers wherever something certified follows from it.
+ * Scores: what witnesses measured of contributions as one certified number, and the scores of many rounds as who is
+ * good. A gain lowers a loss; a score is a gain in millionths, in integers wherever it is certified.
  */
 
 import type { WorkerId } from '../run/ids.ts';
@@ -21,21 +21,21 @@ const MOST_FLOORS = 2;
 const LEAST_SHARE = 1 / 4;
 
 /**
- * How far finite gains, at least one, lie apart, by their better half alone: what fewer than half of them say cannot widen it by much.
- * No smaller than `least`, what the measure itself is uncertain by.
+ * How far finite gains (at least one) lie apart, by their better half, so that a minority cannot widen it much. At
+ * least `least`.
  */
 export function spreadOf(gains: readonly number[], least: number): Spread {
   const falling = [...gains].sort((a, b) => b - a);
   const middle = Math.floor((falling.length - 1) / 2);
   const center = falling[middle]!;
-  // who owns the chunks that matter most gains a hundred times as much as others: the largest gains say nothing of how far others fall
+  // owners of the most important chunks gain a hundred times as much: the largest gains say nothing of the others
   const quartile = middle - 1 - (middle >> 2);
   const deviation = NORMAL * ((falling[quartile] ?? center) - center);
   const floor = Math.max(LEAST_SHARE * Math.abs(center), least);
   return { center, size: Math.min(Math.max(deviation, floor), MOST_FLOORS * floor) };
 }
 
-/** Gains under it are harm: so many spreads worse than no change at all, or than the middle where that is a loss too. */
+/** Gains under it are harm: so many spreads below zero, or below the middle if that is a loss too. */
 export const harmBound = ({ center, size }: Spread, width: number, uncertainty = 0): number =>
   Math.min(0, center) - width * Math.max(size, uncertainty);
 
@@ -52,8 +52,8 @@ export interface Witnessed {
 }
 
 /**
- * The score of a place: the lower weighted median of what witnesses say of it, so that who has less than half of the weight moves it no
- * further than to what another one said. 0 where most of those that score at all held nothing; null in a round that too few scored.
+ * The score of a place: the lower weighted median of its witnesses, which a minority cannot move beyond what another
+ * said. 0 if most scorers held nothing; null if too few scored.
  */
 export function scoreAt(place: number, witnesses: readonly Witnessed[]): number | null {
   const total = sumOf(witnesses);
@@ -93,7 +93,9 @@ export interface Rated {
 const LEAST_SCORES = 2;
 /** Spreads of rolling scores worse than nothing. */
 const FLOOR = 3;
-/** What rolling scores are uncertain by, as a share of the scores they are made of: fewer, and somebody honest is under the floor now and then. */
+/**
+ * Uncertainty of rolling scores as a share of their scores: with less, honest keys fall under the floor now and then.
+ */
 const OWN_SHARE = 3 / 10;
 /** And at least, in millionths. */
 const LEAST_SPREAD = 1000;
@@ -107,8 +109,8 @@ function typicalSize(histories: readonly (readonly number[])[]): number {
 }
 
 /**
- * The floor of rolling scores: who is under it does harm, round after round. Null while too few were scored. Scores that turn from gains to losses
- * have a middle of about 0 and lie as far apart as before: they are uncertain by a share of their own size, not of the middle's.
+ * The floor of rolling scores; a key under it does harm round after round. Null while too few were scored. Scores that
+ * turn from gains to losses are uncertain by a share of their own size.
  */
 export function floorOf(rated: readonly Rated[]): number | null {
   const known = rated.filter(({ history }) => history.length >= LEAST_SCORES);
@@ -131,7 +133,7 @@ export function belowFloor(rated: readonly Rated[]): ReadonlySet<WorkerId> {
 /** Keys that a weight vector names at most. */
 const MOST_WEIGHED = 64;
 
-/** The weight vector: rolling scores above 0, the best ones alone, as shares of 1; the best first, equal ones by key. */
+/** The weight vector: the best positive rolling scores as shares of 1, best first, ties by key. */
 export function weightVector(
   rated: readonly Rated[],
   most = MOST_WEIGHED,

@@ -1,7 +1,6 @@
 /**
- * Who may join a certified run beside its founders, as far as a join itself shows it: a key that did the work the run asks for, once and for
- * this run alone, that has the stake, or that shows signed events by which keys of the spec trust it. Everybody judges the same events, whatever
- * relays have by then. Whoever is on a list is judged with the roster.
+ * Decides who may join a certified run: founders, listed keys, or keys whose join shows work, stake or trust. Everybody
+ * judges the same join, whatever relays have by then.
  */
 
 import type { Clock } from '../../base/async.ts';
@@ -113,7 +112,7 @@ function isTrusted(
   return is;
 }
 
-/** Whether these events, if they are genuine, lead from a key that the spec names to this one, each naming the author of the next. */
+/** Whether these events lead from a key that the spec names to this one, each naming the author of the next. */
 function leadsTo(trust: Trust, key: WorkerId, events: readonly SignedEvent[]): boolean {
   const { anchors, by, hops, rank, since } = trust;
   const isRecent = events.every(({ created_at }) => created_at >= since);
@@ -145,10 +144,7 @@ interface Means {
   find(filters: readonly Filter[]): Promise<readonly SignedEvent[]>;
 }
 
-/**
- * What a join of this key has to show, in the name of whoever delegated it; nothing where the run asks for nothing, or where nobody is found
- * who trusts it. Rejects with the signal's reason.
- */
+/** Returns what a join of this key must show; nothing where the run asks for nothing, or no proof is found. */
 export async function evidenceFor(
   spec: Pick<RunSpec, 'admission' | 'founders' | 'sessions'>,
   run: Digest,

@@ -1,7 +1,4 @@
-/**
- * Which votes decide a round: a quorum of commits for one outcome, of one view of one committee; and which outcomes of a round have such a
- * certificate among the events at hand.
- */
+/** Judges which votes decide a round: a quorum of commits for one outcome, of one view of one committee. */
 import { hasQuorum } from '../../consensus/committee/quorum.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Committee } from '../../run/committee.ts';
@@ -180,8 +177,8 @@ export function certify(
 }
 
 /**
- * The committee that a vote names. Where everybody sits, that of a recovery epoch follows from the view-change votes that a
- * proposal lists; where seats are sampled, from the round's randomness alone.
+ * The committee that a vote names. A recovery epoch where everybody sits takes it from the view-change votes of a
+ * proposal; sampled seats follow from the round's randomness alone.
  */
 function seatedIn(
   situation: Situation,

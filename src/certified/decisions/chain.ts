@@ -1,4 +1,4 @@
-/** What is certified of a run between two rounds: the chain state, with the model and without it, and who votes in the round to come. */
+/** The certified state of a run between two rounds, with and without the model, and who votes in the round to come. */
 import { ConfigError } from '../../base/errors.ts';
 import type { Aggregate } from '../../consensus/aggregate/rules.ts';
 import {
@@ -66,7 +66,7 @@ export interface Chain extends Situation, Roots {
   readonly before: Past | null;
   /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
   readonly recent: readonly Digest[];
-  /** Leaves that outcomes listed, as long as a join may be older than one of them: an older one does not count again. */
+  /** Leaves that outcomes listed, as long as an older join could still name a recent outcome. */
   readonly departed: readonly Departure[];
 }
 
@@ -85,7 +85,7 @@ export type Draft = Omit<Outcome, 'rowSize' | 'modelRoot' | 'ledgerRoot'>;
 export interface ChainHead extends Omit<Chain, 'spec'> {
   /** A quorum of commits for the outcome before; none in round 0. */
   readonly votes: ListedVotes | null;
-  /** Outcomes of branches that this worker left: what follows them it plays no part in any more, for it may have signed there. */
+  /** Outcomes of branches that this worker left. It does not vote after them: it may have signed there. */
   readonly left: readonly Digest[];
 }
 
@@ -144,7 +144,7 @@ export interface Electorate extends Election {
   readonly roster: readonly WorkerId[];
   /** live(r): who was seen lately. */
   readonly live: readonly WorkerId[];
-  /** Whose contributions a member waits for, at most as long as its grace lasts: live(r) and newcomers in their first rounds and in the one after they were first seen, as far as they weigh. */
+  /** Whose contributions a member waits for: live(r) and newcomers in their first rounds, as far as they weigh. */
   readonly awaited: readonly WorkerId[];
 }
 
@@ -182,7 +182,7 @@ function bySession(ledger: Ledger, stakes: ReadonlyMap<WorkerId, bigint>): Stake
   return all;
 }
 
-/** A newcomer is waited for in its first rounds: nobody who is as fast as the others should always be a moment too late to be seen. */
+/** Rounds in which a newcomer is waited for, so that one as fast as the others is seen. */
 const NEWCOMER_ROUNDS = 3;
 
 /** Ascending. */
@@ -286,9 +286,8 @@ function firstChain(spec: RunSpec, roots: Roots): Chain {
 }
 
 /**
- * The parameters that everybody starts from: they follow from the seed, unless all of a published model is trained; then `first` has
- * them. In a run with tiers of width those of one tier, the whole model where none is said. Throws a ConfigError where they are needed and
- * not there, or others.
+ * The first parameters: from the seed, or `first` where all of a published model is trained; in a tiered run those of
+ * one tier. Throws a ConfigError if they are needed and missing, or of another length.
  */
 export function startOf(spec: RunSpec, first?: Float32Array, tier = 0): Params {
   const { training, start } = spec;
@@ -303,7 +302,7 @@ export function startOf(spec: RunSpec, first?: Float32Array, tier = 0): Params {
   });
 }
 
-/** Where a run starts, with the model as far as it is known: all but the model where its first parameters are in files that are not here. */
+/** The state a run starts from; without the model if its first parameters are in files that are not here. */
 export function openingOf(
   spec: RunSpec,
   { first, sha256 }: { first?: Float32Array | undefined; sha256?: Sha256 | undefined },

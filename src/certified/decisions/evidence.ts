@@ -1,7 +1,6 @@
 /**
- * What stands behind an outcome: everything it names by id, verified and read. An outcome is judged by this and by the certified past alone,
- * so everybody who has the same bytes finds the same. The store of a worker is bounded by forgetting old rounds, and by bytes: of strangers
- * only joins and leaves are kept, and whatever was asked for.
+ * The evidence behind an outcome: everything it names by id, verified and read, so that everybody with the same bytes
+ * finds the same. A worker's store is bounded by rounds and bytes; of strangers it keeps only joins and leaves.
  */
 
 import { FairStore, Recent } from '../../base/bounded.ts';
@@ -91,7 +90,7 @@ export interface Hashing {
 }
 
 export interface EvidenceStore extends Evidence {
-  /** False when it was here already, or is not kept: what says nothing, and what strangers say of rounds, unless it was asked for. */
+  /** False if it was here already or is not kept: unreadable events, and what strangers say of rounds unasked. */
   add(message: ProtocolMessage, isAsked?: boolean): boolean;
   /** Whose messages are kept from now on; everybody's before. */
   admit(members: readonly WorkerId[]): void;
@@ -109,10 +108,10 @@ export interface EvidenceStore extends Evidence {
 const MEMBER_BYTES = { perOwner: 32 << 20, inAll: 512 << 20 };
 /** Joins, leaves and proofs against members of everybody else. */
 const STRANGER_BYTES = { perOwner: 16 << 10, inAll: 32 << 20 };
-/** Payloads that travelled in chunks: of one key those of the rounds that are kept, two in each; of all no more than a machine has. */
+/** Payloads that travelled in chunks: per key two for each round that is kept, and a limit for all keys together. */
 const PAYLOADS_PER_KEY = 8;
 const PAYLOAD_BYTES = 4 * 2 ** 30;
-/** Tables of stakes: a round is judged by the one that holds and the one before it, and may name the next. Each may have a hundred thousand rows. */
+/** Stake tables kept: those of this round, of the one before and of the next. Each may have a hundred thousand rows. */
 const MOST_TABLES = 16;
 const MOST_BEACONS = 16;
 

@@ -1,6 +1,6 @@
 /**
- * The one way the certified state of a run moves: outcome by outcome, with the roster change and the model step that each makes.
- * The worker that plays and whoever replays the run use the same functions, so a replay checks what was really done.
+ * The one way the certified state moves: outcome by outcome, with its roster change and model step. Workers and replays
+ * use the same functions, so a replay checks what was really done.
  */
 import { canonicalJson } from '../../base/canonical-json.ts';
 import { weightOf } from '../../consensus/aggregate/mean.ts';
@@ -86,10 +86,7 @@ export function applyOutcome(
   return wrong ?? found(completed.value.next);
 }
 
-/**
- * The same by whoever has some rings of the model: those are recomputed and compared with their roots. What is said of the others, and which
- * rows are empty there, is on the word of the quorum.
- */
+/** The same with some rings of the model: those are recomputed and compared; for the others the quorum is trusted. */
 function applyToPart(
   before: Certified,
   outcome: Outcome,
@@ -180,8 +177,8 @@ function judgeDraft(
 }
 
 /**
- * What a row weighs beside its examples: in a run with stakes what its author weighs in the draw of committees, else 1. The stake of who is
- * proven faulty by this outcome counts for nothing in it already.
+ * What a row weighs beside its examples: with stakes as its author weighs in the committee draw, else 1. A key that
+ * this outcome proves faulty weighs nothing.
  */
 function rowWeights(
   { spec, ledger }: Certified,

@@ -1,6 +1,6 @@
 /**
- * Plays a run again from its events alone: who decided each round and whether they could, and where payloads are at hand every parameter and both
- * roots. No key, no clock, no network. A path is one branch followed without the model.
+ * Replays a run from its events alone: who decided each round, and with the payloads every parameter and both roots. No
+ * key, no clock, no network. A path is one branch without the model.
  */
 import { quorumOf } from '../../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
@@ -38,7 +38,7 @@ export interface ReplayEnd {
 export const hasModel = (state: Chain | Certified): state is Certified => 'params' in state;
 
 /**
- * Rounds as they are checked, until the run ends, something is wrong, or too little is at hand to go on. Where the run forks it follows
+ * Yields rounds as they are checked, until the run ends, something is wrong or too little is here. At a fork it follows
  * the branch through this outcome, else the one that the fork rule prefers.
  */
 export function* replay(
@@ -122,7 +122,7 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
   return { checked: 'chain', next: bare.value, missing };
 }
 
-/** The same with the model, where it was lost and the chunks of a checkpoint are at hand: they lead to the certified root. */
+/** The same with the model, if it was lost and the chunks of a checkpoint are here: they lead to the certified root. */
 function withModel(state: Chain | Certified, events: Gathered, layout: Layout): Chain | Certified {
   if (hasModel(state)) return state;
   const rings = payloadsOf(state.spec, state, layout).map((ring) => events.bytesOf(ring));
@@ -136,10 +136,7 @@ export function withoutModel(state: Chain | Certified): Chain {
   return chain;
 }
 
-/**
- * What one replay has found out so far, by the outcome before. Where a run forks time and again, each branch of each fork is
- * followed to its end, and every outcome is still judged once.
- */
+/** What a replay has found so far, by the outcome before: with many forks every outcome is still judged once. */
 interface Following {
   readonly events: Gathered;
   /** The outcome whose branch somebody chose. */
@@ -243,7 +240,7 @@ export interface Path {
   readonly forks: readonly Fork[];
 }
 
-/** The branch to be on, as far as it is at hand: the one through this outcome, else the one that the fork rule prefers. */
+/** The branch to be on: the one through this outcome, else the one that the fork rule prefers. */
 export function pathOf(start: Chain, events: Gathered, through?: Digest): Path {
   const stops = new Map<Digest, Stop>();
   const forks: Fork[] = [];

@@ -1,6 +1,6 @@
 /**
- * The change that an outcome makes to the roster: who joins, who leaves, and who is put out by which proof. Verdicts of failed
- * checks count where those who signed them are a quorum of the committee of the round after the contribution.
+ * The change that an outcome makes to the roster: joins, leaves, and keys put out by proofs. Verdicts of failed checks
+ * count if a quorum of the next round's committee signed them.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
@@ -107,8 +107,8 @@ interface Voters {
 }
 
 /**
- * Who signed the listed votes. They decided the round before; round 0 has none before it. Who is proven faulty by now, or by this outcome
- * (`culprits`), is among them, for a certificate must not depend on who has seen the proof; its scores weigh nothing.
+ * Who signed the listed votes. Keys proven faulty are among them, since a certificate must not depend on who has seen
+ * the proof; their scores weigh nothing.
  */
 export function votersOf(
   { spec, run, before, parent, ledger }: Chain,
@@ -155,7 +155,7 @@ function scoresOf(
   return scores;
 }
 
-/** The first join that follows none of the last outcomes, that is from before its key left, or that its key did not sign. */
+/** The first join that names no recent outcome, is older than its key's leave, or is not signed by its key. */
 function wrongJoin(
   chain: Chain,
   { joins }: Draft,
@@ -207,8 +207,8 @@ function wrongLeave(
 }
 
 /**
- * Authors of the view-change votes that a body of a recovery epoch lists, where they say who is counted; its proposer may sit.
- * Where seats are sampled the list has no consequence, so a replay does not need its events.
+ * Authors of the listed view-change votes, where they decide who is counted; checks that the proposer may sit. With
+ * sampled seats the list has no effect, so a replay does not need its events.
  */
 function viewChangesOf(
   chain: Chain,
@@ -231,7 +231,7 @@ const LEAST_VERDICTS = 2;
 /** Juries by ledger and round: strangers may show any number of proofs that do not count. */
 const juries = new WeakMap<Ledger, Map<number, Committee>>();
 
-/** Those who judge contributions of a round: of the committee of the round after it who is still in the roster, as they weigh now. */
+/** The jury on contributions of a round: the next round's committee as far as it is in the roster, as it weighs now. */
 export function juryOf(chain: Chain, checked: number, evidence: Evidence): Committee {
   const drawn = juries.get(chain.ledger) ?? new Map<number, Committee>();
   juries.set(chain.ledger, drawn);

@@ -1,6 +1,6 @@
 /**
- * Which contributions count in a certified round: what they are compared with (base, roster, chunk assignment), the judgment on one
- * manifest and its payload, and on the rows that an outcome lists.
+ * Which contributions count in a round: the terms they must match (base, roster, chunk assignment), and the judgment on
+ * a manifest, its payload and the rows that an outcome lists.
  */
 import { sha256 } from '../../base/hash.ts';
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
@@ -70,7 +70,7 @@ export function known<T>(verdict: Verdict<T>): T {
 interface Senders {
   /** Keys that may sit, whether they want to or not: every chunk has some of them as its owners. */
   readonly owners: readonly WorkerId[];
-  /** Others of the roster whose rows weigh something: newcomers, and who was away. They send chunks beside the owners. */
+  /** Other keys of the roster that weigh something, such as newcomers: they send chunks beside the owners. */
   readonly beside: readonly WorkerId[];
 }
 
@@ -81,7 +81,7 @@ export const weighingOf = (
   eligible: readonly WorkerId[],
 ): readonly WorkerId[] => weigh({ eligible, stakes, rules }).map(({ key }) => key);
 
-/** The senders of a round. In a run with stakes keys without enough of it send nothing: what they sent would weigh nothing. */
+/** The senders of a round. In a run with stakes, keys without enough stake send nothing. */
 function sendersOf({
   spec,
   run,
@@ -315,7 +315,7 @@ function refuseRings(
   return refusal(worker, 'base-mismatch', `ring ${at} started from ${said[at]}, not ${rings[at]}`);
 }
 
-/** A contribution is judged when it comes, when an outcome that lists it is checked and when it is applied: once is enough. */
+/** A contribution is judged on arrival, in a proposal and when it is applied; the result is kept. */
 type Judgments = Map<
   string,
   { readonly payload: Uint8Array; readonly judged: Judged<Contribution> }

@@ -1,7 +1,7 @@
 /**
- * Tiers of width in a certified run (docs/tiers.md): where the rings of its model end, which of them a worker has, and the roots by which each
- * is certified. The model root is over the roots of all rings, so whoever has some of them checks those, and goes on from an outcome that
- * tells the others.
+ * Tiers of width in a certified run (docs/tiers.md): the rings of its model, which of them a worker has, and their
+ * roots. The model root is over the roots of all rings, so a worker checks the rings it has and takes the others from
+ * outcomes.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { type ModelState, modelRoot, readState, rootOfRings } from '../../consensus/roots.ts';
@@ -80,7 +80,7 @@ export function ringStates(spec: RunSpec, { params, momentum }: ModelState): rea
   });
 }
 
-/** The roots after a step: of the rings that it moved computed anew, the others as they were, those too that are not here. */
+/** The roots after a step: computed for the rings here that it moved; the others stay as they were or as said. */
 export function rootsAfter(
   spec: RunSpec,
   model: ModelState,
@@ -115,7 +115,7 @@ export function rootsSaid({ start }: Pick<RunSpec, 'start'>): Roots | undefined 
   return typeof root === 'string' ? { modelRoot: root } : ofRings(root);
 }
 
-/** The roots of round 0. Rings that are not here are as the spec says, or follow from the seed: each is drawn, hashed and let go of. */
+/** The roots of round 0. Rings that are not here are taken from the spec, or drawn from the seed and hashed. */
 export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots {
   const momentum = params.values.slice().fill(0);
   const own = ringStates(spec, { params, momentum }).map((ring) => modelRoot(ring, hash));
@@ -131,7 +131,7 @@ export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots 
   return ofRings(rings);
 }
 
-/** What a state of this layout travels as: the rings that are meant, each under its root; all in one where there are none. */
+/** The payloads that a state of this layout travels as: one per ring, or one in all. */
 export function payloadsOf(spec: RunSpec, roots: Roots, layout: Layout): readonly PayloadRoot[] {
   const { rings } = heldOf(spec, layout) ?? { rings: [{ from: 0, to: layout.size }] };
   return rings.map(({ from, to }, i) => ({

@@ -1,7 +1,7 @@
 /**
- * A feature of certified runs as one object: what it adds to a member, to the judging of a round and to the summary of one. The member,
- * the round driver and the judge call the hooks of the list (list.ts) and know no feature by name. What a feature changes in the
- * certified state is in decisions/ and consensus/, where replays compute it too.
+ * A certified feature as one object: its hooks in a member, in the judging of a round and in the summary. The callers
+ * go through the list (list.ts) and know no feature by name. What changes certified state is in decisions/ and
+ * consensus/.
  */
 import type { Clock } from '../../base/async.ts';
 import type { Arrival, RoundContext, ViewId } from '../../consensus/round/round-state.ts';

@@ -1,8 +1,7 @@
 /**
- * A member's part in checks of contributions, in runs with a jury: it runs the steps of those that were drawn again, the first jurors of each at
- * once, the others when one of the committee says that it failed; signs what it found, and shows verdicts of a quorum side by side. Steps are run one
- * contribution after the other, begun when this worker does not train itself; a check is given up when its verdict would come too late. No vote
- * waits for any of it.
+ * A member's part in a jury: reruns the steps of drawn contributions, signs what it found, and shows the verdicts of a
+ * quorum. The first jurors check at once, others when somebody reports a failure; steps run one at a time while this
+ * worker does not train, and no vote waits for them.
  */
 import { anySignal, createNotifier } from '../../base/async.ts';
 import type { WorkerId } from '../../run/ids.ts';
@@ -57,7 +56,7 @@ const REPEATABLE: readonly CheckReason[] = [
   'other-count',
 ];
 
-/** The reason of a verdict that members give for a finding; undefined where it says nothing against the author that others could repeat. */
+/** The reason that a verdict gives for a finding; undefined if others could not repeat the finding. */
 function verdictOf(
   { result, reason, apartPpm }: CheckFinding,
   bandPpm: number,
@@ -224,7 +223,7 @@ class JuryDuty implements MemberFeature {
     };
   }
 
-  /** One at a time, when this worker does not train; of those that are ready the one first that most jurors say failed. */
+  /** Runs one at a time, while this worker does not train; the most accused of those that are ready goes first. */
   async #inTurn<T>(each: Case, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
     let result: Promise<T> | undefined;
     this.#ready.add(each);
@@ -281,7 +280,7 @@ class JuryDuty implements MemberFeature {
     this.heard(message);
   }
 
-  /** Shows what a quorum of the committee found, unless somebody did already: the first of the jurors at once, others a round later. */
+  /** Publishes the proof once a quorum found the same: the first juror at once, others a round later. */
   #show(found: Case): void {
     const { control, evidence, take } = this.#options;
     const state = this.#state;

@@ -1,6 +1,6 @@
 /**
- * Which contributions of a run can be checked by running their steps again, and the check: it starts from the private state that
- * the author committed to and compares bits, or distance within the run's band on other machines. Needs no key.
+ * Which contributions can be checked by running their steps again, and the check: it starts from the private state that
+ * the author committed to and compares bits, or distances within the run's band.
  */
 
 import { toHex } from '../../base/bytes.ts';
@@ -77,10 +77,7 @@ export interface EndedRound {
   readonly taken: Certified['taken'];
 }
 
-/**
- * These contributions in the order of their rounds, as the model is recomputed; it ends early where that is not possible. States of rounds that
- * nobody needs any more are let go of.
- */
+/** Yields these contributions in the order of their rounds, as the model is recomputed; ends early if it cannot be. */
 export function* checkable(
   start: Certified,
   events: Gathered,
@@ -110,7 +107,7 @@ export function* checkable(
 
 type Sent = Pick<Evidence, 'message' | 'payload'>;
 
-/** What a check of a contribution to a round that began with this state needs, with the rounds before it as far as they are known. */
+/** What a check of a contribution to the round of this state needs. */
 export function checkedRow(
   listed: ListedRow,
   state: Certified,
@@ -167,7 +164,7 @@ export interface CheckedRow extends SentFrom {
     | undefined;
 }
 
-/** How a check ended: the same bits; near enough; not what the author says; or it was not shown what it takes to say. */
+/** How a check ended: the same bits; near enough; not what the author says; or not enough was shown. */
 export type CheckResult = 'same' | 'near' | 'fault' | 'unanswered';
 
 export type CheckReason =
@@ -183,7 +180,7 @@ export type CheckReason =
 export interface CheckFinding {
   readonly result: CheckResult;
   readonly reason?: CheckReason;
-  /** How far what came out lies from what the author committed to, in millionths of the length of the step; where both are known. */
+  /** How far the result lies from what the author committed to, in millionths of the length of the step. */
   readonly apartPpm?: number;
 }
 
@@ -202,7 +199,7 @@ export interface CheckTools {
 const unanswered = (reason: CheckReason): CheckFinding => ({ result: 'unanswered', reason });
 const fault = (reason: CheckReason): CheckFinding => ({ result: 'fault', reason });
 
-/** Runs the steps of a contribution again and compares. Rejects with the reason of the signal, and where this machine fails. */
+/** Runs the steps of a contribution again and compares. Rejects if the signal aborts or this machine fails. */
 export async function checkRow(row: CheckedRow, tools: CheckTools): Promise<CheckFinding> {
   const { last, manifest, state } = row;
   const said = manifest.features?.rerun;
@@ -243,7 +240,7 @@ async function shownAs(
   return readPrivate(bytes, size) ?? fault('not-a-state');
 }
 
-/** What was left to send of a private state, once the outcome of its round was known; undefined where its payload was none. */
+/** The residual of a private state after the outcome of its round; undefined if its payload is invalid. */
 function residualAfter(
   { state, manifest, payload, outcome, taken }: NonNullable<CheckedRow['last']>,
   shown: PrivateState,
@@ -340,7 +337,7 @@ function energyOf(a: Numbers, b: Numbers): number {
   return sum;
 }
 
-/** The largest of the distances, each by its own length, in millionths, rounded up: of the delta by that of the step, of vectors by their own. */
+/** The largest relative distance, in millionths, rounded up: of the delta to the step, of each moment vector. */
 function apart(
   whole: Float64Array,
   moments: readonly Float32Array[],

@@ -1,7 +1,7 @@
 /**
- * Scores of certified runs: a member measures the contributions of the round that is over on rows that all members share, and says so in its
- * commit of the next one; what the listed commits say becomes one score of each key, the weighted median. The rows are drawn with the randomness of
- * the round to come, which nobody has before contributions are sent but the proposer of the last outcome, nor that one where a run has a beacon.
+ * Scores: members measure the last round's contributions on shared rows and say so in their next commits; the weighted
+ * median of listed commits is certified. The rows are drawn with the coming round's randomness, unknown when
+ * contributions are sent.
  */
 
 import { deriveKey, type Key } from '../../base/rng.ts';
@@ -50,8 +50,8 @@ function marksOf(delta: PartialVector): readonly string[] {
 }
 
 /**
- * Whose contribution is mostly made of chunks that arrived before: from another worker in this round, or from anybody in the round before. Who
- * copies has to wait for what it copies, so that most members see the original first.
+ * Finds contributions that mostly repeat chunks of others in this round, or of anybody in the round before. A copier
+ * must wait for the original, so most members see the original first.
  */
 export function copiesAmong(
   arrived: readonly Arrived[],

@@ -1,8 +1,7 @@
 /**
- * Screening by loss, in runs that name the feature: a committee member measures, on rows of its own data that only it can draw, the loss of
- * the model with each contribution applied (Zeno, arXiv 1805.10032). What does more harm than the round's own spread allows it does not
- * propose, and what does far more it does not accept from others: an opinion, like "I hold it", which no replay repeats. Members measure while
- * they wait, and no vote waits longer for it than a quarter of a view.
+ * Screening by loss (Zeno, arXiv 1805.10032): a member measures, on rows that only it can draw, the model's loss with
+ * each contribution applied. It does not propose harmful ones and rejects proposals with very harmful ones: an opinion,
+ * which no replay repeats. A vote waits at most a quarter of a view.
  */
 
 import type { Clock } from '../../base/async.ts';
@@ -101,9 +100,9 @@ export async function gainOf(
   return { gain, error: Math.sqrt(squares / Math.max(1, gains.length - 1) / gains.length) };
 }
 
-/** Rows that a contribution is measured on: of many contributions less is known of each, and more of how far they lie apart. */
+/** Rows that a contribution is measured on: fewer of each where many contributions show the spread. */
 export const rowsFor = (workers: number): number => (workers > 24 ? 8 : workers > 16 ? 16 : 32);
-/** Contributions that a member measures in one round at most, drawn by its own key: half of a committee of 64 meets each of 64. */
+/** Contributions that a member measures in a round: half a committee of 64 meets each of 64 contributions. */
 const MOST_MEASURED = 32;
 /** The part of a view that a vote waits for a measurement at most. */
 const WAIT_SHARE = 1 / 4;
@@ -215,7 +214,7 @@ function screenOf(
   return new Screen(options, (params) => measure(params, 'shard', { key, rows }), order);
 }
 
-/** Members measure what each contribution does to the loss, and vote against what does harm. Without an engine nothing is known. */
+/** Measures what each contribution does to the loss and votes against harm. Without an engine it has no opinion. */
 export const screening: CertifiedFeature = {
   isIn: (spec) => spec.screening,
   create: ({ measuring, clock, reporter }) => ({

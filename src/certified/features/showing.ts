@@ -1,6 +1,6 @@
 /**
- * The worker's side of running inner phases again: the bytes of its private state, the commitment in its manifest, and showing the
- * states of contributions that were drawn, on the relays that the run names.
+ * The worker's side of reruns: the bytes of its private state, the commitment in its manifest, and showing the state of
+ * drawn contributions on the relays that the run names.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { type ChunkRelays, sendChunks } from '../../network/attachments/publish.ts';
@@ -22,7 +22,7 @@ import type { CertifiedFeature, FeatureHost, MemberFeature, PrivateStore } from 
 /** Of any optimizer, and the count of the steps that they have seen. */
 const MOST_VECTORS = 8;
 
-/** The bytes, the same for the same state: how many vectors, their lengths (u32, little-endian), values in f64, then vectors in f32. */
+/** Canonical bytes: the number of vectors, their lengths (u32, little-endian), values in f64, then vectors in f32. */
 export function encodePrivate({ delta, moments }: PrivateState): Uint8Array {
   const head = 4 * (1 + moments.length);
   const size = moments.reduce((sum, { byteLength }) => sum + byteLength, head + delta.byteLength);
@@ -38,7 +38,7 @@ export function encodePrivate({ delta, moments }: PrivateState): Uint8Array {
   return bytes;
 }
 
-/** The state in bytes that anybody may have made, for a model of so many parameters; undefined where they are none, or a value is not finite. */
+/** Reads the state of a model with `size` parameters; undefined if the bytes are malformed or not finite. */
 export function readPrivate(bytes: Uint8Array, size: number): PrivateState | undefined {
   if (bytes.length < 4) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -144,7 +144,7 @@ class Showing implements MemberFeature {
     return this.#show(state, state.head.ledger.entropy);
   }
 
-  /** Shows what the last round asks for, if it drew this worker; never rejects. Resolves when relays have it, or will not. */
+  /** Shows the state that the last round drew, if any. Never rejects; resolves when relays answered. */
   async #show(state: CertifiedState, entropy: string | null): Promise<void> {
     const { spec, me, store, reporter, signal } = this.#options;
     const last = state.rounds.at(-1);

@@ -1,7 +1,6 @@
 /**
- * Stake refresh: the next stake table, in rounds in which an outcome may name one. Read from the chain where this worker reaches it, else
- * checked for its form alone. It is a worker's own opinion and steers first votes; what is valid is decided in
- * consensus/round/roster-change.ts.
+ * Stake refresh: which next stake table an outcome may name. Read from the chain where this worker reaches it, else
+ * checked for its form. It is an opinion for first votes; validity is in consensus/round/roster-change.ts.
  */
 import { Recent } from '../../base/bounded.ts';
 import { principalOf } from '../../run/delegation.ts';
@@ -21,7 +20,7 @@ import type { Reporter } from '../rounds/events.ts';
 
 /** How a worker gets tables of stakes and hands them on. */
 export interface RefreshPort {
-  /** The table of an epoch as the chain states it, named by a round with this roster; absent where this worker reaches no chain. */
+  /** The table of an epoch as the chain states it for this roster; absent if this worker reaches no chain. */
   derive?(epoch: number, roster: readonly WorkerId[]): Promise<StakeSnapshot>;
   find(id: Digest): Promise<StakeSnapshot>;
   /** So that workers without a chain can follow. */
@@ -35,7 +34,7 @@ export interface Rederived {
   readonly epoch: number;
 }
 
-/** `derive` of a port: the successor of the run's first table, read from its chain; undefined in a run whose table stays. */
+/** Returns `derive` for a port: reads the successor of the first table; undefined if the table never changes. */
 export function deriveNext(
   { stake }: RunSpec,
   find: RefreshPort['find'],
@@ -62,7 +61,7 @@ interface Table {
   readonly stakes: ReadonlyMap<WorkerId, bigint>;
 }
 
-/** Tables that are kept: a round needs those of the chain for each branch that it may follow, and the documents that outcomes of it name. */
+/** Tables kept: those of the chain for each branch, and the documents that outcomes name. */
 const MOST_KEPT = 16;
 
 const tableOf = (snapshot: StakeSnapshot): Table => ({
@@ -76,7 +75,7 @@ export class Refresh {
   readonly #port: RefreshPort;
   readonly #evidence: EvidenceStore;
   readonly #reporter: Reporter;
-  /** Tables of the chain by the outcome before the round that may name them: a fork may have another roster. `failed` where it could not be read. */
+  /** Chain tables by the outcome before the round that may name them; `failed` if the chain could not be read. */
   readonly #derived = new Recent<Table | 'reading' | 'failed'>(MOST_KEPT);
   readonly #found = new Recent<Table | 'reading'>(MOST_KEPT);
   #published: Digest | undefined;

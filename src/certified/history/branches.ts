@@ -1,6 +1,6 @@
 /**
- * Forks of a certified run: on evidence of another branch, everything relays have of who decided what is followed from round 0, and both
- * branches are compared by the fork rule (consensus/round/fork-choice.ts).
+ * Forks of a certified run: on evidence of another branch, reads who decided what from round 0 and compares both
+ * branches by the fork rule (consensus/round/fork-choice.ts).
  */
 import { type Clock, type Deferred, deferred, firstOf, systemClock } from '../../base/async.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';

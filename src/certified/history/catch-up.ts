@@ -1,7 +1,6 @@
 /**
- * How far a run is, as its relays know it: the checkpoint that a newcomer or an archive takes up, and the committee of a round. A newcomer
- * follows who decided what from the run id on, without payloads, then pulls the chunks of the certified model root from whoever serves them;
- * a chunk proves itself.
+ * Catches up from relays: finds the newest certified checkpoint and pulls its chunks, and tells the committee of a
+ * round. Only the certified root is trusted; each chunk proves itself.
  */
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -70,7 +69,7 @@ const MOST_CLAIMS = 64;
 /** After so many those of strangers are not. */
 const MOST_STRANGERS = 8;
 
-/** The state after the newest checkpoint whose outcome is certified and whose chunks come; undefined where there is none. */
+/** The state after the newest certified checkpoint whose chunks arrive; undefined if there is none. */
 export async function fromCheckpoint(
   spec: RunSpec,
   options: Options,
@@ -124,7 +123,7 @@ async function ringsOfState(
   return rings;
 }
 
-/** Chunks of the newest certified state that relays have all of: for an archive that lacks payloads. Empty where there is none. */
+/** Chunks of the newest certified state that relays have completely, for an archive; empty if there is none. */
 export async function checkpointChunks(
   path: Path,
   spec: RunSpec,
@@ -142,7 +141,7 @@ export async function checkpointChunks(
 
 type Claims = readonly [CheckpointClaim, ...CheckpointClaim[]];
 
-/** Claims that hold against what is certified, by outcome, of the latest round first; what does not hold is named and let go of. */
+/** Claims that match what is certified, grouped by outcome, latest round first; reports those that do not. */
 async function soundClaims(
   spec: RunSpec,
   stops: Path['stops'],
@@ -206,7 +205,7 @@ async function isClaimed(spec: RunSpec, { relays, signal, onUnanswered }: Asked)
   return isSaid;
 }
 
-/** The model from places and holders of the run, held against the certified root; undefined where they have it not, and relays are asked. */
+/** The model from mirrors and holders, checked against the certified root; undefined if relays must be asked. */
 async function fetchModel(
   { spec, round, ledger, ...roots }: Chain,
   claims: Claims,
@@ -249,7 +248,7 @@ export interface RunCommittee {
   readonly stakes: ReadonlyMap<WorkerId, bigint> | null;
 }
 
-/** Of the round asked for, else of the one in progress; a recovery epoch (`attempt` above 0) is drawn from all who may sit. */
+/** The committee of a round, by default the one in progress; recovery epochs draw from all who may sit. */
 export async function committeeInRun(
   spec: RunSpec,
   { round, attempt }: { readonly round: number | undefined; readonly attempt: number },

@@ -1,6 +1,6 @@
 /**
- * Queries relays for a certified run: its spec, events by filter or id, stake snapshots, contributions, and chunks, of which only
- * those that prove themselves are handed over; and keeps what members signed within limits per key, per round and in all.
+ * Queries relays for a certified run: spec, events, stake snapshots, contributions and self-proving chunks; keeps what
+ * members signed within limits per key, per round and in all.
  */
 import type { Clock } from '../../base/async.ts';
 import { FairStore } from '../../base/bounded.ts';
@@ -253,7 +253,7 @@ export class KeptHistory {
     return [...this.#store.entries()].map(([, { value }]) => value);
   }
 
-  /** Keeps an event at the cost of its author unless somebody else answers for it; false where it is here, or finds no room. */
+  /** Keeps an event at the expense of its author, or of `charge`; false if it is here or over the limit. */
   keep(event: SignedEvent, charge: Charge = this.chargeOf(event)): boolean {
     const { key, round } = charge;
     if (this.#store.has(event.id) || round >= this.#rounds) return false;

@@ -1,6 +1,6 @@
 /**
- * Gathers the evidence of a whole run for a replay: protocol messages, payloads and stake tables out of verified events in any order, and the
- * beacon values, without which nobody can say who could decide what comes next.
+ * Gathers the evidence of a run for a replay out of verified events in any order, and the beacon values, without which
+ * nobody knows who could decide what comes next.
  */
 import { isHex32 } from '../../base/bytes.ts';
 import { ChainError, NostrainError } from '../../base/errors.ts';
@@ -201,7 +201,7 @@ async function ask(
   }
 }
 
-/** The value after an outcome of this time, from a source that was asked. Throws where the answer does not fit the spec. */
+/** The beacon value after an outcome of this time. Throws if the source's answer does not fit the spec. */
 export async function valueAfter(
   { beacon }: RunSpec,
   source: BeaconSource,
@@ -213,10 +213,7 @@ export async function valueAfter(
   throw new ChainError('chain/answer', `${source.name}: ${value.issue.message}`);
 }
 
-/**
- * Follows the run without its model and puts each value that it needs into the table that the events were gathered with, until nobody has
- * the next one.
- */
+/** Follows the run without its model and fills in each beacon value that it needs, until the next one is unknown. */
 export async function completeBeacons(
   start: Chain,
   events: Gathered,

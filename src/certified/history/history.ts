@@ -1,6 +1,6 @@
 /**
- * Reads a run's past from relays member by member: founders, then the members that certified outcomes list, until nobody is new.
- * Strangers are not asked for, so they cannot fill a reader. Where originals are gone, copies by members take their place.
+ * Reads a run's past from relays member by member: founders, then members that certified outcomes list, until nobody is
+ * new. Strangers are not asked for. Where originals are gone, copies by members take their place.
  */
 import { isHex32 } from '../../base/bytes.ts';
 import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
@@ -63,7 +63,7 @@ export async function decisionsOf(
   return { gathered: past.gather(), with: (more) => past.gather(more) };
 }
 
-/** Everything relays have of a run that its members signed; what they send that is not genuine is dropped on the way. */
+/** Everything relays have of a run that its members signed; invalid events are dropped. */
 export async function fetchHistory(run: Digest, asking: Asking): Promise<readonly SignedEvent[]> {
   const { known = [], sha256 } = asking;
   const served = await collectSpec(run, asking);
@@ -253,7 +253,9 @@ class HistoryReader {
     return { faults, snapshots: [...snapshots] };
   }
 
-  /** As far as beacon values can be had; members made up by one of them are asked for only where outcomes cannot be followed. */
+  /**
+   * Follows the run as far as beacon values are known; proposed members count only where outcomes cannot be followed.
+   */
   async #follow(): Promise<Pick<Followed, 'keys' | 'frontier'>> {
     const { beacon, signal } = this.#options;
     const gathered = this.gather();
@@ -331,7 +333,7 @@ const UNSEEN: readonly string[] = ['beacon', 'snapshot'];
 /** A made-up key costs a member nothing where no chain can be followed: so many are asked for then. */
 const MOST_BLIND = 4096;
 
-/** Who joined by outcomes that founders and such keys proposed: where no chain can be followed, members are among them. */
+/** Members named by outcomes that founders and their invitees proposed, for chains that cannot be followed. */
 export function namedBy(spec: RunSpec, events: readonly SignedEvent[]): readonly WorkerId[] {
   const chunks = heapChunks(events, MOST_BODY_BYTES);
   const joins = new Map<WorkerId, WorkerId[]>();

@@ -1,6 +1,6 @@
 /**
- * Archives of certified runs: every event of a run and every beacon value, one JSON line each, so that the run can be replayed when relays
- * have forgotten it. Written from relays, read back line by line, and opened for a replay; whoever reads one is told which lines are wrong.
+ * Archives of certified runs: all events and beacon values of a run as JSON lines, so that it can be replayed when
+ * relays have forgotten it. Reports which lines are invalid.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { layoutOfRun } from '../../model/from-settings.ts';
@@ -75,9 +75,8 @@ const LONGEST_LINE = 32 << 20;
 const TOLD_EVERY = 500;
 
 /**
- * Everything that relays have of a run, with what was archived before. The same events make the same archive, in whatever order relays
- * send them.
- * The example of `joinCertifiedRun` calls it.
+ * Everything that relays have of a run, added to what was archived before. The same events make the same archive. See
+ * the example of `joinCertifiedRun`.
  */
 export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<Archive> {
   const { known = { events: [], beacons: [] }, signal } = options;
@@ -218,7 +217,7 @@ export interface RunHistory {
 /** What may be opened: an archive as it was read, or as relays gave it. */
 export type Opened = Archive & { readonly bad?: readonly BadLine[] };
 
-/** Finds the run and completes its beacon. Throws a `ConfigError` where the archive has no such run, or several and none is named. */
+/** Finds the run and completes its beacon. Throws a `ConfigError` if the archive does not name exactly one run. */
 export async function openHistory(archive: Opened, options: HistoryOptions): Promise<RunHistory> {
   const { sha256, crypto, onNotice = () => undefined } = options;
   const { bad: lines = [] } = archive;

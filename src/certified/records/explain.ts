@@ -26,8 +26,8 @@ export interface Question extends HistoryOptions {
 }
 
 /**
- * Why a worker's contribution to a round was or was not counted, out of the events of a run alone; undefined where the round is not there.
- * The example of `joinCertifiedRun` calls it.
+ * Why a worker's contribution was or was not counted, from events alone; undefined if the round is not there. See the
+ * example of `joinCertifiedRun`.
  */
 export async function explainRound(
   archive: Opened,

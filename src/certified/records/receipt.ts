@@ -1,6 +1,6 @@
 /**
- * Receipts: who contributed what to a certified run and what it was worth, out of the run's events alone. Whoever has those gets the same
- * receipt, so a signed one can be held against them; rounds can be proved one by one with the run root.
+ * Receipts: who contributed what to a certified run and what it was worth, from its events alone, so that anybody can
+ * check a signed one. Single rounds are proved with the run root.
  */
 
 import { proveRound, type RoundProof, runRoot } from '../../consensus/roots.ts';
@@ -22,7 +22,7 @@ export interface ReceiptRow {
   readonly late: readonly number[];
   /** Rounds that it helped to decide, by the votes that the next outcome lists; of the last round none does. */
   readonly voted: readonly number[];
-  /** Rounds in which it had no seat since its scores were under the floor; what it sent still counted by the same rules. */
+  /** Rounds in which it had no seat because its scores were too low; its contributions still counted. */
   readonly unseated: readonly number[];
   /** The mean of its last scores, in millionths of a loss; null in runs without scores, and for who left. */
   readonly score: number | null;

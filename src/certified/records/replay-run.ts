@@ -1,6 +1,6 @@
 /**
- * Replays a whole run into a report, one line a round, and makes the record that a folder with its events and states says of
- * itself. Nothing in a record is believed: a replay of the events compares it.
+ * Replays a whole run into a report with a line per round, and makes the record of a folder with its events and states.
+ * A record is only compared with a replay, never trusted.
  */
 
 import { canonicalJson, isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
@@ -45,10 +45,7 @@ export interface RoundReport {
 
 /** What `replayRun` gives: whether a run is right, and each of its rounds. */
 export interface ReplayReport {
-  /**
-   * Every round is certified, nothing is wrong, the outcome to trust is among them, and the model after the last one is at hand:
-   * recomputed, or out of a certified checkpoint.
-   */
+  /** Every round is certified, nothing is wrong, the trusted outcome is included, and the final model is here. */
   readonly ok: boolean;
   /** Whether the outcome to trust is among the rounds; true where none was named. */
   readonly isTrusted: boolean;
@@ -73,22 +70,21 @@ export interface ReplayOptions extends HistoryOptions {
   readonly through?: Digest | undefined;
   /** An outcome that somebody vouched for: its branch is followed, and without it nothing is right. */
   readonly trust?: Digest | undefined;
-  /** The parameters of round 0, of a run that trains all of a published model; without them its model is not recomputed. */
+  /** The parameters of round 0 if all of a published model is trained; without them the model is not recomputed. */
   first?(spec: RunSpec): Promise<Float32Array | undefined>;
   /** The parameters after the last round, where they are recomputed. */
   onModel?(spec: RunSpec, params: Params): void;
   /** Each round as soon as it is checked. */
   onRound?(round: RoundReport): void;
-  /** Each state with its model: the first one, and those after rounds that were recomputed or of which a checkpoint is at hand. */
+  /** Called with each state that has its model: the first, and those recomputed or taken from a checkpoint. */
   onState?(state: Certified): void;
 }
 
 const MOST_MISSING = 5;
 
 /**
- * Replays a run from its events alone: who decided each round and whether they could, every parameter, both roots. No key is needed, and
- * nothing is believed but signatures.
- * The example of `joinCertifiedRun` calls it.
+ * Replays a run from its events alone: who decided each round, every parameter, both roots. Needs no key and trusts
+ * only signatures. See the example of `joinCertifiedRun`.
  */
 export async function replayRun(
   archive: Opened,
@@ -224,7 +220,7 @@ export interface Recording {
   readonly record: Omit<RunRecord, 'eventsSha256'>;
 }
 
-/** Replays an archive for its record; `keep` is given the state after every `every` rounds (0: none) and the last one. */
+/** Replays an archive for its record; `keep` gets the state after every `every` rounds (0: none) and the last. */
 export async function recordRun(
   archive: Opened,
   options: ReplayOptions,

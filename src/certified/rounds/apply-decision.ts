@@ -1,4 +1,4 @@
-/** What follows a decided round: the state it leads to, its summary, and, for who is behind, the search for what members copied of it. */
+/** Applies a decided round: the next state and its summary; and the search for copies of a round by its members. */
 import { within } from '../../base/async.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
@@ -195,7 +195,7 @@ const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerI
 const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
   keys.filter((key) => key !== undefined).sort();
 
-/** Asks for what members copied of a round and the one before, since its authors may have deleted it; not again and again. */
+/** Asks for copies of a round and of the one before, since authors may have deleted them; at most every 10 s. */
 export interface CopiesSearch {
   readonly isAsking: boolean;
   ask(): void;

@@ -1,4 +1,4 @@
-/** Whether a worker takes part in rounds: who asks to be in the roster and says what it wants, who is behind, rests, or has left. */
+/** Whether a worker takes part in rounds: it joins, states its seat wish, is behind, rests, or has left. */
 import { ConfigError } from '../../base/errors.ts';
 import { widthTierOf } from '../../consensus/round/seats.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -75,8 +75,8 @@ export class Attendance {
   }
 
   /**
-   * A round that was over when this worker looked, or before it had trained, may not be the last such one. Who began in the middle of a
-   * round would be late for ever: it skips one round after a late finish to resynchronize; it skips only once.
+   * Notes how a round went. A worker that finished late skips one round to begin the next with the others; only once,
+   * or it could be late for ever.
    */
   note({ isOver, isLate, hasCommitted }: Attended, { result }: Outcome): void {
     const { late } = this.#ports.spec;
@@ -90,7 +90,9 @@ export class Attendance {
     else if (!isOver && !hasRested) this.#mayRest = true;
   }
 
-  /** Asks to be in the roster, until an outcome lists it; in a run with seat wishes says anew what it wants when that has changed. */
+  /**
+   * Asks to be in the roster until an outcome lists it; with seat wishes, says again what it wants when that changes.
+   */
   announce({ run, parent, recent, ledger }: Certified): void {
     const { spec, me, tip, tier, admission, wantsSeats, control, take } = this.#ports;
     const known = ledger.members.find(({ key }) => key === me);
@@ -115,7 +117,7 @@ export class Attendance {
     take(message);
   }
 
-  /** Whether it is out by its own wish. A leave of an earlier session does not end the one that was started to come back. */
+  /** Notes that it left by its own wish. A leave of an earlier session does not end the one that came back. */
   noteLeaves({ round, leaves }: Outcome): void {
     const { me, reporter } = this.#ports;
     if (this.isReturning || !leaves.some(({ key }) => key === me)) return;

@@ -1,4 +1,4 @@
-/** The outcome a worker proposes for a round, and whether it accepts the one of another proposer: its own opinion, never a replay's. */
+/** The outcome that a worker proposes, and its opinion of another's proposal; no replay repeats either. */
 import { chooseJoins, joinsBeforeLeaving } from '../../consensus/round/roster-change.ts';
 import type { Arrival, Check } from '../../consensus/round/round-state.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -231,8 +231,8 @@ export function opinionOf(
 }
 
 /**
- * Of the late work that is here: what more than K - k of the votes that the outcome lists name as held in time and left out. So many
- * are never all hostile. Ids this member does not hold cannot force it to wait.
+ * Late work here that more than K - k listed votes name as held in time: so many are never all hostile. Ids that this
+ * member does not hold cannot force it to wait.
  */
 export function owedIn(
   { spec, run, parent, before }: Chain,

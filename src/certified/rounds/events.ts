@@ -1,4 +1,4 @@
-/** What a worker of a certified run reports beyond any worker's events, each thing once; and what it refused, kept for the end of the round in bounded number. */
+/** What a worker of a certified run reports, each thing once, and what it refused, in bounded number. */
 import { Recent } from '../../base/bounded.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
@@ -43,9 +43,12 @@ export interface CertifiedRound {
   readonly unused?: readonly WorkerId[];
   /** What the outer learning rate was multiplied with, where it follows how far the rows agree. */
   readonly rate?: number;
-  /** Whose contribution more than half of the signers would not list, since it does harm; absent in runs without screening. */
+  /** Whose contribution more than half of the signers would not list as harmful; absent without screening. */
   readonly screened?: readonly WorkerId[];
-  /** Scores after the round, in millionths of a loss, by key: the last one, the mean of the last eight; absent in runs without. */
+  /**
+   * Scores after the round, in millionths of a loss: the last one, and the mean of the last eight; absent without
+   * scores.
+   */
   readonly scores?: readonly {
     readonly worker: WorkerId;
     readonly last: number;

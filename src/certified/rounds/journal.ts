@@ -1,6 +1,6 @@
 /**
- * Keeps a worker from signing twice: the vote journal on disk, the memory of it after a restart, and the watch for other uses of
- * its key. Also how long contributions took to arrive, from which the next deadline follows.
+ * Keeps a worker from signing twice: the vote journal on disk, the memory of it after a restart, and the watch for
+ * other uses of its key. Also measures arrival times, from which the next deadline follows.
  */
 import { deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
@@ -40,9 +40,9 @@ export interface Journal {
   /** The last entry; undefined where there is none, or none that can be read. */
   load(): Promise<Entry | undefined>;
   save(entry: Entry): Promise<void>;
-  /** Where it keeps what decided each round, to publish it again where relays forget it; without it this worker does not. */
+  /** Keeps what decided each round, to publish it again if relays forget it; without it this worker does not. */
   readonly past?: PastStore | undefined;
-  /** Where it keeps private states that it may have to show; default in memory: who is started again then cannot show older ones. */
+  /** Keeps private states that may have to be shown; default in memory, which a restart loses. */
   readonly states?: PrivateStore | undefined;
 }
 
@@ -108,7 +108,10 @@ export class VoteMemory {
     };
   }
 
-  /** What this worker signed in a round. Who comes back looks what relays have of it, and with nothing on disk does not vote at first. */
+  /**
+   * What this worker signed in a round. After a restart it queries relays, and with an empty disk does not vote at
+   * first.
+   */
   async of({ round, parent }: Chain, isReturning: boolean): Promise<Memory> {
     const entry = await this.#entry;
     if (this.#arrivals.length === 0 && entry) this.#arrivals = [entry.delays];
@@ -167,7 +170,7 @@ export interface Opening {
   readonly here: Iterable<ProtocolMessage>;
 }
 
-/** Own events of the round in progress and of the one before that are remembered, so that they are not taken for somebody else's. */
+/** Own events remembered of this round and the one before, so that they are not taken for another process's. */
 const MOST_KNOWN = 4096;
 
 export class KeyWatch {
@@ -288,7 +291,7 @@ export class ArrivalTimes {
     if (delay !== undefined && !this.#delays.has(worker)) this.#delays.set(worker, delay);
   }
 
-  /** Hands on what is known when the round is decided, once. Who only followed it, and never closed it, saw what had arrived long ago. */
+  /** Hands on the arrival times once the round is decided; not where this worker only followed it. */
   teach({ closed, decided }: RoundState): void {
     if (closed === null || decided === null || this.#hasTaught) return;
     this.#hasTaught = true;

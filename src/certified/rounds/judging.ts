@@ -1,6 +1,6 @@
 /**
- * The judge of a round driver checks the outcomes that others propose and composes this worker's own; what is missing is asked for, then
- * tried again.
+ * Judges a round: checks the outcomes that others propose and composes this worker's own. Asks for what is missing,
+ * then tries again.
  */
 import { RelayError } from '../../base/errors.ts';
 import type {
@@ -164,7 +164,7 @@ export class Judge {
     return verdict;
   }
 
-  /** Of what an outcome lacked at the last look what is not here yet; nothing when it is worth another look, which costs as much as the outcome lists. */
+  /** What an outcome still lacks since the last attempt; empty if it is worth another attempt, which is expensive. */
   #stillMissing(digest: Digest): readonly Missing[] {
     const { evidence, clock } = this.#options.ports;
     const before = this.#lacking.get(digest);

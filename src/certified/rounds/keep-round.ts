@@ -1,6 +1,6 @@
 /**
- * What members keep and publish so that a run outlives its events: copies of what decided a round, the spec, the stakes and now
- * and then the whole state; and each worker's own record of past rounds, published again where relays have forgotten them.
+ * What members keep and publish so that a run outlives its events: copies of what decided a round, spec, stakes,
+ * checkpoints; and each worker's own record of past rounds, republished where relays have forgotten them.
  */
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
 import { stateBytes } from '../../consensus/roots.ts';
@@ -38,7 +38,7 @@ const KEEPERS = 3;
 /** Founders that do besides: who came uninvited may go with everything it sent. */
 const FOUNDERS = 2;
 
-/** Keeps this round, and publishes what outlives it as far as it is this worker's turn; resolves when relays have answered. Never rejects. */
+/** Keeps this round and publishes what is this worker's turn; resolves when relays have answered. Never rejects. */
 export async function keepRound(
   ready: ReadyRound,
   decision: Decision,
@@ -93,7 +93,7 @@ function keepersOf(
   return someOf(ranked, KEEPERS, spec.founders);
 }
 
-/** The events without which nobody could check later that this round was decided so. Joins, leaves and earlier votes are in the outcome. */
+/** The events that later prove how this round was decided. Joins, leaves and earlier votes are in the outcome. */
 function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): readonly EventId[] {
   const { proposal, commits } = certificate;
   const said = evidence.message(proposal);
@@ -177,8 +177,8 @@ export class Backfill {
   }
 
   /**
-   * Looks whether relays still have what decided one of the rounds before this state, each in its turn. Where it is gone it is published again,
-   * and so are those after it, within bounds. Never rejects.
+   * Checks in turn whether relays still have what decided earlier rounds, and republishes what is gone, within limits.
+   * Never rejects.
    */
   async look(state: Certified, me: WorkerId): Promise<void> {
     const { control, reporter } = this.#ports;

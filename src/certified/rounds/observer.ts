@@ -1,6 +1,6 @@
 /**
- * The observer of a round driver gathers contributions as they arrive: whose are here in full and good, whose are not and why, who sent two,
- * and under `defer` those of the round before that no outcome listed.
+ * Gathers contributions as they arrive: which are complete and good, which are bad and why, who sent two, and under
+ * `defer` those of the round before that no outcome listed.
  */
 import type { Arrival } from '../../consensus/round/round-state.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';

@@ -1,7 +1,6 @@
 /**
- * The driver of one certified round, next to the training: feeds the round machine with what arrives and with the clock, and does what it
- * asks for: signs, sends, receives and re-sends messages. What the machine signs is on disk before it leaves. It goes on answering others
- * until it is closed.
+ * Drives one certified round beside the training: feeds the round machine with messages and the clock and carries out
+ * its effects. What the machine signs is on disk before it leaves. Answers others until it is closed.
  */
 import { anySignal, createNotifier, deferred, notifiedOrDeadline } from '../../base/async.ts';
 import { beginRound, step } from '../../consensus/round/machine.ts';
@@ -145,7 +144,7 @@ class RoundDriver implements DrivenRound {
     this.#listening.close();
   }
 
-  /** What the machine had seen is evidence again; a round that was decided before the state was saved is settled now. */
+  /** Restores the machine's evidence; a round decided before the state was saved is settled now. */
   #resume({ votes, ballots, decided }: RoundState): void {
     const { evidence } = this.#options.ports;
     for (const message of [...votes, ...ballots]) evidence.add(message);

@@ -1,6 +1,6 @@
 /**
- * A certified round as the parts of a member see it: ready to be opened, listened to, driven to its end, decided; and the wait for the
- * stake table and beacon value that it needs.
+ * A certified round as a member sees it: ready to open, listened to, driven, decided; and the wait for its stake table
+ * and beacon value.
  */
 import type { Clock } from '../../base/async.ts';
 import type { Certificate, Effect, RoundContext } from '../../consensus/round/round-state.ts';

@@ -119,7 +119,7 @@ export const outcomeFilter = (run: Digest, digest: Digest): Filter => ({
 /** What anybody signed of the whole run but chunks. */
 export const historyFilter = (run: Digest): Filter => ({ kinds: KINDS, '#s': [run] });
 
-/** What an onlooker hears of a run: all that is signed from this second on, and the newest heartbeats whenever they were. */
+/** Filters of an onlooker: all that is signed from this second on, and the newest heartbeats. */
 export const onlookerFilters = (run: Digest, since: number): readonly Filter[] => [
   { ...historyFilter(run), since },
   { kinds: [presence.kind], '#s': [run] },
@@ -156,8 +156,8 @@ export const bodyOfMessage = (said: Message | Notice): string | undefined =>
   said.type === 'proposal' ? outcomeBody(said.outcome) : undefined;
 
 /**
- * What a verified event says; undefined for other kinds and other runs, and while the chunks of its body are not here. The clock of the
- * reader plays no part. Fields of features are those of the run.
+ * What a verified event says, with the fields of the run's features; undefined for other kinds and runs, and while its
+ * body is not here. The reader's clock plays no part.
  */
 export function toProtocolMessage(
   event: SignedEvent,

@@ -1,6 +1,6 @@
 /**
- * Certified checkpoints: the state in chunks on relays, the event that says which outcome it belongs to, and, in runs that name
- * places or a placement, the chunks at mirrors and holders. No claim is believed: what comes is compared with the certified root.
+ * Certified checkpoints: the state in chunks on relays, the event that names its outcome, and, with places or
+ * placement, chunks at mirrors and holders. All are compared with the certified root.
  */
 import { certifiedCheckpoint } from '../../../kinds/certified-checkpoint.ts';
 import type { Clock } from '../../base/async.ts';
@@ -71,8 +71,8 @@ export const checkpointsFilter = (run: Digest): Filter => ({
 });
 
 /**
- * Sends what is this keeper's of the state's chunks, the event as soon as each of those is at a relay, and second copies after it; false when no
- * relay took the event, or relays do not hold all of the share. Who reads one event finds the shares of all keepers.
+ * Sends this keeper's share of the chunks, then the event, then second copies. False if no relay took the event, or
+ * relays do not hold the whole share. One event leads readers to the shares of all keepers.
  */
 export async function publishCheckpoint(
   state: CheckpointedState,
@@ -223,7 +223,7 @@ export async function holdState(
   );
 }
 
-/** Manifests that claims of one checkpoint name: those of most members first, for anybody may claim what is certified. */
+/** Manifests that claims of one checkpoint name, those of most members first: anybody may make a claim. */
 export function manifestsOf(
   claims: readonly CheckpointClaim[],
   members: readonly WorkerId[],

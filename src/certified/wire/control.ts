@@ -1,4 +1,4 @@
-/** Signs, sends, receives, keeps and re-sends the messages of one certified run over its relays. Events are verified when they come here. */
+/** Signs, sends, receives, keeps and re-sends the messages of one certified run. Events are verified before. */
 
 import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
@@ -42,7 +42,7 @@ import { buildRun, isServable, specLifetime } from './runs.ts';
 export interface Hearing {
   /** Called as messages come, for the same one also several times; `isAsked` for those that answer a question. */
   take(message: ProtocolMessage, isAsked?: boolean): void;
-  /** An event whose id or signature is wrong, with the id it bears; the relay that sent it is to blame, not the key it names. */
+  /** An event with a wrong id or signature; the relay is to blame, not the key that it names. */
   refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
 }
@@ -155,7 +155,7 @@ export class Control {
     return this.#hearForAll(membersFilter(this.#options.run), hearing);
   }
 
-  /** What relays have stored of a round; resolves when all that can be reached have answered, or most of them. Never rejects. */
+  /** Reads what relays have stored of a round; resolves when most have answered. Never rejects. */
   look(round: number, hearing: Hearing): Promise<void> {
     return this.#ask(roundFilter(this.#options.run, round), hearing, false);
   }
@@ -176,14 +176,16 @@ export class Control {
     void this.#ask(outcomeFilter(this.#options.run, digest), answering(hearing), false, 1);
   }
 
-  /** Asks all relays for what these members copied of a round, and takes it as if its authors had sent it; resolves when they have answered. */
+  /**
+   * Asks all relays for copies of a round by these members, and takes them as originals; resolves when they answered.
+   */
   fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing): Promise<void> {
     const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
     const search = { ...this.#options, puller: this.#puller };
     return findCopies({ run: search.run, round }, by, search, (event) => this.#take(event, hear));
   }
 
-  /** A question that is over when it is answered; where relays that are read have fewer than `wanted` events, all others are asked as well. */
+  /** One query; if the relays that are read have fewer than `wanted` events, the others are asked as well. */
   async #ask(filter: Filter, hearing: Hearing, isAsked: boolean, wanted = 0): Promise<void> {
     const { relays, signal } = this.#options;
     const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, isAsked });
@@ -210,7 +212,7 @@ export class Control {
     return { event, message: this.#own(event, bodyOfMessage(said)) };
   }
 
-  /** A proof: two events of one key that are here, or verdicts of many, side by side; undefined when one of them is not. */
+  /** A proof from two events of one key, or verdicts of many; undefined if one of them is not here. */
   accuse(ids: readonly EventId[]): OwnEvent | undefined {
     const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const { run, signer } = this.#options;
@@ -269,7 +271,7 @@ export class Control {
     await publishWithAttachments(event, [], sending).settled;
   }
 
-  /** Publishes a certified state, which all of these keys do, each its share; false when relays do not hold all of that. */
+  /** Publishes this keeper's share of a certified state; false if relays do not hold all of it. */
   async checkpoint(
     state: Omit<CheckpointedState, 'run' | 'features'>,
     keepers: readonly WorkerId[],
@@ -300,7 +302,7 @@ export class Control {
     this.#least = least;
   }
 
-  /** Whose events of rounds are kept, and who may make this worker pull what they carry in chunks; of others only what is asked for by id. */
+  /** Whose events are kept and whose chunks are pulled from now on; of others only what is asked for by id. */
   admit(members: readonly WorkerId[]): void {
     this.#kept.admit(members);
     this.#bodies.admit(members, this.#latest);

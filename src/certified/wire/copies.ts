@@ -1,6 +1,6 @@
 /**
- * Copies of the events that decided a round (proposals, votes), under another key: they stay readable when their authors delete them or let them expire. Published under this
- * worker's key, and found where the originals are gone. Who copied is not believed: every event inside is verified as if a relay had sent it.
+ * Copies of the events that decided a round, signed by another key, for when their authors delete them or let them
+ * expire. A copier is not trusted: every event inside is verified.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { copies, MOST_COPIES_BYTES } from '../../../kinds/copies.ts';
@@ -68,7 +68,9 @@ function inBundles(events: readonly SignedEvent[]): readonly Uint8Array[] {
   return bundles.map((bundle) => utf8(`[${bundle.texts.join(',')}]`));
 }
 
-/** Copies that these keys made: of a round, or of the whole run. Strangers' are not asked for, so that nobody can fill a reader with them. */
+/**
+ * Filters for copies by these keys, of a round or of the whole run. Strangers are not asked, so none can fill a reader.
+ */
 export function copiesFilters(
   run: Digest,
   keys: readonly WorkerId[],
@@ -136,7 +138,7 @@ export interface CopiesSearch {
 /** How long relays may take to answer. */
 const FIND_MS = 10_000;
 
-/** Publishes copies of these events, after their own chunks and the bodies that travel beside them; resolves when relays have answered. */
+/** Publishes copies of these events, after their chunks and bodies; resolves when relays have answered. */
 export async function publishCopies(
   where: RoundOfRun,
   { events, bodies }: Bundle,

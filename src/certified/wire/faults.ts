@@ -1,6 +1,6 @@
 /**
- * Fault proofs to what is inside them and back: two statements of one key, or verdicts of many members on one contribution. Whether those
- * statements contradict each other, and whose verdicts count, is not judged here.
+ * Fault proofs: two contradicting statements of one key, or verdicts of many members on one contribution. Whose
+ * verdicts count is decided in decisions/roster-change.ts.
  */
 import type { Carried } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';
@@ -35,15 +35,15 @@ interface Proof {
   readonly culprit: WorkerId;
 }
 
-/** Two verified events of one key that no honest member signs both of. The key is their author, not the author of the proof. */
+/** Two verified events of one key that no honest member signs both of. The key is their author's. */
 export interface ContradictionProof extends Proof {
   readonly kind: Fault['kind'];
   readonly events: Fault['events'];
 }
 
 /**
- * Verdicts on one contribution of the culprit, each of another key. Their ids hold; whose verdicts count follows from the round that
- * lists the proof, and signatures are checked then.
+ * Verdicts on one contribution of the culprit, each of another key. Ids are checked here, signatures when the proof is
+ * listed.
  */
 export interface CheckProof extends Proof {
   readonly kind: 'failed-check';
@@ -70,7 +70,7 @@ function pairText(events: readonly SignedEvent[]): string {
 const contentOf = (run: Digest, carried: Carried): string =>
   fault.declaration.content.write({ run, ...carried });
 
-/** An unsigned proof of signed events of one run. The chunks of a body that has no room in it are the caller's to send first. */
+/** An unsigned proof. The caller sends the chunks of a body that is too large for the event first. */
 export function buildFault(
   run: Digest,
   events: readonly SignedEvent[],
@@ -82,8 +82,8 @@ export function buildFault(
 }
 
 /**
- * The proof inside a verified event, or why it is none; undefined for another run than the one asked for, and while the chunks of its
- * body are not here.
+ * The proof inside a verified event, or why it is none; undefined for another run than `only`, and while its body is
+ * not here.
  */
 export function toFaultProof(
   event: SignedEvent,
@@ -156,7 +156,7 @@ export function openFault(
   return accept({ run, events: genuine(opened.value, crypto) });
 }
 
-/** Events in the one spelling there is for them, by id; nothing for any other text. The signatures of two are checked. */
+/** The events of the one valid spelling, sorted by id; nothing for other text. Signatures of two are checked. */
 function genuine(text: string, crypto: EventCrypto): readonly SignedEvent[] {
   let json: unknown;
   try {

@@ -1,6 +1,6 @@
 /**
- * Events of a certified run in memory, by id: what proves a fault, answers a laggard and goes into copies. Of each key so many bytes, of all
- * so many: a flood pushes out nobody else's.
+ * Events of a certified run in memory, by id: for fault proofs, laggards and copies. Bounded per key and in all, so a
+ * flood pushes out nobody else's.
  */
 import { FairStore } from '../../base/bounded.ts';
 import type { SignedEvent } from '../../network/event.ts';

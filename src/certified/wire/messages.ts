@@ -1,7 +1,7 @@
 /**
- * Votes, proposals, view-change votes, joins, leaves, verdicts and delegations: messages to events and back. A vote, join, leave
- * or delegation is made again from what an outcome lists of it (content, author, dates, signature), so no relay has to keep it.
- * An outcome inside a proposal, or in chunks beside it, is read and its digest compared; it is not judged.
+ * Messages to events and back: votes, proposals, view-change votes, joins, leaves, verdicts, delegations. Signed parts
+ * of an outcome are made again from its fields, so no relay has to keep them. The outcome of a proposal is read and its
+ * digest compared, not judged.
  */
 import type { Carried } from '../../../kinds/_shared.ts';
 import { DELEGATION_ALT, delegation as delegationKind } from '../../../kinds/delegation.ts';
@@ -187,7 +187,7 @@ export function toVote(
   return accept({ ...signed, ...commit, signature });
 }
 
-/** What was signed beside what is said; undefined where the event has other tags, an order of its own, or dates that cannot be. */
+/** The dates and signature of an event; undefined if its tags or dates are not those that we write. */
 function signatureOf(
   event: SignedEvent,
   expiration: number,
@@ -287,7 +287,7 @@ function readProposed(
   return accept({ said, carried: { body, root, bytes } });
 }
 
-/** The proposal inside a verified event, or why it does not count; undefined while the chunks of its outcome are not here. */
+/** The proposal inside a verified event, or why it does not count; undefined while its outcome is not here. */
 export function toProposal(
   event: SignedEvent,
   bodyOf: BodyOf = noBodies,
@@ -329,7 +329,7 @@ export function delegatedAgain(of: SessionOf, { key, until, createdAt, sig }: De
   return { id: eventId(key, draft), pubkey: key, sig, ...draft } satisfies SignedEvent;
 }
 
-/** What a join shows of an event that a signer returned: it must be of this session key and run, signed, and without additions. */
+/** Reads a delegation that a signer returned: of this session key and run, signed, without additions. */
 export function readDelegation(event: SignedEvent, of: SessionOf): Result<Delegation> {
   const verified = verifyEvent(event);
   if (!verified.ok) return verified;

@@ -1,7 +1,4 @@
-/**
- * Sends events of a round once more, to relays that do not have them: each is asked first, since a rate is for what is new. They give way to
- * all else, and what is on its way already is not sent twice.
- */
+/** Republishes events of a round to relays that lack them. They give way to all else, and nothing is sent twice. */
 import { anySignal } from '../../base/async.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { republishMissing } from '../../network/transport/delivery.ts';

@@ -1,6 +1,6 @@
 /**
- * Run specs on relays: events to specs and back, the address that people send each other, and publishing, fetching and listing
- * runs. The address holds the run id, which is the hash of the spec, so any relay and any author may serve a spec.
+ * Run specs on relays: events to specs and back, addresses, publishing, fetching and listing runs. The address holds
+ * the run id, the hash of the spec, so any relay and any author may serve it.
  */
 import { decode, naddrEncode } from 'nostr-tools/nip19';
 import { chunk } from '../../../kinds/chunk.ts';
@@ -144,7 +144,10 @@ const MOST_HELD = 500;
 /** How long other relays may take once one has all of it. */
 const OTHERS_MS = 8000;
 
-/** Publishes the slice in chunks, then the spec; a relay took it when it took all of both. One that says nothing is given up when others have it. */
+/**
+ * Publishes the slice in chunks, then the spec; a relay took it if it took both. Gives up silent relays once others
+ * have it.
+ */
 export async function publishRun(
   spec: RunSpec,
   slice: Uint8Array | undefined,

@@ -1,7 +1,6 @@
 /**
- * Stake snapshots over relays: sent by whoever has one, found by its id. One of at most 44 KiB is inside its event, a larger one travels as
- * chunks that the event names. Content-addressed: whoever signed any of it, it counts when the bytes have the id asked for, and nobody who
- * says anything is believed.
+ * Stake snapshots over relays, found by their id. One of at most 44 KiB is inside its event; a larger one is in chunks
+ * that the event names. Content-addressed: it counts if the bytes have the id asked for, whoever signed it.
  */
 import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { toHex } from '../../base/bytes.ts';
@@ -80,7 +79,7 @@ export function readSnapshots(
 
 const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
 
-/** Sends the chunks, where there are any, then the event. The words of relays that took neither; undefined when one holds it all. */
+/** Sends chunks, if any, then the event. Returns why relays refused it; undefined if one relay holds it all. */
 export const publishSnapshot = (
   snapshot: StakeSnapshot,
   sending: AddressedSending,

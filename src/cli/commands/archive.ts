@@ -1,4 +1,4 @@
-/** `nostrain archive`: writes all events of a certified run to a file, so that it can be replayed when relays have forgotten it. */
+/** `nostrain archive`: writes all events of a certified run to a file that can be replayed. */
 
 import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';

@@ -1,4 +1,4 @@
-/** `nostrain challenge`: runs the inner steps of listed contributions again and says which match what their authors sent. */
+/** `nostrain challenge`: runs the inner steps of listed contributions again and compares the results. */
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
@@ -209,7 +209,7 @@ export async function openBaseFor(
   return openBaseIn(spec, { base: base ?? '', corpus, signal, onNotice: writeNote });
 }
 
-/** Relays that the run names for private state. Those of a private network are dialled only where this machine was told of them. */
+/** Relays that the run names for private state; private addresses only if the user allowed them. */
 export function placesOf(
   { rerun }: RunSpec,
   { allowPrivateRelays = false }: ChallengeFlags,

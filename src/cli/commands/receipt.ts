@@ -1,4 +1,4 @@
-/** `nostrain receipt`: who contributed what to a certified run, signed; and whether a signed one is true, from events alone. */
+/** `nostrain receipt`: lists who contributed what to a certified run, signs it, or verifies a signed one. */
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';

@@ -1,4 +1,4 @@
-/** `nostrain scores`: what certified scores say of the workers of a run, and the weight vector that follows from them, signed if asked. */
+/** `nostrain scores`: prints the certified scores of a run and the weight vector that follows, signed if asked. */
 
 import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';

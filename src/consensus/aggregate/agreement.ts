@@ -1,6 +1,6 @@
 /**
- * How far the rows of a round agree, for an outer learning rate that follows it: rows that all say the same keep the whole rate, rows that
- * point in opposite directions leave the least. Each row counts by its direction, not by its length, and only beside others of the same chunk.
+ * How far the rows of a round agree, for an outer learning rate that follows it: agreeing rows keep the whole rate,
+ * opposite rows the least. Each row counts by its direction, and only where others sent the same chunk.
  */
 import { eachChunk, ROOM_STRIDE } from './distances.ts';
 import { inOrder, type Row } from './mean.ts';

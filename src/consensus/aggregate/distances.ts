@@ -1,12 +1,11 @@
 /**
- * Distances between rows, from which every rule that looks at whole rows decides: one pass over the values gives the square of each
- * distance, and what a rule finds are weights of the rows. So means of rows need no room of their own: their distances follow
- * from those of the rows.
+ * Distances between rows, from which the row rules decide: one pass over the values gives all squared distances. A rule
+ * returns weights of rows, so distances between means of rows follow from those of the rows.
  */
 import { CHUNK_LENGTH, chunkCount, chunkLength } from '../../tensor/partial-vector.ts';
 import type { Row } from './mean.ts';
 
-/** Values of one row in a `Room`; more than a chunk, so that the rows of a column do not share one line of a processor's cache. */
+/** Values of one row in a `Room`; more than a chunk, so that rows do not share a cache line. */
 export const ROOM_STRIDE = CHUNK_LENGTH + 16;
 
 /** The values of a chunk, row after row; zero where a row says nothing. */

@@ -1,6 +1,6 @@
 /**
- * The weighted mean of a round's contributions (DiLoCo, arXiv 2311.08105), chunk by chunk: an f64 sum in a fixed order and one
- * division. A chunk that nobody sent has no mean and does not move.
+ * The weighted mean of a round's contributions (DiLoCo, arXiv 2311.08105) per chunk: an f64 sum in a fixed order and
+ * one division. A chunk that nobody sent does not move.
  */
 import type { Normalization } from '../../run/settings.ts';
 import { compareCodePoints } from '../../tensor/params.ts';

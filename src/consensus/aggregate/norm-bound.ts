@@ -1,7 +1,7 @@
 /**
- * How large a contribution may be: rows whose values are larger than a bound are scaled down to it, so that no single row decides
- * the step. Of three rows or more the bound is c times their lower median. One or two rows have no majority: they are bounded by the
- * smaller one or by what rows of earlier rounds were like, at first by the size of the parameters. All of it is certified or shared, so every worker finds the same.
+ * Bounds the size of contributions: larger rows are scaled down, so that no row decides the step alone. For three rows
+ * or more the bound is c times their lower median; one or two are bounded by the smaller one or by earlier rounds, at
+ * first by the parameters. Every worker finds the same.
  */
 import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
 
@@ -22,7 +22,7 @@ export interface NormContext {
   readonly history: readonly number[];
   /** Root mean square of the shared parameters, asked for where one or two rows have no majority. */
   readonly parameters: number | (() => number);
-  /** What each row weighs in a run with stakes, else 1: many rows of little stake must not set the bound of the others. */
+  /** What each row weighs in a run with stakes, else 1: many rows of little stake must not set the bound. */
   readonly weights?: readonly number[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * The rules that weigh whole rows by the distances between them (Krum, Multi-Krum, geometric median, centered clipping),
- * and the two mixes that may come before any rule (nearest neighbours, bucketing).
+ * Rules that weigh whole rows by their distances (Krum, Multi-Krum, geometric median, centered clipping), and the mixes
+ * before any rule (nearest neighbours, bucketing).
  */
 
 import { utf8 } from '../../base/bytes.ts';

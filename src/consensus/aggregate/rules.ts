@@ -1,6 +1,6 @@
 /**
- * One table of all rules, and the one way a round applies one: bound the rows, mix them, choose. Rows that a rule leaves out are named, since
- * what they brought belongs back to their authors; with fewer rows than a rule needs nothing moves.
+ * The table of aggregation rules and how a round applies one: mix the bounded rows, then choose. Names the rows left
+ * out, since they belong back to their authors; with too few rows nothing moves.
  */
 import {
   type Aggregation,

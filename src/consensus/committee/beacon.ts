@@ -1,6 +1,6 @@
 /**
- * Verifies public randomness beacons, which a run may mix into its round randomness: a drand round (BLS12-381, key on G2,
- * signatures on G1, unchained), whose signature anybody can check, or the hash of a finalized block. src/chain fetches them.
+ * Verifies public randomness beacons: a drand round (BLS12-381, key on G2, signatures on G1, unchained), or the hash of
+ * a finalized block. src/chain fetches them.
  */
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { fromHex, isHex32 } from '../../base/bytes.ts';
@@ -51,7 +51,7 @@ export type BeaconRules =
   | ({ readonly kind: 'drand'; readonly lagSeconds: number } & DrandChain)
   | { readonly kind: 'block'; readonly lagSeconds: number };
 
-/** The beacon value due after an outcome of this time (unix seconds), if the proof shows it. A block hash is not verified here. */
+/** The beacon value due after this time (unix seconds), if the proof shows it. Block hashes are not verified. */
 export function beaconValue(rules: BeaconRules, time: number, proof: BeaconProof): Result<Digest> {
   if (rules.kind === 'block' && 'block' in proof) {
     return isHex32(proof.block) ? ok(proof.block) : refuse('bad-beacon', 'block', 'not a hash');

@@ -1,6 +1,6 @@
 /**
- * Draws the committees of a round: a weighted random sample of the eligible keys, seeded by the round's randomness
- * (sortition), one for each recovery epoch. Pure functions of certified history, so every worker computes the same committees.
+ * Draws the committees of a round by sortition: a weighted sample of the eligible keys, seeded by the round's
+ * randomness, one per recovery epoch. Pure functions of certified history.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
@@ -64,8 +64,8 @@ export const rankOf = (
 ): readonly WorkerId[] => rank(input, weigh(input), input.eligible.length).map(({ key }) => key);
 
 /**
- * What the rows of the roster weigh, as their keys do in the draw: capped in integers so that none outweighs the others, in shares of the
- * largest, rounded once. Keys without enough stake weigh nothing.
+ * What the rows of the roster weigh: capped stakes as shares of the largest, rounded once. Keys without enough stake
+ * weigh nothing.
  */
 export function rosterWeights(
   roster: readonly WorkerId[],
@@ -132,18 +132,17 @@ export interface Election {
   readonly isSampled: boolean;
   /** The committee of recovery epoch 0. */
   readonly committee: Committee;
-  /** Proposers of a recovery epoch (`attempt`): its committee where seats are sampled, else all eligible keys by rank. */
+  /** Proposers of a recovery epoch (`attempt`): its committee if seats are sampled, else all eligible keys by rank. */
   proposers(attempt: number): readonly WorkerId[];
   /**
-   * The committee of a recovery epoch. Where seats are sampled, the round's randomness and the epoch alone draw it; where
-   * everybody sits, it is those of these keys that may sit, and a quorum of it is also more than half of all that may.
+   * The committee of a recovery epoch. With sampled seats it is drawn by the round's randomness and the epoch alone;
+   * else it is these keys, and its quorum is also more than half of all that may sit.
    */
   draw(attempt: number, keys: readonly WorkerId[]): Committee;
   /** Whether view-change votes of these keys are enough for a recovery. */
   isFloor(keys: readonly WorkerId[]): boolean;
   /**
-   * Whether no quorum of an earlier epoch can have been made without any of these keys. Then somebody of it is among them, and
-   * an honest one says in its view-change vote what was prepared.
+   * Whether these keys include one of every quorum of an earlier epoch: its view-change vote says what was prepared.
    */
   covers(attempt: number, keys: readonly WorkerId[]): boolean;
 }

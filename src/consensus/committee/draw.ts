@@ -1,7 +1,6 @@
 /**
- * Weighted random sampling without replacement from a seed (weighted rendezvous hashing; Efraimidis & Spirakis 2006): everyone
- * with the same keys, weights and seed gets the same order. Integer arithmetic only; docs/committee.md specifies it to the bit.
- * Also the sample of the roster that may contribute to a round.
+ * Weighted random sampling without replacement from a seed (weighted rendezvous hashing; Efraimidis & Spirakis 2006),
+ * in integers; docs/committee.md specifies it to the bit. Also samples who may contribute to a round.
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { bytes32, hashTails, taggedHash, u32, WORDS } from '../../base/hash.ts';
@@ -83,8 +82,8 @@ export function bestOf(lots: Lots, turn: number, count: number): readonly Weight
 }
 
 /**
- * Preselects the keys that may be among the `count` best from the first word of the lot alone: with x = 1 - lot / 2^256 the
- * bits are between x / ln 2 and x / (1 - x) / ln 2. The margins far exceed the rounding of doubles, so no winner is dropped.
+ * Preselects keys by the first word of the lot: with x = 1 - lot / 2^256 the bits are between x / ln 2 and x / (1 - x)
+ * / ln 2. The margins exceed the rounding of doubles, so no winner is dropped.
  */
 function inTheRunning({ members, weights, lots }: Lots, turn: number, count: number): number[] {
   let cut = Number.POSITIVE_INFINITY;
@@ -129,7 +128,7 @@ function lotOf({ lots }: Lots, index: number, turn: number): bigint {
   return lot | 1n;
 }
 
-/** 256 - log2(lot) as a fixed-point number with 64 fraction bits, computed bit by bit by squaring a 128-bit mantissa. */
+/** 256 - log2(lot) in fixed point with 64 fraction bits, computed bit by bit by squaring a 128-bit mantissa. */
 export function bitsOf(lot: bigint): bigint {
   const whole = BigInt(lot.toString(2).length - 1);
   let mantissa = whole < 127n ? lot << (127n - whole) : lot >> (whole - 127n);
@@ -167,7 +166,7 @@ export interface SampleRules {
 /** A draw hashes each key, and every contribution of a round asks for it. */
 const draws = new WeakMap<Ledger, ReadonlySet<WorkerId>>();
 
-/** The keys that may contribute to the round of this ledger; null where all of its roster may. Throws without its entropy. */
+/** The keys that may contribute to the round; null if all may. Throws without the round's entropy. */
 export function drawnOf(rules: SampleRules, ledger: Ledger): ReadonlySet<WorkerId> | null {
   const { run, contributors = 0 } = rules;
   const { members, round, entropy } = ledger;
@@ -183,8 +182,8 @@ export function drawnOf(rules: SampleRules, ledger: Ledger): ReadonlySet<WorkerI
 }
 
 /**
- * The last final round that a member counts as seen in, when one ends for which it was not drawn: as many of the last ones as before
- * have missed it. So nobody leaves for silence in rounds that asked nothing of it.
+ * The final round that an undrawn member counts as seen in: as many of the last ones as before have missed it, so
+ * nobody leaves for silence in rounds that asked nothing of it.
  */
 export function seenUndrawn(
   { lastSeen, joined }: { readonly lastSeen: number; readonly joined: number },

@@ -1,7 +1,7 @@
 /**
- * Assigns parameter chunks to workers for a round: unweighted rendezvous hashing (HRW; Thaler & Ravishankar 1998) over the
- * roster. A score is 32 bits of SHA-256 over run, round, randomness and key, so a worker can aim for a chunk only by trying
- * keys, and a key must be in the roster before the randomness is known. Stake has no influence.
+ * Assigns parameter chunks to workers by unweighted rendezvous hashing (HRW; Thaler & Ravishankar 1998). A score is 32
+ * bits of SHA-256 over run, round, randomness and key; keys are fixed before the randomness is known. Stake has no
+ * influence.
  */
 import { concatBytes, fromHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
@@ -18,8 +18,8 @@ export interface Ownership {
   /** ρ: how many workers own each chunk; at most all of them do. */
   readonly owners: number;
   /**
-   * `free`: the ρ best scores own each chunk, so that only a leaver's chunks move. `even`: the same, but nobody owns more
-   * than an equal share, which bounds the payload size.
+   * `free`: the ρ best scores own each chunk, so only a leaver's chunks move. `even`: nobody owns more than an equal
+   * share, which bounds the payload.
    */
   readonly seats: 'even' | 'free';
 }
@@ -70,9 +70,8 @@ export function ownedChunks(
 }
 
 /**
- * Chunks that workers beside the owners send, ascending: a newcomer's share of what all of them would own together, so that it can
- * contribute while nothing depends on it. Their seats go around the ring of chunks, by place in the sorted list and not by key, so
- * that no key can be made for a chunk and at most ρ of them share one.
+ * Chunks that workers beside the owners send, ascending: a newcomer's share, on which nothing depends. Seats go around
+ * the ring of chunks by place in the sorted list, so no key can be made for a chunk and at most ρ of them share one.
  */
 export function chunksBeside(
   ownership: Ownership,
@@ -101,8 +100,8 @@ export const seatsAtMost = (chunks: number, workers: number, owners: number): nu
   Math.min(chunks, Math.ceil((chunks * owners) / workers));
 
 /**
- * The worker with a free seat and the best score; ties go to the lower key. A worker with as many free seats as chunks remain
- * must take every one of them, or some chunk would end with fewer than ρ different owners.
+ * The free worker with the best score; ties go to the lower key. One with as many free seats as chunks remain must take
+ * each, or a chunk would end with fewer than ρ owners.
  */
 function nextOwner(
   scores: readonly Uint32Array[],

@@ -10,8 +10,8 @@ export const quorumOf = (rule: QuorumRule, seats: number): number =>
   rule === 'bft' ? Math.floor((2 * seats) / 3) + 1 : Math.floor(seats / 2) + 1;
 
 /**
- * Caps each stake at the blocking share, (K - k + 1) / K of the capped total, so that no member alone exceeds it: a key with
- * that much stake can block a quorum, but never decide in place of the others.
+ * Caps each stake at the blocking share, (K - k + 1) / K of the capped total: such a key can block a quorum, but never
+ * decide alone.
  */
 export function cappedStakes(stakes: readonly bigint[], quorum: number): readonly bigint[] {
   const seats = BigInt(stakes.length);
@@ -32,7 +32,7 @@ const capped = (stakes: readonly bigint[], cap: bigint): readonly bigint[] =>
 
 const total = (stakes: readonly bigint[]): bigint => stakes.reduce((sum, each) => sum + each, 0n);
 
-/** Whether these signers are a quorum: k seats and k/K of the capped stake. Non-members and repeated signers add nothing. */
+/** Whether these are a quorum: k seats and k/K of the capped stake. Non-members and repeats add nothing. */
 export function hasQuorum(committee: Committee, signers: Iterable<WorkerId>): boolean {
   const { members, weights, size, quorum } = committee;
   const signed = new Set(signers);

@@ -1,8 +1,7 @@
 /**
- * Round randomness (the field `entropy`): a hash chain over the reveals of past proposers and, where the run has one, the randomness beacon.
- * On joining, a key commits to the end (`tip`) of a hash chain of its own and later reveals it backwards, one link per round: in each round
- * it has exactly one valid reveal, which nobody else can predict. A proposer cannot choose any input; its only bias is to withhold its
- * proposal.
+ * Round randomness (`entropy`): a hash chain over the reveals of past proposers and the beacon, if any. A key commits
+ * to the end (`tip`) of its own hash chain when it joins and reveals one link per round: its only bias is to withhold
+ * its proposal.
  */
 import { fromHex, toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';

@@ -1,6 +1,6 @@
 /**
- * Probability that a sampled committee has too many Byzantine members to be safe or live, per round and per run, for
- * `nostrain witness odds`. Keys are drawn with equal chance; an attacker's stake is counted as the keys it is best split into.
+ * Probability that a sampled committee has too many Byzantine members to be safe or live, for `nostrain witness odds`.
+ * An attacker's stake counts as the keys it is best split into.
  */
 import { type QuorumRule, quorumOf } from './quorum.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The outer optimizer of DiLoCo (arXiv 2311.08105, section 2): SGD with Nesterov momentum on the mean delta. Learning rate 1
- * and momentum 0 is plain averaging. Accumulates in f64; stores in the storage type of the parameters.
+ * The outer optimizer of DiLoCo (arXiv 2311.08105, section 2): SGD with Nesterov momentum on the mean delta.
+ * Accumulates in f64, stores in the parameters' type.
  */
 import type { Vector } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
@@ -19,10 +19,7 @@ export interface OuterStep {
   readonly momentum: Vector;
 }
 
-/**
- * v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks in `moved`; all else keeps parameters and momentum. Does not
- * change its inputs.
- */
+/** v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks in `moved`; all else stays. Pure. */
 export function nesterovStep(
   values: Vector,
   velocity: Vector,

@@ -1,4 +1,4 @@
-/** The fork-choice rule: which of two certified branches of a run to follow. It depends on the branches alone, never on arrival times. */
+/** The fork-choice rule: which of two certified branches to follow, by the branches alone. */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 
 /** Certified outcomes after the fork point. */
@@ -16,8 +16,8 @@ export interface Branch {
 }
 
 /**
- * Prefers more backers from the roster at the fork point; then more backers in all, so that one key of a small roster cannot outdo
- * those who joined since; then the lower recovery epoch, more final outcomes, more outcomes, and the lower digest.
+ * Prefers more backers from the roster at the fork; then more backers in all, so that one key of a small roster cannot
+ * outdo later members; then the lower epoch, more finals, more outcomes, the lower digest.
  */
 export function isBetter(roster: readonly WorkerId[], a: Branch, b: Branch): boolean {
   const [backersA, backersB] = [backers(roster, a), backers(roster, b)];

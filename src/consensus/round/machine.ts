@@ -1,6 +1,6 @@
 /**
- * The BFT round as a state machine: a pure function from state and input to the next state and a list of effects. It does not
- * sign, send, hash state or read a clock. Repeated and reordered inputs do not change what can be finalized. See docs/rounds.md.
+ * The BFT round as a state machine: a pure function from state and input to state and effects. Repeated and reordered
+ * inputs do not change what can be finalized (docs/rounds.md).
  */
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { commit, finalize, judgeCertificate, prepare, propose } from './phases.ts';
@@ -17,7 +17,7 @@ import {
 import { type Beginning, closingTime, graceOf, looksUntil, viewLength } from './timing.ts';
 import { changeView, joinEpoch, nextWake, viewsOfOthers } from './views.ts';
 
-/** The initial state of a round. A worker that lost its record of signed votes votes only from recovery epoch `voteFrom` on. */
+/** The initial state of a round. A worker that lost its signed votes votes only from recovery epoch `voteFrom` on. */
 export function beginRound(context: RoundContext, beginning: Beginning, voteFrom = 0): RoundState {
   return {
     round: context.round,
@@ -126,7 +126,7 @@ export function decideClosing(
   return { type: 'close', empty: state.held.length === 0 };
 }
 
-/** Stops collecting and starts view 0; also when more than K - k members have done so already. No replay depends on this time. */
+/** Stops collecting and starts view 0, also once more than K - k members have. No replay depends on this time. */
 function close(turn: Turn): boolean {
   const { context, state, now } = turn;
   if (state.closed !== null || state.decided !== null) return false;

@@ -1,6 +1,6 @@
 /**
- * The ledger transition between rounds: the roster, who is eligible for the next committee, and the round randomness. It depends
- * on certified outcomes only, never on local observations. Specified in section 4 of docs/committee.md.
+ * The ledger transition between rounds: roster, eligibility and randomness. Depends on certified outcomes only
+ * (docs/committee.md, section 4).
  */
 import { principalOf } from '../../run/delegation.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -18,12 +18,12 @@ import { belowFloor, withScore } from '../scores.ts';
 export interface MembershipRules {
   readonly run: Digest;
   readonly founders: readonly WorkerId[];
-  /** A key is live if seen in one of the last `liveRounds` final outcomes, and leaves the roster unseen in `absentRounds`. */
+  /** A key is live if seen in the last `liveRounds` final outcomes; it leaves unseen in `absentRounds`. */
   readonly liveRounds: number;
   readonly absentRounds: number;
   /** Largest number of newcomers in one outcome; 0 means a quarter of the roster, at least one. */
   readonly joinsPerRound: number;
-  /** Largest number of founders whose joins one outcome lists, in the first one those called by lot; 0 or absent lists all. */
+  /** Largest number of founder joins in one outcome, in the first one by lot; 0 or absent lists all. */
   readonly foundersPerRound?: number;
   /** Members that are drawn to contribute to a round; 0 or absent draws all. */
   readonly contributors?: number;
@@ -213,7 +213,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   return completeLedger(rules, next, change.beacon);
 }
 
-/** The ledger with its round's randomness filled in, as soon as the beacon value is known (at once in a run without beacon). */
+/** The ledger with its randomness, as soon as the beacon value is known; at once without a beacon. */
 export function completeLedger(
   rules: MembershipRules,
   ledger: Ledger,
@@ -289,7 +289,7 @@ function wishing(members: readonly Member[], joins: readonly Join[]): readonly M
   });
 }
 
-/** The members with what they were scored, and who is under the floor now. Without scores of a round nothing changes. */
+/** The members with their scores, and who is under the floor now; without scores nothing changes. */
 function rated(
   members: readonly Member[],
   scores: ReadonlyMap<WorkerId, number> | null,
@@ -308,8 +308,8 @@ function rated(
 }
 
 /**
- * From when on a member may have a seat. A founder whose tip outcome 0 did not list waits as newcomers do: it could choose its
- * reveals knowing the randomness of rounds in which it sits. What it contributed before its tip was certified does not count.
+ * The first round in which a member may have a seat. A founder whose tip outcome 0 did not list waits like a newcomer:
+ * it could choose its reveals knowing the randomness.
  */
 function nextSeatFrom(
   { tip, seatFrom }: Member,
@@ -335,9 +335,8 @@ function isAbsent(member: Member, finals: readonly number[], rounds: number): bo
 }
 
 /**
- * The live members, ascending: in the rosters of this round and the one before, and seen in one of the last final outcomes
- * before that, so that no outcome chooses its successor's committee; founders also while there are too few final outcomes to
- * look back on. After a recovery only authors of its view-change votes.
+ * The live members, ascending: in the rosters of this round and the last, and seen in a recent final outcome before
+ * that, so that no outcome chooses its successor's committee. After a recovery only authors of its view-change votes.
  */
 export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
   const { round, members, ballots } = ledger;

@@ -1,4 +1,4 @@
-/** The phases of a view in the round machine: propose, prepare under the locking rule, commit, and decide by a quorum of commits. */
+/** The phases of a view in the round machine: propose, prepare under the locking rule, commit, decide. */
 import type { Digest, EventId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
@@ -147,13 +147,13 @@ function tryPrepare(turn: Turn, proposal: Signed<Proposal>): boolean {
   });
 }
 
-/** The view in which a member locked on this outcome saw it prepared; it states that even where the proposer does not. */
+/** The view in which this locked member saw the outcome prepared; it says so even if the proposer does not. */
 const ownJustification = ({ state: { lock } }: Turn, { digest, attempt }: Proposal): number =>
   lock?.digest === digest && lock.attempt === attempt ? lock.view : -1;
 
 /**
- * The locking rule. A member that committed is locked: it prepares another outcome only when a quorum prepared that in a later
- * view. An unlocked member prepares any outcome with a quorum of prepares, and new outcomes that it finds acceptable.
+ * The locking rule. A member that committed prepares another outcome only if a quorum prepared that in a later view.
+ * Others prepare any outcome with a quorum of prepares, and acceptable new ones.
  */
 export function mayPrepare(
   turn: Turn,
@@ -227,7 +227,7 @@ export function finalize(turn: Turn): boolean {
   return false;
 }
 
-/** Checks a certificate from another member: the known one is ignored, a different one is a conflict, less than a quorum is refused. */
+/** Checks a certificate from another member; reports a conflict, refuses less than a quorum. */
 export function judgeCertificate(
   turn: Turn,
   proposal: Signed<Proposal>,

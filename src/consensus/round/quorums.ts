@@ -1,6 +1,6 @@
 /**
- * What the votes at hand prove, for the round machine: which committee a vote counts in, which outcome has a quorum of prepares
- * or commits in one view of it, and whether a proposal's justification holds. Missing events are requested.
+ * What the votes at hand prove: the committee of a vote, quorums of prepares and commits in a view, and the
+ * justification of a proposal. Requests missing events.
  */
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -60,7 +60,7 @@ export function committeeOfViewChanges(
   return keys && (drawnFor(turn.context, attempt) ?? turn.context.draw(attempt, keys));
 }
 
-/** Authors of these view-change votes, if all are here, each of another eligible key, and a proposal of this epoch may rest on them. */
+/** Authors of these view-change votes, if all are here, eligible and enough for a proposal of this epoch. */
 export function soundViewChanges(
   turn: Turn,
   attempt: number,
@@ -79,7 +79,7 @@ function isEligible({ eligible }: RoundContext, keys: readonly WorkerId[]): bool
   return keys.every((key) => known.has(key));
 }
 
-/** A proposal of this outcome to this committee; it carries the outcome. Its view-change votes must yield that committee. */
+/** A proposal of this outcome to this committee, which its view-change votes must yield. */
 export const proposalOf = (turn: Turn, ctx: Digest, digest: Digest): Signed<Proposal> | undefined =>
   turn.state.votes.find(
     (vote): vote is Signed<Proposal> =>
@@ -206,7 +206,7 @@ export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justifi
   return isNew ? { committee, prepared: undefined } : undefined;
 }
 
-/** The latest prepared outcome that these view-change votes claim; `unproven` while a claim lacks its proof or fails it. */
+/** The latest outcome that these view-change votes claim as prepared; `unproven` without a valid proof. */
 export function highestClaim(
   turn: Turn,
   ids: readonly EventId[],

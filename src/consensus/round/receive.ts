@@ -1,6 +1,6 @@
 /**
- * Receives votes, proposals and view-change votes in the round machine: checks author, round and clock, limits spam, and
- * proves equivocation. A fault proof is two events of one key that no honest member signs both of; anybody can verify it.
+ * Receives messages in the round machine: checks author, round and clock, limits spam, and proves faults: two events of
+ * one key that no honest member signs both of.
  */
 
 import type { Digest } from '../../run/ids.ts';
@@ -45,7 +45,7 @@ export function receive(turn: Turn, message: Signed<Message>): void {
   answer(turn, message);
 }
 
-/** Why a message does not belong in this round. Views and epochs that no honest clock can have reached would only fill memory. */
+/** Why a message does not belong in this round. Views that no honest clock can have reached would fill memory. */
 function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | undefined {
   const { key, attempt } = message;
   if (message.round !== context.round) {
@@ -66,8 +66,8 @@ function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | und
 }
 
 /**
- * Bounds the memory an equivocator can use. Beyond the two messages of the proof, only messages requested by id are kept, and
- * one vote for an outcome that another, honest member voted for in that view, since a quorum may need it.
+ * Bounds the memory of an equivocator: beyond two messages, keeps only those requested by id, and a vote for an outcome
+ * that another honest member voted for in that view.
  */
 function refuseFlood(
   { state }: Turn,
@@ -164,7 +164,7 @@ export function judgeFault(a: Statement, b: Statement): Fault | undefined {
     : undefined;
 }
 
-/** It committed to one outcome and in a later view prepared another one without a newer quorum of prepares to justify that. */
+/** It committed to one outcome and later prepared another without a newer quorum of prepares. */
 function isBrokenLock(commit: Statement, prepare: Statement): boolean {
   if (commit.type !== 'vote' || commit.step !== 'commit') return false;
   if (prepare.type === 'manifest' || prepare.type === 'ballot' || prepare.step !== 'prepare') {

@@ -1,6 +1,6 @@
 /**
- * Validity of the roster changes in an outcome (joins, leaves, faults, stake snapshot), judged by the ledger alone. The events
- * behind them are verified where they are read.
+ * Validity of roster changes (joins, leaves, faults, stake snapshot), judged by the ledger alone. Their events are
+ * verified where they are read.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash } from '../../base/hash.ts';
@@ -12,7 +12,7 @@ import { isReveal } from '../committee/randomness.ts';
 import type { Join, MembershipRules, RosterChange } from './membership.ts';
 import { widthTierOf } from './seats.ts';
 
-/** The joins a proposer lists: those of founders without a tip, and as many newcomers and changed wishes as the limits allow, chosen by lot. */
+/** The joins a proposer lists: founders without a tip, then newcomers and changed wishes by lot, within limits. */
 export function chooseJoins(
   rules: MembershipRules,
   ledger: Ledger,
@@ -41,7 +41,7 @@ const byLot = <T extends { readonly key: WorkerId }>(ledger: Ledger, all: readon
     .sort((a, b) => (a.lot < b.lot ? -1 : 1))
     .map(({ each }) => each);
 
-/** The founders whose joins outcome 0 may list. Nobody can choose them once the run is made: its first randomness draws them. */
+/** The founders whose joins outcome 0 may list, drawn by the first randomness, which nobody can choose. */
 function calledFounders(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
   const { founders } = rules;
   const most = founderLimit(rules);
@@ -91,7 +91,7 @@ export const MOST_NEWCOMERS = 1024;
 const joinLimit = ({ joinsPerRound }: MembershipRules, { members }: Ledger): number =>
   Math.min(MOST_NEWCOMERS, joinsPerRound || Math.max(1, Math.floor(members.length / 4)));
 
-/** Whether a member may change its wish so: to another one, by a join that follows a later outcome than the one before. */
+/** Whether a member changes its wish to another one, by a join that follows a later outcome than the last. */
 function changesWish({ seatWishes }: MembershipRules, member: Member, join: Join): boolean {
   const { wants, asked } = member.features?.seats ?? {};
   if (!seatWishes || join.seats === undefined || wants === undefined || asked === undefined) {

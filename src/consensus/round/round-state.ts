@@ -1,6 +1,6 @@
 /**
- * Types of the round machine: its state, inputs and effects. The state is plain data that can be saved as JSON. Everything
- * derived from certified history comes in as a `RoundContext`, one per round.
+ * Types of the round machine: state (plain JSON data), inputs and effects. What follows from certified history comes in
+ * a `RoundContext`, one per round.
  */
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -43,15 +43,17 @@ export interface RoundContext {
   readonly delays: readonly number[];
   /** Keys that may have a seat in this round. Only their view-change votes count. */
   readonly eligible: readonly WorkerId[];
-  /** Whether there are more of them than seats, so that each recovery epoch draws its committee anew from all of them. */
+  /** Whether there are more of them than seats, so that each recovery epoch draws a committee anew. */
   readonly isSampled: boolean;
   /** Proposers of a recovery epoch in order: its committee where seats are sampled, else all eligible keys by rank. */
   proposers(attempt: number): readonly WorkerId[];
-  /** The committee of a recovery epoch. Where everybody sits, those of these keys, who signed the listed view-change votes. */
+  /**
+   * The committee of a recovery epoch; where everybody sits, of these keys, who signed the listed view-change votes.
+   */
   draw(attempt: number, keys: readonly WorkerId[]): Committee;
   /** Whether view-change votes of these keys reach the recovery floor; repeated keys count once. */
   isFloor(keys: readonly WorkerId[]): boolean;
-  /** Whether these view-change votes cannot all miss a quorum of an earlier epoch: a proposal of this epoch may rest on them. */
+  /** Whether these view-change votes cannot all miss a quorum of an earlier epoch. */
   covers(attempt: number, keys: readonly WorkerId[]): boolean;
   /** Whether these signers are a quorum by seats and by stake; keys outside the committee are not counted. */
   hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean;
@@ -113,7 +115,7 @@ export type CastVote = Signed<Vote> | Signed<Proposal>;
 export interface RoundState {
   readonly round: number;
   readonly begun: number;
-  /** When this worker came back to a round that was in progress; null where it was there all along, or nobody else was. */
+  /** When this worker came back to a round in progress; null if it was there all along, or alone. */
   readonly back: number | null;
   readonly held: readonly Arrival[];
   /** When this worker stopped collecting contributions; null before. */
@@ -189,7 +191,7 @@ export interface Fault {
 export type Effect =
   /** The state must be on disk before any later effect is carried out. */
   | { readonly type: 'persist' }
-  /** Sign, store and publish the message, and return it as a `message` input. Equal content must yield the same event. */
+  /** Sign, store and publish the message, and return it as input. Equal content must yield the same event. */
   | { readonly type: 'send'; readonly message: Message }
   /** Send these events again as they are. */
   | { readonly type: 'resend'; readonly ids: readonly EventId[] }

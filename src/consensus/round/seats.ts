@@ -1,12 +1,12 @@
-/** Who of the live members may have a seat in committees: whoever has earned one, wants one, does no harm and has the whole model. */
+/** Which live members may have a seat: those that earned one, want one, do no harm and have the full model. */
 import type { WorkerId } from '../../run/ids.ts';
 import type { Ledger, Member } from '../../run/ledger.ts';
 import { rollingScore } from '../scores.ts';
 import { keysOf } from './membership.ts';
 
 /**
- * The keys eligible for a seat: those that may have one and wanted one two outcomes ago, so that no outcome chooses its successor's
- * committee by the wishes it lists. The draw checks stake.
+ * The keys eligible for a seat: entitled, and willing two outcomes ago, so that no outcome chooses its successor's
+ * committee.
  */
 export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   const unwilling = new Set(
@@ -16,9 +16,8 @@ export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly Wo
 }
 
 /**
- * The keys that may have a seat: after round 0 only keys with a certified reveal-chain tip that are founders or have contributed.
- * So keys that join and stay silent, or send nothing but empty payloads, stall nobody. Who trains a smaller tier of the width has not got the
- * model whose root a seat vouches for.
+ * The keys that may have a seat: with a certified tip, and founders or contributors, so that silent keys stall nobody.
+ * A smaller tier lacks the model whose root a seat vouches for.
  */
 export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   if (ledger.round === 0) return keys;
@@ -43,8 +42,8 @@ function withTip(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[]
 }
 
 /**
- * Who of the live members has no seat for its scores: those that were under the floor two outcomes ago, so that no outcome chooses its successor's committee by
- * the votes it lists. The worst first, and never as many as a third: scores may be wrong, a stalled run is.
+ * Live members without a seat for their scores two outcomes ago, the worst first, always fewer than a third: scores may
+ * be wrong.
  */
 export function unseated(ledger: Ledger, live: readonly WorkerId[]): ReadonlySet<WorkerId> {
   if (ledger.round === 0) return new Set();

@@ -1,6 +1,6 @@
 /**
- * Time limits of a certified round, for the round machine: how long to wait for contributions, how long views and recovery
- * epochs last, and how far ahead an honest clock can be.
+ * Time limits of a certified round: grace for contributions, lengths of views and recovery epochs, and how far ahead an
+ * honest clock can be.
  */
 import type { WorkerId } from '../../run/ids.ts';
 import type { RoundContext, RoundTiming } from './round-state.ts';
@@ -39,14 +39,16 @@ export const latestEpoch = ({ since, timing }: RoundContext, now: number): numbe
 
 /** Arrivals from which on their own spread says how much they differ. */
 const ENOUGH_ARRIVALS = 8;
-/** What arrivals differ by at least, as a share of their median: of one as in the first round trip of TCP (RFC 6298), and of enough of them. */
+/**
+ * Least spread of arrivals as a share of their median: for one as in TCP's first round trip (RFC 6298), and for enough.
+ */
 const FIRST_SPREAD = 1 / 2;
 const LEAST_SPREAD = 1 / 8;
 
 /**
- * How long to wait for contributions: median past arrival plus `deadlineC` median absolute deviations, within the run's bounds. The deviation is
- * taken as wider while few arrivals are known, and never as nothing: of few workers most may take the same time, and a deadline at that moment
- * would leave out each of them in turn.
+ * How long to wait for contributions: median past arrival plus `deadlineC` median absolute deviations, within the run's
+ * bounds. The deviation has a floor, wider for few arrivals: else a deadline at the median would leave out each worker
+ * in turn.
  */
 export function graceOf(delays: readonly number[], timing: RoundTiming): number {
   const { graceMinMs, graceMaxMs, deadlineC } = timing;
@@ -61,15 +63,15 @@ export function graceOf(delays: readonly number[], timing: RoundTiming): number 
   return Math.min(graceMaxMs, Math.max(graceMinMs, Math.ceil(middle + deadlineC * deviation)));
 }
 
-/** When a round began for a worker, and when it came back to it; null where it was there all along. The same moment where it begins anew. */
+/** When a round began for a worker, and when it came back; null if it was there, the same moment if it begins anew. */
 export interface Beginning {
   readonly begun: number;
   readonly back: number | null;
 }
 
 /**
- * The beginning of a round for a worker that comes to it in the middle: when the outcome before was decided, so that it waits, and counts
- * views, as those do who were there. A round older than any view that may count contributions begins anew, after a look at what there is of it.
+ * The beginning of a round for a worker that comes back: when the last outcome was decided, as for those who were
+ * there. A round too old to count contributions begins anew.
  */
 export function comeBack(
   { timing, delays }: RoundContext,
@@ -82,15 +84,15 @@ export function comeBack(
 }
 
 /**
- * The beginning of a round for a worker that was there, and busy with the one before when that was decided: it closes when the others do. Who is
- * later than half a view has missed events of the round, as one that comes back.
+ * The beginning for a worker that was busy when the last round was decided: it closes with the others. More than half a
+ * view late counts as coming back.
  */
 export const beginLate = (context: RoundContext, decided: number, now: number): Beginning =>
   now - decided > context.timing.viewMs / 2
     ? comeBack(context, decided, now)
     : { begun: Math.min(decided, now), back: null };
 
-/** Until when a worker hears what relays have before it does anything: from its coming back for half a view, twice what an event takes. */
+/** How long a returning worker only listens: half a view, twice what an event takes. */
 export const looksUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
   back === null ? begun : back + timing.viewMs / 2;
 
@@ -101,8 +103,7 @@ export interface Heard {
 }
 
 /**
- * How long a contribution took. Who was not there when it came, since it came back in the middle of the round, goes by its date; where it
- * began the round anew, by itself, what it finds says nothing.
+ * How long a contribution took. After coming back in mid-round its date counts; after beginning anew alone, nothing.
  */
 export function delayOf(
   { begun, back }: Beginning,
@@ -115,8 +116,8 @@ export function delayOf(
 }
 
 /**
- * What a round teaches of how long contributions take. Who began it by itself may have begun later than others, and heard from them so much
- * sooner: their times are moved so far that its own is in the middle. Nothing where it sent none.
+ * What a round teaches of arrival times. A worker that began alone may have begun late: times are moved so that its own
+ * is the median.
  */
 export function delaysIn(
   delays: ReadonlyMap<WorkerId, number>,

@@ -1,4 +1,4 @@
-/** View changes and recovery epochs of the round machine: who proposes, when a member moves on, and what it does after a failure. */
+/** View changes and recovery epochs: who proposes, when a member moves on, what it does after a failure. */
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { drawnFor, highestPrepared, isClaimProven, prepareVoters } from './quorums.ts';
 import { change, type RoundContext, sign, type Turn, type ViewId } from './round-state.ts';
@@ -10,7 +10,7 @@ export function proposerOf(context: RoundContext, { attempt, view }: ViewId): Wo
   return ranked[view % ranked.length];
 }
 
-/** Follows enough other members into a later view, or moves on when time is up. View time also passes while a machine is asleep. */
+/** Follows other members into a later view, or moves on when time is up, also while a machine slept. */
 export function changeView(turn: Turn): boolean {
   const { state, now, context } = turn;
   if (state.closed === null || state.decided !== null) return false;
@@ -29,9 +29,8 @@ export function changeView(turn: Turn): boolean {
 const SILENT_SHARE = 2;
 
 /**
- * When the view in progress ends here. Where no proposal has come in half of its time its proposer seems to be away, and the next one need not wait
- * for the rest. Not in the last view before a void outcome is acceptable, nor before everybody takes votes of the next view; who was away for all of
- * a view goes by its full time.
+ * When the view in progress ends. Without a proposal after half its time the proposer seems away; but not in the last
+ * view before a void outcome is acceptable, nor before all take votes of the next view.
  */
 function endOfView({ context, state, now }: Turn): number {
   const { attempt, view, viewEnds, votes } = state;
@@ -66,8 +65,8 @@ export function viewsOfOthers({ context, state }: Turn): number[] {
 }
 
 /**
- * The view to follow. More than K - k members cannot all be Byzantine, so they are followed at once. In a round that is already
- * late a single member is enough, or members that were partitioned would stay ahead for ever; `latestView` bounds a liar.
+ * The view to follow. More than K - k members cannot all be Byzantine, so they are followed at once. In a late round
+ * one member is enough, or partitioned members would stay ahead; `latestView` bounds a liar.
  */
 function viewOfOthers(turn: Turn): number {
   const { context, state } = turn;
@@ -76,7 +75,7 @@ function viewOfOthers(turn: Turn): number {
   return viewsOfOthers(turn)[isLate ? 0 : size - quorum] ?? -1;
 }
 
-/** After a failed view: reports the silent members, re-sends this worker's lock and its proof, and fetches missed messages. */
+/** After a failed view: reports silent members, re-sends this worker's lock and its proof, fetches missed messages. */
 function abandonView(turn: Turn): void {
   const { state, context, effects } = turn;
   const { attempt, view, lock } = state;
@@ -92,7 +91,7 @@ function abandonView(turn: Turn): void {
   effects.push({ type: 'want', what: 'round' });
 }
 
-/** Members to report: below the recovery floor those without a view-change vote, else a silent proposer, else silent voters. */
+/** Members to report: those without a view-change vote below the floor, else a silent proposer, else silent voters. */
 function missingIn(turn: Turn): readonly WorkerId[] {
   const { context, state } = turn;
   const { attempt } = state;
@@ -152,7 +151,7 @@ export function joinEpoch(turn: Turn): boolean {
   return sign(turn, { type: 'ballot', run, round, attempt, parent, prepared });
 }
 
-/** The recovery epoch to be in: the next one when time is up, or the latest that others are in once recovery has begun. */
+/** The recovery epoch to be in: the next when time is up, or the latest that others are in. */
 function dueEpoch({ context, state, now }: Turn): number {
   if (context.timing.recoveryMs === 0) return 0;
   const ahead = state.ballots.filter(({ attempt }) => attempt > state.attempt);
@@ -170,8 +169,8 @@ function dueEpoch({ context, state, now }: Turn): number {
 const MOST_VIEW_CHANGES = 768;
 
 /**
- * The view-change votes a proposal lists: one per eligible key whose claim is proven. Ready once all of them voted, or once the
- * list is enough and half of the view is over, so that slightly late members are still included.
+ * The view-change votes that a proposal lists: one per eligible key with a proven claim, once all voted, or enough did
+ * and half the view is over.
  */
 export function chosenViewChanges(turn: Turn): readonly EventId[] | undefined {
   const { context, now } = turn;
