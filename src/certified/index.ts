@@ -1,6 +1,6 @@
 /**
- * Certified runs: every round ends in an outcome that a quorum of a committee signed. Join one as a worker, archive it from relays,
- * replay an archive without any key, explain what became of a contribution, prove that a round belongs to a run.
+ * Certified runs: every round ends in an outcome that a quorum of a committee signed. Join one as a worker, archive it
+ * from relays, replay an archive without a key, explain a contribution, prove that a round belongs to a run.
  *
  * @module nostrain/certified
  */
