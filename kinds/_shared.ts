@@ -1,6 +1,6 @@
 /**
- * What several kinds share: fields of votes and proposals, and bodies that are inline in a content or, where the event would become too large, in
- * chunks (7811) that the content names. Size alone decides which, so the same text always makes the same content.
+ * What several kinds share: fields of votes and proposals, and bodies that are inline in a content or, where the event would
+ * become too large, in chunks (7811) that the content names. Size alone decides which.
  */
 import { member, optionalMember } from './_content.ts';
 import type { Rule } from './_define.ts';
@@ -14,26 +14,17 @@ const viewOrNone: Text<number> = {
   write: (value) => String(value),
 };
 
-/** Of a recovery epoch of a round. */
-const epochMembers = {
+/** Fields of votes and proposals of one view in a recovery epoch of a round. */
+export const castMembers = {
   run: member(hex32, 'id of the run'),
   round: member(index, 'round index, from 0'),
   attempt: member(index, '0, or the number of the recovery epoch'),
   parent: member(hex32, 'digest of the outcome before; the run id in round 0'),
-};
-
-/** Of a view in it. */
-export const castMembers = {
-  ...epochMembers,
   ctx: member(hex32, 'the committee that the author counts itself into, see docs/committee.md'),
   view: member(index, 'view, from 0'),
   digest: member(hex32, 'digest of the outcome'),
   justify: member(viewOrNone, 'the earlier view in which the outcome was prepared; -1 for none'),
 };
-
-/** `s` repeats run and round for relays to index. */
-export const isScope = (scope: readonly string[], run: string, round: number): boolean =>
-  scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`;
 
 /** In strictly ascending order. */
 export const isAscending = <T extends string | number>(list: readonly T[] = []): boolean =>

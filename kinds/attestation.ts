@@ -1,7 +1,4 @@
-/**
- * Attestation (37813, addressable): a key confirms in which region and trust tier a holder is.
- * Sent by whoever vouches for holders, once per holder; a newer one replaces it.
- */
+/** Attestation (37813, addressable): a key confirms in which region and trust tier a holder is. */
 import { canonicalObject, describeMembers, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, nostrain, one, pattern, seconds } from './_tags.ts';

@@ -1,8 +1,4 @@
-/**
- * Certified checkpoint (7812, regular): where the state after a certified outcome can be had, for whoever joins or comes back.
- * Sent after every so many rounds by whoever holds the state; the roots in the outcome say what it must be, so anybody may.
- */
-
+/** Certified checkpoint (7812, regular): where the state after a certified outcome can be had, for whoever joins. */
 import {
   canonicalObject,
   describeMembers,
@@ -11,8 +7,17 @@ import {
   member,
 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { isScope } from './_shared.ts';
-import { hex32, index, integer, nostrain, one, repeats, seconds, word } from './_tags.ts';
+import {
+  expiration,
+  hex32,
+  index,
+  integer,
+  nostrain,
+  one,
+  roundScope,
+  roundScopeRule,
+  word,
+} from './_tags.ts';
 import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
 const LONGEST_CONTENT = 16_384;
@@ -43,16 +48,13 @@ export const certifiedCheckpoint = defineKind({
   sent: 'every so many rounds by whoever holds the state, once its chunks are out',
   tags: {
     nostrain,
-    scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round of the content'),
+    scope: roundScope,
     x: one('x', hex32, 'model root of the content'),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: canonicalObject('the members below', members, LONGEST_CONTENT),
   rules: [
-    {
-      says: '`s` is the run of the content, then its run and round',
-      holds: ({ scope, run, round }) => isScope(scope, run, round),
-    },
+    roundScopeRule,
     { says: '`x` is the model root', holds: ({ x, modelRoot }) => x === modelRoot },
   ],
   notes: `

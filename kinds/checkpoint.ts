@@ -1,7 +1,4 @@
-/**
- * Checkpoint (33335, addressable): the whole training state of a worker after a round, for whoever resumes or joins late.
- * Sent after a round; with a slot, the newest few are kept, each slot replaced in turn.
- */
+/** Checkpoint (33335, addressable): the whole training state of a worker after a round, for whoever resumes. */
 import { jsonObject } from './_content.ts';
 import { defineKind } from './_define.ts';
 import {

@@ -1,19 +1,16 @@
-/**
- * Chunk (7811, regular): 44 KiB of a payload too large for one event, with the proof that it belongs there.
- * Sent before the manifest, proposal or fault proof that names its root; anybody who holds the bytes may serve them again under their own key.
- */
+/** Chunk (7811, regular): 44 KiB of a payload too large for one event, with the proof that it belongs there. */
 import { base64 } from './_content.ts';
 import { defineKind } from './_define.ts';
 import {
   base64Bytes,
   derived,
+  expiration,
   hex32,
   index,
   integer,
   list,
   nostrain,
   one,
-  seconds,
 } from './_tags.ts';
 
 /** Bytes of every chunk but the last, which has the rest. */
@@ -57,7 +54,7 @@ export const chunk = defineKind({
     bytes: one('bytes', integer(1, CHUNK_BYTES * MAX_CHUNKS), 'bytes of the whole payload'),
     // equal chunks may be neighbours at two heights
     path: list('path', hex32, 'from the leaf to the root, below', LONGEST_PATH, true),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: base64('data', 'the bytes of this chunk'),
   rules: [

@@ -1,12 +1,8 @@
-/**
- * Copies (7815, regular): signed events of other keys that decided a round, so that the run does not end when their authors delete them.
- * Sent by members of the committee after each round, unasked. Nothing replaces it.
- */
-
+/** Copies (7815, regular): signed events of other keys that decided a round, for when their authors delete them. */
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { placeRule, placeTags } from './_shared.ts';
-import { nostrain, one, repeats, seconds } from './_tags.ts';
+import { expiration, nostrain, repeats } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** As many bytes as the largest outcome may have. */
@@ -33,7 +29,7 @@ export const copies = defineKind({
     nostrain,
     scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round that the events are of'),
     ...placeTags(MOST_COPIES_BYTES, false),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: base64OrNothing('data', 'the events'),
   rules: [

@@ -1,7 +1,4 @@
-/**
- * Delegation (7820, regular): a key lets a session key take part in one run in its name, up to a round.
- * Signed once by whoever owns the name, with a signer of their own; it is published nowhere, the join of the session key carries it.
- */
+/** Delegation (7820, regular): a key lets a session key take part in one run in its name, up to a round. */
 import { canonicalObject, describeMembers, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, index, nostrain, one, pattern } from './_tags.ts';

@@ -1,12 +1,8 @@
-/**
- * Fault proof (7817, regular): two complete events of one key that no honest member signs both of (equivocation), or the verdicts of many members
- * on one contribution. Sent by whoever holds them; anybody may send it again under their own key. Nothing replaces it.
- */
-
+/** Fault proof (7817, regular): two contradictory events of one key (equivocation), or verdicts on one contribution. */
 import { canonicalObject, describeMembers, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_shared.ts';
-import { hex32, nostrain, one, repeats, seconds, type Text } from './_tags.ts';
+import { expiration, hex32, nostrain, repeats, runScopeRule, type Text } from './_tags.ts';
 
 /** As JSON: twice what most relays take. A larger event of a certified run says nothing. */
 export const MOST_EVENT_BYTES = 131_072;
@@ -49,15 +45,9 @@ export const fault = defineKind({
   tags: {
     nostrain,
     scope: repeats('s', '`<run>`', 'run of the content'),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content,
-  rules: [
-    {
-      says: '`s` is the run of the content',
-      holds: ({ scope, run }) => scope.length === 1 && scope[0] === run,
-    },
-    ...bodyRules(content.write),
-  ],
+  rules: [runScopeRule, ...bodyRules(content.write)],
   notes,
 });

@@ -1,7 +1,4 @@
-/**
- * Gradient (33333, addressable): one worker's compressed pseudo-gradient for one round.
- * Sent once the inner steps are done; a later event with the same `d` replaces it until the round is decided.
- */
+/** Gradient (33333, addressable): one worker's compressed pseudo-gradient for one round. */
 import { base64 } from './_content.ts';
 import { defineKind } from './_define.ts';
 import {

@@ -1,7 +1,4 @@
-/**
- * Heartbeat (33334, addressable): a worker says it is alive, in which round, and on which bits.
- * Sent at each round start and then at the advertised interval; a newer one replaces it.
- */
+/** Heartbeat (33334, addressable): a worker says it is alive, in which round, and on which bits. */
 import { empty } from './_content.ts';
 import { defineKind } from './_define.ts';
 import {

@@ -1,7 +1,4 @@
-/**
- * Holder (37812, addressable): a key offers room for chunks of checkpoints and other objects, and says where it can be reached.
- * Sent when a holder starts, when what it says changes, and before it expires; a newer one replaces it.
- */
+/** Holder (37812, addressable): a key offers room for chunks, and says where it can be reached. */
 import { canonicalObject, describeMembers, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, integer, many, nostrain, one, pattern, seconds } from './_tags.ts';

@@ -1,7 +1,4 @@
-/**
- * Manifest (7810, regular): a worker commits to one payload for one round, and says where it is.
- * Sent once per round, after the payload's chunks; a payload of at most 44 KiB rides inside. Nothing replaces it.
- */
+/** Manifest (7810, regular): a worker commits to one payload for one round, and says where it is. */
 import {
   canonicalObject,
   describeMembers,
@@ -15,6 +12,7 @@ import {
   base64Bytes,
   base64Text,
   count,
+  expiration,
   hex32,
   index,
   integer,
@@ -22,8 +20,8 @@ import {
   nostrain,
   one,
   pattern,
-  repeats,
-  seconds,
+  roundScope,
+  roundScopeRule,
 } from './_tags.ts';
 import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
@@ -91,17 +89,13 @@ export const manifest = defineKind({
   sent: 'once per round, after the chunks of the payload; nothing replaces it',
   tags: {
     nostrain,
-    scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round of the content'),
+    scope: roundScope,
     x: one('x', hex32, 'root of the content'),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: canonicalObject('the members below', members, LONGEST_CONTENT),
   rules: [
-    {
-      says: '`s` is the run of the content, then its run and round',
-      holds: ({ scope, run, round }) =>
-        scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`,
-    },
+    roundScopeRule,
     { says: '`x` is the root of the content', holds: ({ x, root }) => x === root },
     {
       says: `a payload of at most ${CHUNK_BYTES} bytes is in the content, and a larger one is not`,

@@ -1,9 +1,4 @@
-/**
- * Member (7818, regular): a key joins a run, leaves it, casts a view-change vote (`ballot`), or says that the steps of another one do not lead
- * to what that one sent (`verdict`). Joins and leaves are sent when the worker comes and goes, view-change votes when a round is stuck: they end
- * a recovery epoch of it (`attempt`) and begin the next; verdicts when a check has failed. Nothing replaces them.
- */
-
+/** Member (7818, regular): a key joins a run, leaves it, casts a view-change vote, or says that a check failed. */
 import {
   canonicalObject,
   describeMembers,
@@ -14,7 +9,7 @@ import {
 } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { isAscending } from './_shared.ts';
-import { hex32, index, nostrain, one, pattern, repeats, seconds } from './_tags.ts';
+import { expiration, hex32, index, nostrain, pattern, repeats } from './_tags.ts';
 
 const LONGEST_CONTENT = 131_072;
 const MOST_IDS = 1024;
@@ -125,7 +120,7 @@ export const memberKind = defineKind({
       '`<run>`, of a view-change vote also `<run>/<round>`',
       'run and round of the content',
     ),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: canonicalObject('the members below', members, LONGEST_CONTENT),
   rules: [

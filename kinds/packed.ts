@@ -1,12 +1,8 @@
-/**
- * Packed file (7819, regular): the manifest of a file whose chunks lie on relays, Blossom servers or holders, or where its own chunks are.
- * Sent once the chunks of the file are out, by whoever stores them; anybody may send it again under their own key.
- */
-
+/** Packed file (7819, regular): the manifest of a file in chunks, or where the chunks of the manifest are. */
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { placeRule, placeTags } from './_shared.ts';
-import { hex32, nostrain, one, seconds } from './_tags.ts';
+import { expiration, hex32, nostrain, one } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** The longest manifest. */
@@ -29,7 +25,7 @@ export const packed = defineKind({
     nostrain,
     id: one('x', hex32, 'digest of the file: SHA-256 of the manifest'),
     ...placeTags(MOST_BYTES, true),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: base64OrNothing('data', 'the bytes of the manifest'),
   rules: [

@@ -1,8 +1,4 @@
-/**
- * Presence (37811, addressable): a worker says it is alive, in which round, and on which bits.
- * Sent once at first, then when nothing else told it for an interval (a manifest does), and at each round start to relays
- * that take any rate; a newer one replaces it. Nothing is decided by it.
- */
+/** Presence (37811, addressable): a worker says it is alive, in which round, and on which bits. */
 import {
   canonicalObject,
   describeMembers,
@@ -14,6 +10,7 @@ import {
 import { defineKind } from './_define.ts';
 import {
   count,
+  expiration,
   hex32,
   index,
   integer,
@@ -22,7 +19,7 @@ import {
   one,
   pattern,
   repeats,
-  seconds,
+  runScopeRule,
   word,
 } from './_tags.ts';
 
@@ -67,15 +64,12 @@ export const presence = defineKind({
     slot: one('d', name, 'the run: one presence per worker'),
     nostrain,
     scope: repeats('s', '`<run>`', 'the run of the content'),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: canonicalObject('the members below', members, LONGEST_CONTENT),
   rules: [
     { says: '`d` is the run of the content', holds: ({ slot, run }) => slot === run },
-    {
-      says: '`s` is the run of the content',
-      holds: ({ scope, run }) => scope.length === 1 && scope[0] === run,
-    },
+    runScopeRule,
     {
       says: '`asked` and `shard` are there only beside `settings`, and `asked` is ascending',
       holds: ({ settings, asked, shard }) =>

@@ -1,19 +1,16 @@
-/**
- * Proposal (7814, regular): an outcome put to the vote of a committee; it counts as its author's prepare.
- * Sent by the member whose turn it is, once per view. Nothing replaces it.
- */
-
+/** Proposal (7814, regular): an outcome put to the vote of a committee; it counts as its author's prepare. */
 import { canonicalObject, describeMembers, listMember } from './_content.ts';
 import { defineKind } from './_define.ts';
+import { bodyMembers, bodyRules, castMembers, isAscending, MOST_CONTENT_BYTES } from './_shared.ts';
 import {
-  bodyMembers,
-  bodyRules,
-  castMembers,
-  isAscending,
-  isScope,
-  MOST_CONTENT_BYTES,
-} from './_shared.ts';
-import { hex32, nostrain, one, repeats, seconds, type Text } from './_tags.ts';
+  expiration,
+  hex32,
+  nostrain,
+  one,
+  roundScope,
+  roundScopeRule,
+  type Text,
+} from './_tags.ts';
 
 const MOST_IDS = 1024;
 /** An outcome with a row for each of 65,536 workers is 3 MB. */
@@ -58,16 +55,13 @@ export const proposal = defineKind({
   sent: 'by the member whose turn it is, once per view; nothing replaces it',
   tags: {
     nostrain,
-    scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round of the content'),
+    scope: roundScope,
     x: one('x', hex32, 'digest of the content'),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content,
   rules: [
-    {
-      says: '`s` is the run of the content, then its run and round',
-      holds: ({ scope, run, round }) => isScope(scope, run, round),
-    },
+    roundScopeRule,
     { says: '`x` is the digest of the content', holds: ({ x, digest }) => x === digest },
     {
       says: '`prepares` is there when `justify` is a view, and `ballots` in recovery epochs (`attempt`) above 0',

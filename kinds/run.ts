@@ -1,11 +1,8 @@
-/**
- * Run (37810, addressable): the spec of a run, so that an address is all that friends need. Sent when the run is made. Its `d`
- * is the hash of what it says: a later event may renew it, none can change it.
- */
+/** Run (37810, addressable): the spec of a run, so that an address is all that friends need. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { jsonObject } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { hex32, nostrain, one, repeats, seconds } from './_tags.ts';
+import { expiration, hex32, nostrain, one, repeats } from './_tags.ts';
 
 const notes = `
 The content is the run spec in its canonical text, JSON by RFC 8785 (JCS); docs/run-spec.md has every field. The run id is the SHA-256 of that text in UTF-8, and the key that signs is the spec's \`author\`. Events of a run name
@@ -27,7 +24,7 @@ export const run = defineKind({
     run: one('d', hex32, 'the run id'),
     nostrain,
     scope: repeats('s', '`<run id>`', 'the run id again'),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: jsonObject('spec', 'the run spec below'),
   rules: [

@@ -1,12 +1,8 @@
-/**
- * Stake snapshot (7816, regular): the table of stakes by key at one block, or where its chunks are.
- * Sent when a run names its id, by any worker that has it; anybody may send it again under their own key.
- */
-
+/** Stake snapshot (7816, regular): the table of stakes by key at one block, or where its chunks are. */
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { placeRule, placeTags } from './_shared.ts';
-import { hex32, nostrain, one, seconds } from './_tags.ts';
+import { expiration, hex32, nostrain, one } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** 131,072 rows of 48 bytes, and 8,192 for what stands before them. */
@@ -29,7 +25,7 @@ export const snapshot = defineKind({
     nostrain,
     id: one('x', hex32, 'id of the snapshot: SHA-256 of its bytes'),
     ...placeTags(MOST_BYTES, true),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: base64OrNothing('data', 'the bytes of the snapshot'),
   rules: [

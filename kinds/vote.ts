@@ -1,8 +1,4 @@
-/**
- * Vote (7813, regular): a committee member prepares or commits an outcome in one view of a round.
- * Sent once per view and step; a member never signs another content for the same place. Nothing replaces it.
- */
-
+/** Vote (7813, regular): a committee member prepares or commits an outcome in one view of a round. */
 import {
   canonicalObject,
   describeMembers,
@@ -11,8 +7,17 @@ import {
   member,
 } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { castMembers, isAscending, isScope } from './_shared.ts';
-import { hex32, integer, nostrain, one, pattern, repeats, seconds } from './_tags.ts';
+import { castMembers, isAscending } from './_shared.ts';
+import {
+  expiration,
+  hex32,
+  integer,
+  nostrain,
+  one,
+  pattern,
+  roundScope,
+  roundScopeRule,
+} from './_tags.ts';
 
 const LONGEST_CONTENT = 65_536;
 const MOST_ROWS = 1024;
@@ -47,16 +52,13 @@ export const vote = defineKind({
   sent: 'once per view and step; nothing replaces it',
   tags: {
     nostrain,
-    scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round of the content'),
+    scope: roundScope,
     x: one('x', hex32, 'digest of the content'),
-    expiration: one('expiration', seconds, 'when relays may forget it (NIP-40)'),
+    expiration,
   },
   content: canonicalObject('the members below', members, LONGEST_CONTENT),
   rules: [
-    {
-      says: '`s` is the run of the content, then its run and round',
-      holds: ({ scope, run, round }) => isScope(scope, run, round),
-    },
+    roundScopeRule,
     { says: '`x` is the digest of the content', holds: ({ x, digest }) => x === digest },
     {
       says: 'a prepare has neither `unlisted` nor `features`, a commit no `justify` but -1',
