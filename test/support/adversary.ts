@@ -5,7 +5,7 @@ import { vote } from '../../kinds/vote.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
-import type { PublishOutcome } from '../../src/network/transport/publishing.ts';
+import type { PublishOutcome } from '../../src/network/transport/outbox.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 
 export interface Attack {

@@ -6,7 +6,7 @@ import { isEphemeral, slotOf } from '../../relay/event.ts';
 import { systemClock } from '../../src/base/async.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/frames.ts';
-import type { PublishOutcome } from '../../src/network/transport/publishing.ts';
+import type { PublishOutcome } from '../../src/network/transport/outbox.ts';
 import { queryRelays } from '../../src/network/transport/query.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 

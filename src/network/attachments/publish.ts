@@ -23,7 +23,7 @@ import {
   watchOutcomes,
   wordsOf,
 } from '../transport/delivery.ts';
-import type { PublishOutcome } from '../transport/publishing.ts';
+import type { PublishOutcome } from '../transport/outbox.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 /** What one relay took of some chunks. */
 export interface ChunkDelivery {

@@ -2,7 +2,7 @@
 import type { SignedEvent } from '../event.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../proof-of-work.ts';
 import { judgeAnswer, type PublishStatus } from './answers.ts';
-import type { PublishOutcome, SendOptions } from './publishing.ts';
+import type { PublishOutcome, SendOptions } from './outbox.ts';
 import type { RelaySet, RelayStatus } from './relay-set.ts';
 
 /** Which relays took an event, and what the others said. */

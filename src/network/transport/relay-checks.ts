@@ -1,5 +1,12 @@
 /** Asking a relay for an event by id, which shows whether it keeps what it accepts; and proving our key (NIP-42). */
-import { anySignal, type Clock, unlessAborted, within } from '../../base/async.ts';
+import {
+  anySignal,
+  type Clock,
+  createNotifier,
+  notifiedOrDeadline,
+  unlessAborted,
+  within,
+} from '../../base/async.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import type { Found } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
@@ -43,64 +50,63 @@ export async function askFor(
   }
 }
 
-export class ReadBack {
-  readonly #connection: RelayConnection;
-  readonly #clock: Clock;
-  readonly #random: () => number;
-  readonly #stop: AbortSignal;
-  readonly #latest = new Map<number, SignedEvent>();
-  #isAsking = false;
-  #missesInARow = 0;
-  #missing = 0;
-  #stores: Stores = 'unknown';
+/** Asks back what a relay accepted: the first event of a kind, then one in twenty, and all while some are missing. */
+export interface ReadBack {
+  readonly stores: Stores;
+  /** Accepted events that were not there when asked for. */
+  readonly missing: number;
+  /** The relay accepted this. */
+  note(event: SignedEvent): void;
+}
 
-  constructor(connection: RelayConnection, clock: Clock, random: () => number, stop: AbortSignal) {
-    this.#connection = connection;
-    this.#clock = clock;
-    this.#random = random;
-    this.#stop = stop;
-  }
+export function createReadBack(
+  connection: RelayConnection,
+  clock: Clock,
+  random: () => number,
+  stop: AbortSignal,
+): ReadBack {
+  const latest = new Map<number, SignedEvent>();
+  let isAsking = false;
+  let missesInARow = 0;
+  let missing = 0;
+  let stores: Stores = 'unknown';
 
-  get stores(): Stores {
-    return this.#stores;
-  }
-
-  get missing(): number {
-    return this.#missing;
-  }
-
-  /** The relay accepted this: the first of a kind is asked back, then one in twenty, and all while some are missing. */
-  note(event: SignedEvent): void {
-    const isFirst = !this.#latest.has(event.kind);
-    this.#latest.set(event.kind, event);
-    const isDue = this.#missesInARow > 0 || this.#random() < SAMPLED_SHARE;
-    if (isFirst || (isDue && !this.#isAsking)) void this.#check(event);
-  }
-
-  async #check(event: SignedEvent): Promise<void> {
-    this.#isAsking = true;
-    const { signal, release } = anySignal(this.#stop);
+  async function check(event: SignedEvent): Promise<void> {
+    isAsking = true;
+    const { signal, release } = anySignal(stop);
     try {
-      await this.#clock.sleep(SETTLE_MS, signal);
-      const found = await askFor(this.#connection, event, this.#clock, signal);
+      await clock.sleep(SETTLE_MS, signal);
+      const found = await askFor(connection, event, clock, signal);
+      const mayBeReplaced = isReplaceable(event.kind) && latest.get(event.kind) !== event;
       if (found === 'there') {
-        this.#missesInARow = 0;
-        this.#stores = 'yes';
-      } else if (found === 'absent' && !this.#mayBeReplaced(event)) {
-        this.#missing++;
-        if (++this.#missesInARow >= MISSES_FOR_NO) this.#stores = 'no';
+        missesInARow = 0;
+        stores = 'yes';
+      } else if (found === 'absent' && !mayBeReplaced) {
+        missing++;
+        if (++missesInARow >= MISSES_FOR_NO) stores = 'no';
       }
     } catch (error) {
-      if (!this.#stop.aborted) throw error;
+      if (!stop.aborted) throw error;
     } finally {
       release();
-      this.#isAsking = false;
+      isAsking = false;
     }
   }
 
-  #mayBeReplaced(event: SignedEvent): boolean {
-    return isReplaceable(event.kind) && this.#latest.get(event.kind) !== event;
-  }
+  return {
+    get stores() {
+      return stores;
+    },
+    get missing() {
+      return missing;
+    },
+    note(event) {
+      const isFirst = !latest.has(event.kind);
+      latest.set(event.kind, event);
+      const isDue = missesInARow > 0 || random() < SAMPLED_SHARE;
+      if (isFirst || (isDue && !isAsking)) void check(event);
+    },
+  };
 }
 
 const AUTH_KIND = 22_242;
@@ -109,61 +115,50 @@ const CHALLENGE_MS = 5000;
 const ANSWER_MS = 10_000;
 const MAX_CHALLENGE_LENGTH = 500;
 
-export class SignIn {
-  readonly #connection: RelayConnection;
-  readonly #signer: Signer;
-  readonly #clock: Clock;
-  #challenge: string | undefined;
-  /** What became of the AUTH for this challenge: nothing, or why it failed. */
-  #proof: Promise<string | undefined> | undefined;
-  #waiting: (() => void)[] = [];
-
-  constructor(connection: RelayConnection, signer: Signer, clock: Clock) {
-    this.#connection = connection;
-    this.#signer = signer;
-    this.#clock = clock;
-  }
-
-  hear(challenge: string): void {
-    if (challenge === this.#challenge || challenge.length > MAX_CHALLENGE_LENGTH) return;
-    this.#challenge = challenge;
-    this.#proof = undefined;
-    this.#wake();
-  }
-
-  forget(): void {
-    this.#challenge = undefined;
-    this.#proof = undefined;
-    this.#wake();
-  }
-
+/** Proves a key to one relay: one AUTH per challenge, for all that waits for it. */
+export interface SignIn {
+  hear(challenge: string): void;
+  /** The connection ended, and its challenge with it. */
+  forget(): void;
   /** Why the relay does not know us, in words; undefined once it does. */
-  async prove(signal: AbortSignal): Promise<string | undefined> {
-    if (this.#challenge === undefined) {
-      const heard = new Promise<void>((resolve) => this.#waiting.push(resolve));
-      await within(heard, CHALLENGE_MS, this.#clock, signal);
-    }
-    if (this.#challenge === undefined) return 'the relay wants AUTH and sent no challenge';
-    this.#proof ??= this.#answer(this.#challenge);
-    return unlessAborted(this.#proof, signal);
+  prove(signal: AbortSignal): Promise<string | undefined>;
+}
+
+export function createSignIn(connection: RelayConnection, signer: Signer, clock: Clock): SignIn {
+  let known: string | undefined;
+  /** What became of the AUTH for this challenge: nothing, or why it failed. */
+  let proof: Promise<string | undefined> | undefined;
+  const changed = createNotifier();
+
+  function set(challenge: string | undefined): void {
+    known = challenge;
+    proof = undefined;
+    changed.notify();
   }
 
-  async #answer(challenge: string): Promise<string | undefined> {
-    const { answers, url } = this.#connection;
-    const event = authEvent(this.#signer, url, challenge, this.#clock.now());
-    const { answer, forget } = answers.expectOk(event.id);
-    this.#connection.say('AUTH', event);
-    const heard = await within(answer, ANSWER_MS, this.#clock);
+  async function answer(challenge: string): Promise<string | undefined> {
+    const event = authEvent(signer, connection.url, challenge, clock.now());
+    const { answer, forget } = connection.answers.expectOk(event.id);
+    connection.say('AUTH', event);
+    const heard = await within(answer, ANSWER_MS, clock);
     forget();
     if (!heard) return 'no answer to AUTH';
     return heard.type === 'ok' && heard.accepted ? undefined : heard.message || 'AUTH was refused';
   }
 
-  #wake(): void {
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const resolve of waiting) resolve();
-  }
+  return {
+    hear(challenge) {
+      if (challenge !== known && challenge.length <= MAX_CHALLENGE_LENGTH) set(challenge);
+    },
+    forget: () => set(undefined),
+    async prove(signal) {
+      if (known === undefined)
+        await notifiedOrDeadline(changed, clock, clock.now() + CHALLENGE_MS, signal);
+      if (known === undefined) return 'the relay wants AUTH and sent no challenge';
+      proof ??= answer(known);
+      return unlessAborted(proof, signal);
+    },
+  };
 }
 
 /** The event that proves a key to the relay at this address. */

@@ -7,8 +7,14 @@ import { MAX_WORK_BITS } from '../proof-of-work.ts';
 import { type ConnectionState, RelayConnection } from './connection.ts';
 import type { FeedCounts, SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './frames.ts';
-import { Outbox, type OutboxOptions, type OutboxStatus } from './outbox.ts';
-import { createParcel, type PublishOutcome, type SendOptions } from './publishing.ts';
+import {
+  createParcel,
+  Outbox,
+  type OutboxOptions,
+  type OutboxStatus,
+  type PublishOutcome,
+  type SendOptions,
+} from './outbox.ts';
 import { type QueryOptions, type QueryResult, queryRelays } from './query.ts';
 import { defaultQuota, type RelayQuota } from './rates.ts';
 import { namesOf, parseRelayUrls } from './relay-urls.ts';

@@ -15,7 +15,7 @@ import type { LookupOptions } from '../../network/directory/lookup.ts';
 import { type Lookup, lookUp } from '../../network/directory/lookup.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
-import type { PublishOutcome } from '../../network/transport/publishing.ts';
+import type { PublishOutcome } from '../../network/transport/outbox.ts';
 import type { QueryOptions, QueryResult } from '../../network/transport/query.ts';
 import { type HolderRecord, holderFilter, newestHolders } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';

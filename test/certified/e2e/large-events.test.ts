@@ -10,7 +10,7 @@ import { buildMessage } from '../../../src/certified/wire/certified-events.ts';
 import { createRevealChain, tipOf } from '../../../src/consensus/committee/randomness.ts';
 import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import type { PublishOutcome } from '../../../src/network/transport/publishing.ts';
+import type { PublishOutcome } from '../../../src/network/transport/outbox.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { buildManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
