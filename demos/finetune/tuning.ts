@@ -12,7 +12,7 @@ import { countParameters, initialParameters } from '../../src/model/parameters.t
 import { prepareTask, type Task } from '../../src/node/data/task.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { readStateFile } from '../../src/node/files/state-file.ts';
-import { numbersFor } from '../../src/node/files/text-writer.ts';
+import { numbersFor } from '../../src/node/files/trained-run.ts';
 import type { BaseModel } from '../../src/node/pretrained/base-model.ts';
 import { smolLM2File } from '../../src/node/pretrained/folder.ts';
 import { fetchModel } from '../../src/node/pretrained/hub.ts';

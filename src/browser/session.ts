@@ -205,9 +205,7 @@ function assertJoinable(spec: RunSpec, me: string): void {
   throw new ConfigError(
     'tab/beacon',
     'the draws of this run need endpoints that a page does not have',
-    {
-      hint: 'join with the program: nostrain run join naddr1…',
-    },
+    { hint: 'join with the program: nostrain run join naddr1…' },
   );
 }
 

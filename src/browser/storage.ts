@@ -85,15 +85,15 @@ export interface WorkerStorage {
 
 /** State and votes of the worker whose names begin so. */
 export function workerStorage(storage: TabStorage, prefix: string): WorkerStorage {
-  const [state, phase, votes] = ['state', 'phase', 'votes'].map((name) => `${prefix}/${name}`) as [
-    string,
-    string,
-    string,
-  ];
+  const at = (name: string) => `${prefix}/${name}`;
+  const textAt = async (name: string) => {
+    const text = await storage.get(at(name));
+    return typeof text === 'string' ? text : undefined;
+  };
   return {
     store: {
       load: async (layout) => {
-        const bytes = await storage.get(state);
+        const bytes = await storage.get(at('state'));
         if (bytes === undefined) return undefined;
         const read =
           bytes instanceof Uint8Array ? decodeState(bytes, layout, certifiedMembers) : 'no bytes';
@@ -102,28 +102,25 @@ export function workerStorage(storage: TabStorage, prefix: string): WorkerStorag
           hint: 'clear the data of this site to begin again, with a new key',
         });
       },
-      save: (next) => storage.put(state, encodeState(next, certifiedMembers)),
+      save: (next) => storage.put(at('state'), encodeState(next, certifiedMembers)),
       phase: {
         load: async () => {
-          const bytes = await storage.get(phase);
+          const bytes = await storage.get(at('phase'));
           return bytes instanceof Uint8Array ? bytes : undefined;
         },
-        save: (bytes) => storage.put(phase, bytes),
+        save: (bytes) => storage.put(at('phase'), bytes),
       },
     },
     journal: {
       load: async () => {
-        const text = await storage.get(votes);
-        return typeof text === 'string' ? parseEntry(text) : undefined;
+        const text = await textAt('votes');
+        return text === undefined ? undefined : parseEntry(text);
       },
-      save: (entry) => storage.put(votes, formatEntry(entry)),
+      save: (entry) => storage.put(at('votes'), formatEntry(entry)),
       states: privateStates(storage, prefix),
       past: {
-        save: (round, text) => storage.put(`${prefix}/past/${round}`, text),
-        load: async (round) => {
-          const text = await storage.get(`${prefix}/past/${round}`);
-          return typeof text === 'string' ? text : undefined;
-        },
+        save: (round, text) => storage.put(at(`past/${round}`), text),
+        load: (round) => textAt(`past/${round}`),
       },
     },
   };

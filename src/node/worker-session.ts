@@ -28,7 +28,7 @@ import { dataHome } from './files/data-home.ts';
 import { loadKey } from './files/keys.ts';
 import { openRunFolder, type RunLock, takeKeyLock } from './files/run-folder.ts';
 import { agreeOnBase, agreeOnSettings } from './files/stored-settings.ts';
-import { numbersFor } from './files/text-writer.ts';
+import { numbersFor } from './files/trained-run.ts';
 import { nativeCrypto } from './native/event-crypto.ts';
 import { createNativeSha256, nativeSha256 } from './native/sha256.ts';
 import { mine } from './net/proof-of-work.ts';

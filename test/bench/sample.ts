@@ -10,7 +10,7 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { openPublishedWriter } from '../../src/node/files/text-writer.ts';
+import { openPublishedWriter } from '../../src/node/files/trained-run.ts';
 import { openBase } from '../../src/node/pretrained/base-model.ts';
 import { needSmolLM2 } from '../support/smollm2.ts';
 

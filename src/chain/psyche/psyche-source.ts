@@ -5,28 +5,19 @@
  * rows.
  */
 
-import type { Clock } from '../../base/async.ts';
 import { fromBase64, toHex } from '../../base/bytes.ts';
 import { ChainError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake/stake-json.ts';
 import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';
 import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake/stake-source.ts';
-import { agree, assertEnough, type Endpoint, type Endpoints } from '../endpoints.ts';
+import { agree, assertEnough, type Endpoint } from '../endpoints.ts';
+import type { ChainAccess } from '../evm/blocks.ts';
 import { linkedKeys, linksHash, type SignedLink } from './links.ts';
 
 const PROGRAM = '4SHugWqSXwKE5fqDchkJcPEqnoZE22VYKtSTVm7axbT7';
 const NO_BLOCK = '00'.repeat(32);
 const READINGS = 4;
-
-export interface PsycheAccess {
-  /** CAIP-2 of the Solana cluster. */
-  readonly chain: string;
-  readonly endpoints: Endpoints;
-  readonly clock: Clock;
-  readonly waitMs: number;
-  readonly pollMs: number;
-}
 
 export interface PsychePlace {
   /** Base58 address of the coordinator account. */
@@ -41,7 +32,7 @@ export interface PsychePlace {
 
 /** A Psyche run as a source; its heights are the run's own epochs. */
 export function createPsycheSource(
-  access: PsycheAccess,
+  access: ChainAccess,
   place: PsychePlace,
   schedule: SnapshotSchedule,
 ): StakeSource {
@@ -67,7 +58,7 @@ interface Wanted {
 }
 
 async function rowsAt(
-  { endpoints, clock, waitMs, pollMs }: PsycheAccess,
+  { endpoints, clock, waitMs, pollMs }: ChainAccess,
   place: PsychePlace,
   { linked, height }: Wanted,
   signal: AbortSignal,

@@ -11,7 +11,12 @@ import { tokenizers } from '../../model/data/tokens.ts';
 import { gptSpec } from '../../model/from-settings.ts';
 import { countParameters, modelLayout } from '../../model/parameters.ts';
 import { writeStateFile } from '../../node/files/state-file.ts';
-import { numbersFor, type TrainedRun } from '../../node/files/text-writer.ts';
+import {
+  numbersFor,
+  openTrainedBase,
+  readTrainedRun,
+  type TrainedRun,
+} from '../../node/files/trained-run.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
 import { hashFiles, openLocalModel } from '../../node/pretrained/folder.ts';
 import { fetchModel, isHubReference, parseHubReference } from '../../node/pretrained/hub.ts';
@@ -26,7 +31,6 @@ import { interruptibly } from '../../terminal/interrupt.ts';
 import { addSettingFlags, settingsFromFlags } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { slowly } from '../shared/archive-source.ts';
-import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
 
 export const model = (): Command =>
   new Command('model')

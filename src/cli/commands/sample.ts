@@ -8,9 +8,11 @@ import { readPicture } from '../../node/data/sources.ts';
 import {
   openGptWriter,
   openPublishedWriter,
+  openTrainedBase,
+  readTrainedRun,
   type TextWriter,
   type TrainedRun,
-} from '../../node/files/text-writer.ts';
+} from '../../node/files/trained-run.ts';
 import { keptSlice } from '../../node/join/find-run.ts';
 import { type BaseModel, openBase } from '../../node/pretrained/base-model.ts';
 import { type PartialSettings, settingNames } from '../../run/settings.ts';
@@ -20,7 +22,6 @@ import { addSettingFlags, refuseUnused, settingsFromFlags } from '../../terminal
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 import { bar } from '../../terminal/render/bars.ts';
 import { forecastChart, pictureLines } from '../../terminal/render/forecast.ts';
-import { openTrainedBase, readTrainedRun } from '../shared/trained-run.ts';
 
 interface Flags {
   readonly prompt: string;

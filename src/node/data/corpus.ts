@@ -19,14 +19,6 @@ export interface CorpusFile {
   readonly sha256?: string;
 }
 
-export interface FetchCorpus {
-  /** The only text that will do, by its SHA-256. */
-  readonly wanted?: string | undefined;
-  readonly cacheDir: string;
-  readonly onNotice: (message: string) => void;
-  readonly signal?: AbortSignal | undefined;
-}
-
 const PIECE = 2 ** 16;
 /** 64 GiB: an address that goes on and on does not fill any disk. */
 const MOST_BYTES = 2 ** 36;
@@ -56,7 +48,7 @@ export async function hashFile(
  * The file at an address, from the cache or the internet. `#sha256=<hex>` behind the address pins what it holds, as a run spec does; a
  * pinned download goes on where it was broken off. Throws a ConfigError (`corpus/address`, `corpus/away`, `corpus/other`).
  */
-export async function fetchCorpus(named: string, options: FetchCorpus): Promise<CorpusFile> {
+export async function fetchCorpus(named: string, options: FetchOptions): Promise<CorpusFile> {
   const { cacheDir, onNotice, signal } = options;
   const { url, pin } = readAddress(named, options.wanted);
   const end = extname(url.pathname).slice(0, 16);
@@ -108,7 +100,7 @@ function readAddress(named: string, wanted: string | undefined) {
   return { url, pin: pinned ?? wanted };
 }
 
-async function download(url: URL, part: string, { onNotice, signal }: FetchCorpus): Promise<void> {
+async function download(url: URL, part: string, { onNotice, signal }: FetchOptions): Promise<void> {
   let told = performance.now();
   const away = (cause: unknown): ConfigError => {
     signal?.throwIfAborted();
@@ -177,6 +169,8 @@ export interface CorpusOptions {
   /** What reaches the internet; tests put their own here. */
   readonly fetch?: (url: string, init: { signal: AbortSignal }) => Promise<Response>;
 }
+
+type FetchOptions = Pick<CorpusOptions, 'wanted' | 'cacheDir' | 'onNotice' | 'signal'>;
 
 /** A text known by its content. */
 export interface Download {

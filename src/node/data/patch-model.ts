@@ -5,7 +5,7 @@ import { type Series, scaled, scaleOf } from '../../model/data/series.ts';
 import { asNumbers } from '../../model/forms/table.ts';
 import type { ForecasterSpec, VitSpec } from '../../run/spec/model-spec.ts';
 import { createTrainer } from '../engine/trainer.ts';
-import type { TrainedRun } from '../files/text-writer.ts';
+import type { TrainedRun } from '../files/trained-run.ts';
 import type { Sources } from './sources.ts';
 import { openPictures, openSeries } from './sources.ts';
 import { prepareTask } from './task.ts';

@@ -135,9 +135,7 @@ export async function openSeries(
     throw new ConfigError(
       'data/series',
       `${file.name} has ${file.size} bytes, more than ${MOST_BYTES}`,
-      {
-        hint: 'take longer steps, or fewer columns',
-      },
+      { hint: 'take longer steps, or fewer columns' },
     );
   }
   const pieces: Uint8Array[] = [];

@@ -1,4 +1,5 @@
 /** Secret keys: hex or nsec, from a file, the environment or the command line; with none, one is made and kept. */
+
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
@@ -8,6 +9,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
 import { dataHome } from './data-home.ts';
+import { kindOf } from './whole-file.ts';
 
 export interface KeySource {
   readonly secKey?: string | undefined;
@@ -76,11 +78,7 @@ export async function loadKey({
     });
   }
   const file = join(dir, 'key');
-  const exists = await stat(file).then(
-    () => true,
-    () => false,
-  );
-  if (exists) return readKeyFile(file);
+  if ((await kindOf(file)) !== undefined) return readKeyFile(file);
   const secretKey = createSecretKey();
   await writeKeyFile(file, secretKey);
   const npub = toNpub(publicKeyOf(secretKey));

@@ -13,6 +13,7 @@ import { MAX_HEADER_BYTES, readSafetensorsHeader } from '../../tensor/safetensor
 import { noMembers, OWN, parseRecord, parseRound } from '../../worker/state-file.ts';
 import { dataHome } from './data-home.ts';
 import { lockOwner } from './run-folder.ts';
+import { kindOf } from './whole-file.ts';
 
 /** One run, or a demo with all its workers. */
 export interface LocalRun {
@@ -116,11 +117,7 @@ const lineIn = (line: string): Readonly<Record<string, unknown>> =>
 
 /** The worker's folder of the run with that name; a file, or what is written as a path, stays as it is. */
 export async function runFolderOf(nameOrPath: string, home = dataHome()): Promise<string> {
-  const isFile = await stat(nameOrPath).then(
-    (found) => found.isFile(),
-    () => false,
-  );
-  if (isFile) return nameOrPath;
+  if ((await kindOf(nameOrPath)) === 'file') return nameOrPath;
   try {
     return (await findLocalRun(nameOrPath, home, { anyWorker: true })).worker;
   } catch (error) {

@@ -1,5 +1,6 @@
 /** Model states in files of every format, and in the folder of a run. */
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CheckpointError, NostrainError } from '../../base/errors.ts';
 import {
@@ -8,6 +9,7 @@ import {
   type StorageOptions,
   type StoredState,
 } from '../../formats/stored-state.ts';
+import { kindOf } from './whole-file.ts';
 
 const FORMATS = 'name a state as JSON, .npz, .pt, .pth or .safetensors, or the folder of a run';
 
@@ -36,10 +38,7 @@ export async function readStateFile(
   path: string,
   format: StorageOptions['format'] = 'auto',
 ): Promise<StoredState> {
-  const isFolder = await stat(path).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
+  const isFolder = (await kindOf(path)) === 'folder';
   const file = isFolder ? join(path, 'state.safetensors') : path;
   const refuse = (message: string, cause: unknown, hint = FORMATS) =>
     new CheckpointError('state/file', message, { hint, cause });

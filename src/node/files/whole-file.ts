@@ -1,5 +1,5 @@
-/** Files that hold the old bytes or the new ones, whatever happens in between. */
-import { open, rename, rm } from 'node:fs/promises';
+/** Files on disk: replaced whole, so that they hold the old bytes or the new ones; and what is at a path. */
+import { open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
 
@@ -34,3 +34,10 @@ export const cannotWrite = (file: string, cause: unknown): CheckpointError =>
     hint: 'make room on the disk and repeat the command; what was saved before is whole',
     cause,
   });
+
+/** What is at a path; undefined if nothing is there that can be read. */
+export const kindOf = (path: string): Promise<'file' | 'folder' | 'other' | undefined> =>
+  stat(path).then(
+    (found) => (found.isFile() ? 'file' : found.isDirectory() ? 'folder' : 'other'),
+    () => undefined,
+  );

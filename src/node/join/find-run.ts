@@ -2,7 +2,8 @@
  * A certified run by its file, its name on this machine or its address: its spec, checked against the id that the address holds, and
  * its relays. What a worker keeps of it in its folder: the spec and the evaluation slice.
  */
-import { readFile, stat, writeFile } from 'node:fs/promises';
+
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
@@ -20,6 +21,7 @@ import { canonicalSpec, type RunSpec, runIdOf } from '../../run/spec/run-spec.ts
 import { dataHome } from '../files/data-home.ts';
 import { readDocument } from '../files/documents.ts';
 import { findLocalRun, readKeptSpec } from '../files/local-runs.ts';
+import { kindOf } from '../files/whole-file.ts';
 import { type Connection, type RelayReach, withRelays } from '../net/relays.ts';
 
 export interface LocateOptions {
@@ -76,17 +78,13 @@ async function placeOf(source: string | RunSpec, asked: LocateOptions): Promise<
   const named = typeof source === 'string' ? addressed(source, asked) : undefined;
   if (named !== undefined) return named;
   const kept =
-    typeof source === 'string' && !(await isFile(source)) && (await findKept(source, asked));
+    typeof source === 'string' &&
+    (await kindOf(source)) !== 'file' &&
+    (await findKept(source, asked));
   if (kept) return kept;
   const spec = typeof source === 'string' ? readSpec(await readDocument(source)) : source;
   return { run: runIdOf(spec), spec, relays: asked.relays ?? [], publicOnly: false };
 }
-
-const isFile = (path: string): Promise<boolean> =>
-  stat(path).then(
-    (found) => found.isFile(),
-    () => false,
-  );
 
 /** The run of an id, an address or a name on this machine. */
 export async function locateRun(source: string, asked: LocateOptions): Promise<RunPlace> {

@@ -186,58 +186,49 @@ async function readText(response: IncomingMessage, maxBytes: number): Promise<st
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isFlag = (value: unknown): value is boolean => typeof value === 'boolean';
+const isCount = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+
+const COUNTS = [
+  'maxMessageLength',
+  'maxContentLength',
+  'maxSubscriptions',
+  'maxFilters',
+  'maxLimit',
+  'maxEventTags',
+  'minPowDifficulty',
+  'createdAtLowerLimit',
+  'createdAtUpperLimit',
+] as const;
+const FLAGS = ['authRequired', 'paymentRequired', 'restrictedWrites'] as const;
+
+/** The members with these names, written in snake case, whose values are of that type; all others are left out. */
+function pick<N extends string, V>(
+  names: readonly N[],
+  from: Readonly<Record<string, unknown>>,
+  isOfType: (value: unknown) => value is V,
+): { [K in N]?: V } {
+  const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const found = names.map((name) => [name, from[snake(name)]] as const);
+  return Object.fromEntries(found.filter(([, value]) => isOfType(value))) as { [K in N]?: V };
+}
 
 /** The fields we use, of the right type and in a sane range; all others are ignored. */
 export function parseRelayInfo(json: unknown): Result<RelayInfo> {
   if (!isObject(json)) return refuse('malformed', '', 'not an object');
   const limitation = isObject(json.limitation) ? json.limitation : {};
-  const text = (value: unknown) => (typeof value === 'string' ? value.slice(0, 200) : undefined);
-  const count = (name: string) => {
-    const value = limitation[name];
-    return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
-      ? value
-      : undefined;
-  };
-  const flag = (name: string) => {
-    const value = limitation[name];
-    return typeof value === 'boolean' ? value : undefined;
-  };
+  const texts = pick(['name', 'software', 'version'], json, isText);
   const nips = Array.isArray(json.supported_nips) ? json.supported_nips.slice(0, 200) : [];
   return ok({
-    ...given({
-      name: text(json.name),
-      software: text(json.software),
-      version: text(json.version),
-    }),
+    ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, text.slice(0, 200)])),
     supportedNips: nips.filter((nip): nip is number => Number.isSafeInteger(nip)),
-    limitation: given({
-      maxMessageLength: count('max_message_length'),
-      maxContentLength: count('max_content_length'),
-      maxSubscriptions: count('max_subscriptions'),
-      maxFilters: count('max_filters'),
-      maxLimit: count('max_limit'),
-      maxEventTags: count('max_event_tags'),
-      minPowDifficulty: count('min_pow_difficulty'),
-      createdAtLowerLimit: count('created_at_lower_limit'),
-      createdAtUpperLimit: count('created_at_upper_limit'),
-      authRequired: flag('auth_required'),
-      paymentRequired: flag('payment_required'),
-      restrictedWrites: flag('restricted_writes'),
-    }),
+    limitation: { ...pick(COUNTS, limitation, isCount), ...pick(FLAGS, limitation, isFlag) },
   });
 }
 
-type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
-
-/** The same record without the fields that are undefined. */
-function given<T extends Record<string, unknown>>(fields: T): Given<T> {
-  const out: Given<T> = { ...fields } as Given<T>;
-  for (const key of Object.keys(out) as (keyof T)[]) {
-    if (out[key] === undefined) delete out[key];
-  }
-  return out;
-}
-
+/** How to deal with relays. */
 export interface Connection {
   /** For each connection. */
   readonly openTimeoutMs: number;

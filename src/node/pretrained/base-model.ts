@@ -93,9 +93,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     throw new ConfigError(
       'adapter/helper',
       'a helper trains all parameters, and no adapters: its slice of the base is another one every few rounds',
-      {
-        hint: 'give --rank 0, or leave helper out',
-      },
+      { hint: 'give --rank 0, or leave helper out' },
     );
   }
   const model = trainedOf(trained, adapter, basePrecision);

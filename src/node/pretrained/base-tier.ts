@@ -58,9 +58,7 @@ export async function openBaseTier(
     throw new ConfigError(
       'tiers/no-such-tier',
       `${load.folder} is tier ${own}, and the run has tiers 0 to ${count}`,
-      {
-        hint: 'name a larger part of the model with --base, or agree on more --tiers',
-      },
+      { hint: 'name a larger part of the model with --base, or agree on more --tiers' },
     );
   }
   const opened = await openLocalModel(load.folder, context === undefined ? {} : { context });

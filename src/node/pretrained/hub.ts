@@ -191,9 +191,7 @@ class Hub {
     throw new ConfigError(
       'base/other',
       `${repository} has another ${name} than the run starts from`,
-      {
-        hint: 'name the files that the run was made with (--base)',
-      },
+      { hint: 'name the files that the run was made with (--base)' },
     );
   }
 
@@ -209,9 +207,7 @@ class Hub {
     throw new ConfigError(
       'model/hub',
       `${this.#endpoint} does not say the hash and size of ${path}`,
-      {
-        hint: 'download the files by hand and name their folder',
-      },
+      { hint: 'download the files by hand and name their folder' },
     );
   }
 
@@ -271,9 +267,7 @@ class Hub {
     return new ConfigError(
       'model/hub',
       `${this.#endpoint} answers ${status} for ${safeLine(what)}`,
-      {
-        hint: hints[status] ?? 'try again later',
-      },
+      { hint: hints[status] ?? 'try again later' },
     );
   }
 }

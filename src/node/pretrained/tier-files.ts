@@ -1,12 +1,12 @@
 /** Tiers of a published model as folders beside it: writing them with their manifest, and finding and verifying the one that a worker loads. */
-import { readdir, realpath, stat } from 'node:fs/promises';
+
+import { readdir, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { jsonFile, type OutFile } from '../../pretrained/export/folders.ts';
 import { sliceWeights, tensorNames } from '../../pretrained/tiers/slice.ts';
 import {
-  type CheckpointTier,
   type Config,
   configAt,
   familyPath,
@@ -19,10 +19,9 @@ import {
   widthAt,
   writeManifest,
 } from '../../pretrained/tiers/tier.ts';
-import type { ModelFiles } from '../../pretrained/weights.ts';
-import { INDEX, readJson, SINGLE, weightFiles } from '../../pretrained/weights.ts';
+import { INDEX, type ModelFiles, readJson, SINGLE, weightFiles } from '../../pretrained/weights.ts';
 import type { TierStrategy } from '../../run/spec/model-spec.ts';
-import { writeWhole } from '../files/whole-file.ts';
+import { kindOf, writeWhole } from '../files/whole-file.ts';
 import { folderOf, hashFiles } from './folder.ts';
 import { assertFree, writeFolder } from './write-model.ts';
 
@@ -58,7 +57,11 @@ export async function exportTiers(
   const files = folderOf(source);
   const config = await readConfig(files);
   const whole = tierOf(config, source);
-  if (whole.tier > 0) throw alreadySliced(source, whole);
+  if (whole.tier > 0) {
+    const message = `${source} is tier ${whole.tier} of a model ${whole.base} wide already`;
+    const hint = 'cut tiers out of the whole model';
+    throw new ConfigError('tiers/already-sliced', message, { hint, data: { ...whole } });
+  }
   const wanted = [...new Set(tiers)].sort((a, b) => a - b);
   for (const tier of wanted) widthAt(whole.base, tier, 'intermediate_size');
   for (const tier of wanted) await assertFree(tierFolder(source, tier));
@@ -85,48 +88,26 @@ export async function exportTiers(
       return { tier, folder, names: own.map(({ name }) => name) };
     }),
   ];
-  const manifest = await describe(
-    source,
-    whole.base,
-    entries,
+  const sha256 = new Map<string, string>();
+  const hashed = async (folder: string, files: readonly string[]) => {
+    const found = await hashFiles(join(source, folder), files, signal);
+    const paths = found.map(({ name }) => (folder === '' ? name : `${folder}/${name}`));
+    for (const [i, path] of paths.entries()) sha256.set(path, found[i]!.sha256);
+    return paths;
+  };
+  const shared = await hashed(
+    '',
     common.map(({ name }) => name),
-    signal,
   );
+  const described: ManifestTier[] = [];
+  for (const { tier, folder, names: own } of entries) {
+    const width = widthAt(whole.base, tier, 'intermediate_size');
+    described.push({ tier, width, files: await hashed(folder, own) });
+  }
+  const manifest = { base: whole.base, common: shared, tiers: described, sha256 };
   const text = `${JSON.stringify(writeManifest(manifest), null, 2)}\n`;
   await writeWhole(join(source, MANIFEST), utf8(text));
   return manifest;
-}
-
-interface Entry {
-  readonly tier: number;
-  readonly folder: string;
-  readonly names: readonly string[];
-}
-
-async function describe(
-  source: string,
-  base: number,
-  entries: readonly Entry[],
-  common: readonly string[],
-  signal: AbortSignal,
-): Promise<Manifest> {
-  const sha256 = new Map<string, string>();
-  const add = async (folder: string, names: readonly string[]) => {
-    const paths: string[] = [];
-    for (const file of await hashFiles(join(source, folder), names, signal)) {
-      const path = folder === '' ? file.name : `${folder}/${file.name}`;
-      sha256.set(path, file.sha256);
-      paths.push(path);
-    }
-    return paths;
-  };
-  const shared = await add('', common);
-  const tiers: ManifestTier[] = [];
-  for (const { tier, folder, names } of entries) {
-    const width = widthAt(base, tier, 'intermediate_size');
-    tiers.push({ tier, width, files: await add(folder, names) });
-  }
-  return { base, common: shared, tiers, sha256 };
 }
 
 /** The config of a model's folder. Throws a `ConfigError` where there is none. */
@@ -153,13 +134,6 @@ async function commonFiles(source: string, files: ModelFiles): Promise<readonly 
   }
   return found;
 }
-
-const alreadySliced = (source: string, { tier, base }: CheckpointTier): ConfigError =>
-  new ConfigError(
-    'tiers/already-sliced',
-    `${source} is tier ${tier} of a model ${base} wide already`,
-    { hint: 'cut tiers out of the whole model', data: { tier, base } },
-  );
 
 export interface TierLoad {
   readonly folder: string;
@@ -263,13 +237,7 @@ async function whyNot(
   }
   for (const path of [...manifest.common, ...found.files]) {
     const at = join(folder, path);
-    if (
-      await stat(at).then(
-        (each) => each.isFile(),
-        () => false,
-      )
-    )
-      continue;
+    if ((await kindOf(at)) === 'file') continue;
     return new ConfigError('tiers/missing-file', `tier ${tier} lacks ${at}`, {
       hint: 'get that file too, or use --strategy auto',
       data: { path: at },

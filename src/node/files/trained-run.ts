@@ -1,19 +1,25 @@
-/** Writes text with a model, token by token, for whoever shows it. */
+/** What a run has learned, read from its folder or a state file: its numbers by the layout of a model, its base, and text written with it. */
+import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
-import { ringIn } from '../../model/architectures/rings.ts';
+import { ringIn, tierWith } from '../../model/architectures/rings.ts';
 import { modelOf } from '../../model/architectures/table.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
 import { gptSpec, optimizerOf } from '../../model/from-settings.ts';
 import { modelLayout } from '../../model/parameters.ts';
 import { type Continuation, continueText } from '../../model/sample.ts';
-import type { Settings } from '../../run/settings.ts';
+import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
+import { presets } from '../../run/spec/presets.ts';
+import { assertSameBase } from '../../run/spec/start.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { tensorOf, tensorsOf } from '../../trainer/runtime.ts';
 import { frozenOf } from '../../trainer/setup.ts';
 import { createTextReader } from '../../trainer/text-reader.ts';
 import { requireEngine } from '../engine/onnxruntime.ts';
 import { createTrainer, physicalCores } from '../engine/trainer.ts';
-import type { BaseModel } from '../pretrained/base-model.ts';
+import { type BaseModel, type OpenBase, openBase } from '../pretrained/base-model.ts';
+import { runFolderOf } from './local-runs.ts';
+import { readStateFile } from './state-file.ts';
+import { keptBase, keptSettings } from './stored-settings.ts';
 
 export interface TextWriter {
   readonly tokenizer: Tokenizer;
@@ -115,4 +121,68 @@ export async function openGptWriter(
     },
     close: () => trainer.close(),
   };
+}
+
+/** A run by its name or folder, or a state file; settings given here stand above those in the folder. */
+export async function readTrainedRun(named: string, given: PartialSettings): Promise<TrainedRun> {
+  const path = await runFolderOf(named);
+  const { layout, values } = await readStateFile(path);
+  const isFolder = (await stat(path)).isDirectory();
+  const kept = isFolder ? await keptSettings(path) : {};
+  const unused = { run: 'trained', relay: [] } as const;
+  const isBased = given.base !== undefined && given.base !== '';
+  const model = kept.model ?? (isBased ? 'pretrained' : 'char-gpt');
+  // a helper keeps the whole model
+  const held = kept.helper ? { ...kept, helper: false, tier: '0' as const } : kept;
+  const settings = completeSettings(presets[model], unused, { model }, held, given);
+  const run = { path, isFolder, layout, values: Float32Array.from(values) };
+  return { ...run, settings: withTierOf(settings, layout) };
+}
+
+/** Of a state with tiers the largest that it holds, where none is named. */
+function withTierOf(settings: Settings, { slots }: Layout): Settings {
+  const { tiers, tier, helperRotation } = settings;
+  if (tiers === 0 || tier !== 'auto') return settings;
+  const rings = 1 + Math.max(...slots.map(({ name }) => ringIn(name)));
+  const own = tierWith({ count: tiers, even: helperRotation > 0 }, rings);
+  return { ...settings, tier: `${own}` as Settings['tier'] };
+}
+
+/** A published model, and the numbers that a run has learned of it by the layout of `base.model`. */
+export interface TrainedBase {
+  readonly base: BaseModel;
+  readonly values: Float32Array;
+}
+
+/**
+ * The published model that the run trained, or trained adapters for. Throws a ConfigError where the run has none (`base/none`) or
+ * this one is another (`base/other`).
+ */
+export async function openTrainedBase(run: TrainedRun, options: OpenBase): Promise<TrainedBase> {
+  const { path, isFolder, settings, layout } = run;
+  if (settings.model !== 'pretrained') {
+    throw new ConfigError('base/none', `${path} holds a ${settings.model} model of its own`, {
+      hint: 'only runs that train a published model have a base: those started with --base',
+    });
+  }
+  const kept = isFolder ? await keptBase(path) : undefined;
+  const wanted = kept && settings.tiers === 0 ? { wanted: kept.files } : {};
+  const base = await openBase(settings, { ...options, ...wanted });
+  if (kept) assertSameBase(base, kept);
+  const values = numbersFor(run, modelLayout(base.model));
+  if (values === undefined) throw otherTensors(run, base, layout);
+  return { base, values };
+}
+
+function otherTensors(
+  { path }: TrainedRun,
+  { name, model }: BaseModel,
+  { slots }: Layout,
+): ConfigError {
+  const wanted = new Map(modelLayout(model).slots.map((slot) => [slot.name, slot.shape.join()]));
+  const strange = slots.find(({ name, shape }) => wanted.get(name) !== shape.join());
+  const found = strange ? `${strange.name} as ${strange.shape.join(' x ')}` : 'too few tensors';
+  return new ConfigError('base/other', `${path} does not fit ${name}: it holds ${found}`, {
+    hint: 'give the base it was trained on (--base), and --rank and targets as they were',
+  });
 }
