@@ -33,7 +33,7 @@ import { type CheckpointOptions, fromCheckpoint } from './history/catch-up.ts';
 import { type GatherOptions, valueAfter } from './history/gather.ts';
 import { type DecisionOptions, decisionsOf } from './history/history.ts';
 import { placeIn } from './make-spec.ts';
-import { createMember, type Member } from './member.ts';
+import { createMember, type RunMember } from './member.ts';
 import type { CertifiedPorts, CertifiedSession } from './rounds/events.ts';
 import type { Entry, Journal } from './rounds/journal.ts';
 import type { CertifiedState } from './state.ts';
@@ -258,7 +258,7 @@ function memberOf(
   options: CertifiedOptions,
   { ports, signal }: CertifiedSession,
   { relays, signer, secretKey, journal, admission }: Parts & { readonly admission: Shown },
-): Member {
+): RunMember {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);
   const tier = tierOf(spec, ports.trainer.layout);

@@ -10,7 +10,7 @@ import { featuresOf } from './features/list.ts';
 import { Refresh, type RefreshPort } from './features/stakes.ts';
 import { type AskPast, Branches } from './history/branches.ts';
 import { Attendance } from './rounds/attendance.ts';
-import { type CertifiedPorts, createReporter, type Reporter } from './rounds/events.ts';
+import { type CertifiedPorts, createReporter, type RunReporter } from './rounds/events.ts';
 import { type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';
 import { Backfill } from './rounds/keep-round.ts';
 import { type DriverPorts, type InputPorts, OpenRounds, RoundInputs } from './rounds/round.ts';
@@ -44,11 +44,11 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
 }
 
-export interface Member extends Pick<MemberOptions, 'hold'> {
+export interface RunMember extends Pick<MemberOptions, 'hold'> {
   readonly spec: RunSpec;
   readonly control: Control;
   readonly evidence: EvidenceStore;
-  readonly reporter: Reporter;
+  readonly reporter: RunReporter;
   readonly branches: Branches;
   readonly attendance: Attendance;
   readonly refresh: Refresh;
@@ -68,7 +68,7 @@ export interface Member extends Pick<MemberOptions, 'hold'> {
 const SUSPECT_VIEW = 2;
 
 /** Starts listening to proofs of faults of the whole run. */
-export function createMember(options: MemberOptions): Member {
+export function createMember(options: MemberOptions): RunMember {
   const { spec, control, journal, chain, signal, history, through, machine } = options;
   const { clock, report } = options.ports;
   const { me } = options.ports.wire;

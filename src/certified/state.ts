@@ -26,7 +26,7 @@ import {
   type Certified,
   type ChainHead,
   chainHeadOf,
-  type Past,
+  type PastRound,
   type StakeEvidence,
   stakesOf,
   type Taken,
@@ -114,9 +114,9 @@ function parseChainHead(json: unknown): ChainHead | undefined {
   return { ...place, before, recent, departed, votes, left };
 }
 
-const formatPast = (past: Past): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
+const formatPast = (past: PastRound): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
 
-function parsePast(json: unknown): Past | undefined {
+function parsePast(json: unknown): PastRound | undefined {
   if (!isObject(json)) return undefined;
   const { round, parent, base, rings } = json;
   const ledger = parseKept(json.ledger);
@@ -185,7 +185,7 @@ export function carryOver(
 }
 
 /** What a worker has learned and not sent, after a round. */
-export interface Learned {
+export interface LearnedDelta {
   /** Its contribution to the round; undefined where it sent none. */
   readonly id: EventId | undefined;
   readonly worker: WorkerId;
@@ -199,7 +199,7 @@ export interface Learned {
 
 /** The residual of a worker after an outcome: anybody who knows what it had learned can say it. */
 export function residualLeft(
-  { id, worker, unpacked, residual, waits }: Learned,
+  { id, worker, unpacked, residual, waits }: LearnedDelta,
   state: Certified,
   outcome: Outcome,
   evidence: StakeEvidence,
@@ -341,7 +341,7 @@ export interface CertifiedState extends WorkerState {
 export interface Contributed {
   readonly sent: Sent;
   /** The round it was made for. */
-  readonly past: Past;
+  readonly past: PastRound;
   /** Whether it left the residual: it counted, was refused for a reason, or may still be listed late. */
   readonly isOut: boolean;
 }

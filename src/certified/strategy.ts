@@ -22,7 +22,7 @@ import {
 import { assignmentOf, known, termsOf, weighingOf } from './decisions/rows.ts';
 import { ringsHeld } from './decisions/widths.ts';
 import type { Better } from './history/branches.ts';
-import type { Member } from './member.ts';
+import type { RunMember } from './member.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
 import type { CertifiedSession } from './rounds/events.ts';
 import { ownIn, sentBefore, votesOfBefore } from './rounds/journal.ts';
@@ -39,7 +39,7 @@ const LOOK_BACK_MS = 60_000;
 type Result = RoundResult<CertifiedState>;
 
 export function createCertifiedStrategy(
-  member: Member,
+  member: RunMember,
   session: CertifiedSession,
 ): RoundStrategy<CertifiedState> {
   const { plan, ports } = session;
@@ -65,7 +65,7 @@ export function createCertifiedStrategy(
 }
 
 /** Who comes back after the last round publishes again what relays have forgotten. */
-async function lookBack(end: Certified, { past }: Member, { ports, signal }: CertifiedSession) {
+async function lookBack(end: Certified, { past }: RunMember, { ports, signal }: CertifiedSession) {
   const { clock, wire } = ports;
   await within(past.look(end, wire.me), LOOK_BACK_MS, clock, signal);
 }
@@ -73,7 +73,7 @@ async function lookBack(end: Certified, { past }: Member, { ports, signal }: Cer
 /** What features have left to do after the last round. */
 async function endFeatures(
   state: CertifiedState,
-  { features }: Member,
+  { features }: RunMember,
   { ports, signal }: CertifiedSession,
 ) {
   const endings = features.flatMap((feature) => feature.ended?.(state) ?? []);
@@ -82,7 +82,7 @@ async function endFeatures(
 
 async function openCertified(
   before: CertifiedState,
-  member: Member,
+  member: RunMember,
   session: CertifiedSession,
 ): Promise<OpenRound<CertifiedState>> {
   const { clock, wire } = session.ports;
@@ -136,11 +136,11 @@ async function openCertified(
   };
 }
 
-const tellAbsence = ({ keyWatch, reporter }: Member, round: number): void =>
+const tellAbsence = ({ keyWatch, reporter }: RunMember, round: number): void =>
   keyWatch.isSittingOut ? reporter.sittingOut(round) : reporter.resting(round);
 
 /** Says why a worker whose steps run sends nothing. */
-function tellPart({ state, electorate }: ReadyRound, member: Member, me: WorkerId): void {
+function tellPart({ state, electorate }: ReadyRound, member: RunMember, me: WorkerId): void {
   const { reporter, evidence, attendance } = member;
   if (!electorate.roster.includes(me)) {
     if (!attendance.hasLeft && !state.ledger.faulted.includes(me)) reporter.unlisted();
@@ -152,7 +152,10 @@ function tellPart({ state, electorate }: ReadyRound, member: Member, me: WorkerI
   if (!hasStake || (moving.length > 0 && chunksOf(me).length === 0)) reporter.partless(hasStake);
 }
 
-function roundStart({ state, electorate }: ReadyRound, { evidence, features }: Member): RoundStart {
+function roundStart(
+  { state, electorate }: ReadyRound,
+  { evidence, features }: RunMember,
+): RoundStart {
   const committing = features.find((feature) => feature.commit);
   return {
     base: state.modelRoot,
@@ -169,7 +172,7 @@ function roundStart({ state, electorate }: ReadyRound, { evidence, features }: M
 async function drive(
   { state, electorate }: ReadyRound,
   before: CertifiedState,
-  member: Member,
+  member: RunMember,
   session: CertifiedSession,
 ): Promise<DrivenRound> {
   const { wire, clock } = session.ports;
@@ -207,7 +210,7 @@ async function drive(
 function beginningOf(
   { head: { votes } }: CertifiedState,
   context: RoundContext,
-  { attendance }: Member,
+  { attendance }: RunMember,
   nowMs: number,
 ): Beginning {
   const signed = votes?.rows.map(({ createdAt }) => 1000 * (createdAt + 1)) ?? [];
@@ -223,7 +226,7 @@ const hasLeft = ({ head }: CertifiedState, { parent }: Certified): boolean =>
 async function switchBranch(
   better: Better,
   played: CertifiedState,
-  member: Member,
+  member: RunMember,
   { ports: { wire }, plan }: CertifiedSession,
 ): Promise<Result> {
   const { evidence, inputs } = member;
@@ -257,7 +260,7 @@ async function isOverAlready(
  */
 async function mayStillCount(
   { decided }: DrivenRound,
-  { spec: { late, timing }, memory: { delays } }: Member,
+  { spec: { late, timing }, memory: { delays } }: RunMember,
   { ports, signal }: CertifiedSession,
 ): Promise<boolean> {
   if (late !== 'defer') return false;

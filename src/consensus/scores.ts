@@ -6,7 +6,7 @@
 import type { WorkerId } from '../run/ids.ts';
 import { MOST_SCORE, MOST_SCORES } from '../run/spec/feature-fields.ts';
 
-export interface Spread {
+export interface GainSpread {
   /** The upper median. */
   readonly center: number;
   /** Like a standard deviation; never 0. */
@@ -24,7 +24,7 @@ const LEAST_SHARE = 1 / 4;
  * How far finite gains (at least one) lie apart, by their better half, so that a minority cannot widen it much. At
  * least `least`.
  */
-export function spreadOf(gains: readonly number[], least: number): Spread {
+export function spreadOf(gains: readonly number[], least: number): GainSpread {
   const falling = [...gains].sort((a, b) => b - a);
   const middle = Math.floor((falling.length - 1) / 2);
   const center = falling[middle]!;
@@ -36,7 +36,7 @@ export function spreadOf(gains: readonly number[], least: number): Spread {
 }
 
 /** Gains under it are harm: so many spreads below zero, or below the middle if that is a loss too. */
-export const harmBound = ({ center, size }: Spread, width: number, uncertainty = 0): number =>
+export const harmBound = ({ center, size }: GainSpread, width: number, uncertainty = 0): number =>
   Math.min(0, center) - width * Math.max(size, uncertainty);
 
 /** A gain in millionths, within bounds. */

@@ -13,7 +13,7 @@ import {
   startOf,
   withEntropy,
 } from '../../src/certified/decisions/chain.ts';
-import type { Verdict } from '../../src/certified/decisions/evidence.ts';
+import type { Ruling } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
 import { assignmentOf, known, termsOf } from '../../src/certified/decisions/rows.ts';
 import { gather } from '../../src/certified/history/gather.ts';
@@ -453,7 +453,7 @@ const idsOf = (events: readonly SignedEvent[]): readonly EventId[] =>
   events.map(({ id }) => id).sort();
 
 /** The value of a verdict that a test relies on. */
-function value<T>(verdict: Verdict<T>): T {
+function value<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
   throw new Error(JSON.stringify(verdict));
 }

@@ -8,10 +8,10 @@ import {
 } from '../../src/consensus/committee/randomness.ts';
 import {
   firstLedger,
-  type Join,
   type MembershipRules,
   nextLedger,
   type RosterChange,
+  type RosterJoin,
 } from '../../src/consensus/round/membership.ts';
 import { type Ledger, nextSnapshotOf } from '../../src/run/ledger.ts';
 import { keyOf, seedOf } from './members.ts';
@@ -34,7 +34,7 @@ const ROUNDS = 64;
 export const chainOf = (index: number): RevealChain =>
   createRevealChain(seedOf(index), rulesOf().run, ROUNDS);
 
-export const joinOf = (index: number): Join => ({
+export const joinOf = (index: number): RosterJoin => ({
   key: keyOf(index),
   tip: tipOf(chainOf(index)),
 });

@@ -17,7 +17,7 @@ import type { FeatureValues } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { delegatedAgain } from '../wire/messages.ts';
 
-export interface Asking {
+export interface JoinRequest {
   readonly key: WorkerId;
   readonly evidence: string;
   readonly features?: FeatureValues<'join'>;
@@ -40,7 +40,7 @@ export function refuseAdmission(
   spec: Pick<RunSpec, 'admission' | 'founders'>,
   run: Digest,
   stakes: Stakes,
-  asking: Asking,
+  asking: JoinRequest,
   isSigned: (event: SignedEvent) => boolean,
 ): AdmissionFault | undefined {
   const { key, features } = asking;
@@ -56,7 +56,7 @@ function refuseName(
   { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
   run: Digest,
   stakes: Stakes,
-  { key, evidence, features }: Asking,
+  { key, evidence, features }: JoinRequest,
   isSigned: (event: SignedEvent) => boolean,
 ): AdmissionFault | undefined {
   const name = features?.sessions?.by?.key ?? key;
@@ -135,7 +135,7 @@ function asserts({ kind, tags }: SignedEvent, key: WorkerId, rank: number): bool
   return isOfKey && RANK.test(said) && Number(said) >= rank;
 }
 
-export type Shown = Pick<Asking, 'evidence' | 'features'>;
+export type Shown = Pick<JoinRequest, 'evidence' | 'features'>;
 
 interface Means {
   readonly clock: Clock;

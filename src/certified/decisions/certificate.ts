@@ -26,10 +26,10 @@ import {
   invalid,
   lacking,
   type Missing,
-  type Verdict,
+  type Ruling,
 } from './evidence.ts';
 
-export interface Certificate {
+export interface JudgedCertificate {
   readonly digest: Digest;
   readonly attempt: number;
   readonly view: number;
@@ -44,7 +44,7 @@ export function listed<T extends ProtocolMessage>(
   at: string,
   evidence: Evidence,
   is: (message: ProtocolMessage) => message is T,
-): Verdict<readonly T[]> {
+): Ruling<readonly T[]> {
   const missing = ids.filter((id) => evidence.message(id) === undefined);
   if (missing.length > 0) return lacking(...missing.map((id) => ({ what: 'event', id }) as const));
   const messages = ids.map((id) => evidence.message(id)!);
@@ -60,7 +60,7 @@ export function judgeVotes(
   digest: Digest,
   votes: ListedVotes | null,
   evidence: Evidence,
-): Verdict<Certificate> {
+): Ruling<JudgedCertificate> {
   const stakes = stakesOf(situation.ledger, evidence);
   if (!stakes.ok) return stakes;
   return judgeListed(situation, digest, votes, evidence, electorateOf(situation, stakes.value));
@@ -73,7 +73,7 @@ function judgeListed(
   votes: ListedVotes | null,
   evidence: Evidence,
   electorate: Electorate,
-): Verdict<Certificate> {
+): Ruling<JudgedCertificate> {
   const events = votes && commitsOf(situation, digest, votes);
   if (events === null) return invalid('no-quorum', 'votes', 'a vote of nobody in the roster');
   const commits = events.map(({ commit }) => commit);
@@ -143,7 +143,7 @@ export function certify(
   commits: readonly Signed<Commit>[],
   evidence: Evidence,
   electorate: Electorate,
-): Verdict<Certificate> {
+): Ruling<JudgedCertificate> {
   const { run, round, parent } = situation;
   const [first] = commits;
   const wrong = (message: string) => invalid('no-quorum', 'votes', message);
@@ -185,7 +185,7 @@ function seatedIn(
   { digest, attempt, ctx }: Pick<Commit, 'digest' | 'attempt' | 'ctx'>,
   evidence: Evidence,
   electorate: Electorate,
-): Verdict<Committee> {
+): Ruling<Committee> {
   if (attempt === 0 || electorate.isSampled) {
     const committee = electorate.draw(attempt, electorate.eligible);
     return committee.ctx === ctx
@@ -214,7 +214,7 @@ export function judgeViewChanges(
   attempt: number | undefined,
   evidence: Evidence,
   { isFloor }: Electorate,
-): Verdict<readonly string[]> {
+): Ruling<readonly string[]> {
   const votes = listed(ids, 'ballots', evidence, isViewChange);
   if (!votes.ok) return votes;
   const of = attempt ?? votes.value[0]?.attempt;
@@ -235,11 +235,11 @@ const isViewChange = (message: ProtocolMessage): message is Signed<ViewChangeVot
 
 export interface Decided {
   readonly outcome: Outcome;
-  readonly certificate: Certificate;
+  readonly certificate: JudgedCertificate;
 }
 
 /** All of them; none once the run is over. */
-export function certifiedAfter(chain: Chain, events: Gathered): Verdict<readonly Decided[]> {
+export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly Decided[]> {
   if (chain.round >= chain.spec.training.rounds) return { ok: true, value: [] };
   const roster = new Set(chain.ledger.members.map(({ key }) => key));
   const proposals = events
@@ -293,7 +293,7 @@ function certifiedByNext(
   digest: Digest,
   events: Gathered,
   electorate: Electorate,
-): Certificate | undefined {
+): JudgedCertificate | undefined {
   for (const { round, outcome } of events.proposalsAfter(digest)) {
     if (round !== state.round + 1) continue;
     const judged = judgeListed(state, digest, outcome.votes, events, electorate);

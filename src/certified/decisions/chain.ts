@@ -15,11 +15,11 @@ import type { ModelState } from '../../consensus/roots.ts';
 import {
   completeLedger,
   firstLedger,
-  type Join,
   liveOf,
   type MembershipRules,
   nextLedger,
   type RosterChange,
+  type RosterJoin,
 } from '../../consensus/round/membership.ts';
 import { type Departure, nextDepartures } from '../../consensus/round/roster-change.ts';
 import { entitled, seatable } from '../../consensus/round/seats.ts';
@@ -34,11 +34,11 @@ import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
-import { type Evidence, found, lacking, type Verdict } from './evidence.ts';
+import { type Evidence, found, lacking, type Ruling } from './evidence.ts';
 import { firstRoots, type Roots, rootsSaid, tierOf } from './widths.ts';
 
 /** A round that is over, as far as its votes and its late work are judged in the next one. */
-export interface Past {
+export interface PastRound {
   readonly round: number;
   readonly parent: Digest;
   /** Model root it started from. */
@@ -63,7 +63,7 @@ export interface Chain extends Situation, Roots {
   readonly ledger: Ledger;
   readonly ledgerRoot: Digest;
   /** The round before; null in round 0. */
-  readonly before: Past | null;
+  readonly before: PastRound | null;
   /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
   readonly recent: readonly Digest[];
   /** Leaves that outcomes listed, as long as an older join could still name a recent outcome. */
@@ -98,7 +98,7 @@ export function roundAfter({ round, recent }: Chain, digest: Digest): number | u
 export const rosterJoin = (
   chain: Chain,
   { key, after, tip, features }: Pick<ListedJoin, 'key' | 'after' | 'tip' | 'features'>,
-): Join => ({
+): RosterJoin => ({
   key,
   tip,
   ...features?.widths,
@@ -159,7 +159,7 @@ export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ 
 export type StakeEvidence = Pick<Evidence, 'stakes'>;
 
 /** The stakes that count with this ledger; null in a run without. */
-export function stakesOf(ledger: Ledger, evidence: StakeEvidence): Verdict<Stakes> {
+export function stakesOf(ledger: Ledger, evidence: StakeEvidence): Ruling<Stakes> {
   const snapshot = snapshotOf(ledger);
   if (snapshot === null) return found(null);
   const stakes = evidence.stakes(snapshot);
@@ -245,7 +245,7 @@ function draw(situation: Situation, stakes: Stakes): Electorate {
 }
 
 /** The same state with the entropy of its round, when the beacon it may need is there. */
-export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Verdict<T> {
+export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Ruling<T> {
   if (chain.ledger.entropy !== null) return found(chain);
   const { spec, run, time } = chain;
   const beacon = evidence.beacon(time);

@@ -54,7 +54,7 @@ export interface Missing {
 }
 
 /** What a judgment found: a value, why not, or what it lacks to say either. */
-export type Verdict<T> =
+export type Ruling<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly invalid: Invalid }
   | { readonly ok: false; readonly missing: readonly Missing[] };

@@ -23,7 +23,7 @@ import {
   type Taken,
   withEntropy,
 } from './chain.ts';
-import { type Evidence, found, invalid, type Verdict } from './evidence.ts';
+import { type Evidence, found, invalid, type Ruling } from './evidence.ts';
 import { rosterChange } from './roster-change.ts';
 import { acceptedRows, type CountedRow, checkRejected, markEmpty } from './rows.ts';
 import { heldOf, isPart, ofRings, type Roots, rootsAfter } from './widths.ts';
@@ -39,7 +39,7 @@ export function completeOutcome(
   draft: Draft,
   evidence: Evidence,
   hash?: Sha256,
-): Verdict<Completed> {
+): Ruling<Completed> {
   const ready = withEntropy(before, evidence);
   if (!ready.ok) return ready;
   const state = ready.value;
@@ -76,7 +76,7 @@ export function applyOutcome(
   outcome: Outcome,
   evidence: Evidence,
   hash?: Sha256,
-): Verdict<Certified> {
+): Ruling<Certified> {
   if (isPart(state.spec, state.params.layout)) return applyToPart(state, outcome, evidence, hash);
   const completed = completeOutcome(state, outcome, evidence, hash);
   if (!completed.ok) return completed;
@@ -92,7 +92,7 @@ function applyToPart(
   outcome: Outcome,
   evidence: Evidence,
   hash?: Sha256,
-): Verdict<Certified> {
+): Ruling<Certified> {
   const ready = withEntropy(before, evidence);
   if (!ready.ok) return ready;
   const state = ready.value;
@@ -125,7 +125,7 @@ function differentRing(
 }
 
 /** The same without the model: manifests are not looked at, and the model root is taken from the outcome. */
-export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence): Verdict<Chain> {
+export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence): Ruling<Chain> {
   const ready = withEntropy(chain, evidence);
   if (!ready.ok) return ready;
   const judged = judgeDraft(ready.value, outcome, evidence);
@@ -157,7 +157,7 @@ function judgeDraft(
   chain: Chain,
   draft: Draft,
   evidence: Evidence,
-): Verdict<{ readonly change: RosterChange; readonly stakes: Stakes }> {
+): Ruling<{ readonly change: RosterChange; readonly stakes: Stakes }> {
   const { run, round, parent, modelRoot: base } = chain;
   const expected = { run, round, parent, base };
   for (const name of ['run', 'round', 'parent', 'base'] as const) {

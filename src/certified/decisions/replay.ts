@@ -11,7 +11,7 @@ import { roundName } from '../../run/round-name.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
 import type { Certified, Chain } from './chain.ts';
-import { found, type Gathered, type Invalid, type Missing, type Verdict } from './evidence.ts';
+import { found, type Gathered, type Invalid, type Missing, type Ruling } from './evidence.ts';
 import { applyOutcome, applyToChain } from './outcomes.ts';
 import { payloadsOf, readRings } from './widths.ts';
 
@@ -77,7 +77,7 @@ export function* replay(
 const certificateDigest = ({ certificate }: Decided): Digest => certificate.digest;
 
 function reasonsOf(
-  verdict: Exclude<Verdict<never>, { readonly ok: true }>,
+  verdict: Exclude<Ruling<never>, { readonly ok: true }>,
 ): Pick<ReplayedRound, 'invalid' | 'missing'> {
   return 'invalid' in verdict ? { invalid: verdict.invalid } : { missing: verdict.missing };
 }
@@ -141,13 +141,13 @@ interface Following {
   readonly events: Gathered;
   /** The outcome whose branch somebody chose. */
   readonly through: Digest | undefined;
-  readonly decided: Map<Digest, Verdict<readonly Decided[]>>;
+  readonly decided: Map<Digest, Ruling<readonly Decided[]>>;
   /** The chain after each outcome that was applied. */
   readonly chains: Map<Digest, Chain>;
 }
 
 /** Outcomes that a quorum decided after this state, the one to follow first. */
-function decidedAfter(state: Chain, following: Following): Verdict<readonly Decided[]> {
+function decidedAfter(state: Chain, following: Following): Ruling<readonly Decided[]> {
   const known = following.decided.get(state.parent);
   if (known !== undefined) return known;
   const after = inOrder(state, certifiedAfter(state, following.events), following);
@@ -158,9 +158,9 @@ function decidedAfter(state: Chain, following: Following): Verdict<readonly Deci
 
 function inOrder(
   state: Chain,
-  certified: Verdict<readonly Decided[]>,
+  certified: Ruling<readonly Decided[]>,
   following: Following,
-): Verdict<readonly Decided[]> {
+): Ruling<readonly Decided[]> {
   if (!certified.ok || certified.value.length < 2) return certified;
   const roster = state.ledger.members.map(({ key }) => key);
   const branches: { readonly decided: Decided; readonly branch: Followed }[] = [];
@@ -181,7 +181,7 @@ interface Followed extends Branch {
 }
 
 /** What a branch is worth: followed to its end, without the model. Without a beacon on the way nobody knows its end. */
-function branchFrom(state: Chain, decided: Decided, following: Following): Verdict<Followed> {
+function branchFrom(state: Chain, decided: Decided, following: Following): Ruling<Followed> {
   const { events, through, chains } = following;
   const { digest, attempt, commits } = decided.certificate;
   const committed = new Set(commits.map(({ key }) => key));
@@ -191,7 +191,7 @@ function branchFrom(state: Chain, decided: Decided, following: Following): Verdi
   let chain: Chain = withoutModel(state);
   for (let at: Decided | undefined = decided; at !== undefined; ) {
     const known = chains.get(at.certificate.digest);
-    const next: Verdict<Chain> = known ? found(known) : applyToChain(chain, at.outcome, events);
+    const next: Ruling<Chain> = known ? found(known) : applyToChain(chain, at.outcome, events);
     if (!next.ok) break;
     chains.set(at.certificate.digest, next.value);
     length += 1;
@@ -199,16 +199,16 @@ function branchFrom(state: Chain, decided: Decided, following: Following): Verdi
     isNamed ||= at.certificate.digest === through;
     for (const { key } of at.certificate.commits) committed.add(key);
     chain = next.value;
-    const after: Verdict<readonly Decided[]> = decidedAfter(chain, following);
+    const after: Ruling<readonly Decided[]> = decidedAfter(chain, following);
     if (lacksBeacon(after)) return after;
     at = after.ok ? after.value[0] : undefined;
   }
   return found({ committed: [...committed], attempt, finals, length, digest, isNamed });
 }
 
-type Lacking = Extract<Verdict<never>, { readonly missing: unknown }>;
+type Lacking = Extract<Ruling<never>, { readonly missing: unknown }>;
 
-const lacksBeacon = (verdict: Verdict<unknown>): verdict is Lacking =>
+const lacksBeacon = (verdict: Ruling<unknown>): verdict is Lacking =>
   'missing' in verdict && verdict.missing.some(({ what }) => what === 'beacon');
 
 /** The time of the outcome after which a replay lacks a value of the beacon; undefined when it lacks none. */

@@ -21,20 +21,20 @@ import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { CheckProof, FaultProof } from '../wire/faults.ts';
 import { signedAgain } from '../wire/messages.ts';
 import { refuseAdmission } from './admission.ts';
-import { type Certificate, judgeViewChanges, judgeVotes, listed } from './certificate.ts';
+import { type JudgedCertificate, judgeViewChanges, judgeVotes, listed } from './certificate.ts';
 import {
   type Chain,
   type Draft,
   type Electorate,
   electorateOf,
   membershipOf,
-  type Past,
+  type PastRound,
   rosterJoin,
   roundAfter,
   type Situation,
   stakesOf,
 } from './chain.ts';
-import { type Evidence, found, invalid, type Verdict } from './evidence.ts';
+import { type Evidence, found, invalid, type Ruling } from './evidence.ts';
 import { known } from './rows.ts';
 
 /** The change that an outcome makes, when it may. `beacon` and `rowSize` are left open: they come later. */
@@ -43,7 +43,7 @@ export function rosterChange(
   outcome: Draft,
   electorate: Electorate,
   evidence: Evidence,
-): Verdict<RosterChange> {
+): Ruling<RosterChange> {
   const faults = upheldIn(chain, outcome.faults, evidence);
   if (!faults.ok) return faults;
   const culprits = faults.value.map(({ culprit }) => culprit);
@@ -115,7 +115,7 @@ export function votersOf(
   { votes }: Draft,
   culprits: readonly WorkerId[],
   evidence: Evidence,
-): Verdict<Voters> {
+): Ruling<Voters> {
   if (before === null) {
     return votes === null
       ? found({ keys: [], scores: null })
@@ -131,8 +131,8 @@ export function votersOf(
 
 /** What the listed commits of a round make of the contributions of the one before it; null where too few scored. */
 function scoresOf(
-  { round, ledger }: Past,
-  { committee, commits }: Certificate,
+  { round, ledger }: PastRound,
+  { committee, commits }: JudgedCertificate,
   out: ReadonlySet<WorkerId>,
 ): ReadonlyMap<WorkerId, number> | null {
   const weights = new Map(committee.members.map((key, seat) => [key, committee.weights[seat]!]));
@@ -215,7 +215,7 @@ function viewChangesOf(
   { ballots, proposer }: Draft,
   electorate: Electorate,
   evidence: Evidence,
-): Verdict<readonly WorkerId[] | null> {
+): Ruling<readonly WorkerId[] | null> {
   const isRecovered = ballots.length > 0;
   const { eligible, committee, isSampled } = electorate;
   return (isRecovered ? eligible : committee.members).includes(proposer)
@@ -297,7 +297,7 @@ export function upheldIn(
   chain: Chain,
   faults: readonly EventId[],
   evidence: Evidence,
-): Verdict<readonly Signed<FaultProof>[]> {
+): Ruling<readonly Signed<FaultProof>[]> {
   const proofs = listed(faults, 'faults', evidence, isFault);
   if (!proofs.ok) return proofs;
   const weak = proofs.value.find((proof) => !isUpheld(chain, proof, evidence));

@@ -30,7 +30,7 @@ import {
   type StakeEvidence,
   stakesOf,
 } from './chain.ts';
-import { type Evidence, found, invalid, lacking, type Verdict } from './evidence.ts';
+import { type Evidence, found, invalid, lacking, type Ruling } from './evidence.ts';
 import { ringsAt, widthsOf } from './widths.ts';
 
 /** A round as its contributions are held against it. */
@@ -45,7 +45,7 @@ export interface RoundTerms extends Situation {
   readonly stakes: Stakes;
 }
 
-export function termsOf(state: Certified, evidence: StakeEvidence): Verdict<RoundTerms> {
+export function termsOf(state: Certified, evidence: StakeEvidence): Ruling<RoundTerms> {
   const stakes = stakesOf(state.ledger, evidence);
   if (!stakes.ok) return stakes;
   const { modelRoot: base, params } = state;
@@ -53,7 +53,7 @@ export function termsOf(state: Certified, evidence: StakeEvidence): Verdict<Roun
 }
 
 /** The terms of the round before, for what comes late; null in round 0. */
-export function lateTermsOf(state: Certified, evidence: StakeEvidence): Verdict<RoundTerms | null> {
+export function lateTermsOf(state: Certified, evidence: StakeEvidence): Ruling<RoundTerms | null> {
   const { spec, run, before, params } = state;
   if (before === null) return found(null);
   const stakes = stakesOf(before.ledger, evidence);
@@ -62,7 +62,7 @@ export function lateTermsOf(state: Certified, evidence: StakeEvidence): Verdict<
 }
 
 /** The value where the stakes are known to be here: those of a round are waited for before it is opened. */
-export function known<T>(verdict: Verdict<T>): T {
+export function known<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
   throw new TypeError('the stakes of a round that was opened are not here');
 }
@@ -143,7 +143,7 @@ export function acceptedRows(
   state: Certified,
   { accepted }: Draft,
   evidence: Evidence,
-): Verdict<readonly CountedRow[]> {
+): Ruling<readonly CountedRow[]> {
   const verdicts = accepted.map((row) => acceptedRow(state, row, evidence));
   const lacks = verdicts.flatMap((verdict) =>
     !verdict.ok && 'missing' in verdict ? verdict.missing : [],
@@ -176,7 +176,7 @@ function acceptedRow(
   state: Certified,
   { index, late, manifest: id }: AcceptedRow,
   evidence: Evidence,
-): Verdict<CountedRow> {
+): Ruling<CountedRow> {
   const key = state.ledger.members[index]?.key;
   const wrong = (reason: string, detail: string) =>
     invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'nobody'}: ${detail}`);
@@ -209,7 +209,7 @@ export function checkRejected(
   state: Certified,
   { rejected, accepted }: Draft,
   evidence: Evidence,
-): Verdict<null> {
+): Ruling<null> {
   const listed = new Set(accepted.map(({ manifest }) => manifest));
   for (const row of rejected) {
     const { index, manifest: id, reason } = row;
@@ -227,7 +227,7 @@ function whyRejected(
   state: Certified,
   { index, manifest: id }: RejectedRow,
   evidence: Evidence,
-): Verdict<Rejection | null> {
+): Ruling<Rejection | null> {
   const message = evidence.message(id);
   if (message === undefined) return lacking({ what: 'event', id });
   if (message.key !== state.ledger.members[index]?.key) {

@@ -20,7 +20,7 @@ import type { Origin, Trainer } from '../../worker/ports.ts';
 import type { PrivateState } from '../../worker/strategy.ts';
 import type { Certified, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
-import type { CertifiedRound, Reporter } from '../rounds/events.ts';
+import type { CertifiedRound, RunReporter } from '../rounds/events.ts';
 import type { CertifiedState } from '../state.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
@@ -69,7 +69,7 @@ export interface FeatureHost extends FeatureMachine {
   readonly signal: AbortSignal;
   readonly control: Control;
   readonly evidence: EvidenceStore;
-  readonly reporter: Reporter;
+  readonly reporter: RunReporter;
   /** Takes in this worker's own message. */
   take(message: ProtocolMessage): void;
 }

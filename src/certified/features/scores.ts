@@ -76,7 +76,7 @@ interface Known {
   arrived(): readonly Arrived[];
 }
 
-export class Scoring {
+export class RoundScoring {
   readonly #measure: NonNullable<Trainer['measure']>;
   readonly #onFailure: (round: number, error: unknown) => void;
   #scores = new Map<WorkerId, number>();
@@ -160,7 +160,7 @@ export const scores: CertifiedFeature = {
   create({ measuring, reporter }) {
     const scoring =
       measuring &&
-      new Scoring(measuring.measure, (round, error) => reporter.unmeasured(round, error));
+      new RoundScoring(measuring.measure, (round, error) => reporter.unmeasured(round, error));
     return {
       judge({ state, arrived }) {
         scoring?.begin(state, arrived);

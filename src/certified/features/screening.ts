@@ -7,7 +7,7 @@
 import type { Clock } from '../../base/async.ts';
 import { deriveKey, type Key } from '../../base/rng.ts';
 import type { ViewId } from '../../consensus/round/round-state.ts';
-import { harmBound, type Spread, spreadOf } from '../../consensus/scores.ts';
+import { type GainSpread, harmBound, spreadOf } from '../../consensus/scores.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Commit, Signed } from '../../run/vote.ts';
@@ -33,7 +33,7 @@ const MOST_DOUBLINGS = 10;
 /** One member's opinion of the contributions it measured. What it did not measure it has nothing against. */
 export class Judgment implements ContributionOpinion {
   readonly #findings: ReadonlyMap<EventId, MeasuredGain>;
-  readonly #spread: Spread | undefined;
+  readonly #spread: GainSpread | undefined;
 
   constructor(findings: ReadonlyMap<EventId, MeasuredGain>) {
     this.#findings = findings;

@@ -16,7 +16,7 @@ import {
 } from '../../run/stake/stake-source.ts';
 import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
-import type { Reporter } from '../rounds/events.ts';
+import type { RunReporter } from '../rounds/events.ts';
 
 /** How a worker gets tables of stakes and hands them on. */
 export interface RefreshPort {
@@ -74,7 +74,7 @@ export class Refresh {
   readonly #spec: RunSpec;
   readonly #port: RefreshPort;
   readonly #evidence: EvidenceStore;
-  readonly #reporter: Reporter;
+  readonly #reporter: RunReporter;
   /** Chain tables by the outcome before the round that may name them; `failed` if the chain could not be read. */
   readonly #derived = new Recent<Table | 'reading' | 'failed'>(MOST_KEPT);
   readonly #found = new Recent<Table | 'reading'>(MOST_KEPT);
@@ -83,7 +83,7 @@ export class Refresh {
   constructor(
     spec: RunSpec,
     port: RefreshPort,
-    { evidence, reporter }: { evidence: EvidenceStore; reporter: Reporter },
+    { evidence, reporter }: { evidence: EvidenceStore; reporter: RunReporter },
   ) {
     this.#spec = spec;
     this.#port = port;

@@ -9,7 +9,7 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Certified, Chain } from '../decisions/chain.ts';
 import type { Gathered } from '../decisions/evidence.ts';
 import { hasModel, type Path, pathOf, replay } from '../decisions/replay.ts';
-import type { CertifiedEvent, Reporter } from '../rounds/events.ts';
+import type { CertifiedEvent, RunReporter } from '../rounds/events.ts';
 import { type CheckpointOptions, checkpointOn } from './catch-up.ts';
 import { fetchManifests } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
@@ -37,7 +37,7 @@ type Obstacle = Extract<CertifiedEvent, { readonly type: 'fork' }>['obstacle'];
 export interface BranchOptions {
   readonly spec: RunSpec;
   readonly history: AskPast;
-  readonly reporter: Reporter;
+  readonly reporter: RunReporter;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   /** The outcome whose branch somebody chose. */

@@ -23,7 +23,7 @@ import {
   stakesOf,
   withEntropy,
 } from '../decisions/chain.ts';
-import type { Verdict } from '../decisions/evidence.ts';
+import type { Ruling } from '../decisions/evidence.ts';
 import { type Path, pathOf, replay } from '../decisions/replay.ts';
 import { payloadsOf, readRings } from '../decisions/widths.ts';
 import {
@@ -33,7 +33,7 @@ import {
   manifestsOf,
   toCheckpointClaim,
 } from '../wire/checkpoints.ts';
-import { type Asked, collectChunks, collectEvents } from './from-relays.ts';
+import { collectChunks, collectEvents, type RelayQuery } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
 
 /** A certified state to go on from. */
@@ -42,7 +42,7 @@ export interface CaughtUp {
   readonly votes: ListedVotes | null;
 }
 
-export interface CheckpointOptions extends Asked {
+export interface CheckpointOptions extends RelayQuery {
   readonly layout: Layout;
   /** Where chunks of checkpoints are besides, in runs that say so. */
   readonly chunks?: CheckpointChunks | undefined;
@@ -145,7 +145,7 @@ type Claims = readonly [CheckpointClaim, ...CheckpointClaim[]];
 async function soundClaims(
   spec: RunSpec,
   stops: Path['stops'],
-  { onNotice, ...asked }: Asked & Pick<CheckpointOptions, 'onNotice'>,
+  { onNotice, ...asked }: RelayQuery & Pick<CheckpointOptions, 'onNotice'>,
 ): Promise<readonly Claims[]> {
   const sound = new Map<Digest, Claims>();
   const run = runIdOf(spec);
@@ -191,7 +191,10 @@ function refuseClaim(
   return isSame ? undefined : 'other roots are certified';
 }
 
-async function isClaimed(spec: RunSpec, { relays, signal, onUnanswered }: Asked): Promise<boolean> {
+async function isClaimed(
+  spec: RunSpec,
+  { relays, signal, onUnanswered }: RelayQuery,
+): Promise<boolean> {
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
   let isSaid = false;
@@ -279,7 +282,7 @@ function chainBefore(playing: ReturnType<typeof replay>, round: number | undefin
   }
 }
 
-function here<T>(verdict: Verdict<T>): T {
+function here<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
   const lacks = 'missing' in verdict ? verdict.missing.map(({ what, id }) => `${what} ${id}`) : [];
   throw new ConfigError('run/missing', `not here: ${lacks.join(', ')}`, {

@@ -21,7 +21,7 @@ import { chunksFilter, specFilter, toServedRun } from '../wire/runs.ts';
 import { readSnapshot, snapshotFilter } from '../wire/snapshots.ts';
 
 /** Which relays are asked, and with what their answers are checked. */
-export interface Asked extends Hashing {
+export interface RelayQuery extends Hashing {
   readonly relays: RelaySet;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
@@ -30,7 +30,7 @@ export interface Asked extends Hashing {
 }
 
 /** A question for all that relays have of a run. */
-export interface Asking extends Asked {
+export interface HistoryQuery extends RelayQuery {
   /** Unix seconds: what was signed before is known already. */
   readonly since?: number | undefined;
   readonly known?: readonly SignedEvent[] | undefined;
@@ -60,7 +60,7 @@ const MOST_SPECS = 8;
 /** The spec of a run and events that have it, those of the lowest ids: the same ones in whatever order they come. */
 export async function collectSpec(
   run: Digest,
-  asking: Asked,
+  asking: RelayQuery,
 ): Promise<{ readonly spec: RunSpec | undefined; readonly events: readonly SignedEvent[] }> {
   let spec: RunSpec | undefined;
   let events: readonly SignedEvent[] = [];
@@ -77,7 +77,7 @@ export async function collectSpec(
 export async function fetchManifests(
   ids: readonly EventId[],
   payloadBytes: number,
-  asking: Asked,
+  asking: RelayQuery,
 ): Promise<readonly SignedEvent[]> {
   const found: SignedEvent[] = [];
   await collectIds(ids, asking, (event) => found.push(event));
@@ -92,7 +92,7 @@ export async function fetchManifests(
 
 export async function collectIds(
   ids: readonly EventId[],
-  asking: Asked,
+  asking: RelayQuery,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   for (let i = 0; i < ids.length; i += MOST_ROOTS) {
@@ -103,10 +103,12 @@ export async function collectIds(
 /** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
 export async function collectSnapshots(
   ids: readonly Digest[],
-  asking: Asked,
+  asking: RelayQuery,
   take: (event: SignedEvent, id: Digest) => void,
 ): Promise<void> {
-  const claims = new Map<Digest, (Wanted & { readonly id: Digest })[]>(ids.map((id) => [id, []]));
+  const claims = new Map<Digest, (PayloadRoot & { readonly id: Digest })[]>(
+    ids.map((id) => [id, []]),
+  );
   const whole = new Set<Digest>();
   await collectEvents(ids.map(snapshotFilter), asking, (event) => {
     const read = readSnapshot(event, asking.sha256);
@@ -126,12 +128,10 @@ export async function collectSnapshots(
   await collectChunks([...claims.values()].flat(), asking, (event, { id }) => take(event, id));
 }
 
-export type Wanted = PayloadRoot;
-
 /** Chunks of these roots that lead to them, one of each, whoever signed them. */
-export async function collectChunks<W extends Wanted>(
+export async function collectChunks<W extends PayloadRoot>(
   wanted: readonly W[],
-  asking: Asked,
+  asking: RelayQuery,
   take: (event: SignedEvent, wanted: W) => void,
 ): Promise<void> {
   const { sha256 = pureSha256 } = asking;
@@ -157,7 +157,7 @@ export async function collectChunks<W extends Wanted>(
 /** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
 export async function collectEvents(
   filters: readonly Filter[],
-  { relays, signal, onUnanswered, rounds = 0 }: Asked & { readonly rounds?: number },
+  { relays, signal, onUnanswered, rounds = 0 }: RelayQuery & { readonly rounds?: number },
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   const onEvent = (event: SignedEvent) => {

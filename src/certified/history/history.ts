@@ -4,6 +4,7 @@
  */
 import { isHex32 } from '../../base/bytes.ts';
 import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
+import type { PayloadRoot } from '../../network/chunks/payload.ts';
 import { heapChunks, partsOf } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
@@ -13,15 +14,13 @@ import { anyFeatures, featureSet } from '../../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { certifiedAfter } from '../decisions/certificate.ts';
 import { type Chain, openingOf } from '../decisions/chain.ts';
-import type { Gathered, Verdict } from '../decisions/evidence.ts';
+import type { Gathered, Ruling } from '../decisions/evidence.ts';
 import { applyToChain } from '../decisions/outcomes.ts';
 import { withoutModel } from '../decisions/replay.ts';
 import { decisionsBy, historyBy, historyFilter } from '../wire/certified-events.ts';
 import { copiesFilters, openCopies, readCopies } from '../wire/copies.ts';
 import { toProposal } from '../wire/messages.ts';
 import {
-  type Asked,
-  type Asking,
   archiveLimits,
   type Charge,
   collectChunks,
@@ -31,13 +30,14 @@ import {
   collectSpec,
   decisionLimits,
   type HistoryLimits,
+  type HistoryQuery,
   KeptHistory,
+  type RelayQuery,
   strangerLimits,
-  type Wanted,
 } from './from-relays.ts';
 import { completeBeacons, type GatherOptions, gather, valueAfter } from './gather.ts';
 
-export interface DecisionOptions extends Asked {
+export interface DecisionOptions extends RelayQuery {
   /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
   readonly beacon?: BeaconSource | undefined;
   /** Tables of stake that no relay has. */
@@ -64,7 +64,10 @@ export async function decisionsOf(
 }
 
 /** Everything relays have of a run that its members signed; invalid events are dropped. */
-export async function fetchHistory(run: Digest, asking: Asking): Promise<readonly SignedEvent[]> {
+export async function fetchHistory(
+  run: Digest,
+  asking: HistoryQuery,
+): Promise<readonly SignedEvent[]> {
   const { known = [], sha256 } = asking;
   const served = await collectSpec(run, asking);
   const spec = asking.spec ?? served.spec;
@@ -84,7 +87,7 @@ export async function fetchHistory(run: Digest, asking: Asking): Promise<readonl
 }
 
 /** Of a run that nobody here knows the rules of. */
-async function fromAnybody(run: Digest, asking: Asking): Promise<readonly SignedEvent[]> {
+async function fromAnybody(run: Digest, asking: HistoryQuery): Promise<readonly SignedEvent[]> {
   const kept = new KeptHistory(run, Number.POSITIVE_INFINITY, strangerLimits);
   await collectEvents([historyFilter(run)], asking, (event) => {
     if (kept.keep(event)) asking.onProgress?.(kept.size);
@@ -92,7 +95,7 @@ async function fromAnybody(run: Digest, asking: Asking): Promise<readonly Signed
   return kept.events();
 }
 
-type Options = DecisionOptions & Pick<Asking, 'since' | 'onProgress'>;
+type Options = DecisionOptions & Pick<HistoryQuery, 'since' | 'onProgress'>;
 
 class HistoryReader {
   readonly #spec: RunSpec;
@@ -208,7 +211,7 @@ class HistoryReader {
       ...(since === undefined ? {} : { since }),
     }));
     const fresh = new Map<SignedEvent, Charge>();
-    const claims: (Wanted & { readonly charge: Charge })[] = [];
+    const claims: (PayloadRoot & { readonly charge: Charge })[] = [];
     const open = (events: readonly SignedEvent[], charge: Charge) => {
       for (const event of events) if (this.#keep(event, charge)) fresh.set(event, charge);
     };
@@ -231,7 +234,7 @@ class HistoryReader {
     return fresh.size;
   }
 
-  #takeChunks(wanted: readonly (Wanted & { readonly charge: Charge })[]): Promise<void> {
+  #takeChunks(wanted: readonly (PayloadRoot & { readonly charge: Charge })[]): Promise<void> {
     return collectChunks(wanted, this.#asking(), (event, { charge }) => this.#keep(event, charge));
   }
 
@@ -286,7 +289,7 @@ class HistoryReader {
     return isNew;
   }
 
-  #asking(): Asked & { readonly rounds: number } {
+  #asking(): RelayQuery & { readonly rounds: number } {
     return { ...this.#options, rounds: this.#spec.training.rounds };
   }
 }
@@ -307,7 +310,7 @@ export function followAll(start: Chain, events: Gathered): Followed {
   const chains = new Map<Digest, Chain>([[start.parent, start]]);
   let frontier = Number.POSITIVE_INFINITY;
   let isBlind = false;
-  const note = (verdict: Verdict<unknown>) => {
+  const note = (verdict: Ruling<unknown>) => {
     isBlind ||= 'missing' in verdict && verdict.missing.some(({ what }) => UNSEEN.includes(what));
   };
   // a map hands out what is added while it is gone through

@@ -14,7 +14,7 @@ import { type Certified, type Chain, openingOf } from '../decisions/chain.ts';
 import type { Gathered, Hashing } from '../decisions/evidence.ts';
 import { type Path, pathOf } from '../decisions/replay.ts';
 import { checkpointChunks } from '../history/catch-up.ts';
-import type { Asked } from '../history/from-relays.ts';
+import type { RelayQuery } from '../history/from-relays.ts';
 import {
   type BeaconLine,
   type BeaconRecord,
@@ -53,7 +53,7 @@ export interface ArchiveFile extends Archive {
 }
 
 /** What `archiveRun` takes: the relays to read from, and what is known already. */
-export interface ArchiveOptions extends Asked {
+export interface ArchiveOptions extends RelayQuery {
   /** What is archived already: only later events are asked for. */
   readonly known?: Archive | undefined;
   /** The spec, where no relay has it. */

@@ -14,12 +14,12 @@ import type { Evidence } from '../decisions/evidence.ts';
 import { known as settled } from '../decisions/rows.ts';
 import { ringsHeld } from '../decisions/widths.ts';
 import { featuresOf } from '../features/list.ts';
-import type { Member } from '../member.ts';
+import type { RunMember } from '../member.ts';
 import { type CertifiedState, carryOver } from '../state.ts';
 import { isCommit } from '../wire/certified-events.ts';
 import type { CertifiedRound, CertifiedSession, CertifiedSummary } from './events.ts';
 import { keepRound } from './keep-round.ts';
-import type { Decision, DriverOptions, OpenRound } from './round.ts';
+import type { Decision, DriverOptions, HeardRound } from './round.ts';
 
 /** From so many void rounds in a row on somebody should know. */
 const VOIDS_TO_TELL = 3;
@@ -41,7 +41,7 @@ export async function applyDecision(
   start: ReadyRound,
   decision: Decision,
   timing: Circumstances,
-  member: Member,
+  member: RunMember,
   session: CertifiedSession,
 ): Promise<RoundResult<CertifiedState>> {
   const { next, outcome } = decision;
@@ -107,7 +107,7 @@ export async function applyDecision(
 function votesOf(
   { state }: ReadyRound,
   { certificate }: Decision,
-  { evidence }: Member,
+  { evidence }: RunMember,
 ): ListedVotes {
   const messages = certificate.commits.map((id) => evidence.message(id)!);
   return listVotes(state.ledger, certificate, messages.filter(isCommit));
@@ -196,7 +196,7 @@ const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
   keys.filter((key) => key !== undefined).sort();
 
 /** Asks for copies of a round and of the one before, since authors may have deleted them; at most every 10 s. */
-export interface CopiesSearch {
+export interface CopiesFetcher {
   readonly isAsking: boolean;
   ask(): void;
 }
@@ -218,9 +218,9 @@ const MOST_ASKED = 256;
 /** Asks first for what those made who sat, then for what anybody of the roster did. */
 export function createCopiesSearch(
   options: DriverOptions,
-  hearing: OpenRound,
+  hearing: HeardRound,
   onAnswered: () => void,
-): CopiesSearch {
+): CopiesFetcher {
   const { context, ports } = options;
   const { round, roster } = context;
   const { clock, control } = ports;

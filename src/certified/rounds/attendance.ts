@@ -10,7 +10,7 @@ import type { Shown } from '../decisions/admission.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
-import type { Reporter } from './events.ts';
+import type { RunReporter } from './events.ts';
 
 export interface Attended {
   /** It was over before this worker looked. */
@@ -31,7 +31,7 @@ interface AttendancePorts {
   readonly tier: number;
   readonly admission: Shown;
   readonly control: Pick<Control, 'sign' | 'send'>;
-  readonly reporter: Reporter;
+  readonly reporter: RunReporter;
   take(message: ProtocolMessage): void;
 }
 

@@ -235,7 +235,7 @@ export function createReporter(report: (event: RunEvent) => void) {
   };
 }
 
-export type Reporter = ReturnType<typeof createReporter>;
+export type RunReporter = ReturnType<typeof createReporter>;
 
 const wordUncomposable = (round: number, { code, message }: Invalid): string =>
   code === 'nothing-accepted'
@@ -280,7 +280,7 @@ export function createRefusals(
   {
     reporter,
     branches,
-  }: { readonly reporter: Reporter; readonly branches: { hint(key?: string): void } },
+  }: { readonly reporter: RunReporter; readonly branches: { hint(key?: string): void } },
 ): Refusals {
   const list: Rejection[] = [];
   const noted = new Set<string>();

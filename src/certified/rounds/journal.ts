@@ -161,7 +161,7 @@ export const ownIn = (entry: Entry | undefined): readonly EventId[] =>
   Object.values(entry?.own ?? {}).map(({ id }) => id);
 
 /** A round as this worker finds it when it opens it. */
-export interface Opening {
+export interface RoundOpening {
   /** It was started, and has not played a round since. */
   readonly isReturning: boolean;
   /** Something of what it signed before is on disk. */
@@ -204,7 +204,7 @@ export class KeyWatch {
     this.#known.set(id, true);
   }
 
-  begin({ round, parent, ledger }: Chain, { isReturning, hasMemory, here }: Opening): void {
+  begin({ round, parent, ledger }: Chain, { isReturning, hasMemory, here }: RoundOpening): void {
     const isLater = this.#at !== undefined && this.#at.round < round;
     this.#at = { round, parent };
     if (isLater) this.#known.age();

@@ -16,7 +16,7 @@ import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
 import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import { type Certified, stakesOf } from '../decisions/chain.ts';
-import { lacking, type Missing, type Verdict } from '../decisions/evidence.ts';
+import { lacking, type Missing, type Ruling } from '../decisions/evidence.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
 import { contributionOf, known, weighingOf } from '../decisions/rows.ts';
@@ -150,7 +150,7 @@ export class Judge {
     throw unsound(outcome, verdict.invalid.message);
   }
 
-  #apply(digest: Digest, outcome: Outcome): Verdict<Certified> {
+  #apply(digest: Digest, outcome: Outcome): Ruling<Certified> {
     const before = this.#nexts.get(digest);
     if (before !== undefined) return { ok: true, value: before };
     const { apply = applyOutcome, evidence, clock } = this.#options.ports;

@@ -14,7 +14,7 @@ import { isPart, ringStates } from '../decisions/widths.ts';
 import type { Refresh } from '../features/stakes.ts';
 import type { Control } from '../wire/control.ts';
 import type { Bundle } from '../wire/copies.ts';
-import type { Reporter } from './events.ts';
+import type { RunReporter } from './events.ts';
 import type { PastStore } from './journal.ts';
 import type { Decision } from './round.ts';
 
@@ -114,7 +114,7 @@ async function publishCheckpoint(
 }
 
 /** A round that is over: what decided it, and who was in its roster. */
-export interface PastRound extends Bundle {
+export interface KeptRound extends Bundle {
   readonly round: number;
   /** Readers ask for copies by those: nobody else is known to them before they could follow the round. */
   readonly by: readonly WorkerId[];
@@ -122,16 +122,16 @@ export interface PastRound extends Bundle {
   readonly stakes?: string;
 }
 
-type Written = Omit<PastRound, 'bodies'> & { readonly bodies: readonly string[] };
+type Written = Omit<KeptRound, 'bodies'> & { readonly bodies: readonly string[] };
 
 /** A table of stakes may have 15 MB; what decided a round has 8 MiB at most. */
 const MOST_TEXT = 32 << 20;
 
-export const formatPastRound = ({ bodies, ...round }: PastRound): string =>
+export const formatPastRound = ({ bodies, ...round }: KeptRound): string =>
   JSON.stringify({ ...round, bodies: bodies.map((bytes) => toBase64(bytes)) });
 
 /** A round again; undefined for what is none. The text is this worker's own; nobody else's is read. */
-export function parsePastRound(text: string): PastRound | undefined {
+export function parsePastRound(text: string): KeptRound | undefined {
   try {
     const { bodies, ...round } = JSON.parse(text) as Written;
     const opened = bodies.flatMap((each) => fromBase64(each) ?? []);
@@ -153,7 +153,7 @@ const MOST_BYTES = 8 << 20;
 interface BackfillPorts {
   readonly control: Pick<Control, 'copy' | 'copiers' | 'publishSpec' | 'checkpoint'>;
   readonly refresh: Pick<Refresh, 'publish'>;
-  readonly reporter: Reporter;
+  readonly reporter: RunReporter;
   readonly store: PastStore | undefined;
 }
 
@@ -167,7 +167,7 @@ export class Backfill {
   }
 
   /** Never rejects. */
-  async note(record: PastRound): Promise<void> {
+  async note(record: KeptRound): Promise<void> {
     const { store, reporter } = this.#ports;
     const text = store && formatPastRound(record);
     if (!text || text.length > MOST_TEXT) return;
@@ -209,13 +209,13 @@ export class Backfill {
     reporter.republished(state.round - 1, rounds);
   }
 
-  async #load(round: number): Promise<PastRound | undefined> {
+  async #load(round: number): Promise<KeptRound | undefined> {
     // what cannot be read is not there
     const text = await this.#ports.store?.load(round).catch(() => undefined);
     return text === undefined ? undefined : parsePastRound(text);
   }
 
-  async #publishStakes({ round, stakes }: PastRound): Promise<void> {
+  async #publishStakes({ round, stakes }: KeptRound): Promise<void> {
     const table = stakes === undefined ? undefined : parseStakeJson(stakes);
     if (table?.ok) await this.#ports.refresh.publish(round, table.value);
   }

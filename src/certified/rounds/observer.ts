@@ -22,7 +22,7 @@ import type { ProtocolMessage, Submission } from '../wire/certified-events.ts';
 import type { Bad, LateRow } from './compose.ts';
 import type { DriverOptions } from './round.ts';
 
-export interface Watch {
+export interface ManifestWatch {
   /** What is of another round, or of nobody who may send in this one, is passed over. */
   take(submission: Signed<Submission>): void;
   pull(submission: Signed<Submission>): void;
@@ -50,7 +50,7 @@ function createWatch(
   keys: ReadonlySet<WorkerId>,
   evidence: EvidenceStore,
   { signal, bring, onHeld, onFault, onRefused, onChange }: Wants,
-): Watch {
+): ManifestWatch {
   const assignment = assignmentOf(terms);
   const seen = new Map<WorkerId, Signed<Submission>[]>();
   const bad = new Map<EventId, Bad>();
@@ -145,7 +145,7 @@ export function createObserver(
       if (owing.some((key) => key === rejection.worker)) wants.onRefused(rejection, id);
     },
   };
-  const before: Watch | undefined =
+  const before: ManifestWatch | undefined =
     past !== null && owing.length > 0
       ? createWatch(past, new Set(owing), evidence, apart)
       : undefined;

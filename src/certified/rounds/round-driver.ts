@@ -20,7 +20,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
 import { isMessage, type ProtocolMessage } from '../wire/certified-events.ts';
 import type { OwnEvent, RoundListening } from '../wire/control.ts';
-import { type CopiesSearch, createCopiesSearch } from './apply-decision.ts';
+import { type CopiesFetcher, createCopiesSearch } from './apply-decision.ts';
 import { createRefusals, type Refusals } from './events.ts';
 import { ArrivalTimes } from './journal.ts';
 import { ASK_MS, Judge } from './judging.ts';
@@ -42,7 +42,7 @@ class RoundDriver implements DrivenRound {
   readonly #observer: Observer;
   readonly #options: DriverOptions;
   readonly #judge: Judge;
-  readonly #copies: CopiesSearch;
+  readonly #copies: CopiesFetcher;
   readonly #listening: RoundListening;
   readonly #changed = createNotifier();
   readonly #stop = new AbortController();

@@ -25,13 +25,13 @@ import type { MemberFeature } from '../features/feature.ts';
 import type { Refresh } from '../features/stakes.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
-import type { Reporter } from './events.ts';
+import type { RunReporter } from './events.ts';
 import type { Delays, Entry, Journal, KeyWatch } from './journal.ts';
 
 /** Rounds that are listened to: the one in progress and the one before, for who still looks for its end. */
 export class OpenRounds {
   readonly #evidence: EvidenceStore;
-  #open: readonly OpenRound[] = [];
+  #open: readonly HeardRound[] = [];
 
   constructor(evidence: EvidenceStore) {
     this.#evidence = evidence;
@@ -49,7 +49,7 @@ export class OpenRounds {
   }
 
   /** Goes on listening to this round; the one before stays open, older ones do not. */
-  follow(round: OpenRound): void {
+  follow(round: HeardRound): void {
     const [before, ...older] = [...this.#open].reverse();
     for (const each of older) each.close();
     this.#open = before ? [before, round] : [round];
@@ -68,7 +68,7 @@ export interface Decision {
 }
 
 /** A round that is listened to. */
-export interface OpenRound {
+export interface HeardRound {
   /** Takes in a protocol message as if a relay had brought it. */
   take(message: ProtocolMessage): void;
   /** Notes what a relay brought and is no event of its author. */
@@ -76,7 +76,7 @@ export interface OpenRound {
   close(): void;
 }
 
-export interface DrivenRound extends OpenRound {
+export interface DrivenRound extends HeardRound {
   /** Resolves with the end of the round; rejects when the worker is stopped, or cannot follow what was certified. */
   readonly decided: Promise<Decision>;
   /** What was dropped until now, and why. */
@@ -100,7 +100,7 @@ export interface DriverPorts {
   readonly apply?: typeof applyOutcome | undefined;
   /** Holds what is signed before it is sent. */
   readonly journal: Pick<Journal, 'save'>;
-  readonly reporter: Reporter;
+  readonly reporter: RunReporter;
   /** Which stake table an outcome may name. */
   readonly refresh: Pick<Refresh, 'offer' | 'judge'>;
   /** Called on evidence of another branch. */
@@ -134,7 +134,7 @@ export interface InputPorts {
   readonly control: Pick<Control, 'forgetBefore' | 'admit' | 'require'>;
   readonly evidence: EvidenceStore;
   readonly refresh: Pick<Refresh, 'begin' | 'obtain'>;
-  readonly reporter: Reporter;
+  readonly reporter: RunReporter;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }

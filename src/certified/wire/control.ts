@@ -34,8 +34,7 @@ import {
 import { type CheckpointedState, publishCheckpoint } from './checkpoints.ts';
 import { type Bundle, findCopiers, findCopies, publishCopies } from './copies.ts';
 import { buildFault, proofBody } from './faults.ts';
-import { KeptEvents } from './kept-events.ts';
-import { Resending } from './resending.ts';
+import { KeptEvents, Resending } from './kept-events.ts';
 import { buildRun, isServable, specLifetime } from './runs.ts';
 
 /** Receives the messages of one subscription or question. */

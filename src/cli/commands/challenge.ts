@@ -26,7 +26,6 @@ import { TrainersAgain } from '../../node/engine/task-trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
-import { readKey } from '../../run/field.ts';
 import type { Digest } from '../../run/ids.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
@@ -43,10 +42,11 @@ import {
 } from '../shared/archive-source.ts';
 import { addSigningFlags, type SigningFlags, signedDocument } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
+import { workerKeyOf } from './explain.ts';
 import { openBaseIn } from './replay.ts';
 
 /** The same with its verdict as an event (kind 30078), where it was signed. */
-type SignedCheck = Check & { readonly event?: SignedEvent };
+type SignedCheck = ChallengeCheck & { readonly event?: SignedEvent };
 
 interface ChallengeDocument {
   readonly run: Digest;
@@ -144,7 +144,7 @@ function checkOf(
   finding: CheckFinding,
   ours: string,
   seconds: number,
-): Check {
+): ChallengeCheck {
   const theirs = typeof row === 'string' ? '' : (row.manifest.features?.rerun?.build ?? '');
   return { ...listed, ...finding, theirs, ours: typeof row === 'string' ? '' : ours, seconds };
 }
@@ -170,12 +170,7 @@ function wantedOf(
   rows: readonly ListedRow[],
   { round, worker }: ChallengeFlags,
 ): readonly ListedRow[] {
-  const key = worker === undefined ? undefined : readKey(worker);
-  if (worker !== undefined && key === undefined) {
-    throw new ConfigError('flag/worker', `--worker ${worker} is not a public key`, {
-      hint: 'give npub1… or 64 hex digits',
-    });
-  }
+  const key = worker === undefined ? undefined : workerKeyOf(worker);
   const isNamed = round !== undefined && key !== undefined;
   const wanted = rows.filter(
     (row) =>
@@ -246,7 +241,7 @@ export function fetching(
   };
 }
 
-export interface Check extends ListedRow, CheckFinding {
+export interface ChallengeCheck extends ListedRow, CheckFinding {
   /** What the author says of its machine, and of this one. */
   readonly theirs: string;
   readonly ours: string;
@@ -270,7 +265,14 @@ const RESULTS: Readonly<Record<CheckResult, string>> = {
   unanswered: 'not checked',
 };
 
-export const formatCheck = ({ round, worker, result, reason, apartPpm, seconds }: Check): string =>
+export const formatCheck = ({
+  round,
+  worker,
+  result,
+  reason,
+  apartPpm,
+  seconds,
+}: ChallengeCheck): string =>
   [
     `round ${String(roundNumber(round)).padStart(4)}  ${toNpub(worker)}  ${RESULTS[result]}`,
     ...(reason ? [`: ${REASONS[reason]}`] : []),
@@ -278,7 +280,7 @@ export const formatCheck = ({ round, worker, result, reason, apartPpm, seconds }
     ` (${seconds.toFixed(1)} s)\n`,
   ].join('');
 
-export function formatTotal(checks: readonly Check[], wanted: number): string {
+export function formatTotal(checks: readonly ChallengeCheck[], wanted: number): string {
   const count = (result: CheckResult) => checks.filter((each) => each.result === result).length;
   const parts = [
     `${count('same')} the same`,

@@ -4,6 +4,7 @@ import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { explainRound } from '../../certified/records/explain.ts';
 import { readKey } from '../../run/field.ts';
+import type { WorkerId } from '../../run/ids.ts';
 import { roundName } from '../../run/round-name.ts';
 import { roundOption } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
@@ -36,12 +37,7 @@ export const explain = (): Command =>
     .action(async (flags: Flags, command: Command) => {
       refuseUnused(command, [askingRule(flags)]);
       await interruptibly(async (signal) => {
-        const worker = readKey(flags.worker);
-        if (worker === undefined) {
-          throw new ConfigError('flag/worker', `--worker ${flags.worker} is not a public key`, {
-            hint: 'give npub1… or 64 hex digits',
-          });
-        }
+        const worker = workerKeyOf(flags.worker);
         const { round } = flags;
         const source = await sourceOf(flags, signal);
         const archive = await openSource(flags, source);
@@ -55,3 +51,12 @@ export const explain = (): Command =>
         writeOut(flags.json ? asJson({ worker, round, ...told }) : text);
       });
     });
+
+/** The key that `--worker` names. */
+export function workerKeyOf(text: string): WorkerId {
+  const key = readKey(text);
+  if (key !== undefined) return key;
+  throw new ConfigError('flag/worker', `--worker ${text} is not a public key`, {
+    hint: 'give npub1… or 64 hex digits',
+  });
+}

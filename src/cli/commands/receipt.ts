@@ -12,8 +12,6 @@ import {
 import type { RoundProof } from '../../consensus/roots.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/files/keys.ts';
-import { readKey } from '../../run/field.ts';
-import type { WorkerId } from '../../run/ids.ts';
 import { exitCodes } from '../../terminal/exit-codes.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
@@ -27,6 +25,7 @@ import {
 } from '../shared/archive-source.ts';
 import { readText } from '../shared/files.ts';
 import { addSigningFlags, type SigningFlags, signedDocument } from '../shared/signed-document.ts';
+import { workerKeyOf } from './explain.ts';
 
 interface Flags extends SourceFlags, SigningFlags {
   readonly worker?: string;
@@ -74,7 +73,7 @@ async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
   if (flags.verify !== undefined) return verify(await readText(flags.verify), made);
   const { complete, rounds } = made.receipt;
   if (!complete) writeNote(`the run is not over: this is what it owes after ${rounds} rounds`);
-  const worker = flags.worker === undefined ? undefined : keyOf(flags.worker);
+  const worker = flags.worker === undefined ? undefined : workerKeyOf(flags.worker);
   const event = await signedDocument(flags, `nostrain/receipt/${made.receipt.run}`, made.receipt);
   if (event && flags.output) await writeFile(flags.output, asJson(event));
   const rows = made.receipt.rows.filter((row) => worker === undefined || row.worker === worker);
@@ -85,14 +84,6 @@ async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
     ...(event && { event }),
   };
   writeOut(flags.json ? asJson(document) : words(document));
-}
-
-function keyOf(text: string): WorkerId {
-  const key = readKey(text);
-  if (key !== undefined) return key;
-  throw new ConfigError('flag/worker', `--worker ${text} is not a public key`, {
-    hint: 'give npub1… or 64 hex digits',
-  });
 }
 
 const words = ({ run, rounds, complete, runRoot, rows, event }: ReceiptDocument): string =>

@@ -53,7 +53,7 @@ export interface MembershipRules {
     | { readonly kind: 'work' | 'stake' | 'trust' };
 }
 
-export interface Join {
+export interface RosterJoin {
   readonly key: WorkerId;
   readonly tip: Digest;
   /** In a run with seat wishes: what it wants, and the round of the outcome that it follows. */
@@ -86,7 +86,7 @@ export interface RosterChange {
   readonly scores?: ReadonlyMap<WorkerId, number> | null;
   /** Workers of accepted rows, late ones too, that are not empty: what earns a newcomer its seat. */
   readonly contributed: readonly WorkerId[];
-  readonly joins: readonly Join[];
+  readonly joins: readonly RosterJoin[];
   readonly leaves: readonly WorkerId[];
   readonly faults: readonly WorkerId[];
   /** The committee of recovery epoch 0, in a run with a jury. */
@@ -154,7 +154,7 @@ const newMember = (
     tiers,
   }: Pick<MembershipRules, 'scores' | 'seatWishes' | 'sessions' | 'jury' | 'tiers'>,
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
-  { session = OWN, tier = 0 }: Pick<Join, 'session' | 'tier'> = {},
+  { session = OWN, tier = 0 }: Pick<RosterJoin, 'session' | 'tier'> = {},
 ): Member => ({
   key,
   tip,
@@ -280,7 +280,7 @@ function sitting(
 }
 
 /** The members with what they want now, and what they wanted before the outcome. */
-function wishing(members: readonly Member[], joins: readonly Join[]): readonly Member[] {
+function wishing(members: readonly Member[], joins: readonly RosterJoin[]): readonly Member[] {
   const said = new Map(joins.map(({ key, seats }) => [key, seats]));
   return members.map((member) => {
     const { wants, asked } = member.features?.seats ?? { wants: 1, asked: -1 };

@@ -9,21 +9,21 @@ import type { WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
 import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/randomness.ts';
-import type { Join, MembershipRules, RosterChange } from './membership.ts';
+import type { MembershipRules, RosterChange, RosterJoin } from './membership.ts';
 import { widthTierOf } from './seats.ts';
 
 /** The joins a proposer lists: founders without a tip, then newcomers and changed wishes by lot, within limits. */
 export function chooseJoins(
   rules: MembershipRules,
   ledger: Ledger,
-  known: readonly Join[],
-): readonly Join[] {
+  known: readonly RosterJoin[],
+): readonly RosterJoin[] {
   const roster = rosterOf(ledger);
   const refuse = joinJudge(rules, ledger, roster);
   const once = [...new Map(known.map((join) => [join.key, join])).values()];
   const good = once.filter((join) => refuse(join) === undefined);
   const most = joinLimit(rules, ledger);
-  const chosen = (joins: readonly Join[]) => byLot(ledger, onePerName(joins)).slice(0, most);
+  const chosen = (joins: readonly RosterJoin[]) => byLot(ledger, onePerName(joins)).slice(0, most);
   const isWish = wishesIn(roster);
   const founding = good.filter((join) => roster.has(join.key) && !isWish(join));
   const limit = founderLimit(rules);
@@ -57,8 +57,8 @@ const founderLimit = ({ foundersPerRound = 0 }: MembershipRules): number =>
   foundersPerRound || Number.POSITIVE_INFINITY;
 
 /** Of several sessions of one name the one with the lowest key. */
-function onePerName(joins: readonly Join[]): readonly Join[] {
-  const first = new Map<WorkerId, Join>();
+function onePerName(joins: readonly RosterJoin[]): readonly RosterJoin[] {
+  const first = new Map<WorkerId, RosterJoin>();
   for (const join of joins) {
     const before = first.get(nameOf(join));
     if (before === undefined || join.key < before.key) first.set(nameOf(join), join);
@@ -67,12 +67,12 @@ function onePerName(joins: readonly Join[]): readonly Join[] {
 }
 
 /** In whose name a join is. */
-const nameOf = ({ key, session }: Join): WorkerId => session?.principal || key;
+const nameOf = ({ key, session }: RosterJoin): WorkerId => session?.principal || key;
 
 /** Whether a join is of a member whose tip is certified: it changes what it wants, and nothing else. */
 const wishesIn =
   (roster: Roster) =>
-  ({ key }: Join): boolean =>
+  ({ key }: RosterJoin): boolean =>
     (roster.get(key)?.tip ?? null) !== null;
 
 type Roster = ReadonlyMap<WorkerId, Member>;
@@ -92,7 +92,7 @@ const joinLimit = ({ joinsPerRound }: MembershipRules, { members }: Ledger): num
   Math.min(MOST_NEWCOMERS, joinsPerRound || Math.max(1, Math.floor(members.length / 4)));
 
 /** Whether a member changes its wish to another one, by a join that follows a later outcome than the last. */
-function changesWish({ seatWishes }: MembershipRules, member: Member, join: Join): boolean {
+function changesWish({ seatWishes }: MembershipRules, member: Member, join: RosterJoin): boolean {
   const { wants, asked } = member.features?.seats ?? {};
   if (!seatWishes || join.seats === undefined || wants === undefined || asked === undefined) {
     return false;
@@ -105,7 +105,7 @@ function joinJudge(
   rules: MembershipRules,
   ledger: Ledger,
   roster: Roster,
-): (join: Join) => ChangeFault | undefined {
+): (join: RosterJoin) => ChangeFault | undefined {
   const { admission, founders, tiers = 0 } = rules;
   const { faulted, members, round } = ledger;
   const called = round === 0 ? new Set(calledFounders(rules, ledger)) : null;

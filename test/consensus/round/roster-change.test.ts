@@ -3,9 +3,9 @@ import { describe, expect, it, test } from 'vitest';
 import { revealOf } from '../../../src/consensus/committee/randomness.ts';
 import {
   firstLedger,
-  type Join,
   type MembershipRules,
   type RosterChange,
+  type RosterJoin,
 } from '../../../src/consensus/round/membership.ts';
 import {
   chooseJoins,
@@ -61,7 +61,7 @@ describe('a change of the roster', () => {
     const calling = rulesOf({ founders: numbers.map(keyOf), foundersPerRound: 4 });
     const first = firstLedger(calling);
     const all = numbers.map(joinOf);
-    const judge = (joins: readonly Join[]) =>
+    const judge = (joins: readonly RosterJoin[]) =>
       refuseChange(calling, first, changeOf(first, { joins }));
     const called = chooseJoins(calling, first, all);
     expect(called).toHaveLength(4);

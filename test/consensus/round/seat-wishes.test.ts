@@ -1,7 +1,11 @@
 /** Members of a run whose joins say whether their keys want seats: what they wish counts two rounds on, and never leaves a run without a committee. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Join, liveOf, type RosterChange } from '../../../src/consensus/round/membership.ts';
+import {
+  liveOf,
+  type RosterChange,
+  type RosterJoin,
+} from '../../../src/consensus/round/membership.ts';
 import { chooseJoins, refuseChange } from '../../../src/consensus/round/roster-change.ts';
 import { entitled, seatable } from '../../../src/consensus/round/seats.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
@@ -13,7 +17,7 @@ const rules = rulesOf({ seatWishes: true });
 const keys = (...indices: readonly number[]) => indices.map(keyOf).sort();
 const FINAL = {};
 const VOID = { result: 'void', seen: [], accepted: [] } as const;
-const wish = (index: number, wants: 0 | 1, asked: number): Join => ({
+const wish = (index: number, wants: 0 | 1, asked: number): RosterJoin => ({
   ...joinOf(index),
   seats: { wants, asked },
 });
@@ -53,7 +57,7 @@ describe('seat wishes', () => {
 
   it('are refused that say nothing new, that are older than the last one, or that bring another tip', () => {
     const ledger = play(rules, FINAL, away(3, 0));
-    const refused = (join: Join) =>
+    const refused = (join: RosterJoin) =>
       refuseChange(rules, ledger, changeOf(ledger, { joins: [join] }));
     expect(refused(wish(3, 1, 1))).toBeUndefined();
     expect(refused(wish(3, 0, 1))).toBe('join-of-member');

@@ -1,6 +1,6 @@
 /** Members that take part in the name of another key: one session of a name at a time, up to the round it was delegated for, and the name answers for it. */
 import { describe, expect, it } from 'vitest';
-import type { Join } from '../../../src/consensus/round/membership.ts';
+import type { RosterJoin } from '../../../src/consensus/round/membership.ts';
 import { chooseJoins, refuseChange } from '../../../src/consensus/round/roster-change.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../../src/run/ledger.ts';
 import { featureSet } from '../../../src/run/spec/features.ts';
@@ -10,14 +10,17 @@ import { changeOf, joinOf, play, rulesOf } from '../../support/run-history.ts';
 const rules = rulesOf({ sessions: true, joinsPerRound: 4 });
 const FINAL = {};
 const PRINCIPAL = 50;
-const of = (index: number, principal = PRINCIPAL, until = 40): Join => ({
+const of = (index: number, principal = PRINCIPAL, until = 40): RosterJoin => ({
   ...joinOf(index),
   session: { principal: keyOf(principal), until },
 });
-const own = (index: number): Join => ({ ...joinOf(index), session: { principal: '', until: -1 } });
+const own = (index: number): RosterJoin => ({
+  ...joinOf(index),
+  session: { principal: '', until: -1 },
+});
 const rowOf = (ledger: Ledger, index: number) =>
   ledger.members.find(({ key }) => key === keyOf(index));
-const refused = (ledger: Ledger, ...joins: readonly Join[]) =>
+const refused = (ledger: Ledger, ...joins: readonly RosterJoin[]) =>
   refuseChange(rules, ledger, changeOf(ledger, { joins }));
 
 describe('sessions', () => {
@@ -78,7 +81,8 @@ describe('sessions', () => {
   it('stand for who is on a list, and nobody else does', () => {
     const listed = { ...rules, admission: { kind: 'list', keys: [keyOf(PRINCIPAL)] } } as const;
     const ledger = play(listed, FINAL);
-    const judge = (join: Join) => refuseChange(listed, ledger, changeOf(ledger, { joins: [join] }));
+    const judge = (join: RosterJoin) =>
+      refuseChange(listed, ledger, changeOf(ledger, { joins: [join] }));
     expect(judge(of(9))).toBeUndefined();
     expect(judge(own(PRINCIPAL))).toBeUndefined();
     expect(judge(own(9))).toBe('join-not-admitted');
