@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
 import type { FaultSettings } from '../../relay/faults/settings.ts';
+import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { settingsFromFile } from '../../src/terminal/options.ts';
-import { certify, enlist, type Hand, patientRules, replayKept } from '../shared/certified.ts';
-import { type DemoData, demoText } from '../shared/data.ts';
-import { EventLog } from '../shared/document.ts';
+import { patientRules, replayKept } from '../shared/certified.ts';
+import { demoText } from '../shared/data.ts';
+import { playRun } from '../shared/play.ts';
 import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
-import { type Exit, joinLine, keepSettings, runSwarm, trainLine } from '../shared/swarm.ts';
+import type { Exit } from '../shared/swarm.ts';
 import { controlOf, type ElasticDocument, elasticRunOf } from './document.ts';
 import { lineFaults } from './flags.ts';
 
@@ -18,51 +19,40 @@ const TIER_NAMES = ['whole', 'half', 'quarter', 'eighth'];
 const USUAL = { rounds: 8, innerSteps: 25 };
 const QUICK = { rounds: 3, innerSteps: 10 };
 
-/** What stays the same in all runs of the demo. */
-interface Company {
-  readonly stage: Stage;
-  readonly data: DemoData;
-  readonly relays: readonly string[];
-  readonly settings: Awaited<ReturnType<typeof settingsFor>>;
-  /** Number of parts that the text is cut into. */
-  readonly shards: number;
-}
-
-interface Play {
-  readonly name: string;
-  readonly names: readonly string[];
-  readonly tiers: readonly number[];
-  readonly certified: boolean;
-  readonly quiet: boolean;
-}
-
 /** Returns the exit code: 0 when every worker finished and all agree wherever they hold the same values. */
 export async function runElasticDemo(flags: DemoFlags): Promise<number> {
   const { tiers = TIERS } = flags;
   const workers = tiers.map((tier, i) => `${TIER_NAMES[tier] ?? `tier-${tier}`}-${i + 1}`);
   return await onStage(flags, { name: 'elastic', workers }, async (stage) => {
-    const { signal } = stage;
     const data = await demoText(stage);
     const faults = lineFaults(flags);
     const relays = await startRelays(faults, stage);
     const settings = await settingsFor(flags, Math.max(...tiers));
-    const company = { stage, data, relays, settings, shards: tiers.length };
-    const main = { name: 'tiers', names: workers, tiers, quiet: false };
-    const { exits, played, spec, lastRoot } = await play(company, {
-      ...main,
-      certified: flags.certified === true,
-    });
+    const play = async (run: string, chosen: readonly number[], rules?: Untyped) => {
+      const startedMs = Date.now();
+      const dir = join(stage.dir, run);
+      await mkdir(dir, { recursive: true });
+      const names = workers.slice(0, chosen.length);
+      const cut = { tiers: chosen, shards: tiers.length };
+      const plan = { name: 'elastic', run, dir, names, settings, relays, corpus: data.file };
+      const report = run === 'tiers' ? stage.report : () => undefined;
+      const ended = await playRun(stage, { ...plan, rules, ...cut }, report);
+      const wallSeconds = (Date.now() - startedMs) / 1000;
+      const end = { names, wallSeconds, corpus: data, rounds: settings.rounds };
+      return { ...ended, played: elasticRunOf(ended.log, chosen, settings.innerSteps, end) };
+    };
+    const rules = flags.certified ? rulesFor(tiers) : undefined;
+    const { log, exits, spec, played } = await play('tiers', tiers, rules);
     const compare = async (name: string, count: number) => {
-      const isOver = exits.some(({ code }) => code !== 0) || signal.aborted;
+      const isOver = exits.some(({ code }) => code !== 0) || stage.signal.aborted;
       if (flags.controls === false || isOver) return null;
       const who = count === 1 ? 'one worker' : `${count} workers`;
       stage.onNotice(`to compare: ${who} of the whole model`);
-      const names = workers.slice(0, count);
-      const full = { name, names, tiers: names.map(() => 0), certified: false, quiet: true };
-      return controlOf((await play(company, full)).played);
+      return controlOf((await play(name, Array(count).fill(0))).played);
     };
     const alone = await compare('alone', 1);
     const whole = await compare('whole', tiers.length);
+    const [end] = log.rounds.get(settings.rounds - 1)?.values() ?? [];
     const last = controlOf(played).validationLoss;
     const base = alone?.validationLoss ?? null;
     const document = {
@@ -70,7 +60,7 @@ export async function runElasticDemo(flags: DemoFlags): Promise<number> {
       alone,
       whole,
       aboveAlone: last === null || base === null ? null : last / base,
-      replay: spec && played.agreed ? await replayed(spec, company, lastRoot) : null,
+      replay: spec && played.agreed ? await replayed(spec, relays, stage, end!.digest) : null,
       faults: faults ?? null,
     };
     return tellEnd(document, exits, stage);
@@ -106,118 +96,21 @@ async function startRelays(
   return urls;
 }
 
-/** One run with these workers, each in a process and a folder of its own. */
-async function play(company: Company, { name, names, tiers, certified, quiet }: Play) {
-  const { stage, settings } = company;
-  const startedMs = Date.now();
-  const log = new EventLog();
-  const folder = join(stage.dir, name);
-  await mkdir(folder, { recursive: true });
-  const { spec, lineOf } = certified
-    ? await certifyTiers(company, folder, names, tiers)
-    : await averageTiers(company, folder, name, names, tiers);
-  const processes = names.map((worker, i) => ({
-    name: worker,
-    args: lineOf(worker, i),
-    // founders begin as soon as they see each other; the smaller tiers have to be there from round 2 on
-    isLate: certified && tiers[i] === 0,
-  }));
-  let lastRoot = '';
-  const exits = await runSwarm(
-    processes,
-    (worker, event) => {
-      log.take(worker, event);
-      if (event.type === 'round' && event.index + 1 === settings.rounds) lastRoot = event.digest;
-      if (!quiet) stage.report(worker, event);
-    },
-    stage.signal,
-  );
-  const played = elasticRunOf(log, tiers, settings.innerSteps, {
-    names,
-    wallSeconds: (Date.now() - startedMs) / 1000,
-    corpus: company.data,
-    rounds: settings.rounds,
-  });
-  return { exits, played, spec, lastRoot };
-}
-
-/** What all workers of a run have; the first worker of each tier evaluates. */
-const workerIn =
-  ({ relays, data }: Company, dir: string, names: readonly string[], tiers: readonly number[]) =>
-  (worker: string, i: number) => ({
-    folder: join(dir, worker),
-    workers: names.length,
-    relays,
-    corpus: data.file,
-    evaluates: tiers.indexOf(tiers[i]!) === i,
-  });
-
-async function averageTiers(
-  company: Company,
-  dir: string,
-  run: string,
-  names: readonly string[],
-  tiers: readonly number[],
-) {
-  const workerOf = workerIn(company, dir, names, tiers);
-  const file = await keepSettings(dir, {
-    ...company.settings,
-    run: `demo-${run}`,
-    sync: { strategy: 'strict', workers: names.length },
-  });
-  const tierOf = (i: number) => (company.settings.tiers === 0 ? undefined : tiers[i]);
-  const lineOf = (worker: string, i: number) =>
-    trainLine(file, workerOf(worker, i), {
-      shard: `${i + 1}/${company.shards}`,
-      tier: tierOf(i),
-    });
-  return { spec: undefined, lineOf };
-}
-
-/** The certified run of these tiers; its founders are the workers that have the full model. */
-async function certifyTiers(
-  company: Company,
-  dir: string,
-  names: readonly string[],
-  tiers: readonly number[],
-) {
-  const { stage, data, relays, settings, shards } = company;
-  const { signal, onNotice } = stage;
-  const hands: Hand[] = [];
-  for (const worker of names) hands.push(await enlist(worker, dir));
-  const founders = hands.filter((_, i) => tiers[i] === 0);
-  const { tiers: tierCount, ...training } = settings;
-  const { spec, file } = await certify(founders, {
-    name: 'elastic',
-    dir,
-    corpus: data.file,
-    relays,
-    signal,
-    onNotice,
-    training,
-    rules: {
-      ...patientRules,
-      tiers: tierCount,
-      joinsPerRound: names.length,
-      data: { shards: names.length },
-    },
-  });
-  const workerOf = workerIn(company, dir, names, tiers);
-  const lineOf = (worker: string, i: number) =>
-    joinLine(file, workerOf(worker, i), {
-      tier: tierCount > 0 ? tiers[i] : undefined,
-      shard: `${i + 1}/${shards}`,
-    });
-  return { spec, lineOf };
-}
+const rulesFor = (tiers: readonly number[]): Untyped => ({
+  ...patientRules,
+  tiers: Math.max(...tiers),
+  joinsPerRound: tiers.length,
+  data: { shards: tiers.length },
+});
 
 /** Recomputes the run from the events on the relays, from the first round on. */
 async function replayed(
   spec: RunSpec,
-  { relays, stage }: Company,
+  relays: readonly string[],
+  { dir, signal }: Stage,
   modelRoot: string,
 ): Promise<ElasticDocument['replay']> {
-  const { report, eventsFile } = await replayKept(spec, relays, stage.dir, stage.signal);
+  const { report, eventsFile } = await replayKept(spec, relays, dir, signal);
   const isFull = report.lines.every(({ checked }) => checked === 'full');
   const { ok, rounds, modelRoot: found } = report;
   return { ok: ok && isFull && found === modelRoot, rounds, modelRoot: found, eventsFile };

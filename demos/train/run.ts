@@ -14,18 +14,12 @@ import {
   referenceWords,
   referenceWorker,
 } from '../linear/reference.ts';
-import { certify, enlist, type Hand, patientRules } from '../shared/certified.ts';
+import { enlist, patientRules } from '../shared/certified.ts';
 import { type DemoData, demoExamples, demoPictures, demoSeries, demoText } from '../shared/data.ts';
-import { type DemoDocument, documentOf, EventLog } from '../shared/document.ts';
+import { type DemoDocument, documentOf } from '../shared/document.ts';
+import { type Played, playRun, runLogged } from '../shared/play.ts';
 import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
-import {
-  type Exit,
-  joinLine,
-  keepSettings,
-  runSwarm,
-  trainLine,
-  type WorkerProcess,
-} from '../shared/swarm.ts';
+import type { Exit } from '../shared/swarm.ts';
 
 interface Extent {
   readonly workers: number;
@@ -96,27 +90,18 @@ export async function runTrainingDemo(name: TrainingDemo, flags: DemoFlags): Pro
   // all workers end with the same model, so the folder of the first one will do
   const saved = (dir: string) => savedIn(join(dir, names[0]!), name, flags);
   return await onStage(flags, { name, workers: names, saved }, async (stage) => {
-    const { dir, signal, onNotice } = stage;
+    const { dir, onNotice } = stage;
     const tuning = name === 'finetune' ? await prepareTuning(stage, extent.workers) : undefined;
     const data = tuning?.data ?? (await demo.data(stage, extent));
     onNotice(`data: ${data.name}, ${data.bytes} bytes, sha256 ${data.sha256.slice(0, 12)}…`);
     const settings = await settingsFor(demo, flags, extent, tuning);
     await tuning?.before(settings);
     const relays = flags.relay ?? [await ownRelay(settings, stage)];
-    const hands: Hand[] = [];
-    for (const worker of names) hands.push(await enlist(worker, dir));
-    const workers = flags.reference
-      ? names.map((worker, i) => referenceWorker(worker, i, { ...extent, dir, relays }))
-      : await workersOf(name, hands, { stage, settings, relays, corpus: data.file });
-    const log = new EventLog();
-    const exits = await runSwarm(
-      workers,
-      (worker, event) => {
-        log.take(worker, event);
-        stage.report(worker, event);
-      },
-      signal,
-    );
+    const rules = flags.certified ? patientRules : undefined;
+    const plan = { name, run: demo.model, dir, names, settings, relays, corpus: data.file, rules };
+    const { log, exits } = flags.reference
+      ? await playReference(stage, { ...extent, relays }, names)
+      : await playRun(stage, plan);
     const { rounds } = settings;
     const wallSeconds = stage.wallSeconds();
     const played = documentOf(log, { names, rounds, corpus: data, wallSeconds });
@@ -146,7 +131,7 @@ type RunSettings = PartialSettings & { readonly rounds: number };
 async function settingsFor(
   { model }: Demo,
   flags: DemoFlags,
-  { workers, rounds, innerSteps }: Extent,
+  { rounds, innerSteps }: Extent,
   tuning: Tuning | undefined,
 ): Promise<RunSettings> {
   const { seed, profile } = flags;
@@ -161,7 +146,6 @@ async function settingsFor(
     ...(flags.rounds === undefined ? {} : { rounds }),
     ...(flags.innerSteps === undefined ? {} : { innerSteps }),
     seed,
-    sync: { strategy: 'strict', workers },
   };
 }
 
@@ -173,39 +157,15 @@ async function ownRelay({ profile }: PartialSettings, { scope, onNotice }: Stage
   return relay.url;
 }
 
-interface Play {
-  readonly stage: Stage;
-  readonly settings: RunSettings;
-  readonly relays: readonly string[];
-  readonly corpus: string | undefined;
-}
-
-/** Workers that average or, with --certified, that found a run with a spec. */
-async function workersOf(
-  name: TrainingDemo,
-  hands: readonly Hand[],
-  { stage, settings, relays, corpus }: Play,
-): Promise<readonly WorkerProcess[]> {
-  const { dir, signal, onNotice, flags } = stage;
-  const lineOf = (worker: string, i: number) => {
-    const folder = join(dir, worker);
-    return { folder, workers: hands.length, relays, corpus, evaluates: i === 0 };
-  };
-  if (flags.certified) {
-    const { sync: _, ...training } = settings;
-    const spec = { name, dir, training, rules: patientRules, corpus, relays, onNotice, signal };
-    const { file } = await certify(hands, spec);
-    const { base } = settings;
-    return hands.map((hand, i) => ({
-      name: hand.name,
-      args: joinLine(file, lineOf(hand.name, i), { base }),
-    }));
-  }
-  const file = await keepSettings(dir, { ...settings, run: `demo-${settings.model}` });
-  return hands.map((hand, i) => ({
-    name: hand.name,
-    args: trainLine(file, lineOf(hand.name, i), { shard: `${i + 1}/${hands.length}` }),
-  }));
+/** The workers of the linear demo of the Python reference. */
+async function playReference(
+  { dir, report, signal }: Stage,
+  extent: Extent & { readonly relays: readonly string[] },
+  names: readonly string[],
+): Promise<Played> {
+  for (const worker of names) await enlist(worker, dir);
+  const workers = names.map((worker, i) => referenceWorker(worker, i, { ...extent, dir }));
+  return await runLogged(workers, report, signal);
 }
 
 /** Prints the verdict and returns the exit code. */
