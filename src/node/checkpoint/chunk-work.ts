@@ -1,29 +1,71 @@
-/** Who does the work on chunk files: this thread where there is little, or threads beside it, each with one task at a time. */
-
+/**
+ * The heavy work on chunk files: hashes them, and makes parity or lost chunks from others. Small files are done in this
+ * thread, larger ones in worker threads, each with one task at a time.
+ */
 import { type FileHandle, open } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import type { Worker } from 'node:worker_threads';
-import { toHex } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
-import type { Hashes } from '../../network/chunks/manifest.ts';
-import { createDigester, type Digester, RootHasher } from '../../network/chunks/manifest.ts';
+import {
+  type Blake3,
+  createBlake3,
+  createDigester,
+  type Digester,
+  type FileManifest,
+  type Hashes,
+  type Piece,
+  RootHasher,
+} from '../../network/chunks/manifest.ts';
 import { combine as combineShards, type Matrix } from '../../network/chunks/reed-solomon.ts';
 import type { Digest } from '../../run/ids.ts';
-import { createNativeBlake3 } from '../native/blake3.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
 import { startThread } from '../start-thread.ts';
+import { chunkFile, lookFor, readPieces } from './folder.ts';
+
+/** Hashes one file: SHA-256 and BLAKE3, or BLAKE3 alone. */
+interface HashTask {
+  readonly kind: 'hash' | 'blake3';
+  readonly file: string;
+  /** Most bytes to read, and one more. */
+  readonly bytes: number;
+}
+
+/** Writes sums of sources to targets, each to its length; shorter sources are followed by zeros. */
+interface CombineTask {
+  readonly kind: 'combine';
+  readonly matrix: Matrix;
+  readonly sources: readonly string[];
+  readonly bytes: number;
+  readonly targets: readonly { readonly file: string; readonly bytes: number }[];
+}
+
+/** Hashes the files of one whole in order. A final task without a file asks for the hashes and the Merkle root. */
+interface WholeTask {
+  readonly kind: 'whole';
+  readonly name: string;
+  readonly file: string | undefined;
+}
+
+export type ChunkTask = HashTask | CombineTask | WholeTask;
+
+/** Hashes of a file; those that were not asked for are empty. */
+export interface FileHashes extends Hashes {
+  readonly bytes: number;
+  /** Merkle root of a whole; null if it is too long for chunk events. */
+  readonly root?: Digest | null;
+}
 
 export interface ChunkWorkers {
-  /** Rejects with what the disk says. */
-  run(task: ChunkTask): Promise<readonly Found[]>;
+  /** Rejects with the error of the disk. */
+  run(task: ChunkTask): Promise<readonly FileHashes[]>;
   close(): Promise<void>;
 }
 
-/** Below it a thread takes longer to start than the work does. */
+/** Smaller files take less time than a thread takes to start. */
 const WORTH_THREADS = 2 ** 26;
 const MOST_THREADS = 8;
 
-/** Workers for files of that many bytes together; `threads` beside this one, by default one less than there are cores. */
+/** Starts workers for files of that many bytes in all; by default one thread fewer than there are cores. */
 export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)): ChunkWorkers {
   const idle: Worker[] = [];
   const all = new Set<Worker>();
@@ -46,7 +88,7 @@ export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)
         : new Promise((resolve, reject) => {
             queue.push(() => {
               const worker = idle.pop() ?? start();
-              ask(worker, task)
+              void ask(worker, task)
                 .then(resolve, reject)
                 .finally(() => giveBack(worker));
             });
@@ -62,9 +104,9 @@ export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)
 const defaultThreads = (bytes: number): number =>
   bytes < WORTH_THREADS ? 0 : Math.min(MOST_THREADS, Math.max(1, availableParallelism() - 1));
 
-type Answer = { readonly found: readonly Found[] } | { readonly error: string; code?: string };
+type Answer = { readonly found: readonly FileHashes[] } | { readonly error: string; code?: string };
 
-function ask(worker: Worker, task: ChunkTask): Promise<readonly Found[]> {
+function ask(worker: Worker, task: ChunkTask): Promise<readonly FileHashes[]> {
   return new Promise((resolve, reject) => {
     const settle = (answer: Answer) => {
       worker.off('message', settle).off('error', fail).off('exit', end).unref();
@@ -83,169 +125,179 @@ function ask(worker: Worker, task: ChunkTask): Promise<readonly Found[]> {
   });
 }
 
-/** What is to be hashed: both names, or BLAKE3 alone. */
-export interface HashTask {
-  readonly kind: 'hash' | 'blake3';
-  readonly file: string;
-  /** Reading ends after one byte more. */
-  readonly bytes: number;
-}
-
-export interface CombineTask {
-  readonly kind: 'combine';
-  readonly matrix: Matrix;
-  readonly sources: readonly string[];
-  /** Shorter sources count as if zeros followed. */
-  readonly bytes: number;
-  /** Written anew, each to its length. */
-  readonly targets: readonly { readonly file: string; readonly bytes: number }[];
-}
-
-/** One file after another of a whole that has this name, and at last, without a file, what its SHA-256 and its root are. */
-export interface WholeTask {
-  readonly kind: 'whole';
-  readonly name: string;
-  readonly file: string | undefined;
-}
-
-export type ChunkTask = HashTask | CombineTask | WholeTask;
-
-/** What a file was found to be; `sha256` is empty where it was not asked for. */
-export interface Found extends Hashes {
-  readonly bytes: number;
-  /** Of a whole, as outcomes of certified runs name it. */
-  readonly root?: Digest | null;
-}
-
-const PIECE = 2 ** 20;
-/** Of all sources of a sum together. */
-const MOST_IN_MEMORY = 2 ** 23;
-
-/** The hashes of the file, or of each target. */
-export const runTask = (task: ChunkTask): Promise<readonly Found[]> => {
+/** Returns the hashes of the file, or of each target. */
+export async function runTask(task: ChunkTask): Promise<readonly FileHashes[]> {
   if (task.kind === 'combine') return combine(task);
-  const found = task.kind === 'whole' ? hashOn(task) : hashFile(task);
-  return found.then((each) => [each]);
-};
+  return [await (task.kind === 'whole' ? hashOn(task) : hashFile(task))];
+}
 
-/** Wholes that are begun. */
-const wholes = new Map<
-  string,
-  { bytes: number; sha256: ReturnType<typeof createNativeSha256>; tree: RootHasher }
->();
+/** SHA-256 and BLAKE3 with this machine's fastest code. */
+export const nativeDigester = (): Promise<Digester> =>
+  createDigester(createNativeSha256, createNativeBlake3);
 
-async function hashOn({ name, file }: WholeTask): Promise<Found> {
-  const begun = wholes.get(name);
-  const whole = begun ?? {
-    bytes: 0,
-    sha256: createNativeSha256(),
-    tree: new RootHasher(createNativeSha256),
+/** Hashes a whole file that comes in pieces: SHA-256, BLAKE3 and the root that certified outcomes name. */
+export interface WholeHasher {
+  update(piece: Uint8Array): void;
+  digest(): FileHashes & { readonly root: Digest | null };
+}
+
+export async function createWholeHasher(): Promise<WholeHasher> {
+  const digester = await nativeDigester();
+  const tree = new RootHasher(createNativeSha256);
+  let bytes = 0;
+  return {
+    update(piece) {
+      digester.update(piece);
+      tree.update(piece);
+      bytes += piece.length;
+    },
+    digest: () => ({ ...digester.digest(), root: tree.digest(), bytes }),
   };
-  if (!begun) wholes.set(name, whole);
+}
+
+/** Reports whether the hashes are those of the manifest. */
+export const isFileOf = (
+  { sha256, blake3, root, bytes }: FileHashes,
+  manifest: FileManifest,
+): boolean =>
+  sha256 === manifest.sha256 &&
+  blake3 === manifest.blake3 &&
+  root === manifest.root &&
+  bytes === manifest.bytes;
+
+/** Wholes that are not finished, by name. */
+const wholes = new Map<string, WholeHasher>();
+
+async function hashOn({ name, file }: WholeTask): Promise<FileHashes> {
+  const whole = wholes.get(name) ?? (await createWholeHasher());
   if (file === undefined) {
     wholes.delete(name);
-    const { bytes, tree, sha256 } = whole;
-    return { bytes, root: tree.digest(), sha256: toHex(sha256.digest()), blake3: '' };
+    return whole.digest();
   }
-  const handle = await open(file);
-  try {
-    const buffer = new Uint8Array(PIECE);
-    for (;;) {
-      const { bytesRead } = await handle.read(buffer, 0, buffer.length);
-      if (bytesRead === 0) break;
-      const piece = buffer.subarray(0, bytesRead);
-      whole.sha256.update(piece);
-      whole.tree.update(piece);
-      whole.bytes += bytesRead;
-    }
-  } finally {
-    await handle.close();
-  }
-  return { bytes: whole.bytes, sha256: '', blake3: '' };
+  wholes.set(name, whole);
+  for await (const piece of readPieces(file)) whole.update(piece);
+  return { bytes: 0, sha256: '', blake3: '' };
 }
 
-async function hashFile({ kind, file, bytes }: HashTask): Promise<Found> {
-  const handle = await open(file);
+async function hashFile({ kind, file, bytes }: HashTask): Promise<FileHashes> {
   const digester = idle[kind].pop() ?? (await makers[kind]());
-  try {
-    const buffer = new Uint8Array(Math.min(PIECE, bytes + 1));
-    let length = 0;
-    while (length <= bytes) {
-      const { bytesRead } = await handle.read(buffer, 0, buffer.length);
-      if (bytesRead === 0) break;
-      digester.update(buffer.subarray(0, bytesRead));
-      length += bytesRead;
-    }
-    const found = { ...digester.digest(), bytes: length };
-    idle[kind].push(digester);
-    return found;
-  } finally {
-    await handle.close();
+  let length = 0;
+  for await (const piece of readPieces(file, bytes + 1)) {
+    digester.update(piece);
+    length += piece.length;
   }
+  const found = { ...digester.digest(), bytes: length };
+  idle[kind].push(digester);
+  return found;
 }
 
-/** Digesters that hash nothing now: to make one takes longer than to hash a short chunk. */
+/** Digesters that are free: making one takes longer than hashing a short chunk. */
 const idle: Readonly<Record<HashTask['kind'], Digester[]>> = { hash: [], blake3: [] };
 const makers: Readonly<Record<HashTask['kind'], () => Promise<Digester>>> = {
-  hash: () => createDigester(createNativeSha256, createNativeBlake3),
+  hash: nativeDigester,
   blake3: async () => {
     const { update, digest } = await createNativeBlake3();
     return { update, digest: () => ({ sha256: '', blake3: digest() }) };
   },
 };
 
-async function combine({ matrix, sources, targets, bytes }: CombineTask): Promise<Found[]> {
+/** Bytes of all sources and targets of a sum in memory. */
+const MOST_IN_MEMORY = 2 ** 23;
+
+async function combine({ matrix, sources, targets, bytes }: CombineTask): Promise<FileHashes[]> {
   const files: FileHandle[] = [];
-  const opened = async (file: string, flags: string) => {
-    const handle = await open(file, flags, 0o600);
-    files.push(handle);
-    return handle;
-  };
   try {
-    const from: FileHandle[] = [];
-    for (const file of sources) from.push(await opened(file, 'r'));
-    const to: { handle: FileHandle; bytes: number; digester: Digester }[] = [];
-    for (const { file, bytes: length } of targets) {
-      const digester = await createDigester(createNativeSha256, createNativeBlake3);
-      to.push({ handle: await opened(file, 'w'), bytes: length, digester });
-    }
+    for (const file of sources) files.push(await open(file, 'r'));
+    for (const { file } of targets) files.push(await open(file, 'w', 0o600));
+    const [from, to] = [files.slice(0, sources.length), files.slice(sources.length)];
+    const digesters = await Promise.all(targets.map(nativeDigester));
     const step = Math.max(2 ** 12, Math.floor(MOST_IN_MEMORY / (from.length + to.length)));
-    const made = (count: number) =>
-      Array.from({ length: count }, () => new Uint8Array(Math.min(step, bytes)));
-    const read = made(from.length);
-    const sums = made(to.length);
+    const buffers = () => new Uint8Array(Math.min(step, bytes));
+    const read = from.map(buffers);
+    const sums = to.map(buffers);
     for (let at = 0; at < bytes; at += step) {
       const length = Math.min(step, bytes - at);
-      for (const [i, handle] of from.entries()) await readFully(handle, read[i]!, at, length);
-      combineShards(
-        matrix,
-        read.map((each) => each.subarray(0, length)),
-        sums.map((each) => each.subarray(0, length)),
-      );
-      for (const [i, { handle, bytes: most, digester }] of to.entries()) {
-        const piece = sums[i]!.subarray(0, Math.min(length, Math.max(0, most - at)));
+      const cut = (buffer: Uint8Array) => buffer.subarray(0, length);
+      for (const [i, handle] of from.entries()) await readFully(handle, cut(read[i]!), at);
+      combineShards(matrix, read.map(cut), sums.map(cut));
+      for (const [i, handle] of to.entries()) {
+        const most = targets[i]!.bytes - at;
+        const piece = sums[i]!.subarray(0, Math.min(length, Math.max(0, most)));
         await handle.writeFile(piece);
-        digester.update(piece);
+        digesters[i]!.update(piece);
       }
     }
-    return to.map(({ digester, bytes: length }) => ({ ...digester.digest(), bytes: length }));
+    return targets.map((target, i) => ({ ...digesters[i]!.digest(), bytes: target.bytes }));
   } finally {
     for (const handle of files) await handle.close();
   }
 }
 
-/** Fills the buffer from the file, with zeros behind its end. */
-async function readFully(
-  handle: FileHandle,
-  buffer: Uint8Array,
-  at: number,
-  length: number,
-): Promise<void> {
+/** Fills the buffer from the file at an offset, with zeros after its end. */
+async function readFully(handle: FileHandle, buffer: Uint8Array, at: number): Promise<void> {
   let have = 0;
-  while (have < length) {
-    const { bytesRead } = await handle.read(buffer, have, length - have, at + have);
+  while (have < buffer.length) {
+    const { bytesRead } = await handle.read(buffer, have, buffer.length - have, at + have);
     if (bytesRead === 0) break;
     have += bytesRead;
   }
-  buffer.fill(0, have, length);
+  buffer.fill(0, have);
+}
+
+/** Reads the chunk and reports how it is. */
+export async function judge(
+  workers: ChunkWorkers,
+  folder: string,
+  piece: Piece,
+  isQuick = false,
+): Promise<'whole' | 'lost' | 'changed'> {
+  const state = await lookFor(folder, piece);
+  if (state !== 'there') return state;
+  const file = chunkFile(folder, piece.sha256);
+  const kind = isQuick ? 'blake3' : 'hash';
+  const read = await workers.run({ kind, file, bytes: piece.bytes }).catch(() => undefined);
+  const found = read?.[0];
+  if (found === undefined) return 'lost';
+  const isSame = found.blake3 === piece.blake3 && (isQuick || found.sha256 === piece.sha256);
+  return isSame && found.bytes === piece.bytes ? 'whole' : 'changed';
+}
+
+/** Works on all items, at most `atOnce` at a time; returns the results in order. */
+export async function inOrder<T, R>(
+  items: readonly T[],
+  atOnce: number,
+  work: (item: T, index: number) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = [];
+  let next = 0;
+  const one = async () => {
+    while (next < items.length) {
+      const index = next++;
+      results[index] = await work(items[index]!, index);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, one));
+  return results;
+}
+
+type Native = Pick<typeof import('@napi-rs/blake-hash'), 'Blake3Hasher'>;
+
+let native: Promise<Native | undefined> | undefined;
+
+/** Creates a BLAKE3 hasher: compiled code, ten times as fast, if the optional package of this machine is installed; else WebAssembly. */
+async function createNativeBlake3(): Promise<Blake3> {
+  native ??= import('@napi-rs/blake-hash').catch(() => undefined);
+  const found = await native;
+  if (found === undefined) return createBlake3();
+  let hasher = new found.Blake3Hasher();
+  return {
+    update: ({ buffer, byteOffset, length }) => {
+      hasher.update(Buffer.from(buffer, byteOffset, length));
+    },
+    digest: () => {
+      const digest = hasher.digest('hex');
+      hasher = new found.Blake3Hasher();
+      return digest;
+    },
+  };
 }

@@ -1,4 +1,8 @@
-/** Brings a chunked file into a folder from wherever its chunks are: what is there already stays, parity stands in for what is nowhere, the whole is checked in the end. */
+/**
+ * Fetches a chunked file into a folder: chunks that are there stay, parity replaces those that no source has, and the whole
+ * file is verified in the end.
+ */
+
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -19,10 +23,9 @@ import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
 import { cannotWrite, writeWhole } from '../files/whole-file.ts';
 import { createNativeSha256, nativeSha256 } from '../native/sha256.ts';
-import type { Found } from './chunk-work.ts';
-import { startChunkWorkers } from './chunk-work.ts';
-import { chunkFile, MANIFEST_FILE, readManifest } from './folder.ts';
-import { inOrder, judge, mendFolder } from './unpack.ts';
+import { inOrder, isFileOf, judge, startChunkWorkers } from './chunk-work.ts';
+import { chunkFile, MANIFEST_FILE, readBytes, readManifest } from './folder.ts';
+import { mendFolder } from './unpack.ts';
 
 export interface FetchFolderOptions
   extends Pick<
@@ -114,8 +117,8 @@ async function fetchAll(
 }
 
 /**
- * The bytes of a file without parity, for whoever has no use for the file and checks the whole himself. The folder has what came so far, so that it is
- * not asked for again. Throws as `fetchFolder` does.
+ * Returns the bytes of a file, for a caller that has no use for the file and verifies the whole itself. The folder keeps
+ * what came, so it is not requested again. Throws as `fetchFolder` does.
  */
 export async function fetchBytes(
   manifest: FileManifest,
@@ -123,43 +126,8 @@ export async function fetchBytes(
   options: FetchFolderOptions,
 ): Promise<{ readonly bytes: Uint8Array; readonly reports: readonly SourceReport[] }> {
   await claim(folder, manifest);
-  const bytes = new Uint8Array(manifest.bytes);
-  const pieces = piecesOf(manifest);
-  const placesOf = new Map<Digest, Piece[]>();
-  for (const piece of pieces)
-    placesOf.set(piece.sha256, [...(placesOf.get(piece.sha256) ?? []), piece]);
-  const partOf = ({ offset = 0, bytes: length }: Piece) => bytes.subarray(offset, offset + length);
-  const held = await lookAround(folder, manifest, pieces, options);
-  for (const piece of held) await readInto(chunkFile(folder, piece.sha256), partOf(piece));
-  const wanted = unique(pieces.filter((piece) => !held.has(piece)));
-  const index = new Map(pieces.map((piece, i) => [piece, i]));
-  const { missing, places } = await fetchChunks({
-    ...options,
-    digest: manifestDigest(manifest, nativeSha256),
-    wanted: wanted.map((piece) => ({ piece, index: index.get(piece)! })),
-    clock: systemClock,
-    openSink: (piece) => openSink(folder, piece, partOf(piece)),
-    onChunk(piece) {
-      for (const other of placesOf.get(piece.sha256)!) {
-        if (other !== piece) partOf(other).set(partOf(piece));
-      }
-    },
-  });
-  assertEnough(manifest, missing, [], held);
-  return { bytes, reports: places };
-}
-
-async function readInto(file: string, target: Uint8Array): Promise<void> {
-  const handle = await open(file);
-  try {
-    for (let at = 0; at < target.length; ) {
-      const { bytesRead } = await handle.read(target, at, target.length - at);
-      if (bytesRead === 0) return;
-      at += bytesRead;
-    }
-  } finally {
-    await handle.close();
-  }
+  const { places } = await fetchAll(manifest, folder, options);
+  return { bytes: await readBytes(folder, manifest, 0, manifest.bytes), reports: places };
 }
 
 /** The folder is for this manifest alone. */
@@ -263,11 +231,10 @@ const otherWhole = (): CheckpointError =>
 /** Bytes that are written at once. */
 const WRITTEN_BYTES = 2 ** 20;
 
-/** A chunk in a file of its own, which gets its name when its hash is right; then its bytes go to `into` too. */
+/** Creates a chunk's file, which gets its name when its hash is right. */
 export async function openSink(
   folder: string,
   { sha256 }: Pick<Piece, 'sha256'>,
-  into?: Uint8Array,
 ): Promise<ChunkSink> {
   const part = join(folder, `.${sha256.slice(0, 16)}-${randomUUID()}.part`);
   const orFail = (cause: unknown): never => {
@@ -276,7 +243,6 @@ export async function openSink(
   const handle = await open(part, 'wx', 0o600).catch(orFail);
   const hash = createNativeSha256();
   let isOpen = true;
-  const all: Uint8Array[] = [];
   let waiting: Uint8Array[] = [];
   let bytes = 0;
   const close = async () => {
@@ -284,28 +250,21 @@ export async function openSink(
     isOpen = false;
   };
   const flush = async () => {
-    const parts = waiting;
+    const [parts, length] = [waiting, bytes];
     [waiting, bytes] = [[], 0];
-    if (parts.length === 0) return;
+    if (length === 0) return;
     const { bytesWritten } = await handle.writev(parts).catch(orFail);
-    const length = parts.reduce((sum, part) => sum + part.length, 0);
     if (bytesWritten < length) orFail(new Error('the disk is full'));
   };
   return {
     async write(piece) {
       hash.update(piece);
-      if (into) all.push(piece);
       waiting.push(piece);
       bytes += piece.length;
       if (bytes >= WRITTEN_BYTES) await flush();
     },
     async finish() {
       const isRight = toHex(hash.digest()) === sha256;
-      let at = 0;
-      for (const piece of isRight ? all : []) {
-        into!.set(piece, at);
-        at += piece.length;
-      }
       if (isRight) await flush();
       await close();
       if (isRight) await rename(part, chunkFile(folder, sha256)).catch(orFail);
@@ -333,52 +292,46 @@ function joined(
   }));
 }
 
-export interface WholeFollower {
-  /** A chunk that is in the folder now. */
+/** Hashes a file while its chunks arrive in any order. */
+interface WholeFollower {
+  /** Notes a chunk that is in the folder now. */
   add(piece: Pick<Piece, 'sha256'>): void;
-  /** Whether the file is the one of the manifest; false too where a chunk is not there. */
+  /** Reports whether the file is the one of the manifest; false too if a chunk is lost. */
   isThis(): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** Of shorter files, and of so few chunks that the first is whole when nearly all are, a thread costs more than it saves. */
+/** For smaller files, and for so few chunks that they all complete at the end, a thread costs more than it saves. */
 const WORTH_A_THREAD = { bytes: 2 ** 26, chunks: 32 };
 
-/** Follows what comes into the folder. */
-export function followWhole(folder: string, manifest: FileManifest): WholeFollower {
+/** Hashes each chunk as soon as those before it are there. */
+function followWhole(folder: string, manifest: FileManifest): WholeFollower {
   const { bytes, chunks } = manifest;
   const isWorthIt = bytes >= WORTH_A_THREAD.bytes && chunks.length >= WORTH_A_THREAD.chunks;
   const workers = startChunkWorkers(bytes, isWorthIt ? 1 : 0);
   const name = randomUUID();
-  const pieces = piecesOf(manifest).filter(({ offset }) => offset !== undefined);
   const there = new Set<Digest>();
   let next = 0;
-  let failed = false;
   let work: Promise<unknown> = Promise.resolve();
-  const read = (file: string) => {
-    work = work
-      .then(() => workers.run({ kind: 'whole', name, file }))
-      .catch(() => {
-        failed = true;
-      });
+  const readNext = () => {
+    const file = chunkFile(folder, chunks[next++]!.sha256);
+    work = work.then(() => workers.run({ kind: 'whole', name, file }));
+    work.catch(() => undefined);
   };
   return {
     add({ sha256 }) {
       there.add(sha256);
-      for (; next < pieces.length && there.has(pieces[next]!.sha256); next++) {
-        read(chunkFile(folder, pieces[next]!.sha256));
-      }
+      while (next < chunks.length && there.has(chunks[next]!.sha256)) readNext();
     },
-    async isThis() {
-      for (; next < pieces.length; next++) read(chunkFile(folder, pieces[next]!.sha256));
-      await work;
-      if (failed) return false;
-      const [found] = await workers.run({ kind: 'whole', name, file: undefined });
-      return isSame(found!, manifest);
+    isThis() {
+      while (next < chunks.length) readNext();
+      return work
+        .then(() => workers.run({ kind: 'whole', name, file: undefined }))
+        .then(
+          ([found]) => isFileOf(found!, manifest),
+          () => false,
+        );
     },
     close: () => workers.close(),
   };
 }
-
-const isSame = ({ sha256, root, bytes }: Found, manifest: FileManifest): boolean =>
-  sha256 === manifest.sha256 && root === manifest.root && bytes === manifest.bytes;

@@ -5,7 +5,7 @@
 import { open, rename, rm } from 'node:fs/promises';
 import { CheckpointError } from '../../base/errors.ts';
 import { ringIn } from '../../model/architectures/rings.ts';
-import { type FileManifest, piecesOf } from '../../network/chunks/manifest.ts';
+import type { FileManifest } from '../../network/chunks/manifest.ts';
 import {
   encodeSafetensorsHeader,
   MAX_HEADER_BYTES,
@@ -15,7 +15,7 @@ import {
 import { OWN } from '../../worker/state-file.ts';
 import { cannotWrite } from '../files/whole-file.ts';
 import { type FetchedFolder, type FetchFolderOptions, fetchFolder } from './fetch-folder.ts';
-import { chunkFile, lostChunk } from './folder.ts';
+import { readBytes, readRange } from './folder.ts';
 
 /** Bytes before the header of safetensors: its length. */
 const LENGTH_BYTES = 8;
@@ -31,22 +31,21 @@ export async function fetchTier(
   const upTo = async (until: number) => {
     calls.push(await fetchFolder(manifest, folder, { ...options, until }));
   };
-  const read = (from: number, to: number) => readPart(manifest, folder, from, to);
   await upTo(LENGTH_BYTES);
-  const lengthBytes = await collect(read(0, LENGTH_BYTES));
+  const lengthBytes = await readBytes(folder, manifest, 0, LENGTH_BYTES);
   const length = Number(new DataView(lengthBytes.buffer).getBigUint64(0, true));
   const start = LENGTH_BYTES + length;
   if (length > MAX_HEADER_BYTES || start > manifest.bytes) throw noTiers('it is no safetensors');
   await upTo(start);
   const header = readSafetensorsEntries(
-    await collect(read(LENGTH_BYTES, start)),
+    await readBytes(folder, manifest, LENGTH_BYTES, start),
     manifest.bytes - start,
   );
   if (!header.ok) throw noTiers(header.issue.message);
   const kept = tensorsOf(header.value.entries, tier);
   const end = kept.at(-1)!.to;
   await upTo(start + end);
-  await write(file, kept, read(start, start + end));
+  await write(file, kept, readRange(folder, manifest, start, start + end));
   return {
     kept: calls[0]!.kept,
     bytes: calls.reduce((sum, { bytes }) => sum + bytes, 0),
@@ -100,37 +99,6 @@ const noTiers = (why: string): CheckpointError =>
   new CheckpointError('checkpoint/tier', `this file has no tiers of width: ${why}`, {
     hint: 'fetch all of it, without --tier; `run-training --tiers` makes states with tiers',
   });
-
-/** Bytes of the file, out of chunks that are here. */
-async function* readPart(
-  manifest: FileManifest,
-  folder: string,
-  from: number,
-  to: number,
-): AsyncGenerator<Uint8Array> {
-  for (const { offset, bytes, sha256 } of piecesOf(manifest)) {
-    if (offset === undefined || offset >= to || offset + bytes <= from) continue;
-    const first = Math.max(0, from - offset);
-    const part = new Uint8Array(Math.min(bytes, to - offset) - first);
-    try {
-      const handle = await open(chunkFile(folder, sha256));
-      try {
-        await handle.read(part, 0, part.length, first);
-      } finally {
-        await handle.close();
-      }
-    } catch (cause) {
-      throw lostChunk(sha256, folder, cause);
-    }
-    yield part;
-  }
-}
-
-async function collect(parts: AsyncIterable<Uint8Array>): Promise<Uint8Array<ArrayBuffer>> {
-  const all: Uint8Array[] = [];
-  for await (const part of parts) all.push(part);
-  return new Uint8Array(Buffer.concat(all));
-}
 
 const described = ({ from, to, dtype, ...tensor }: SafetensorsEntry) => ({
   ...tensor,

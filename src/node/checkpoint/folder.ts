@@ -5,7 +5,7 @@
 import { createReadStream } from 'node:fs';
 import { lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { concatBytes, toHex } from '../../base/bytes.ts';
+import { toHex } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
 import {
   type FileManifest,
@@ -100,7 +100,7 @@ export async function findPacked(folder: string): Promise<readonly string[]> {
   return found;
 }
 
-/** Reads a file in pieces, up to about `most` bytes; the next piece overwrites the one before. */
+/** Reads a file in pieces, up to `most` bytes; the next piece overwrites the one before. */
 export async function* readPieces(
   file: string,
   most = Number.POSITIVE_INFINITY,
@@ -109,7 +109,7 @@ export async function* readPieces(
   try {
     const buffer = new Uint8Array(Math.min(PIECE_BYTES, most));
     for (let length = 0; length < most; ) {
-      const { bytesRead } = await handle.read(buffer, 0, buffer.length);
+      const { bytesRead } = await handle.read(buffer, 0, Math.min(buffer.length, most - length));
       if (bytesRead === 0) return;
       length += bytesRead;
       yield buffer.subarray(0, bytesRead);
@@ -154,10 +154,14 @@ export async function readBytes(
   manifest: FileManifest,
   from: number,
   to: number,
-): Promise<Uint8Array> {
-  const parts: Uint8Array[] = [];
-  for await (const part of readRange(folder, manifest, from, to)) parts.push(part);
-  return concatBytes(...parts);
+): Promise<Uint8Array<ArrayBuffer>> {
+  const all = new Uint8Array(Math.max(0, Math.min(to, manifest.bytes) - from));
+  let at = 0;
+  for await (const part of readRange(folder, manifest, from, to)) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
 }
 
 /** A folder as a source: chunks by their hash, and the manifest by its own. */

@@ -12,7 +12,7 @@ import {
 import type { Digest } from '../../run/ids.ts';
 import { writeWhole } from '../files/whole-file.ts';
 import { nativeSha256 } from '../native/sha256.ts';
-import { startChunkWorkers } from './chunk-work.ts';
+import { judge, startChunkWorkers } from './chunk-work.ts';
 import {
   chunkFile,
   createFolderSource,
@@ -21,7 +21,6 @@ import {
   readManifest,
 } from './folder.ts';
 import type { HolderServer, Shelf } from './holder-server.ts';
-import { judge } from './unpack.ts';
 
 /** What is held of one checkpoint. */
 export interface Held {

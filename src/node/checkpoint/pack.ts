@@ -1,4 +1,5 @@
 /** Packs a file as chunks into a folder: read once for its own hashes and the chunk files, which threads then hash and make parity of. */
+
 import { readSync, renameSync, writeFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,21 +7,22 @@ import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, NostrainError } from '../../base/errors.ts';
 import {
   chunkCount,
-  createDigester,
   type Digester,
   type FileManifest,
   type Hashes,
   layoutProblem,
   manifestText,
-  RootHasher,
 } from '../../network/chunks/manifest.ts';
 import type { Stripe } from '../../network/chunks/reed-solomon.ts';
 import { parityMatrix } from '../../network/chunks/reed-solomon.ts';
 import { cannotWrite, writeWhole } from '../files/whole-file.ts';
-import { createNativeBlake3 } from '../native/blake3.ts';
-import { createNativeSha256 } from '../native/sha256.ts';
-import type { Found } from './chunk-work.ts';
-import { type ChunkWorkers, startChunkWorkers } from './chunk-work.ts';
+import type { FileHashes } from './chunk-work.ts';
+import {
+  type ChunkWorkers,
+  createWholeHasher,
+  nativeDigester,
+  startChunkWorkers,
+} from './chunk-work.ts';
 import { chunkFile, MANIFEST_FILE } from './folder.ts';
 
 export interface PackOptions {
@@ -104,29 +106,16 @@ class Packing {
 
   async run(): Promise<FileManifest> {
     const { chunkBytes, stripe } = this.#options;
-    const whole = await createDigester(createNativeSha256, createNativeBlake3);
-    const root = new RootHasher(createNativeSha256);
-    const hash = (piece: Uint8Array) => {
-      whole.update(piece);
-      root.update(piece);
-    };
+    const whole = await createWholeHasher();
     try {
       const count = chunkCount(this.#size, chunkBytes);
       for (let i = 0; i < count; i++) {
-        await this.#write(i, hash);
+        await this.#write(i, whole.update);
         if (stripe && ((i + 1) % stripe.data === 0 || i + 1 === count)) this.#addParity(i, stripe);
       }
       const chunks = await Promise.all(this.#chunks);
       const parity = (await Promise.all(this.#parity)).flat();
-      return {
-        bytes: this.#size,
-        ...whole.digest(),
-        root: root.digest(),
-        chunkBytes,
-        stripe,
-        chunks,
-        parity,
-      };
+      return { ...whole.digest(), chunkBytes, stripe, chunks, parity };
     } finally {
       await Promise.allSettled([...this.#chunks, ...this.#parity]);
       await this.#workers.close();
@@ -162,7 +151,7 @@ class Packing {
     const bytes = this.#short.subarray(0, wanted);
     if (readSync(this.#source.fd, bytes, 0, wanted, from) !== wanted) throw shorter();
     hash(bytes);
-    this.#digester ??= await createDigester(createNativeSha256, createNativeBlake3);
+    this.#digester ??= await nativeDigester();
     this.#digester.update(bytes);
     const hashes = this.#digester.digest();
     const part = this.#part(`chunk-${index}`);
@@ -187,9 +176,7 @@ class Packing {
       if (this.#failure !== undefined) throw this.#failure;
       const wanted = Math.min(buffer.length, bytes - at);
       const { bytesRead } = await this.#source.read(buffer, 0, wanted, from + at);
-      if (bytesRead === 0) {
-        throw shorter();
-      }
+      if (bytesRead === 0) throw shorter();
       const piece = buffer.subarray(0, bytesRead);
       hash(piece);
       await target.writeFile(piece);
@@ -225,7 +212,7 @@ class Packing {
     return part;
   }
 
-  async #name(part: string, { sha256, blake3 }: Found): Promise<Hashes> {
+  async #name(part: string, { sha256, blake3 }: FileHashes): Promise<Hashes> {
     await rename(part, chunkFile(this.#folder, sha256));
     this.#parts.delete(part);
     return { sha256, blake3 };

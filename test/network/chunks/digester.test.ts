@@ -5,7 +5,7 @@ import { toHex, utf8 } from '../../../src/base/bytes.ts';
 import { createSha256, sha256Hex } from '../../../src/base/hash.ts';
 import { createBlake3, createDigester, RootHasher } from '../../../src/network/chunks/manifest.ts';
 import { chunkTree } from '../../../src/network/chunks/payload.ts';
-import { createNativeBlake3 } from '../../../src/node/native/blake3.ts';
+import { createNativeBlake3 } from '../../../src/node/checkpoint/chunk-work.ts';
 
 const payload = Uint8Array.from({ length: 200_000 }, (_, i) => (i * 31 + (i >> 7)) & 255);
 

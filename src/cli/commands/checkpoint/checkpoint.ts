@@ -16,7 +16,11 @@ import { MOST_SHARDS, type Stripe } from '../../../network/chunks/reed-solomon.t
 import { findAddressed, readAddressed } from '../../../network/wire/addressed.ts';
 import { findPacked, lookFor, readManifest } from '../../../node/checkpoint/folder.ts';
 import { packFile } from '../../../node/checkpoint/pack.ts';
-import { unpackFolder, type Verified, verifyFolder } from '../../../node/checkpoint/unpack.ts';
+import {
+  unpackFolder,
+  type VerifiedFolder,
+  verifyFolder,
+} from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import {
   addConnectionFlags,
@@ -145,7 +149,7 @@ const verify = (): Command =>
       });
     });
 
-function documentOf(manifest: FileManifest, { damage, beyond, whole }: Verified) {
+function documentOf(manifest: FileManifest, { damage, beyond, whole }: VerifiedFolder) {
   return {
     /** SHA-256 of the manifest. */
     digest: manifestDigest(manifest, nativeSha256),
@@ -166,7 +170,7 @@ function documentOf(manifest: FileManifest, { damage, beyond, whole }: Verified)
   };
 }
 
-function verifyWords(manifest: FileManifest, { damage, beyond, whole }: Verified): string {
+function verifyWords(manifest: FileManifest, { damage, beyond, whole }: VerifiedFolder): string {
   const all = piecesOf(manifest).length;
   const lines = damage.map(({ piece, what }) => `${what.padEnd(8)} ${piece.name}  ${piece.sha256}`);
   return `${[...lines, verdict(all, damage.length, beyond, whole)].join('\n')}\n`;
