@@ -34,15 +34,15 @@ const MB = 1e6;
 /** What is measured is the built program: threads that load sources would count. */
 const built = async <T>(path: string): Promise<T> =>
   (await import(new URL(`../../dist/src/${path}.js`, import.meta.url).href)) as T;
-const { createHttpSource } = await built<typeof import('../../src/network/chunks/http-source.ts')>('checkpoint/http-place'); // biome-ignore format: one line
-const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/sources.ts')>('node/checkpoint/ask-http'); // biome-ignore format: one line
+const { createHttpSource } = await built<typeof import('../../src/network/chunks/http-source.ts')>('network/chunks/http-source'); // biome-ignore format: one line
+const { createAskHttp } = await built<typeof import('../../src/node/checkpoint/sources.ts')>('node/checkpoint/sources'); // biome-ignore format: one line
 const { fetchFolder } = await built<typeof import('../../src/node/checkpoint/fetch-folder.ts')>('node/checkpoint/fetch-folder'); // biome-ignore format: one line
 const { readManifest } = await built<typeof import('../../src/node/checkpoint/folder.ts')>('node/checkpoint/folder'); // biome-ignore format: one line
-const { createNativeBlake3 } = await built<typeof import('../../src/node/checkpoint/chunk-work.ts')>('node/native-blake3'); // biome-ignore format: one line
+const { createNativeBlake3 } = await built<typeof import('../../src/node/checkpoint/chunk-work.ts')>('node/checkpoint/chunk-work'); // biome-ignore format: one line
 const { serveFolder } = await built<typeof import('../../src/node/checkpoint/holder-server.ts')>('node/checkpoint/holder-server'); // biome-ignore format: one line
 const { packFile } = await built<typeof import('../../src/node/checkpoint/pack.ts')>('node/checkpoint/pack'); // biome-ignore format: one line
 const { unpackFolder } = await built<typeof import('../../src/node/checkpoint/unpack.ts')>('node/checkpoint/unpack'); // biome-ignore format: one line
-const { verifyFolder } = await built<typeof import('../../src/node/checkpoint/unpack.ts')>('node/checkpoint/verify'); // biome-ignore format: one line
+const { verifyFolder } = await built<typeof import('../../src/node/checkpoint/unpack.ts')>('node/checkpoint/unpack'); // biome-ignore format: one line
 type Verified = import('../../src/node/checkpoint/unpack.ts').VerifiedFolder;
 
 interface Step {
