@@ -1,16 +1,22 @@
-/** One command line for each command, shown below its help. A test parses every one of them. */
+/** Command lines to copy for each command, shown in its help; a test parses every one of them. */
 
 const EVENTS = '--events run.jsonl';
 const RELAY = '--relay ws://127.0.0.1:7777';
 
-export const examples: Readonly<Record<string, string>> = {
+export const examples: Readonly<Record<string, string | readonly string[]>> = {
   demo: 'nostrain demo gpt --quick',
-  'run create': `nostrain run create --model char-gpt --founder npub1… ${RELAY}`,
+  'run create': [
+    `nostrain run create --model char-gpt --relay ws://10.0.0.2:7777`,
+    'nostrain run create --base hf:owner/name --corpus my.txt --invite npub1…',
+  ],
   'run inspect': 'nostrain run inspect friends.run.json',
   'run list': `nostrain run list ${RELAY}`,
   'run join': 'nostrain run join naddr1… --dir alice',
   'run leave': 'nostrain run leave naddr1…',
-  'run-training': `nostrain run-training --model char-gpt --run friends ${RELAY} --sync strict:3 --shard 1/3`,
+  'run-training': [
+    'nostrain run-training --model char-gpt --run us --relay ws://10.0.0.2:7777 \\\n  --sync strict:3 --shard 1/3',
+    'nostrain run-training --settings us.json --base hf:owner/name --corpus my.txt',
+  ],
   relay: 'nostrain relay --host 0.0.0.0 --store events',
   'relays check': 'nostrain relays check wss://relay.example.org',
   plan: 'nostrain plan --model char-gpt --workers 4 --round-seconds 60',
@@ -79,3 +85,6 @@ export const examples: Readonly<Record<string, string>> = {
   'build-checkpoint': 'nostrain build-checkpoint checkpoint.json --sec-key nsec1… -o event.json',
   'inspect-event': 'nostrain inspect-event event.json',
 };
+
+/** The examples of a command by its path. */
+export const examplesOf = (path: string): readonly string[] => [examples[path] ?? []].flat();

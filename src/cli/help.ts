@@ -1,78 +1,50 @@
-/** How help is laid out: commands and flags in groups, the most used first, and one example for each command. */
+/** How help is laid out: what a new user types first, flags in groups, examples, and the topics `settings` and `python`. */
 import { type Command, Help, type HelpConfiguration, Option } from 'commander';
-import { examples } from './examples.ts';
-
-const SHELL = 'Shell:';
+import type { Group } from '../run/field.ts';
+import { fields } from '../run/options.ts';
+import { defaultWords, isReplaced, specOptions } from '../terminal/options.ts';
+import { clip, wrap } from '../terminal/render/text.ts';
+import { examplesOf } from './examples.ts';
 
 /** Headings of commands, in this order. */
 const COMMANDS: Readonly<Record<string, readonly string[]>> = {
-  'Train:': ['demo', 'run-training', 'run', 'sample', 'model', 'tiers'],
-  'Runs on this machine:': ['runs', 'show', 'clean', 'keygen', 'doctor'],
+  'Start here:': ['demo', 'relay', 'run-training', 'run', 'sample', 'runs', 'page', 'doctor'],
+  'Models:': ['model', 'tiers'],
+  'Runs on this machine:': ['show', 'watch', 'clean', 'keygen'],
+  'Relays:': ['relays', 'plan'],
+  'Certified runs:': ['replay', 'archive', 'explain', 'scores', 'receipt', 'challenge'],
+  'Committees and stake:': ['witness', 'stake'],
   'Large files:': ['checkpoint', 'directory', 'placement'],
-  'Relays:': ['relay', 'relays', 'plan'],
-  'Certified runs, checked by anybody:': [
-    'watch',
-    'page',
-    'replay',
-    'archive',
-    'explain',
-    'scores',
-    'receipt',
-    'challenge',
-    'witness',
-    'stake',
-  ],
-  [SHELL]: ['completion'],
+  'Shell:': ['completion'],
 };
 const PYTHON = 'Commands of the Python reference (rounds from 0, as there):';
 
-/** Headings of flags, in this order; what stands in none of them is basic. Headings that a command gives itself come last. */
+/** Headings of flags, in this order; a flag in none of them is basic. Headings that a command gives itself come last. */
 export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Basic:': [],
   'Model:': [
-    'width',
-    'layers',
-    'heads',
+    'tier',
+    'tiers',
     'context',
-    'ffn',
-    'hidden',
-    'tokens',
+    'rank',
     'runtime',
     'features',
-    'horizon',
-    'patch',
-    'forecastError',
-    'scaling',
-    'pixels',
     'hiddenSize',
     'weightScale',
-    'rank',
-    'alpha',
-    'targets',
-    'basePrecision',
   ],
   'Training:': [
     'rounds',
     'innerSteps',
-    'innerSeconds',
-    'leastSteps',
     'batchSize',
     'seed',
     'optimizer',
     'localLearningRate',
-    'warmupSteps',
-    'finalShare',
-    'weightDecay',
-    'clipNorm',
     'outerLearningRate',
     'momentum',
-    'weights',
-    'maxExamples',
     'device',
     'threads',
     'recompute',
     'precision',
-    'accumulate',
     'evaluate',
     'evaluation',
     'baseFrom',
@@ -81,8 +53,6 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
     'learningRate',
     'sync',
     'roundTimeout',
-    'waitFor',
-    'joinTimeout',
     'peers',
   ],
   'Network:': [
@@ -91,16 +61,11 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
     'relayRetryBackoff',
     'relayRetryBackoffMax',
     'relayRetryBackoffMultiplier',
-    'relayRate',
-    'relayMaxEventBytes',
-    'relayCopies',
     'allowPrivateRelays',
     'advertiseRelay',
     'discoverRelays',
-    'profile',
     'heartbeatInterval',
     'maxMissedHeartbeats',
-    'stripe',
     'rpc',
     'agree',
     'rpcTimeout',
@@ -116,18 +81,8 @@ export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
     'workersPerIp',
   ],
   'Advanced:': [
-    'packing',
     'codec',
-    'eventBudget',
-    'owners',
-    'fragments',
     'topk',
-    'residual',
-    'normalize',
-    'rule',
-    'hostile',
-    'before',
-    'leastRatePermille',
     'checkpointHistory',
     'payloadBytes',
     'summaryOut',
@@ -169,8 +124,7 @@ export const flagGroup = (option: Option): string =>
 export const commandGroup = (name: string): string =>
   Object.entries(COMMANDS).find(([, names]) => names.includes(name))?.[0] ?? PYTHON;
 
-const ORDER = [...Object.keys(COMMANDS), PYTHON, ...Object.keys(FLAG_GROUPS)];
-
+const ORDER = Object.keys(FLAG_GROUPS);
 const usual = new Help();
 
 export const helpConfiguration: HelpConfiguration = {
@@ -179,10 +133,7 @@ export const helpConfiguration: HelpConfiguration = {
     visible: T[],
     groupOf: (item: T) => string,
   ): Map<string, T[]> {
-    const heading = (item: T) => {
-      if (item instanceof Option) return flagGroup(item);
-      return item.name() === 'help' ? SHELL : groupOf(item);
-    };
+    const heading = (item: T) => (item instanceof Option ? flagGroup(item) : groupOf(item));
     const groups = [...usual.groupItems(unsorted, visible, heading)];
     const known = groups.filter(([name]) => ORDER.includes(name));
     const own = groups.filter(([name]) => !ORDER.includes(name));
@@ -190,16 +141,93 @@ export const helpConfiguration: HelpConfiguration = {
   },
 };
 
-/** Puts the commands of the program under their headings, and its example below each that does something itself. */
+/** Adds the examples of each command that does something itself: two on top, or one below. */
 export function dressHelp(program: Command): void {
-  for (const command of program.commands) {
-    command.helpGroup(commandGroup(command.name()));
-    addExamples(command, command.name());
-  }
+  const dress = (command: Command, path: string): void => {
+    const lines = examplesOf(path).map((line) => `  ${line.replaceAll('\n', '\n  ')}`);
+    if (lines.length === 1) command.addHelpText('after', `\nExample:\n${lines[0]}`);
+    if (lines.length > 1) command.addHelpText('before', `Examples:\n${lines.join('\n')}\n`);
+    for (const each of command.commands) dress(each, `${path} ${each.name()}`);
+  };
+  for (const command of program.commands) dress(command, command.name());
 }
 
-function addExamples(command: Command, path: string): void {
-  const example = examples[path];
-  if (example !== undefined) command.addHelpText('after', `\nExample:\n  ${example}`);
-  for (const each of command.commands) addExamples(each, `${path} ${each.name()}`);
+const WIDTH = 80;
+
+/** Names and the first clause of what they mean, in two columns. */
+function columns(rows: readonly (readonly [string, string])[]): readonly string[] {
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return rows.map(([name, meaning]) => {
+    const clause = meaning.split(/[;:(]/)[0]!.trim();
+    return clip(`  ${name.padEnd(width)}  ${clause}`, WIDTH);
+  });
+}
+
+/** `nostrain --help`: what a new user types, then the names of all other commands. */
+export function programHelp(program: Command): string {
+  const described = new Map(program.commands.map((each) => [each.name(), each.description()]));
+  const [[start, first], ...others] = Object.entries(COMMANDS) as [
+    [string, readonly string[]],
+    ...[string, readonly string[]][],
+  ];
+  return [
+    'Usage: nostrain COMMAND [arguments] [options]',
+    '',
+    program.description(),
+    '',
+    start,
+    ...columns(first.map((name) => [name, described.get(name) ?? ''])),
+    '',
+    'More commands:',
+    ...columns(others.map(([heading, names]) => [heading, names.join(', ')])),
+    '',
+    'nostrain COMMAND --help   flags and an example of a command',
+    'nostrain help settings    every option of --set name=value',
+    'nostrain help python      commands and flags of the Python reference',
+    'nostrain --version        the version',
+    '',
+  ].join('\n');
+}
+
+/** `nostrain help settings`: every option that is no flag of `--help`, with how it is typed. */
+export function settingsHelp(): string {
+  const row = (name: string, each: Group[string]) => {
+    const words = defaultWords(name, each);
+    const help = words === '' ? each.help : `${each.help} (default: ${words})`;
+    return [`  ${each.flag ?? name}`, ...wrap(help, WIDTH - 6).map((line) => `      ${line}`)];
+  };
+  const settings = Object.entries<Group[string]>(fields);
+  const ofSpec = specOptions.filter(({ name, row: each }) => fields[name as never] !== each);
+  return [
+    'Options without a flag are typed --set name=value, as often as needed, in',
+    'nostrain run-training, plan, run create and run join. A settings file holds the',
+    'same names: {"owners": 2}. Lists have commas between their items.',
+    '',
+    'Settings of a run and its workers:',
+    ...settings.flatMap(([name, each]) => row(name, each)),
+    '',
+    'Fields of a run spec, for nostrain run create:',
+    ...ofSpec.flatMap(({ name, row: each }) => row(name, each)),
+    '',
+  ].join('\n');
+}
+
+/** `nostrain help python`: the commands of the Python reference, and its flags of `run-training`. */
+export function pythonHelp(program: Command): string {
+  const commands = program.commands.filter((each) => commandGroup(each.name()) === PYTHON);
+  const training = program.commands.find((each) => each.name() === 'run-training')!;
+  const flags = training.options.filter((option) => option.hidden && !isReplaced(option));
+  const rows = (pairs: readonly (readonly [string, string])[]) =>
+    pairs.flatMap(([name, help]) => [
+      `  ${name}`,
+      ...wrap(help, WIDTH - 6).map((line) => `      ${line}`),
+    ]);
+  return [
+    PYTHON,
+    ...columns(commands.map((each) => [each.name(), each.description()])),
+    '',
+    'nostrain run-training STATE DATASET also takes:',
+    ...rows(flags.map((option) => [option.flags, option.description])),
+    '',
+  ].join('\n');
 }

@@ -8,7 +8,7 @@ import { NostrainError } from '../base/errors.ts';
 import { exitCodes } from '../terminal/exit-codes.ts';
 import { Interrupted } from '../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../terminal/output.ts';
-import { dressHelp, helpConfiguration } from './help.ts';
+import { dressHelp, helpConfiguration, programHelp, pythonHelp, settingsHelp } from './help.ts';
 
 const { done, failed, usage } = exitCodes;
 
@@ -85,10 +85,26 @@ function inherit(command: Command, parent: Command): void {
   for (const each of command.commands) inherit(each, command);
 }
 
+/** Pages of `nostrain help TOPIC` that are of no single command. */
+const topics: Readonly<Record<string, () => string | Promise<string>>> = {
+  settings: settingsHelp,
+  python: async () => pythonHelp(await createProgram()),
+};
+
 /** Runs one command line and returns the exit code. */
 export async function main(argv: readonly string[]): Promise<number> {
   try {
-    const program = await createProgram(argv[0]);
+    const [first = '', topic = ''] = argv;
+    if (first === 'help' && Object.hasOwn(topics, topic)) {
+      writeOut(await topics[topic]!());
+      return done.code;
+    }
+    const program = await createProgram(first);
+    if (['', 'help', '--help', '-h'].includes(first) && topic === '') {
+      if (first === '') writeNote(programHelp(program));
+      else writeOut(programHelp(program));
+      return first === '' ? usage.code : done.code;
+    }
     await program.parseAsync(argv, { from: 'user' });
     return Number(process.exitCode ?? done.code);
   } catch (error) {

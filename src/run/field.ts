@@ -46,6 +46,12 @@ export type Values<G extends Group> = { readonly [K in keyof G]: ReturnType<G[K]
 
 type Extras<T> = Omit<Field<T>, keyof Reader<T> | 'help'>;
 
+/** Most words of a choice that its help repeats. */
+const MOST_WORDS = 8;
+
+const withWords = (help: string, words: readonly string[] = []): string =>
+  words.length === 0 || words.length > MOST_WORDS ? help : `${help} (${words.join(', ')})`;
+
 /** One row of a table of options: its meaning, its form, and what else there is to say about it. */
 export const row = <
   R extends Reader<unknown>,
@@ -56,7 +62,7 @@ export const row = <
   extras?: M,
 ): R & { readonly help: string } & M => ({
   ...reader,
-  help: reader.words === undefined ? help : `${help} (${reader.words.join(', ')})`,
+  help: withWords(help, reader.words),
   ...(extras as M),
 });
 

@@ -19,17 +19,20 @@ export interface ConnectionFlags {
   readonly relayCopies?: number;
 }
 
-/** Adds `--timeout`, the four `--relay-retry` flags and what relays are assumed to take. */
-export const addConnectionFlags = (command: Command): Command =>
-  addOptions(
-    command
-      .addOption(positive('--timeout <s>', 'seconds to wait for a relay to answer').default(10))
-      .addOption(wholeOption('--relay-retries <n>', 'tries after the first one', 0))
-      .addOption(numeric('--relay-retry-backoff <s>', 'seconds before the first retry', 0))
-      .addOption(numeric('--relay-retry-backoff-max <s>', 'longest wait; 0 for no cap', 0))
-      .addOption(numeric('--relay-retry-backoff-multiplier <x>', 'growth of the wait', 1)),
-    assumed,
-  );
+/** How often to try a relay again: flags of the Python reference, which `nostrain help python` lists. */
+const retryFlags = () => [
+  wholeOption('--relay-retries <n>', 'tries after the first one', 0),
+  numeric('--relay-retry-backoff <s>', 'seconds before the first retry', 0),
+  numeric('--relay-retry-backoff-max <s>', 'longest wait; 0 for no cap', 0),
+  numeric('--relay-retry-backoff-multiplier <x>', 'growth of the wait', 1),
+];
+
+/** Adds `--timeout`, the retry flags and what relays are assumed to take. */
+export function addConnectionFlags(command: Command): Command {
+  command.addOption(positive('--timeout <s>', 'seconds to wait for a relay').default(10));
+  for (const option of retryFlags()) command.addOption(option.hideHelp());
+  return addOptions(command, assumed);
+}
 
 /** What to assume of relays. */
 const assumed = {

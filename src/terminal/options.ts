@@ -163,10 +163,10 @@ function distance(a: string, b: string): number {
   return before[b.length]!;
 }
 
-/** The help of an option and its default, which for settings the model decides. */
-export function helpWithDefault(name: string, each: Row): string {
+/** The help of an option and its default, unless the model decides it. */
+function helpWithDefault(name: string, each: Row): string {
   const words = defaultWords(name, each);
-  return words === '' ? each.help : `${each.help} (default: ${words})`;
+  return words === '' || words.includes(';') ? each.help : `${each.help} (default: ${words})`;
 }
 
 /** The default in words; empty where there is none worth a word. */
@@ -174,7 +174,7 @@ export function defaultWords(name: string, each: Row): string {
   const write: (value: never) => string = each.write ?? String;
   const worded = (value: unknown) =>
     value === undefined || typeof value === 'boolean' ? '' : write(value as never);
-  if (!isSetting(name)) return worded(each.default);
+  if (!isSetting(name) || each.help !== fields[name].help) return worded(each.default);
   const [text, regression] = ['char-gpt', 'linear'].map((model) =>
     worded((presets[model as keyof typeof presets] as PartialSettings)[name]),
   );

@@ -1,9 +1,12 @@
 /** What people read when they ask for help: every command says what it does, its flags in groups, one example that works as it stands. */
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { examples } from '../../src/cli/examples.ts';
+import { examples, examplesOf } from '../../src/cli/examples.ts';
 import { commandGroup, FLAG_GROUPS, flagGroup } from '../../src/cli/help.ts';
 import { createProgram } from '../../src/cli/main.ts';
+import type { Group } from '../../src/run/field.ts';
+import { fields } from '../../src/run/options.ts';
+import { settingNames } from '../../src/run/settings.ts';
 import { isReplaced } from '../../src/terminal/options.ts';
 import { runCommand } from '../support/command-line.ts';
 
@@ -50,16 +53,17 @@ describe.each(leaves)('nostrain $path', ({ path, command }) => {
   });
 
   it('has an example that parses', async () => {
-    const example = examples[path];
-    expect(example, 'in src/cli/examples.ts').toBeDefined();
-    const [name, ...words] = wordsOf(example!);
-    expect(name).toBe('nostrain');
-    expect(words.slice(0, path.split(' ').length).join(' ')).toBe(path);
-    const fresh = await createProgram(words[0]);
-    let ran = 0;
-    for (const leaf of leavesOf(fresh, '')) leaf.command.action(() => void ran++);
-    await fresh.parseAsync(words.map(whole), { from: 'user' });
-    expect(ran).toBe(1);
+    expect(examplesOf(path).length, 'in src/cli/examples.ts').toBeGreaterThan(0);
+    for (const example of examplesOf(path)) {
+      const [name, ...words] = wordsOf(example.replace('\\\n', ' '));
+      expect(name).toBe('nostrain');
+      expect(words.slice(0, path.split(' ').length).join(' ')).toBe(path);
+      const fresh = await createProgram(words[0]);
+      let ran = 0;
+      for (const leaf of leavesOf(fresh, '')) leaf.command.action(() => void ran++);
+      await fresh.parseAsync(words.map(whole), { from: 'user' });
+      expect(ran).toBe(1);
+    }
   });
 
   it('shows all of it', async () => {
@@ -67,7 +71,9 @@ describe.each(leaves)('nostrain $path', ({ path, command }) => {
     expect([exitCode, stderr]).toEqual([0, '']);
     expect(stdout).toContain('\nBasic:\n');
     expect(stdout).not.toContain('\nOptions:\n');
-    expect(stdout).toContain(`\nExample:\n  ${examples[path]}\n`);
+    const [example] = examplesOf(path);
+    expect(stdout).toMatch(/^Examples?:$/m);
+    expect(stdout).toContain(`:\n  ${example!.replaceAll('\n', '\n  ')}\n`);
   });
 });
 
@@ -76,32 +82,64 @@ it('has no example of a command that is not there', () => {
 });
 
 it('keeps the commands of the Python reference apart', async () => {
-  const { stdout } = await runCommand('--help');
-  const [own, python] = stdout.split(
-    'Commands of the Python reference (rounds from 0, as there):\n',
-  );
-  expect(own).toMatch(
-    /\nTrain:\n {2}demo [\s\S]*\nRelays:\n[\s\S]*\nCertified runs, checked by anybody:\n/,
-  );
+  const own = (await runCommand('--help')).stdout;
+  const python = (await runCommand('help', 'python')).stdout;
+  expect(own).toMatch(/\nStart here:\n {2}demo [\s\S]*\n {2}Relays: [\s\S]*\n {2}Certified runs: /);
+  expect(python).toContain('Commands of the Python reference (rounds from 0, as there):\n');
   expect(python).toContain('discover-checkpoints');
+  expect(python).toContain('--late-gradient-strategy');
   for (const name of ['train-local', 'outer-step', 'build-event']) {
     expect(commandGroup(name)).toContain('Python');
-    expect(own).not.toContain(`  ${name} `);
+    expect(own).not.toContain(name);
   }
-  for (const name of ['run-training', 'replay']) expect(python).not.toContain(`  ${name} `);
+  for (const name of ['run-training ', 'replay']) expect(python).not.toContain(`  ${name}`);
+});
+
+it('starts with what a new user types, on one screen, and names every command', async () => {
+  const { stdout } = await runCommand('--help');
+  expect(stdout.split('\n').length).toBeLessThanOrEqual(40);
+  for (const line of stdout.split('\n')) expect(line.length, line).toBeLessThanOrEqual(80);
+  const { commands } = await createProgram();
+  for (const command of commands.filter((each) => !commandGroup(each.name()).includes('Python'))) {
+    expect(stdout).toMatch(new RegExp(`\\b${command.name()}\\b`));
+  }
+});
+
+it.each([['run-training'], ['run', 'create']])(
+  '%s shows at most 40 flags in 80 lines',
+  async (...path) => {
+    const { stdout } = await runCommand(...path, '--help');
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines.length).toBeLessThanOrEqual(80);
+    for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80);
+    expect(lines.filter((line) => /^ {2}-/.test(line)).length).toBeLessThanOrEqual(40);
+    expect(lines[0]).toBe('Examples:');
+    expect(lines.filter((line) => line.startsWith('  nostrain ')).length).toBe(2);
+  },
+);
+
+it('help settings lists every setting and field of a spec, with how it is typed', async () => {
+  const { stdout } = await runCommand('help', 'settings');
+  for (const name of settingNames) {
+    const { flag } = (fields as Group)[name]!;
+    expect(stdout.split(`\n  ${flag ?? name}\n`).length, name).toBeGreaterThan(1);
+  }
+  expect(stdout).toContain(
+    '\n  committee.size\n      seats (K); the roster when it is smaller (default: 64)\n',
+  );
 });
 
 it('groups flags, the basic ones first', async () => {
   const { stdout } = await runCommand('run-training', '--help');
   const headings = stdout.match(/^\S.*:$/gm);
   expect(headings).toEqual([
+    'Examples:',
     'Arguments:',
     'Basic:',
     'Model:',
     'Training:',
     'Network:',
     'Advanced:',
-    'Example:',
   ]);
   expect(stdout.replace(/\s+/g, ' ')).toContain(
     '--seed <n> random seed; must be the same for everyone (default: 1) --rounds <n> ',

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { createProgram } from '../../src/cli/main.ts';
+import { isReplaced, setOptionsOf } from '../../src/terminal/options.ts';
 
 const root = join(import.meta.dirname, '../..');
 const pages = [
@@ -54,7 +55,15 @@ function problemOf(line: string): string | undefined {
   if (typeof command === 'string') return command;
   if (command === program) return `no command ${words[0]}`;
   const flags = words.flatMap((word) => /^--[a-z-]+/.exec(word)?.[0] ?? []);
-  const known = ['--help', ...command.options.flatMap(({ long, short }) => [long, short])];
+  const names = [...line.matchAll(/--set ([\w.]+)/g)].map(([, name]) => name!);
+  const other = names.filter((name) => !setOptionsOf(command).has(name));
+  if (other.length > 0) return `no --set ${other.join(' ')} of ${command.name()}`;
+  const known = [
+    '--help',
+    ...command.options
+      .filter((option) => !isReplaced(option))
+      .flatMap(({ long, short }) => [long, short]),
+  ];
   const unknown = flags.filter((flag) => !known.includes(flag));
   return unknown.length === 0 ? undefined : `no ${unknown.join(' ')} of ${command.name()}`;
 }

@@ -1,6 +1,6 @@
 /** docs/reference/commands.md: every command with its arguments and flags, from the command tree itself. */
 import type { Command, Option } from 'commander';
-import { examples } from '../../src/cli/examples.ts';
+import { examples, examplesOf } from '../../src/cli/examples.ts';
 import { commandGroup, FLAG_GROUPS, flagGroup } from '../../src/cli/help.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import { code, table } from './markdown.ts';
@@ -89,7 +89,7 @@ function section({ path, command }: Leaf): string {
     ['```text', `${name} ${command.usage()}`, '```'].join('\n'),
     ...(words.length === 0 ? [] : [table(['argument', 'what it is', 'default'], words)]),
     ...options,
-    `Example: ${code(examples[path.join(' ')]!)}`,
+    ['```sh', ...examplesOf(path.join(' ')), '```'].join('\n'),
   ].join('\n\n');
 }
 

@@ -79,15 +79,7 @@ With STATE and DATASET, and flags of the Python reference: nostrain help python
 With --spec also the flags of \`nostrain run join\`.`;
 
 /** Flags of the Python reference, which `nostrain help python` lists. */
-const RARE = [
-  'timeout',
-  'relayRetries',
-  'relayRetryBackoff',
-  'relayRetryBackoffMax',
-  'relayRetryBackoffMultiplier',
-  'outputFormat',
-  'torchCheckpointPayload',
-];
+const RARE = ['timeout', 'outputFormat', 'torchCheckpointPayload'];
 
 export const runTraining = (): Command => command().action(train);
 

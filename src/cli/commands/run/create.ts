@@ -12,7 +12,7 @@ import { homeSigner } from '../../../node/files/keys.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
 import { parseHubReference } from '../../../node/pretrained/hub.ts';
 import { runDataOf } from '../../../run/data-forms.ts';
-import { adapterNames, inputNames, type Settings, sharedNames } from '../../../run/settings.ts';
+import { namesIn, type Settings } from '../../../run/settings.ts';
 import { presets } from '../../../run/spec/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
@@ -60,67 +60,35 @@ interface Flags extends ConnectionFlags {
   readonly json?: boolean;
 }
 
+const command = (): Command => {
+  const made = new Command('create')
+    .description('make a run: write its spec, say what it means, publish it with --relay')
+    .addArgument(new Argument('[file]', 'spec or part of one to start from, as TOML or JSON'))
+    .option('--corpus <file>', 'what everybody trains on (default: by the model)');
+  addSettingFlags(made, ['base', ...namesIn('training', 'adapter', 'input'), 'relay']);
+  return addConnectionFlags(
+    addSpecFlags(made)
+      .option('--evaluation <path>', 'each worker has its own data and evaluates on this')
+      .addOption(
+        repeatable('--base-from <ref>', 'where others get the base, as hf:owner/name@revision'),
+      )
+      .addOption(repeatable('--packed <folder>', 'chunks of corpus or base, for joiners to fetch'))
+      .addOption(repeatable('--packed-at <place>', 'where those chunks are, next to the relays'))
+      .option('--key-file <file>', 'your secret key (default: made once)')
+      .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
+      .addOption(whole('--workers <n>', 'workers to plan for (default: founders)', 1, 100_000))
+      .addOption(whole('--workers-per-ip <n>', 'workers behind one address', 1, 100_000).default(1))
+      .addOption(positive('--round-seconds <s>', 'length of a round, training included'))
+      .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
+      .option('--stake <file>', 'table of stakes; published with the run')
+      .option('--placement <file>', 'document that names keepers of chunks')
+      .option('--json', 'print JSON')
+      .addHelpText('after', '\nAll other fields and settings: nostrain help settings'),
+  );
+};
+
 /** The command; flags win over the file. */
-export const createRun = (): Command =>
-  addConnectionFlags(
-    addSpecFlags(
-      addSettingFlags(
-        new Command('create')
-          .description('make a run: writes its spec, says what it means, publishes it with --relay')
-          .addArgument(new Argument('[file]', 'spec or part of one to start from, as TOML or JSON'))
-          .option(
-            '--corpus <file>',
-            'what everybody trains on: a text or .jsonl file or a CSV, or the https address of one; or a folder of pictures (default: tiny Shakespeare; forecaster, vit: made up)',
-          )
-          .option(
-            '--evaluation <path>',
-            'each worker has its own data and evaluates on this: a text, a CSV, or a folder of pictures',
-          )
-          .addOption(
-            repeatable(
-              '--base-from <ref>',
-              'where others get the base, as hf:owner/name@revision; repeatable (default: --base where that is such a one)',
-            ),
-          )
-          .addOption(
-            repeatable(
-              '--packed <folder>',
-              'chunks of the corpus or of a file of the base, so that who joins fetches it; repeatable',
-            ),
-          )
-          .addOption(
-            repeatable(
-              '--packed-at <place>',
-              'where those chunks are, beside the relays of the run; repeatable',
-            ),
-          )
-          .option('--key-file <file>', 'your secret key (default: made once, in your data folder)')
-          .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
-          .addOption(
-            whole('--workers <n>', 'workers to plan for (default: the founders)', 1, 100_000),
-          )
-          .addOption(
-            whole(
-              '--workers-per-ip <n>',
-              'workers that relays see behind one address',
-              1,
-              100_000,
-            ).default(1),
-          )
-          .addOption(
-            positive(
-              '--round-seconds <s>',
-              'seconds that a round will last, training included; warns where relays need longer',
-            ),
-          )
-          .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
-          .option('--stake <file>', 'table of stakes by which the run weighs; published with it')
-          .option('--placement <file>', 'document by which members keep chunks of checkpoints')
-          .option('--json', 'print JSON'),
-        [...sharedNames, 'base', ...adapterNames, ...inputNames, 'relay'],
-      ),
-    ),
-  ).action(create);
+export const createRun = (): Command => command().action(create);
 
 async function create(file: string | undefined, flags: Flags, command: Command): Promise<void> {
   const onNotice = writeNote;
