@@ -26,6 +26,33 @@ const layers = rows.flatMap((row, i) =>
   })),
 );
 const never = (name, from, to) => ({ name, severity: 'error', from, to });
+const entries = '(node/|certified/|python/|python/node/)?index[.]ts$';
+/** Rooms that demos import deeply: what commands are made of, and what a demo shows that has no public name. */
+const demoRooms = {
+  browser: ['browser', 'certified/wire'],
+  byzantine: [
+    'certified/features',
+    'consensus',
+    'model',
+    'network/wire',
+    'tensor',
+    'trainer',
+    'worker',
+  ],
+  certified: ['certified', 'chain', 'consensus', 'network'],
+  elastic: [],
+  finetune: ['model/data', 'trainer'],
+  gpt: ['dashboard'],
+  linear: ['formats', 'model/data', 'python/regression'],
+  'own-model': [],
+  shared: ['certified/wire', 'model/data'],
+  train: [],
+};
+const demoRules = Object.entries(demoRooms).map(([name, rooms]) => {
+  const allowed = ['base', 'run', 'node', 'terminal', 'cli/shared', ...rooms].join('|');
+  const to = { path: '^src/', pathNot: `^src/(${entries}|(${allowed})/)` };
+  return never(`demos/${name} uses public entry points`, { path: `^demos/${name}/` }, to);
+});
 export default {
   forbidden: [
     ...layers,
@@ -80,6 +107,7 @@ export default {
       { path: '^(src|kinds|relay)/', pathNot: '^src/cli/commands/demo[.]ts$' },
       { path: '^(test|demos)/' },
     ),
+    ...demoRules,
     never('demos-are-no-tests', { path: '^(src/cli|demos)/' }, { path: '^test/' }),
   ],
   options: {

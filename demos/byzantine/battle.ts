@@ -2,19 +2,21 @@
  * One run of the attack lab, without relays and votes: trainers, payloads, norm bound, aggregation rule and outer step
  * of real runs, with hostile workers among honest ones.
  */
+
+import type { Layout, Trainer } from 'nostrain';
+import { deriveKey } from 'nostrain';
 import { toHex, utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import { deriveKey, philox, unit } from '../../src/base/rng.ts';
+import { philox, unit } from '../../src/base/rng.ts';
 import type { Row } from '../../src/consensus/aggregate/mean.ts';
 import { boundRows, nextSizes, rootMeanSquare } from '../../src/consensus/aggregate/norm-bound.ts';
 import { aggregate } from '../../src/consensus/aggregate/rules.ts';
 import { nesterovStep } from '../../src/consensus/outer/nesterov.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
-import type { Layout, Vector } from '../../src/tensor/params.ts';
+import type { Vector } from '../../src/tensor/params.ts';
 import { addPartial } from '../../src/tensor/partial-vector.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
-import type { Trainer } from '../../src/worker/ports.ts';
 import { deltaOf, takeSent } from '../../src/worker/residual.ts';
 import type { Adversary, Scene } from './adversaries.ts';
 import type { Defence, Screen } from './defences.ts';

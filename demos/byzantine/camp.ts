@@ -1,13 +1,12 @@
 /** The workers of the attack lab: a small GPT, and a trainer for each shard and each poisoned shard of a text. */
+
+import type { Settings, Tokens } from 'nostrain';
+import { initialParameters, presets, tokenizers } from 'nostrain';
+import { createTrainer } from 'nostrain/node';
 import type { Scope } from '../../src/base/async.ts';
 import { type ShardForm, shardText, splitText } from '../../src/model/data/text.ts';
-import type { Tokens } from '../../src/model/data/tokens.ts';
-import { tokenizers } from '../../src/model/data/tokens.ts';
 import { gptSpec, optimizerOf } from '../../src/model/from-settings.ts';
-import { initialParameters } from '../../src/model/parameters.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
-import type { Settings } from '../../src/run/settings.ts';
-import { combineSettings, presets } from '../../src/run/spec/presets.ts';
+import { combineSettings } from '../../src/run/spec/presets.ts';
 import type { Vector } from '../../src/tensor/params.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import type { Adversary } from './adversaries.ts';

@@ -1,11 +1,11 @@
 /** `nostrain demo byzantine`: what attacks cost against aggregation rules, as the loss above that of an honest run. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ConfigError, TrainingError } from 'nostrain';
+import { loadCorpus } from 'nostrain/node';
 import { withScope } from '../../src/base/async.ts';
 import { toHex } from '../../src/base/bytes.ts';
-import { ConfigError, TrainingError } from '../../src/base/errors.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import { loadCorpus } from '../../src/node/data/corpus.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
 import { onInterrupt } from '../../src/terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../src/terminal/output.ts';

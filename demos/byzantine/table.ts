@@ -1,9 +1,9 @@
 /** The table of the attack lab: rows from the battles of several seeds, as text and as a picture. */
 
 import { readFile } from 'node:fs/promises';
+import { ConfigError } from 'nostrain';
 import { utf8 } from '../../src/base/bytes.ts';
 import { type Json, parseJson } from '../../src/base/canonical-json.ts';
-import { ConfigError } from '../../src/base/errors.ts';
 import { formatLoss } from '../../src/base/numbers.ts';
 import { writeWhole } from '../../src/node/files/whole-file.ts';
 import { JsonReader } from '../../src/run/json-reader.ts';

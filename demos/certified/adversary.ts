@@ -1,5 +1,6 @@
 /** Proxies of `nostrain demo certified` between a worker and its relays: they withhold its votes or add other ones. */
 import type { AddressInfo } from 'node:net';
+import type { SignedEvent, Signer } from 'nostrain';
 import { WebSocket, WebSocketServer } from 'ws';
 import { copies } from '../../kinds/copies.ts';
 import { proposal } from '../../kinds/proposal.ts';
@@ -7,7 +8,7 @@ import { vote } from '../../kinds/vote.ts';
 import type { Scope } from '../../src/base/async.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { parseEvent, type SignedEvent, type Signer } from '../../src/network/event.ts';
+import { parseEvent } from '../../src/network/event.ts';
 
 /** What is done to the messages of one worker. */
 export interface Attack {

@@ -4,8 +4,8 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemClock } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
-import { systemClock } from '../../src/base/async.ts';
 import { createEndpoint, createPost } from '../../src/chain/endpoints.ts';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
 import { createRegistrySource } from '../../src/chain/evm/registry-source.ts';

@@ -1,6 +1,8 @@
 /** The log of a ship, a synthetic text for fine-tuning: a seeded grammar, the same bytes on every machine. */
+
+import { deriveKey } from 'nostrain';
 import { utf8 } from '../../src/base/bytes.ts';
-import { below, deriveKey, philox } from '../../src/base/rng.ts';
+import { below, philox } from '../../src/base/rng.ts';
 
 const winds = ['N', 'NE', 'E', 'SE', 'S', 'SW', 'W', 'NW'];
 const seas = ['calm', 'smooth', 'slight', 'moderate', 'rough', 'very rough'];

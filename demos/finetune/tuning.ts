@@ -3,24 +3,29 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
-import { NostrainError } from '../../src/base/errors.ts';
+import type { OptimizerSpec } from 'nostrain';
+import {
+  completeSettings,
+  countParameters,
+  deriveKey,
+  encodeSafetensors,
+  initialParameters,
+  NostrainError,
+  presets,
+  readModelConfig,
+  type Settings,
+} from 'nostrain';
+import { createTrainer } from 'nostrain/node';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { deriveKey } from '../../src/base/rng.ts';
-import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { writePlay } from '../../src/model/data/playwright.ts';
-import { countParameters, initialParameters } from '../../src/model/parameters.ts';
 import { prepareTask, type Task } from '../../src/node/data/task.ts';
-import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { readStateFile } from '../../src/node/files/state-file.ts';
 import { numbersFor } from '../../src/node/files/trained-run.ts';
 import type { BaseModel } from '../../src/node/pretrained/base-model.ts';
 import { smolLM2File } from '../../src/node/pretrained/folder.ts';
 import { fetchModel } from '../../src/node/pretrained/hub.ts';
-import { completeSettings, type PartialSettings, type Settings } from '../../src/run/settings.ts';
-import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
-import { presets } from '../../src/run/spec/presets.ts';
+import type { PartialSettings } from '../../src/run/settings.ts';
 import { hashBase } from '../../src/run/spec/start.ts';
-import { encodeSafetensors } from '../../src/tensor/safetensors.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import { type DemoData, demoText } from '../shared/data.ts';
 import type { Stage } from '../shared/stage.ts';

@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import type { RunEvent } from '../../src/certified/rounds/events.ts';
+import type { RunEvent } from 'nostrain/certified';
 import { createView, fold } from '../../src/dashboard/view.ts';
 import { renderLive } from '../../src/terminal/render/live.ts';
 

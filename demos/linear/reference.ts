@@ -4,16 +4,12 @@
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ConfigError, type RegressionDataset, type RegressionSet } from 'nostrain';
+import { formatStateJson } from 'nostrain/python';
 import { utf8 } from '../../src/base/bytes.ts';
-import { ConfigError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { readModel } from '../../src/formats/regression-state.ts';
-import { formatStateJson } from '../../src/formats/state-json.ts';
-import {
-  linearTruth,
-  type RegressionDataset,
-  type RegressionSet,
-} from '../../src/model/data/regression.ts';
+import { linearTruth } from '../../src/model/data/regression.ts';
 import { readStateFile } from '../../src/node/files/state-file.ts';
 import { linearState } from '../../src/python/regression/initial-state.ts';
 
