@@ -14,13 +14,13 @@ interface Gone {
 type Heard = RelayFrame | Gone;
 
 /** What came back for an event; `silent` when nothing did in time. */
-export type Answer =
+export type ProbeAnswer =
   | { readonly type: 'ok'; readonly accepted: boolean; readonly message: string }
   | { readonly type: 'notice'; readonly message: string }
   | { readonly type: 'silent'; readonly message: string }
   | Gone;
 
-export interface Found {
+export interface FoundEvents {
   readonly events: readonly unknown[];
   readonly end: 'eose' | 'closed' | 'gone' | 'silent';
   readonly message: string;
@@ -89,9 +89,9 @@ export class Conversation {
   }
 
   /** Sends an event and waits for what the relay says of it. A NOTICE counts where it can only mean this event. */
-  async publish(event: SignedEvent, timeoutMs: number, verb = 'EVENT'): Promise<Answer> {
+  async publish(event: SignedEvent, timeoutMs: number, verb = 'EVENT'): Promise<ProbeAnswer> {
     this.#notice = '';
-    const answer = this.#until((heard): Answer | undefined => {
+    const answer = this.#until((heard): ProbeAnswer | undefined => {
       if (heard.type === 'gone') return heard;
       if (heard.type === 'ok') return heard.id === event.id ? heard : undefined;
       return heard.type === 'notice' && tells(heard.message) ? heard : undefined;
@@ -101,10 +101,10 @@ export class Conversation {
     return heard ?? { type: 'silent', message: this.#notice || 'no answer in time' };
   }
 
-  async ask(filter: Filter, timeoutMs: number): Promise<Found> {
+  async ask(filter: Filter, timeoutMs: number): Promise<FoundEvents> {
     const name = `ask${++this.#asked}`;
     const events: unknown[] = [];
-    const answer = this.#until((heard): Found | undefined => {
+    const answer = this.#until((heard): FoundEvents | undefined => {
       if (heard.type === 'gone') return { events, end: 'gone', message: heard.message };
       if (heard.type === 'notice' && ASKS_AUTH.test(heard.message)) {
         return { events, end: 'closed', message: 'auth-required: says a NOTICE' };

@@ -7,7 +7,7 @@ import { parseRelayUrls, withoutSecrets } from '../network/transport/relay-urls.
 import type { OpenSocket } from '../network/transport/socket.ts';
 import { Conversation } from './conversation.ts';
 import { judgeRelay, type RelayDescription, type RelayReport, type Verdict } from './report.ts';
-import { type ProbeOptions, Sender } from './sender.ts';
+import { type ProbeOptions, ProbeSender } from './sender.ts';
 import { createSamples, Trial } from './trial.ts';
 
 const OPEN_TIMEOUT_MS = 10_000;
@@ -81,7 +81,7 @@ export async function probeRelay(url: string, options: RelayTrialOptions): Promi
     return unreachable(url, `a second connection: ${reader}`, about);
   }
   const { minPowDifficulty, maxMessageLength } = about.stated?.limitation ?? {};
-  const sender = new Sender(url, [writer, reader], options, minPowDifficulty);
+  const sender = new ProbeSender(url, [writer, reader], options, minPowDifficulty);
   try {
     const samples = createSamples(signer.publicKey, () => Math.floor(clock.now() / 1000));
     const found = await new Trial(sender, samples, options, maxMessageLength).run();

@@ -7,11 +7,11 @@ import { judgeAnswer, speaksOfSize } from '../network/transport/answers.ts';
 import type { Filter } from '../network/transport/frames.ts';
 import { authEvent } from '../network/transport/relay-checks.ts';
 import {
-  type Answer,
   Conversation,
   type ConversationOptions,
-  type Found,
+  type FoundEvents,
   isSame,
+  type ProbeAnswer,
 } from './conversation.ts';
 import type { RateReport } from './report.ts';
 
@@ -31,7 +31,7 @@ export interface ProbeOptions extends ConversationOptions {
 }
 
 /** `lost`: accepted, but not there when asked for. `unsent`: over the budget, or the relay had stopped answering. */
-export type Outcome =
+export type ProbeOutcome =
   | 'kept'
   | 'lost'
   | 'refused'
@@ -43,14 +43,14 @@ export type Outcome =
   | 'silent'
   | 'unsent';
 
-export interface Sent {
-  readonly outcome: Outcome;
+export interface ProbeSent {
+  readonly outcome: ProbeOutcome;
   readonly words: string;
   readonly bytes: number;
   readonly event?: SignedEvent;
 }
 
-type Judged = Pick<Sent, 'outcome' | 'words'>;
+type Judged = Pick<ProbeSent, 'outcome' | 'words'>;
 
 export interface How {
   /** How to see that the relay has it; default `ask`. */
@@ -79,7 +79,7 @@ const LARGE = 10_000;
 const MOST_HASHED_BYTES = 2.5e8;
 const CLOCK = /created_at|expire|too (?:early|late|old)|in the (?:future|past)|timestamp/i;
 
-export class Sender {
+export class ProbeSender {
   readonly accepted: SignedEvent[] = [];
   readonly spent = { events: 0, bytes: 0 };
   readonly auth: { write: boolean; read: boolean; letIn?: boolean } = { write: false, read: false };
@@ -125,7 +125,7 @@ export class Sender {
     return this.#silent >= MOST_SILENT || this.#hungUp >= MOST_HUNG_UP;
   }
 
-  async send(draft: EventDraft, how: How = {}): Promise<Sent> {
+  async send(draft: EventDraft, how: How = {}): Promise<ProbeSent> {
     const authenticated = new Set<Conversation>();
     for (;;) {
       const bytesAtLeast = JSON.stringify(draft).length;
@@ -151,7 +151,7 @@ export class Sender {
   }
 
   /** Asks for stored events from the other connection, authenticating when that is asked for. */
-  async ask(filter: Filter): Promise<Found> {
+  async ask(filter: Filter): Promise<FoundEvents> {
     const timeoutMs = this.#options.answerTimeoutMs;
     if (!this.#reader.isOpen) {
       const opened = await Conversation.open(this.#url, this.#options);
@@ -203,7 +203,7 @@ export class Sender {
   /** What the answer means; undefined when the event is to be sent again. */
   async #judge(
     event: SignedEvent,
-    answer: Answer,
+    answer: ProbeAnswer,
     how: How,
     authenticated: Set<Conversation>,
   ): Promise<Judged | undefined> {

@@ -10,7 +10,7 @@ import { chunkTree } from '../network/chunks/payload.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../network/event.ts';
 import { buildManifest } from '../network/wire/manifests.ts';
 import type { FilterVerdict, KindReport, KindVerdict, RelayReport, SizeReport } from './report.ts';
-import type { How, Outcome, ProbeOptions, Sender, Sent } from './sender.ts';
+import type { How, ProbeOptions, ProbeOutcome, ProbeSender, ProbeSent } from './sender.ts';
 
 const KIB = 1024;
 /** Tried downwards when a full manifest is too large, and upwards when it is not. */
@@ -31,14 +31,14 @@ const EPHEMERAL = 27_811;
 /** Kinds that can stand in for a manifest where a relay takes no manifests. */
 const CARRIERS = [MANIFEST, CHUNK, GRADIENT, PRESENCE, HEARTBEAT] as const;
 
-const VERDICTS: Partial<Record<Outcome, KindVerdict>> = {
+const VERDICTS: Partial<Record<ProbeOutcome, KindVerdict>> = {
   kept: 'yes',
   lost: 'lost',
   refused: 'refused',
 };
 
 export class Trial {
-  readonly #sender: Sender;
+  readonly #sender: ProbeSender;
   readonly #samples: Samples;
   readonly #options: ProbeOptions;
   readonly #statedBytes: number;
@@ -47,7 +47,7 @@ export class Trial {
   #size: SizeReport = { keptBytes: 0 };
 
   constructor(
-    sender: Sender,
+    sender: ProbeSender,
     samples: Samples,
     options: ProbeOptions,
     statedBytes = Number.POSITIVE_INFINITY,
@@ -80,7 +80,7 @@ export class Trial {
   }
 
   /** A manifest as large as it gets, then smaller ones. */
-  async #tryManifest(): Promise<Outcome> {
+  async #tryManifest(): Promise<ProbeOutcome> {
     const { manifest } = this.#samples;
     const ofBytes = (bytes: number) => manifest(Math.floor(((bytes - 1000) * 3) / 4));
     const full = await this.#try('a manifest of 44 KiB', manifest());
@@ -93,8 +93,8 @@ export class Trial {
     return this.#trySmaller(ofBytes);
   }
 
-  async #trySmaller(draft: (bytes: number) => EventDraft): Promise<Outcome> {
-    let outcome: Outcome = 'too-large';
+  async #trySmaller(draft: (bytes: number) => EventDraft): Promise<ProbeOutcome> {
+    let outcome: ProbeOutcome = 'too-large';
     for (const bytes of SMALLER) {
       const sent = await this.#try(`${bytes / KIB} KiB`, draft(bytes));
       outcome = sent.outcome;
@@ -196,7 +196,7 @@ export class Trial {
   }
 
   /** Sends one event and remembers what that says about kinds and sizes. */
-  async #try(step: string, draft: EventDraft, how: How = {}): Promise<Sent> {
+  async #try(step: string, draft: EventDraft, how: How = {}): Promise<ProbeSent> {
     this.#options.onStep(step);
     const sent = await this.#sender.send(draft, how);
     const { outcome, words, bytes, event } = sent;
@@ -212,13 +212,13 @@ export class Trial {
     return sent;
   }
 
-  #refuseSize({ bytes, words }: Sent): void {
+  #refuseSize({ bytes, words }: ProbeSent): void {
     const { refusedBytes = Number.POSITIVE_INFINITY } = this.#size;
     if (bytes < refusedBytes) this.#size = { ...this.#size, refusedBytes: bytes, words };
   }
 }
 
-const isTooMuch = ({ outcome }: Sent): boolean =>
+const isTooMuch = ({ outcome }: ProbeSent): boolean =>
   outcome === 'too-large' || outcome === 'silent' || outcome === 'work';
 
 const LIFETIME_SECONDS = 300;

@@ -101,7 +101,9 @@ export async function applyRound<S extends WorkerState>(
 function tellLeftOut(count: number, round: number, { ports: { report } }: Session): void {
   report({
     type: 'notice',
-    message: `${roundName(round)} closed on ${count} contributions without this worker's: more workers play than it counts, or its gradient was refused`,
+    message:
+      `${roundName(round)} closed on ${count} contributions without this worker's: more workers ` +
+      'play than it counts, or its gradient was refused',
   });
 }
 

@@ -112,6 +112,8 @@ function startOf(state: WorkerState, base: string, { plan }: Session): RoundStar
 function assertNamed({ plan: { peers }, ports: { wire } }: Session): void {
   if (peers.length === 0 || peers.includes(wire.me)) return;
   throw new ConfigError('flag/peers', `the key of this worker, ${wire.me}, is not among --peers`, {
-    hint: 'all workers give the same keys, their own among them; `nostrain derive-pubkey` prints yours',
+    hint:
+      'all workers give the same keys, their own among them; `nostrain derive-pubkey` prints ' +
+      'yours',
   });
 }

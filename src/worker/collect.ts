@@ -110,17 +110,20 @@ function incomplete(inbox: RoundInbox, round: number, session: Session): RelayEr
     ({ reason }) => reason === 'base-mismatch' || reason === 'wrong-shape',
   );
   const parts = [
-    `${roundName(round)} has ${heard.size} of ${want} gradients after ${plan.roundTimeoutMs / 1000} s`,
+    `${roundName(round)} has ${heard.size} of ${want} gradients after ` +
+      `${plan.roundTimeoutMs / 1000} s`,
     missing.length > 0 ? `missing ${missing.map((worker) => worker.slice(0, 8)).join(', ')}` : '',
     reasons.length > 0 ? `refused ${[...new Set(reasons)].join(', ')}` : '',
     ...ports.wire.troubles(),
   ];
   return new RelayError('round/incomplete', parts.filter(Boolean).join('; '), {
     hint: foreign
-      ? 'a refused worker trains another model or from another state: all need the same --model, --seed and settings'
+      ? 'a refused worker trains another model or from another state: all need the same ' +
+        '--model, --seed and settings'
       : relaysAreAtFault(ports.wire)
         ? RELAY_HINT
-        : 'nothing is lost: run the same command again when the others are there, or lower --sync strict:N',
+        : 'nothing is lost: run the same command again when the others are there, or lower ' +
+          '--sync strict:N',
     data: { round, missing },
   });
 }

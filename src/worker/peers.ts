@@ -36,7 +36,9 @@ function tellOfMore(have: number, { plan: { sync }, ports: { report } }: Session
   if (sync.strategy !== 'strict' || have <= sync.workers) return;
   report({
     type: 'notice',
-    message: `${have} workers are here and --sync strict:${sync.workers} counts ${sync.workers}: name them to all with --peers KEY,…, or let everybody start with --sync strict:${have}`,
+    message:
+      `${have} workers are here and --sync strict:${sync.workers} counts ${sync.workers}: name ` +
+      `them to all with --peers KEY,…, or let everybody start with --sync strict:${have}`,
   });
 }
 
@@ -47,11 +49,14 @@ function noPeers(have: number, session: Session): RelayError {
   const troubles = wire.troubles();
   // one that waited for this worker in vain may have left a moment earlier
   const strange = differencesOfPeers(session, { withLeft: true });
-  const few = `only ${have} of ${plan.waitFor} workers of run ${plan.run} showed up in ${plan.joinTimeoutMs / 1000} s`;
+  const few =
+    `only ${have} of ${plan.waitFor} workers of run ${plan.run} showed up in ` +
+    `${plan.joinTimeoutMs / 1000} s`;
   return new RelayError('round/no-peers', [few, ...troubles, ...strange].join('; '), {
     hint: relaysAreAtFault(wire)
       ? RELAY_HINT
-      : 'start the others with the same --run and --relay, or ask for fewer with --sync strict:N or --set waitFor=N',
+      : 'start the others with the same --run and --relay, or ask for fewer with --sync ' +
+        'strict:N or --set waitFor=N',
   });
 }
 
@@ -163,9 +168,14 @@ function began(
   const where = round < rounds ? `It is in ${roundName(round)} of ${rounds}.` : 'It is over.';
   return new RelayError(
     'round/began',
-    `${worker.slice(0, 8)} trains with a group you are not in: the run began before you came. ${where}`,
+    `${worker.slice(0, 8)} trains with a group you are not in: the run began before you came. ` +
+      `${where}`,
     {
-      hint: `go on with the folder you trained in before (--dir DIR), or start a run of another name with everybody (--run NAME); where those workers were killed and nobody trains there any more, its name is free in ${freeInSeconds} s; certified runs take newcomers: nostrain run create`,
+      hint:
+        'go on with the folder you trained in before (--dir DIR), or start a run of another ' +
+        'name with everybody (--run NAME); where those workers were killed and nobody trains ' +
+        `there any more, its name is free in ${freeInSeconds} s; certified runs take newcomers: ` +
+        'nostrain run create',
       data: { round, freeInSeconds },
     },
   );
@@ -193,10 +203,16 @@ export function differenceIn(ours: Terms, theirs: Terms, worker: string): string
   const [k, n] = ours.shard.split('/');
   const [otherK, otherN] = theirs.shard.split('/');
   if (n !== otherN) {
-    return `Worker ${worker} cuts the data into another number of parts (--shard ${theirs.shard}, yours is ${ours.shard}): use the same N in --shard K/N.`;
+    return (
+      `Worker ${worker} cuts the data into another number of parts (--shard ${theirs.shard}, ` +
+      `yours is ${ours.shard}): use the same N in --shard K/N.`
+    );
   }
   if (k !== otherK || n === '1') return undefined;
-  return `Worker ${worker} trains on the same part of the data (--shard ${theirs.shard}): give each worker a --shard of its own.`;
+  return (
+    `Worker ${worker} trains on the same part of the data (--shard ${theirs.shard}): give each ` +
+    'worker a --shard of its own.'
+  );
 }
 
 const listed = (names: readonly string[]): string =>
@@ -208,23 +224,35 @@ function settingsDiffer(ours: Terms, theirs: Terms, worker: string): string {
   const [first] = all;
   const files = differentFiles(ours, theirs);
   if (!first && files.length > 0) {
-    return `Worker ${worker} started from another base: ${listed(files)} ${files.length === 1 ? 'differs' : 'differ'}. Neither counts the other; stop one and give both the same --base.`;
+    return (
+      `Worker ${worker} started from another base: ${listed(files)} ` +
+      `${files.length === 1 ? 'differs' : 'differ'}. Neither counts the other; stop one and ` +
+      'give both the same --base.'
+    );
   }
   if (!first) {
-    return `Worker ${worker} started with other settings, or runs another version of nostrain. Neither counts the other; stop one and start it as the other was.`;
+    return (
+      `Worker ${worker} started with other settings, or runs another version of nostrain. ` +
+      'Neither counts the other; stop one and start it as the other was.'
+    );
   }
   const named = all.slice(0, MOST_NAMED);
   const flags = named.map(({ flag }) => flag).join(', ');
+  const values = named.map(({ name, theirs, ours }) => `${name} ${theirs} (yours is ${ours})`);
   const more = all.length > named.length ? ` and ${all.length - named.length} more` : '';
   const what =
     all.length === 1
       ? `another ${first.name} (${first.theirs}, yours is ${first.ours})`
-      : `other settings: ${named.map(({ name, theirs, ours }) => `${name} ${theirs} (yours is ${ours})`).join(', ')}${more}`;
-  return `Worker ${worker} started with ${what}. Neither counts the other; stop one and use the same ${flags}.`;
+      : `other settings: ${values.join(', ')}${more}`;
+  return (
+    `Worker ${worker} started with ${what}. Neither counts the other; stop one and use the same ` +
+    `${flags}.`
+  );
 }
 
 export const relaysAreAtFault = (wire: Wire): boolean =>
   wire.troubles().length === wire.relays.length;
 
 export const RELAY_HINT =
-  'see what the relay allows with `nostrain relays check URL`, or give everybody one --relay more; then run the same command again';
+  'see what the relay allows with `nostrain relays check URL`, or give everybody one --relay ' +
+  'more; then run the same command again';

@@ -1,39 +1,37 @@
 /** What every worker of a run does the same, and what this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
-import type { WorkerId } from '../run/ids.ts';
 import { type Pace, usualPace } from '../run/pace.ts';
-import {
-  aggregationOf,
-  type Normalization,
-  type ResidualRule,
-  type Settings,
-} from '../run/settings.ts';
-import type { Sync } from '../run/sync.ts';
+import { aggregationOf, type Settings } from '../run/settings.ts';
 import { type Terms, termsOf } from '../run/terms.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
 
+/** Settings that a plan takes as they are. */
+const taken = [
+  'run',
+  'rounds',
+  'checkpointHistory',
+  'innerSteps',
+  'seed',
+  'residual',
+  'owners',
+  'fragments',
+  'weights',
+  'normalize',
+  'sync',
+  'peers',
+  'maxMissedHeartbeats',
+] as const satisfies readonly (keyof Settings)[];
+
 /** What a worker is to do, as `completePlan` gives it. */
-export interface Plan {
-  readonly run: string;
+export interface Plan extends Pick<Settings, (typeof taken)[number]> {
   readonly task: string;
   /** The reference's name for it, in checkpoints. */
   readonly runtime: string;
-  readonly rounds: number;
   /** What this worker was started with, for peers to compare; in runs without a spec. */
   readonly terms?: Terms | undefined;
-  /** Checkpoints kept on relays, each slot replaced in turn. */
-  readonly checkpointHistory: number;
-  /** H: optimizer steps between two outer steps; the most of them where seconds count. */
-  readonly innerSteps: number;
   readonly pace: Pace;
-  readonly seed: number;
   readonly outer: OuterSettings;
-  readonly residual: ResidualRule;
-  /** Workers that send each chunk of the parameters; 0 means all of them. */
-  readonly owners: number;
-  /** Stretches of the model that move in turn, one a round; 1 moves all of it in every round. */
-  readonly fragments: number;
   /** In a run with tiers: the rings that this worker has, and how many values the full model has. */
   readonly tiers:
     | {
@@ -43,14 +41,11 @@ export interface Plan {
         readonly own?: number;
       }
     | undefined;
-  readonly weights: 'examples' | 'equal';
   /** No contribution weighs more than this many examples. */
   readonly weightCap: number;
-  readonly normalize: Normalization;
   readonly aggregation: Aggregation;
   /** Norms above `normBound` x the lower median are clipped to it; 0 clips nothing. */
   readonly normBound: number;
-  readonly sync: Sync;
   readonly roundTimeoutMs: number;
   /** From when the round's timeout counts: since this worker published, or since the last contribution came. */
   readonly timeoutSince: 'publishing' | 'last-contribution';
@@ -60,13 +55,10 @@ export interface Plan {
   readonly waitsForRelays: boolean;
   /** Ends with `round/began` where the others are past the first round when this worker comes. */
   readonly refusesLate: boolean;
-  /** The named workers: nobody else counts, and in round 0 they divide the parameters. Empty: anybody. */
-  readonly peers: readonly WorkerId[];
   /** Live workers to see before the first round; 1 starts at once. */
   readonly waitFor: number;
   readonly joinTimeoutMs: number;
   readonly heartbeatSeconds: number;
-  readonly maxMissedHeartbeats: number;
   /** One heartbeat at the start of every round, also where relays limit what they are sent. */
   readonly heartbeatEachRound: boolean;
   /** Waits at the end of the run until peers have said which state they ended in. */
@@ -127,30 +119,19 @@ export const completePlan = (
 export function planOf(settings: Settings, task: Partial<Plan>): Plan {
   const { sync, innerSteps, batchSize } = settings;
   const wanted = sync.strategy === 'strict' ? sync.workers : 1;
+  const same = Object.fromEntries(taken.map((name) => [name, settings[name]]));
   return completePlan({
-    run: settings.run,
+    ...(same as Pick<Settings, (typeof taken)[number]>),
     task: settings.model,
-    rounds: settings.rounds,
     terms: termsOf(settings),
-    checkpointHistory: settings.checkpointHistory,
-    innerSteps,
     pace: { innerSeconds: settings.innerSeconds, leastSteps: settings.leastSteps },
-    seed: settings.seed,
     outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
-    residual: settings.residual,
-    owners: settings.owners,
-    fragments: settings.fragments,
-    weights: settings.weights,
     weightCap: settings.maxExamples || innerSteps * batchSize,
-    normalize: settings.normalize,
     aggregation: aggregationOf(settings),
-    sync,
-    peers: settings.peers,
     roundTimeoutMs: settings.roundTimeout * 1000,
     waitFor: settings.waitFor || wanted,
     joinTimeoutMs: settings.joinTimeout * 1000,
     heartbeatSeconds: settings.heartbeatInterval,
-    maxMissedHeartbeats: settings.maxMissedHeartbeats,
     ...task,
   });
 }

@@ -76,7 +76,9 @@ const noneAccepted = (round: number, why: string): RelayError =>
     'relay/none-accepted',
     `no relay took the gradient of ${roundName(round)}: ${why}`,
     {
-      hint: 'nothing is lost: see what the relays allow with `nostrain relays check URL`, then run the same command again',
+      hint:
+        'nothing is lost: see what the relays allow with `nostrain relays check URL`, ' +
+        'then run the same command again',
     },
   );
 

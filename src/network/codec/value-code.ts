@@ -173,7 +173,7 @@ export const SAMPLE = 5;
 
 const ROUNDER = 1.5 * 2 ** 52;
 
-/** The nearest integer, ties to even, of a number within ±2^31: beside 1.5 × 2^52 an f64 has no room for fractions. */
+/** The nearest integer, ties to even, of a number within ±2^31: next to 1.5 × 2^52 an f64 holds no fractions. */
 export const nearest = (value: number): number => (value + ROUNDER - ROUNDER) | 0;
 
 /** Values of a chunk as f32. Throws when one is not finite. */

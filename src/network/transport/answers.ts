@@ -15,7 +15,7 @@ export type PublishStatus =
   /** The relay calls it invalid: our bug, or a stricter schema. */
   | 'malformed';
 
-export interface Verdict {
+export interface AnswerVerdict {
   readonly status: PublishStatus;
   /** Trying the same event again can help. */
   readonly transient?: boolean;
@@ -27,23 +27,26 @@ export interface Verdict {
   readonly bits?: number;
 }
 
-const accepted: Verdict = { status: 'accepted' };
-const refused: Verdict = { status: 'refused' };
-const throttled: Verdict = { status: 'throttled' };
-const oversize: Verdict = { status: 'refused', refuses: 'size' };
-const policy: Verdict = { status: 'refused', refuses: 'kind' };
-const misdated: Verdict = { status: 'refused', blamesClock: true };
-const transient: Verdict = { status: 'refused', transient: true };
+const accepted: AnswerVerdict = { status: 'accepted' };
+const refused: AnswerVerdict = { status: 'refused' };
+const throttled: AnswerVerdict = { status: 'throttled' };
+const oversize: AnswerVerdict = { status: 'refused', refuses: 'size' };
+const policy: AnswerVerdict = { status: 'refused', refuses: 'kind' };
+const misdated: AnswerVerdict = { status: 'refused', blamesClock: true };
+const transient: AnswerVerdict = { status: 'refused', transient: true };
 
-const TOO_LARGE =
-  /too (?:large|big|long)|(?:message|event|content) size|(?:longer than|less than or equal to) \d+|characters should be enough/i;
+const TOO_LARGE = new RegExp(
+  'too (?:large|big|long)|(?:message|event|content) size|characters should be enough' +
+    String.raw`|(?:longer than|less than or equal to) \d+`,
+  'i',
+);
 const TOO_FAST = /slow down|rate.?limit|throttl|too fast|too many (?:events|messages|requests)/i;
 /** An HTTP answer instead of a WebSocket, as Node's sockets word it. */
 const OVERLOADED = /server response: (?:429|503)\b/i;
 const CLOCK = /created_at|expire|too (?:early|late|old|new)|in the (?:future|past)/i;
 
 /** Verdict by prefix. `mute:` (nobody is listening now) is not held against the kind: somebody may listen later. */
-const byPrefix: Readonly<Record<string, Verdict>> = {
+const byPrefix: Readonly<Record<string, AnswerVerdict>> = {
   duplicate: accepted,
   replaced: accepted,
   deleted: refused,
@@ -58,7 +61,7 @@ const byPrefix: Readonly<Record<string, Verdict>> = {
 };
 
 /** Words of relays that send no prefix, most telling first. */
-const byWords: readonly (readonly [RegExp, Verdict])[] = [
+const byWords: readonly (readonly [RegExp, AnswerVerdict])[] = [
   [/duplicate|already (?:have|exists|stored)/i, accepted],
   [TOO_FAST, throttled],
   [/too many/i, throttled],
@@ -66,7 +69,7 @@ const byWords: readonly (readonly [RegExp, Verdict])[] = [
 ];
 
 /** Reads an OK or CLOSED answer. */
-export function judgeAnswer(isAccepted: boolean, message: string): Verdict {
+export function judgeAnswer(isAccepted: boolean, message: string): AnswerVerdict {
   if (isAccepted) return accepted;
   const prefix = /^\s*([a-z-]+)\s*:/i.exec(message)?.[1]?.toLowerCase();
   if (prefix === 'invalid') {
@@ -92,28 +95,31 @@ export const speaksOfPace = (notice: string): boolean => TOO_FAST.test(notice);
 
 export const speaksOfOverload = (error: string): boolean => OVERLOADED.test(error);
 
-export type Answer =
+export type PublishAnswer =
   | { readonly type: 'ok'; readonly accepted: boolean; readonly message: string }
   | { readonly type: 'dropped'; readonly code: number; readonly message: string };
 
 /** Whether a relay has an event; it may also refuse the question, or go away. */
-export type Found = 'there' | 'absent' | 'unanswered';
+export type EventPresence = 'there' | 'absent' | 'unanswered';
 
-type Settle = (answer: Answer) => void;
+type Settle = (answer: PublishAnswer) => void;
 
 /** Subscription ids that start so are ours to read, not a subscriber's. */
 const QUESTION_PREFIX = 'q';
 
 export class Answers {
   readonly #oks = new Map<string, Set<Settle>>();
-  readonly #questions = new Map<string, { readonly id: string; settle(found: Found): void }>();
+  readonly #questions = new Map<
+    string,
+    { readonly id: string; settle(found: EventPresence): void }
+  >();
   #asked = 0;
 
   /** The OK for this event; the returned `forget` gives up waiting. */
-  expectOk(id: string): { readonly answer: Promise<Answer>; forget(): void } {
+  expectOk(id: string): { readonly answer: Promise<PublishAnswer>; forget(): void } {
     const settlers = this.#oks.get(id) ?? new Set<Settle>();
     this.#oks.set(id, settlers);
-    const { promise, settle } = deferred<Answer>();
+    const { promise, settle } = deferred<PublishAnswer>();
     settlers.add(settle);
     const forget = () => {
       settlers.delete(settle);
@@ -124,21 +130,21 @@ export class Answers {
 
   expectFound(id: string): {
     readonly name: string;
-    readonly found: Promise<Found>;
+    readonly found: Promise<EventPresence>;
     forget(): void;
   } {
     const name = `${QUESTION_PREFIX}${++this.#asked}`;
-    const { promise, settle } = deferred<Found>();
+    const { promise, settle } = deferred<EventPresence>();
     this.#questions.set(name, { id, settle });
     return { name, found: promise, forget: () => this.#questions.delete(name) };
   }
 
-  settleOk(id: string, answer: Answer): void {
+  settleOk(id: string, answer: PublishAnswer): void {
     for (const settle of this.#oks.get(id) ?? []) settle(answer);
   }
 
   /** Settles the only OK awaited, if exactly one is: a NOTICE names no event. */
-  settleOnlyOk(answer: Answer): void {
+  settleOnlyOk(answer: PublishAnswer): void {
     const [id, ...others] = this.#oks.keys();
     if (id !== undefined && others.length === 0) this.settleOk(id, answer);
   }

@@ -16,15 +16,18 @@ import type { OpenSocket, Socket } from './socket.ts';
 export interface ConnectionOptions {
   readonly openSocket: OpenSocket;
   readonly clock: Clock;
+  /** For connecting and publishing; default 4 attempts from 250 ms, doubling, at most 2 s, full jitter. */
   readonly retry: RetryPolicy;
+  /** Draws from [0, 1) for jitter; default the platform's random bytes. */
   readonly random: () => number;
   readonly connectTimeoutMs: number;
-  /** Longest wait between attempts once `retry` is exhausted; the connection itself never gives up. */
+  /** Longest wait between attempts once `retry` is exhausted, default 30 s; the connection never gives up. */
   readonly reconnectMaxMs: number;
-  /** Longer frames are dropped unread. */
+  /** Longer frames are dropped unread; default 32 MiB. */
   readonly maxFrameBytes: number;
-  /** Longer events are passed over; the relay is not to blame, since others signed them. */
+  /** Longer events are passed over, and the relay is not to blame; default any are read. */
   readonly longestEventBytes?: number | undefined;
+  /** What the relay may send before its connection ends for a while. */
   readonly quota: RelayQuota;
 }
 
@@ -39,7 +42,7 @@ export interface ConnectionHandlers {
 export type ConnectionState = 'idle' | 'connecting' | 'open' | 'waiting' | 'closed';
 
 /** How a connection attempt went; `retryMs` is the wait before the next one. */
-export type Opened =
+export type ConnectionOpened =
   | { readonly open: true }
   | { readonly open: false; readonly message: string; readonly retryMs: number };
 
@@ -84,7 +87,7 @@ export class RelayConnection {
   #socket: Socket | undefined;
   #failures = 0;
   #pauseMs = 0;
-  #waiting: ((opened: Opened) => void)[] = [];
+  #waiting: ((opened: ConnectionOpened) => void)[] = [];
 
   constructor(url: string, options: ConnectionOptions, handlers: ConnectionHandlers) {
     this.url = url;
@@ -190,7 +193,7 @@ export class RelayConnection {
   }
 
   /** Resolves when the connection is open, or with the outcome of the attempt in progress or next. */
-  opened(signal?: AbortSignal): Promise<Opened> {
+  opened(signal?: AbortSignal): Promise<ConnectionOpened> {
     if (this.#state === 'open') return Promise.resolve({ open: true });
     if (this.#state === 'closed') {
       return Promise.resolve({ open: false, message: 'closed', retryMs: 0 });
@@ -249,7 +252,7 @@ export class RelayConnection {
     this.#socket?.send(text);
   }
 
-  #settle(opened: Opened): void {
+  #settle(opened: ConnectionOpened): void {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const resolve of waiting) resolve(opened);

@@ -62,7 +62,7 @@ const SYNC_FROM = 64;
 /** How far before the loss of a connection `since` reaches back: clocks differ, and events travel. */
 const OVERLAP_MS = 120_000;
 
-export class Feed {
+export class RelayFeed {
   readonly id: string;
   readonly filters: readonly Filter[];
   readonly handed: Handed;

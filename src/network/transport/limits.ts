@@ -2,7 +2,7 @@
 import type { Result } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
 import { leadingZeroBits } from '../proof-of-work.ts';
-import type { PublishStatus, Verdict } from './answers.ts';
+import type { AnswerVerdict, PublishStatus } from './answers.ts';
 
 interface RelayLimitation {
   /** Longest WebSocket message; says little about how large an event may be. */
@@ -125,7 +125,7 @@ export class Limits {
     this.#needsAuth ||= limitation.authRequired ?? false;
   }
 
-  learn(parcel: Parcel, verdict: Verdict, message: string): void {
+  learn(parcel: Parcel, verdict: AnswerVerdict, message: string): void {
     const { kind } = parcel.event;
     const { status, refuses, blamesClock, bits } = verdict;
     const wanted = this.#asked(kind);
@@ -175,11 +175,15 @@ export class Limits {
     const locked = this.#lockedKinds.get(kind);
     if (locked !== undefined) return { status: 'auth-needed', message: locked };
     if (sizeOf(parcel) > this.#maxEventBytes) {
-      const message = `too large: the event has ${sizeOf(parcel)} bytes, this relay takes ${this.#maxEventBytes}`;
+      const message =
+        `too large: the event has ${sizeOf(parcel)} bytes, this relay takes ` +
+        `${this.#maxEventBytes}`;
       return { status: 'refused', message };
     }
     if (content.length > this.#maxContentLength) {
-      const message = `too large: the content has ${content.length} characters, this relay takes ${this.#maxContentLength}`;
+      const message =
+        `too large: the content has ${content.length} characters, this relay takes ` +
+        `${this.#maxContentLength}`;
       return { status: 'refused', message };
     }
     if (this.#isWorkUseless(kind)) {

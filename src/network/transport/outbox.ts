@@ -1,7 +1,4 @@
-/**
- * One relay's sending side: its rate, its limits, who we are there, and whether it keeps what it takes. An event is sent
- * when its turn comes, answered, and tried again while that can help.
- */
+/** The sending side of one relay: each event waits for its turn, is answered, and tried again while that can help. */
 import {
   anySignal,
   backoffMs,
@@ -14,11 +11,11 @@ import {
 import { utf8 } from '../../base/bytes.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import {
-  type Answer,
+  type AnswerVerdict,
   judgeAnswer,
+  type PublishAnswer,
   type PublishStatus,
   speaksOfPace,
-  type Verdict,
 } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
 import type { RelayFrame } from './frames.ts';
@@ -68,6 +65,7 @@ export interface OutboxOptions {
   readonly clock: Clock;
   readonly retry: RetryPolicy;
   readonly random: () => number;
+  /** Wait for an OK, besides the time the event needs at 64 kB/s; default 10 s. */
   readonly publishTimeoutMs: number;
   /** Events a minute to begin with; 0 for no limit. Default 5 at public relays, none at private ones. */
   readonly eventsPerMinute?: number;
@@ -207,7 +205,7 @@ export class Outbox {
   }
 }
 
-interface Try extends Verdict {
+interface Try extends AnswerVerdict {
   readonly message: string;
   readonly reconnectMs?: number;
 }
@@ -355,7 +353,7 @@ class Publishing {
     return { status: 'no-verdict', transient: true, message: `no answer in time${notice}` };
   }
 
-  #read(answer: Answer): Try {
+  #read(answer: PublishAnswer): Try {
     const { connection, limits } = this.#outbox;
     if (answer.type === 'ok') {
       const verdict = judgeAnswer(answer.accepted, answer.message);

@@ -8,7 +8,7 @@ import {
   within,
 } from '../../base/async.ts';
 import type { SignedEvent, Signer } from '../event.ts';
-import type { Found } from './answers.ts';
+import type { EventPresence } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
 import { withoutSecrets } from './relay-urls.ts';
 
@@ -37,7 +37,7 @@ export async function askFor(
   { id, kind }: SignedEvent,
   clock: Clock,
   signal: AbortSignal,
-): Promise<Found | undefined> {
+): Promise<EventPresence | undefined> {
   if (connection.state !== 'open' || isEphemeral(kind)) return undefined;
   const { name, found, forget } = connection.answers.expectFound(id);
   try {

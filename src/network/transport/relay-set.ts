@@ -1,10 +1,10 @@
 /** Several relays used as one: publish to all, read from all or some; events are verified and handed over once. */
-import { type Clock, defaultRetry, type RetryPolicy, within } from '../../base/async.ts';
+import { defaultRetry, type RetryPolicy, within } from '../../base/async.ts';
 import { RelayError } from '../../base/errors.ts';
 import type { SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import { MAX_WORK_BITS } from '../proof-of-work.ts';
-import { type ConnectionState, RelayConnection } from './connection.ts';
+import { type ConnectionOptions, RelayConnection } from './connection.ts';
 import type { FeedCounts, SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './frames.ts';
 import {
@@ -16,38 +16,23 @@ import {
   type SendOptions,
 } from './outbox.ts';
 import { type QueryOptions, type QueryResult, queryRelays } from './query.ts';
-import { defaultQuota, type RelayQuota } from './rates.ts';
+import { defaultQuota } from './rates.ts';
 import { namesOf, parseRelayUrls } from './relay-urls.ts';
-import type { OpenSocket } from './socket.ts';
 import { Subscriptions } from './subscriptions.ts';
 
 /** What `createRelaySet` takes beside the addresses. */
 export interface RelaySetOptions
-  extends Pick<OutboxOptions, 'eventsPerMinute' | 'maxEventBytes' | 'fetchInfo' | 'auth'> {
-  readonly openSocket: OpenSocket;
-  readonly clock: Clock;
-  /** For connecting and publishing; default 4 attempts from 250 ms, doubling, at most 2 s, full jitter. */
-  readonly retry?: RetryPolicy;
-  /** Draws from [0, 1) for jitter; default the platform's random bytes. */
-  readonly random?: () => number;
+  extends Pick<ConnectionOptions, 'openSocket' | 'clock'>,
+    Partial<Omit<ConnectionOptions, 'openSocket' | 'clock' | 'connectTimeoutMs'>>,
+    Partial<Omit<OutboxOptions, 'clock' | 'retry' | 'random'>> {
   /** For ids and signatures; default pure JavaScript, on Node give `nativeCrypto`. */
   readonly crypto?: EventCrypto;
-  /** What a relay may send before its connection ends for a while. */
-  readonly quota?: RelayQuota;
   /** Whether a relay offers set reconciliation (NIP-77), by its NIP-11 document; default none does. */
   readonly reconciles?: (relay: string) => boolean;
-  /** Longer frames from relays are dropped unread; default 32 MiB. */
-  readonly maxFrameBytes?: number;
-  /** Longer events are passed over, and the relay is not to blame. Default any are read. */
-  readonly longestEventBytes?: number | undefined;
   /** How long `ready`, and each attempt to connect, may take; default 10 s. */
   readonly openTimeoutMs?: number;
-  /** Wait for an OK, besides the time the event needs at 64 kB/s; default 10 s. */
-  readonly publishTimeoutMs?: number;
   /** Hears of relays that a question waits for, each once. */
   readonly onWaiting?: ((relays: readonly string[]) => void) | undefined;
-  /** Longest wait between attempts to reach a relay that stays away; default 30 s. */
-  readonly reconnectMaxMs?: number;
   /** The relays that are read, of all by name; others are connected to only while they are used. Default all. */
   readonly own?: (relays: readonly string[]) => readonly string[];
 }
@@ -59,19 +44,12 @@ export interface Subscription {
 }
 
 /** How one relay of a set is doing. */
-export interface RelayStatus extends Readonly<FeedCounts>, OutboxStatus {
+export interface RelayStatus
+  extends Readonly<FeedCounts>,
+    Readonly<RelayConnection['counts']>,
+    Readonly<Pick<RelayConnection, 'state' | 'failures' | 'lastError' | 'lastNotice'>>,
+    OutboxStatus {
   readonly relay: string;
-  readonly state: ConnectionState;
-  readonly opens: number;
-  readonly attempts: number;
-  readonly failures: number;
-  readonly bytesIn: number;
-  readonly bytesOut: number;
-  readonly framesIn: number;
-  /** Frames that were no message of the protocol, or too long. */
-  readonly garbage: number;
-  readonly lastError: string;
-  readonly lastNotice: string;
   readonly notices: readonly string[];
   /** The latest waits between attempts to connect, oldest first; one more than was waited for while `waiting`. */
   readonly delaysMs: readonly number[];

@@ -87,8 +87,10 @@ const SPECIAL_IPV4: readonly (readonly [address: string, bits: number])[] = [
   ['224.0.0.0', 3],
 ];
 /** Names that no public DNS resolves, or that mean this machine or its network. */
-const LOCAL_SUFFIX =
-  /\.(?:local|localhost|localdomain|internal|intranet|private|lan|home|corp|home\.arpa|onion|test|invalid)$/;
+const LOCAL_SUFFIX = new RegExp(
+  String.raw`\.(?:local|localhost|localdomain|internal|intranet|private|lan|home|corp|home\.arpa` +
+    '|onion|test|invalid)$',
+);
 /** Services above port 1023 that nobody runs a relay on: databases, caches, remote control, mail and chat. */
 const OTHER_SERVICES: ReadonlySet<number> = new Set([
   1433, 1521, 1719, 1720, 1723, 2049, 2375, 2376, 2379, 2380, 3306, 3389, 3659, 4045, 4190, 5060,

@@ -6,9 +6,9 @@ import type { RelayConnection } from './connection.ts';
 import { Exchanges, mayHaveMore, readOn } from './exchanges.ts';
 import {
   type Asking,
-  Feed,
   type FeedCounts,
   Inbox,
+  RelayFeed,
   type SubscribeOptions,
   type SubscriptionHandlers,
 } from './feed.ts';
@@ -32,7 +32,7 @@ const IDS_PER_REQUEST = 64;
 export class Subscriptions {
   readonly #options: SubscriptionsOptions;
   readonly #signal: AbortSignal;
-  readonly #feeds = new Map<string, Feed>();
+  readonly #feeds = new Map<string, RelayFeed>();
   readonly #inbox: Inbox;
   readonly #exchanges: Exchanges;
   readonly #counts = new Map<RelayConnection, FeedCounts>();
@@ -63,7 +63,7 @@ export class Subscriptions {
     options: SubscribeOptions,
   ): { readonly caughtUp: boolean; close(): void } {
     const id = `n${++this.#opened}`;
-    const feed = new Feed(id, filters, handlers, connections, this.#options.clock, options);
+    const feed = new RelayFeed(id, filters, handlers, connections, this.#options.clock, options);
     this.#feeds.set(id, feed);
     for (const connection of connections) this.#ask(feed, connection);
     return {
@@ -113,24 +113,24 @@ export class Subscriptions {
     return this.#heardMs.get(connection) ?? this.#options.clock.now();
   }
 
-  #ask(feed: Feed, connection: RelayConnection): void {
+  #ask(feed: RelayFeed, connection: RelayConnection): void {
     if (connection.state !== 'open' || !feed.connections.includes(connection)) return;
     if (feed.isWorthSyncing && this.#options.reconciles(connection.url))
       void this.#sync(feed, connection);
     else this.#askAll(feed, connection);
   }
 
-  #askAll(feed: Feed, connection: RelayConnection): void {
+  #askAll(feed: RelayFeed, connection: RelayConnection): void {
     const filters = feed.filtersFor(connection);
     feed.begin(connection, 'asked');
     connection.say('REQ', feed.id, ...filters);
   }
 
-  #isCurrent(feed: Feed, connection: RelayConnection, asking: Asking): boolean {
+  #isCurrent(feed: RelayFeed, connection: RelayConnection, asking: Asking): boolean {
     return this.#feeds.get(feed.id) === feed && feed.asking(connection) === asking;
   }
 
-  #take(feed: Feed, connection: RelayConnection, asking: Asking, frame: EventFrame): void {
+  #take(feed: RelayFeed, connection: RelayConnection, asking: Asking, frame: EventFrame): void {
     const createdAt = feed.take(connection, frame, this.#inbox, this.counts(connection));
     if (createdAt === undefined) return;
     asking.count++;
@@ -139,7 +139,7 @@ export class Subscriptions {
 
   /** EOSE: reads on where the relay seems to have stopped early. */
   async #endStored(
-    feed: Feed,
+    feed: RelayFeed,
     connection: RelayConnection,
     asking: Asking,
     hint: EoseHint | undefined,
@@ -161,7 +161,7 @@ export class Subscriptions {
     this.#catchUp(feed, connection, asking);
   }
 
-  #catchUp(feed: Feed, connection: RelayConnection, asking: Asking): void {
+  #catchUp(feed: RelayFeed, connection: RelayConnection, asking: Asking): void {
     feed.catchUp(connection, asking);
     if (!feed.recheck || !this.#isCurrent(feed, connection, asking)) return;
     const since = Math.floor((this.#options.clock.now() - RECHECK_MS) / 1000);
@@ -172,7 +172,7 @@ export class Subscriptions {
     void this.#query(feed, connection, recent);
   }
 
-  #query(feed: Feed, connection: RelayConnection, filters: readonly Filter[]) {
+  #query(feed: RelayFeed, connection: RelayConnection, filters: readonly Filter[]) {
     const counts = this.counts(connection);
     return this.#exchanges.query(connection, filters, (frame) => {
       if (this.#feeds.get(feed.id) !== feed) return undefined;
@@ -181,7 +181,7 @@ export class Subscriptions {
   }
 
   /** Asks for new events only, and finds out by NIP-77 which stored ones are missing. */
-  async #sync(feed: Feed, connection: RelayConnection): Promise<void> {
+  async #sync(feed: RelayFeed, connection: RelayConnection): Promise<void> {
     const asking = feed.begin(connection, 'filling');
     connection.say('REQ', feed.id, ...feed.filters.map((filter) => ({ ...filter, limit: 0 })));
     for (const filter of feed.filters) {
@@ -195,7 +195,11 @@ export class Subscriptions {
     if (this.#isCurrent(feed, connection, asking)) this.#catchUp(feed, connection, asking);
   }
 
-  async #fetch(feed: Feed, connection: RelayConnection, ids: readonly string[]): Promise<boolean> {
+  async #fetch(
+    feed: RelayFeed,
+    connection: RelayConnection,
+    ids: readonly string[],
+  ): Promise<boolean> {
     for (let from = 0; from < ids.length; from += IDS_PER_REQUEST) {
       const batch = ids.slice(from, from + IDS_PER_REQUEST);
       if (!(await this.#query(feed, connection, [{ ids: batch }]))) return false;
@@ -205,7 +209,7 @@ export class Subscriptions {
 
   /** Asks again after a CLOSED that may pass; one that will not is left until the next connection. */
   async #reopen(
-    feed: Feed,
+    feed: RelayFeed,
     connection: RelayConnection,
     asking: Asking,
     message: string,
@@ -231,7 +235,7 @@ export class Subscriptions {
     this.#askAgain(feed, connection, asking);
   }
 
-  #askAgain(feed: Feed, connection: RelayConnection, asking: Asking): void {
+  #askAgain(feed: RelayFeed, connection: RelayConnection, asking: Asking): void {
     if (this.#isCurrent(feed, connection, asking) && asking.stage === 'closed')
       this.#ask(feed, connection);
   }

@@ -1,8 +1,7 @@
 /** Asks a remote signer (NIP-46, a bunker) for one signature over relays, with a key made for that question. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { decrypt, encrypt, getConversationKey } from 'nostr-tools/nip44';
-import type { Clock } from '../../base/async.ts';
-import { type Deferred, deferred } from '../../base/async.ts';
+import { type Clock, type Deferred, deferred, within } from '../../base/async.ts';
 import { isHex32 } from '../../base/bytes.ts';
 import { isJsonObject, parseJson } from '../../base/canonical-json.ts';
 import { ok, RelayError, type Result, refuse } from '../../base/errors.ts';
@@ -111,37 +110,23 @@ function openLine(signer: string, { relays, clock, signal, onAuth }: BunkerMeans
       const content = encrypt(JSON.stringify({ id, method, params }), shared);
       const draft = { kind: KIND, created_at: Math.floor(clock.now() / 1000), content };
       await relays.publish(me.sign({ ...draft, tags: [['p', signer]] }), { signal });
-      const { result, error } = await answerIn(waiting, { clock, signal });
+      const answer = await within(waiting.promise, ANSWER_MS, clock, signal);
       open.delete(id);
+      if (answer === undefined) {
+        throw new RelayError('bunker/silent', 'the signer does not answer', {
+          hint: 'is it running, and on the relays of its address?',
+        });
+      }
+      const { result, error } = answer;
       if (error === '') return result;
       throw new RelayError('bunker/refused', `the signer refused: ${error.slice(0, 200)}`, {
-        hint: 'look at the signer: it may want to be asked with a new address, or to be told to allow it',
+        hint:
+          'look at the signer: it may want to be asked with a new address, ' +
+          'or to be told to allow it',
       });
     },
     close: () => subscription.close(),
   };
-}
-
-async function answerIn(
-  waiting: Deferred<Answer>,
-  { clock, signal }: Pick<BunkerMeans, 'clock' | 'signal'>,
-): Promise<Answer> {
-  const over = new AbortController();
-  const end = () => over.abort(signal.reason);
-  signal.addEventListener('abort', end, { once: true });
-  const silent = { id: '', result: '', error: '' };
-  void clock.sleep(ANSWER_MS, over.signal).then(
-    () => waiting.settle(silent),
-    () => waiting.settle(silent),
-  );
-  const answer = await waiting.promise;
-  signal.removeEventListener('abort', end);
-  over.abort(new Error('answered'));
-  signal.throwIfAborted();
-  if (answer !== silent) return answer;
-  throw new RelayError('bunker/silent', 'the signer does not answer', {
-    hint: 'is it running, and on the relays of its address?',
-  });
 }
 
 interface Answer {

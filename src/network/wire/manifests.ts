@@ -68,7 +68,7 @@ export interface BuiltManifest {
 }
 
 /** How a payload is packed into events. */
-export interface Packing extends Lifetime {
+export interface ManifestPacking extends Lifetime {
   /** Over how many relays a payload in chunks is striped; whole without it. */
   readonly stripe?: Stripe | undefined;
 }
@@ -90,7 +90,7 @@ export interface ManifestContext {
 export function buildManifest(
   own: OwnManifest,
   payload: Uint8Array,
-  packing: Packing,
+  packing: ManifestPacking,
   hash: Sha256 = sha256,
 ): BuiltManifest {
   const expiration = expirationOf(packing);

@@ -27,9 +27,9 @@ import {
 import { contributionOf, createPacker, openContribution, type Packer } from './packer.ts';
 import {
   contextOf,
+  type GradientReading,
   type Profile,
   type ProfileOptions,
-  type Reading,
   type RoundReader,
   type RoundRequest,
   type Sealed,
@@ -128,7 +128,7 @@ function openReader(
   return {
     filter: manifestFilter(run, request.anyBase ? undefined : request.round),
     roundOf: roundIn,
-    read(event, round): Reading {
+    read(event, round): GradientReading {
       const context = contextOf(request, round, clock.now());
       const limits = { run, maxPayloadBytes: maxContainerBytes, ...(features && { features }) };
       const own = sending.own(event.id);

@@ -35,7 +35,7 @@ export interface Packed {
 }
 
 /** What a payload belongs to. */
-export interface Place {
+export interface PayloadPlace {
   readonly round: number;
   readonly worker: WorkerId;
   readonly assignment: ChunkAssignment;
@@ -48,11 +48,11 @@ export interface Place {
 }
 
 export interface Packer {
-  pack(delta: Float64Array, place: Place): Packed;
+  pack(delta: Float64Array, place: PayloadPlace): Packed;
   /** The delta inside a payload from a stranger, or why it is none. */
-  open(payload: Uint8Array, codec: string, place: Place): Result<PartialVector>;
+  open(payload: Uint8Array, codec: string, place: PayloadPlace): Result<PartialVector>;
   /** The payload of this delta, packed as that one is; undefined where that one is none. */
-  packLike(payload: Uint8Array, delta: Float64Array, place: Place): Uint8Array | undefined;
+  packLike(payload: Uint8Array, delta: Float64Array, place: PayloadPlace): Uint8Array | undefined;
 }
 
 export interface PackerOptions {
@@ -83,7 +83,7 @@ export function createPacker(options: PackerOptions): Packer {
   const runDigest = sha256(utf8(run));
   const size = ringEnds.at(-1)!;
   const ringOf = (chunk: number) => ringEnds.findIndex((end) => chunk < chunkCount(end));
-  const scopeOf = ({ round, worker, assignment, rings, tier }: Place): PayloadScope => {
+  const scopeOf = ({ round, worker, assignment, rings, tier }: PayloadPlace): PayloadScope => {
     const end = rings === undefined ? layout.size : ringEnds[rings - 1]!;
     const held = ringEnds.indexOf(end) + 1;
     const trained = helpers && trainedRings(helpers, { tier: tier ?? helpers.tier, held, round });
@@ -101,7 +101,7 @@ export function createPacker(options: PackerOptions): Packer {
           : chunks.filter((chunk) => chunk < chunkCount(end) && isSent(chunk)),
     };
   };
-  const within = (delta: PartialVector, { agreed }: Place): PartialVector => {
+  const within = (delta: PartialVector, { agreed }: PayloadPlace): PartialVector => {
     const until = agreed === undefined ? layout.size : ringEnds[agreed - 1]!;
     const isWhole = layout.size === size && until === size;
     return isWhole ? delta : prefixOfPartial(delta, layout.size, until);

@@ -7,7 +7,7 @@ import type { SignedEvent } from '../event.ts';
 import type { Progress } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import { type Judged, newer, slotOf } from './judged.ts';
-import type { Pending, Reading, RoundInbox, RoundReader, RoundRequest } from './wire.ts';
+import type { GradientReading, Pending, RoundInbox, RoundReader, RoundRequest } from './wire.ts';
 
 /** Refusals remembered per round; a flood of bad events costs no more memory than this. */
 const MAX_REJECTIONS = 1000;
@@ -180,7 +180,7 @@ const FOREIGN: readonly RejectReason[] = [
   'from-the-future',
 ];
 
-const isOfTheRun = (reading: Reading): boolean =>
+const isOfTheRun = (reading: GradientReading): boolean =>
   'done' in reading || reading.ok || !FOREIGN.includes(reading.rejection.reason);
 
 function isFull(pending: ReadonlySet<Pending>, worker: WorkerId): boolean {

@@ -154,7 +154,7 @@ export interface Pending {
   stop(): void;
 }
 
-export type Reading = Judged<Contribution> | Pending;
+export type GradientReading = Judged<Contribution> | Pending;
 
 /** Reads the contributions of one round. */
 export interface RoundReader {
@@ -165,7 +165,7 @@ export interface RoundReader {
   concerns?(event: SignedEvent): boolean;
   /** The round an event says it is of. */
   roundOf(event: SignedEvent): number | undefined;
-  read(event: SignedEvent, round: number): Reading;
+  read(event: SignedEvent, round: number): GradientReading;
   close(): void;
 }
 
