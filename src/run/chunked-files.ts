@@ -1,6 +1,7 @@
 /**
- * The files that a run's joiners need, for specs: the text of the run and the files of its base, by their hashes, each with the digest of the
- * manifest that its chunks are named by, and the places that have them. What the places give counts for nothing until it has the hashes.
+ * The files that a run's joiners need, for specs: the text of the run and the files of its base, by their hashes,
+ * each with the digest of the manifest that its chunks are named by, and the places that have them. What the places
+ * give counts for nothing until it has the hashes.
  */
 
 import { hash, row } from './field.ts';
@@ -88,7 +89,10 @@ function readEach(value: unknown): readonly ChunkedFile[] {
   throw wrong('files.each', value, EACH);
 }
 
-/** Whether each is the text of the run, a file of its base, or what is read beside one: a run sends nobody for anything else. */
+/**
+ * Whether each is the text of the run, a file of its base, or what is read beside one: a run sends nobody for
+ * anything else.
+ */
 export const areNeeded = (
   { each }: ChunkedFiles,
   text: Digest | undefined,

@@ -1,6 +1,7 @@
 /**
- * Reads a placement document: how many holders keep an object of each class, in how many regions and trust tiers, and whose word on that
- * counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is probably meant to be.
+ * Reads a placement document: how many holders keep an object of each class, in how many regions and trust tiers,
+ * and whose word on that counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the
+ * one it is probably meant to be.
  */
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { readKey } from './field.ts';
@@ -70,7 +71,10 @@ export function readPlacement(document: unknown): Result<PlacementDocument> {
   return issue ? refuse(issue.code, issue.at, issue.message) : ok({ policy, holders });
 }
 
-/** The section `placement` of a run spec: a document without holders, with a rule for checkpoints. Throws a ConfigError that says what is wrong. */
+/**
+ * The section `placement` of a run spec: a document without holders, with a rule for checkpoints. Throws a
+ * ConfigError that says what is wrong.
+ */
 export function readPlacementField({ placement }: Untyped): PlacementPolicy {
   const refused = (words: string) =>
     new ConfigError('spec/value', `placement: ${words}`, {

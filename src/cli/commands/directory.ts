@@ -1,9 +1,10 @@
 /** `nostrain directory`: who holds what, and who vouches for holders. */
+
 import { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
 import { buildAttestation } from '../../network/wire/holders.ts';
-import { type FoundHolders, findHolders } from '../../node/checkpoint/directory.ts';
+import { type FoundHolders, findHolders, unixSeconds } from '../../node/checkpoint/directory.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { readKey } from '../../run/field.ts';
 import { isPlaceName } from '../../run/holder.ts';
@@ -16,12 +17,7 @@ import { exitCodes } from '../../terminal/exit-codes.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import {
-  addDirectoryFlags,
-  type DirectoryFlags,
-  unixSeconds,
-  withDirectory,
-} from '../shared/holder-flags.ts';
+import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../shared/holder-flags.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
 export const directory = (): Command =>

@@ -1,4 +1,7 @@
-/** What training needs and this machine lacks, fetched in chunks before it begins: by the spec of a run, or by the digest that a person names. */
+/**
+ * What training needs and this machine lacks, fetched in chunks before it begins: by the spec of a run, or by the
+ * digest that a person names.
+ */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -83,7 +86,10 @@ interface Reach {
   readonly signal: AbortSignal;
 }
 
-/** Fetches what the worker names by the digest of a manifest, and of a run whose spec has `files` what the worker does not name. */
+/**
+ * Fetches what the worker names by the digest of a manifest, and of a run whose spec has `files` what the worker
+ * does not name.
+ */
 export async function bringFiles(
   run: Pick<RunSpec, 'files' | 'data' | 'start'> | undefined,
   own: TrainingFiles,

@@ -1,19 +1,17 @@
 /** Flags with which a worker holds chunks of its run's checkpoints for others, and the holder that they make. */
+
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
-import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
 import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Signer } from '../../network/event.ts';
 import { isRelayUrl } from '../../network/transport/relay-urls.ts';
-import type { DirectorySearch, HolderRelays } from '../../node/checkpoint/directory.ts';
-import { createDirectoryPort } from '../../node/checkpoint/directory.ts';
+import type { DirectorySearch } from '../../node/checkpoint/directory.ts';
+import { createSearch } from '../../node/checkpoint/directory.ts';
 import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder.ts';
-import { createAskHttp } from '../../node/checkpoint/sources.ts';
-import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { isPlaceName, MOST_WEIGHT } from '../../run/holder.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import {
@@ -115,7 +113,10 @@ interface Machine {
   readonly flags: HoldFlags & { readonly allowPrivateRelays?: boolean };
 }
 
-/** Checkpoints at the places of a run, and what this worker holds of them; nothing in a run without places and placement. */
+/**
+ * Checkpoints at the places of a run, and what this worker holds of them; nothing in a run without places and
+ * placement.
+ */
 export async function openChunks(
   spec: RunSpec,
   { dir, signer, flags }: Machine,
@@ -209,8 +210,6 @@ function checked(url: string): string {
   throw new InvalidArgumentError('say wss://… of a relay or https://… of a holder server');
 }
 
-export const unixSeconds = (): number => Math.floor(systemClock.now() / 1000);
-
 /** Does the work with what `--directory` names. */
 export function withDirectory<T>(
   flags: DirectoryFlags,
@@ -218,28 +217,10 @@ export function withDirectory<T>(
   work: (search: DirectorySearch) => Promise<T>,
 ): Promise<T> {
   const allowPrivate = flags.allowPrivate === true;
-  const now = unixSeconds;
-  const port = createDirectoryPort({
-    http: createAskHttp({ isTrusted: false, allowPrivate }),
-    peerHttp: createAskHttp({ isTrusted: true, allowPrivate }),
-    now,
-    allowPrivate,
-    signal,
-    crypto: nativeCrypto,
-  });
   const urls = flags.directory.filter(isRelayUrl);
   const peers = flags.directory.filter((url) => !isRelayUrl(url));
-  const waitMs = 1000 * flags.timeout;
-  const search = (relays: HolderRelays | undefined): DirectorySearch => ({
-    relays,
-    peers,
-    port,
-    now,
-    allowPrivate,
-    waitMs,
-    signal,
-  });
-  if (urls.length === 0) return work(search(undefined));
+  const bounds = { peers, allowPrivate, waitMs: 1000 * flags.timeout, signal };
+  if (urls.length === 0) return work(createSearch(undefined, bounds));
   const reach = { connection: connectionOf(flags), signer, signal };
-  return withRelays(urls, reach, (board) => work(search(board.relays)));
+  return withRelays(urls, reach, ({ relays }) => work(createSearch(relays, bounds)));
 }

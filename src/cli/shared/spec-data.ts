@@ -1,4 +1,7 @@
-/** The data that a new spec names, from this machine: the corpus that everybody trains on, and the slice on which all evaluate. */
+/**
+ * The data that a new spec names, from this machine: the corpus that everybody trains on, and the slice on which
+ * all evaluate.
+ */
 import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { concatBytes } from '../../base/bytes.ts';
@@ -130,7 +133,10 @@ export interface PackedFlags {
   readonly corpus?: string | undefined;
 }
 
-/** The spec with where its text and the files of its base are in chunks. Throws a ConfigError about what the run does not need. */
+/**
+ * The spec with where its text and the files of its base are in chunks. Throws a ConfigError about what the run
+ * does not need.
+ */
 export async function withPacked(
   spec: RunSpec,
   { packed = [], packedAt = [], corpus = '' }: PackedFlags,

@@ -1,7 +1,8 @@
 /**
- * Draws who keeps which object: every holder draws a straw whose length depends on the object, its key and its weight (CRUSH straw2; Weil
- * et al. 2006, and weighted rendezvous hashing), and the longest straws that satisfy the rule of the object's class win. A pure function of
- * policy, holders and object, in integers, so all machines agree without a message; a holder that leaves moves little but its own objects.
+ * Draws who keeps which object: every holder draws a straw whose length depends on the object, its key and its
+ * weight (CRUSH straw2; Weil et al. 2006, and weighted rendezvous hashing), and the longest straws that satisfy the
+ * rule of the object's class win. A pure function of policy, holders and object, in integers, so all machines agree
+ * without a message; a holder that leaves moves little but its own objects.
  */
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import type { Holder } from '../../run/holder.ts';
@@ -104,8 +105,9 @@ function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Or
 }
 
 /**
- * Holders of one object: down the straws, whoever leaves enough places for the regions and tiers still missing; who has no room only
- * after all others. Who is passed over would be passed over later too, since what can be completed only gets less.
+ * Holders of one object: down the straws, whoever leaves enough places for the regions and tiers still missing; who
+ * has no room only after all others. Who is passed over would be passed over later too, since what can be completed
+ * only gets less.
  */
 function choose(
   order: Order,
@@ -155,7 +157,10 @@ function fill(
   return chosen;
 }
 
-/** How many objects each may keep: its share by weight and a margin, at least one, as far as it has room; nobody's share is more than all of them. */
+/**
+ * How many objects each may keep: its share by weight and a margin, at least one, as far as it has room; nobody's
+ * share is more than all of them.
+ */
 function roomOf(
   able: readonly Holder[],
   replicas: number,
@@ -177,7 +182,10 @@ interface Share {
   readonly of: number;
 }
 
-/** Shares by weight of `replicas` × `count` seats, none above `count`: what heavy holders cannot take is the others'. */
+/**
+ * Shares by weight of `replicas` × `count` seats, none above `count`: what heavy holders cannot take is the
+ * others'.
+ */
 function sharesOf(
   able: readonly { readonly weight: number }[],
   replicas: number,

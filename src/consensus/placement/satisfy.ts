@@ -1,6 +1,7 @@
 /**
- * Whether holders can satisfy a placement rule, and if not, what of it cannot be had and the nearest rule that can. Regions and tiers are
- * spread at once: a holder may add one of each, so how few are enough is a matching between those that are still missing.
+ * Whether holders can satisfy a placement rule, and if not, what of it cannot be had and the nearest rule that can.
+ * Regions and tiers are spread at once: a holder may add one of each, so how few are enough is a matching between
+ * those that are still missing.
  */
 import type { Attribute, Holder } from '../../run/holder.ts';
 import type { WorkerId } from '../../run/ids.ts';
@@ -93,8 +94,8 @@ export function spreadOf(holders: readonly Holder[]): Spread {
 type Has = (number: number) => boolean;
 
 /**
- * Whether `left` more holders can add so many regions and tiers to those that are there: one holder may add both, where a region that
- * is missing has a holder of a tier that is missing.
+ * Whether `left` more holders can add so many regions and tiers to those that are there: one holder may add both,
+ * where a region that is missing has a holder of a tier that is missing.
  */
 export function canSpread(
   spread: Spread,
@@ -160,7 +161,10 @@ function shortageOf(spread: Spread, rule: PlacementRule): Shortage | undefined {
   return { rule: 'min_distinct', needed, available: replicas };
 }
 
-/** Why these holders cannot satisfy the rule of a class, and the nearest rule that they can; undefined where they can. */
+/**
+ * Why these holders cannot satisfy the rule of a class, and the nearest rule that they can; undefined where they
+ * can.
+ */
 export function unsatisfied(
   holders: readonly Holder[],
   policy: PlacementPolicy,
@@ -181,7 +185,10 @@ export function unsatisfied(
   };
 }
 
-/** The rule with numbers lowered by as little as can be in all; replicas are kept before regions, and those before tiers. */
+/**
+ * The rule with numbers lowered by as little as can be in all; replicas are kept before regions, and those before
+ * tiers.
+ */
 function lowered(spread: Spread, rule: PlacementRule): PlacementRule | undefined {
   const { replicas, minDistinct } = rule;
   let best: PlacementRule | undefined;
@@ -201,7 +208,10 @@ function lowered(spread: Spread, rule: PlacementRule): PlacementRule | undefined
   return best;
 }
 
-/** Where numbers do not help since nobody is eligible: the rule with the fewest demands on a holder dropped, then lowered. */
+/**
+ * Where numbers do not help since nobody is eligible: the rule with the fewest demands on a holder dropped, then
+ * lowered.
+ */
 function withoutDemands(
   holders: readonly Holder[],
   policy: PlacementPolicy,

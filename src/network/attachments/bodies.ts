@@ -1,6 +1,6 @@
 /**
- * Bodies of events, in their content or in chunks beside them: which of the two, and the text again. Who sends and pulls the chunks is
- * elsewhere.
+ * Bodies of events, in their content or in chunks beside them: which of the two, and the text again. Who sends and
+ * pulls the chunks is elsewhere.
  */
 import { type Carried, fitsInside } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';
@@ -37,7 +37,10 @@ export function carryBody(body: string, write: Write): Carried {
   return { root, bytes };
 }
 
-/** The body of a content; undefined while its chunks are not here. Refuses what is no text, and what had room inside. */
+/**
+ * The body of a content; undefined while its chunks are not here. Refuses what is no text, and what had room
+ * inside.
+ */
 export function openBody(
   { body, root, bytes }: Carried,
   write: Write,
@@ -165,7 +168,10 @@ export class BodyExchange {
     }
   }
 
-  /** Pulls the body of an event, now or once its author is a member; what somebody asked for by id is pulled in any case. */
+  /**
+   * Pulls the body of an event, now or once its author is a member; what somebody asked for by id is pulled in any
+   * case.
+   */
   bring(wanted: Wanted, round: number, isAsked: boolean): void {
     const { event, apart } = wanted;
     const { id, pubkey: author } = event;
@@ -186,7 +192,10 @@ export class BodyExchange {
     job.wanted.set(id, wanted);
   }
 
-  /** Sends an event whose body is apart and here, after its chunks; those go out once. Undefined for any other event. */
+  /**
+   * Sends an event whose body is apart and here, after its chunks; those go out once. Undefined for any other
+   * event.
+   */
   send(event: SignedEvent, round: number): Sending | undefined {
     const apart = apartIn(event);
     const bytes = apart && this.get(apart);

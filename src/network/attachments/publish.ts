@@ -1,6 +1,7 @@
 /**
- * Publishes events with their attachments: payloads too large for an event go first, as chunks, and the event that names
- * them follows as soon as the relays together hold enough. Several keepers of one payload each publish their share.
+ * Publishes events with their attachments: payloads too large for an event go first, as chunks, and the event that
+ * names them follows as soon as the relays together hold enough. Several keepers of one payload each publish their
+ * share.
  */
 import { anySignal, deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
@@ -237,7 +238,10 @@ export interface Spreading {
   readonly deliveries: readonly ChunkDelivery[];
 }
 
-/** Sends each chunk to the first `copies` relays of its list that take it. Throws what `eventOf` throws of this machine. */
+/**
+ * Sends each chunk to the first `copies` relays of its list that take it. Throws what `eventOf` throws of this
+ * machine.
+ */
 export async function spreadChunks(
   errands: readonly Errand[],
   copies: number,
@@ -294,8 +298,9 @@ export interface Keepers {
 const COPIES = 2;
 
 /**
- * Returns what a keeper sends of a payload, by copy. Rendezvous hashing over keepers and relays says which keepers send a
- * chunk, and which relay it is for, so a keeper that leaves moves only its own share. Chunks of zeros are not sent.
+ * Returns what a keeper sends of a payload, by copy. Rendezvous hashing over keepers and relays says which keepers
+ * send a chunk, and which relay it is for, so a keeper that leaves moves only its own share. Chunks of zeros are
+ * not sent.
  */
 export function errandsOf(
   payload: Uint8Array,

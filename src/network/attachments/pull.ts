@@ -1,6 +1,7 @@
 /**
- * Pulls payloads and bodies that travel as chunk events, from several relays at once, until their author or somebody else
- * has published them: a fetch whose sources are relays. Asks first for chunks that the payload's author signed.
+ * Pulls payloads and bodies that travel as chunk events, from several relays at once, until their author or
+ * somebody else has published them: a fetch whose sources are relays. Asks first for chunks that the payload's
+ * author signed.
  */
 import { anySignal, deferred, onAbort, unlessAborted, within } from '../../base/async.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';

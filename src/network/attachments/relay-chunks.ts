@@ -1,6 +1,6 @@
 /**
- * Asks one relay for chunk events by their keys, up to 64 in a request. Authors take turns, so one who names many payloads
- * that nobody has does not hold up the others. Every event proves itself, so no relay is trusted.
+ * Asks one relay for chunk events by their keys, up to 64 in a request. Authors take turns, so one who names many
+ * payloads that nobody has does not hold up the others. Every event proves itself, so no relay is trusted.
  */
 import { chunk } from '../../../kinds/chunk.ts';
 import type { Clock } from '../../base/async.ts';

@@ -1,7 +1,8 @@
 /**
- * Fetches chunks from many sources at once: relays, holders, Blossom and web servers, folders. Each chunk is asked of the
- * source that should deliver it first; again elsewhere if it takes far longer than that (hedging); and a chunk that does
- * not have its hash is fetched from another source, while nothing more is asked of the one that lied.
+ * Fetches chunks from many sources at once: relays, holders, Blossom and web servers, folders. Each chunk is asked
+ * of the source that should deliver it first; again elsewhere if it takes far longer than that (hedging); and a
+ * chunk that does not have its hash is fetched from another source, while nothing more is asked of the one that
+ * lied.
  */
 
 import type { Clock } from '../../base/async.ts';

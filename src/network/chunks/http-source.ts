@@ -1,14 +1,17 @@
-/** Chunks over HTTP: from any server that has them under their hash (a Blossom server, a holder, a folder on the web), and to Blossom servers. */
+/**
+ * Chunks over HTTP: from any server that has them under their hash (a Blossom server, a holder, a folder on the
+ * web), and to Blossom servers.
+ */
 
 import type { Clock } from '../../base/async.ts';
-import { fromHex, isHex32, toBase64, utf8 } from '../../base/bytes.ts';
+import { isHex32, toBase64, utf8 } from '../../base/bytes.ts';
 import { parseJson } from '../../base/canonical-json.ts';
 import { safeLine } from '../../base/errors.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { Signer } from '../event.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';
 import { MOST_PIECES } from './manifest.ts';
-import { type Blob, type ChunkSource, SourceError } from './source.ts';
+import { type Blob, type ChunkSource, readUpTo, SourceError } from './source.ts';
 
 /** An answer whose body is read in pieces, or given up. */
 export interface HttpAnswer {
@@ -165,7 +168,7 @@ function hashIn(body: Uint8Array | undefined): Digest | undefined {
   const parsed = parseJson(new TextDecoder().decode(body));
   if (!parsed.ok || typeof parsed.value !== 'object' || parsed.value === null) return undefined;
   const { sha256 } = parsed.value as { readonly sha256?: unknown };
-  return typeof sha256 === 'string' && isHex32(sha256) && fromHex(sha256) ? sha256 : undefined;
+  return typeof sha256 === 'string' && isHex32(sha256) ? sha256 : undefined;
 }
 
 async function asking<T>(name: string, answer: Promise<T>, signal: AbortSignal): Promise<T> {
@@ -191,23 +194,9 @@ function refused(name: string, answer: HttpAnswer): SourceError {
   );
 }
 
-/** The whole body, or undefined where it is longer. */
+/** Returns the whole body, or undefined if it is longer. */
 async function readBody(answer: HttpAnswer, most: number): Promise<Uint8Array | undefined> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of answer.body) {
-    length += part.length;
-    if (length > most) {
-      answer.cancel();
-      return undefined;
-    }
-    parts.push(part);
-  }
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
+  const whole = await readUpTo(answer.body, most);
+  if (whole === undefined) answer.cancel();
   return whole;
 }

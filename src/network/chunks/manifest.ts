@@ -1,6 +1,7 @@
 /**
- * The manifest of a chunked file: how long it is, its hashes, and the hashes of every chunk and parity chunk in order. Chunks have no names and no
- * offsets in it: what a chunk is called follows from its hash, where it belongs from its place in the list, so nothing can overlap or lead elsewhere.
+ * The manifest of a chunked file: how long it is, its hashes, and the hashes of every chunk and parity chunk in
+ * order. Chunks have no names and no offsets in it: what a chunk is called follows from its hash, where it belongs
+ * from its place in the list, so nothing can overlap or lead elsewhere.
  */
 
 import { createBLAKE3 } from 'hash-wasm';

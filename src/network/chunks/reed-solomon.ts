@@ -1,8 +1,8 @@
 /**
- * Reed-Solomon erasure coding of payloads and files: k data shards and m parity shards of equal length, any k of which
- * restore the rest. Parity shard i is the sum over j of data shard j times 1 / ((k + i) + j) in GF(2^8), where + is XOR:
- * a Cauchy matrix (Blömer et al. 1995, "An XOR-based erasure-resilient coding scheme"), so every choice of k shards can
- * be solved. It repairs losses, not lies: verify a shard before it comes here.
+ * Reed-Solomon erasure coding of payloads and files: k data shards and m parity shards of equal length, any k of
+ * which restore the rest. Parity shard i is the sum over j of data shard j times 1 / ((k + i) + j) in GF(2^8),
+ * where + is XOR: a Cauchy matrix (Blömer et al. 1995, "An XOR-based erasure-resilient coding scheme"), so every
+ * choice of k shards can be solved. It repairs losses, not lies: verify a shard before it comes here.
  */
 
 /** The shape of an erasure-coded group. */

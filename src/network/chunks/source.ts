@@ -1,6 +1,6 @@
 /**
- * A source of chunks as the fetcher sees it: a relay, a Blossom server, a holder, a web server or a folder. Also what the
- * fetcher knows of each: how fast and how far it is, what it has, and whether it can still be trusted.
+ * A source of chunks as the fetcher sees it: a relay, a Blossom server, a holder, a web server or a folder. Also
+ * what the fetcher knows of each: how fast and how far it is, what it has, and whether it can still be trusted.
  */
 import { concatBytes } from '../../base/bytes.ts';
 import { NostrainError } from '../../base/errors.ts';

@@ -1,6 +1,7 @@
 /**
- * The directory at a holder server, as texts that go over HTTP: answers to whoever asks for an object, and announcements that it takes. Everything
- * that comes in is from strangers: lengths and counts are bounded before anything is read, and every event is verified.
+ * The directory at a holder server, as texts that go over HTTP: answers to whoever asks for an object, and
+ * announcements that it takes. Everything that comes in is from strangers: lengths and counts are bounded before
+ * anything is read, and every event is verified.
  */
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
@@ -100,6 +101,9 @@ function recordOf(
   return verified.ok ? ok({ ...record.value, contacts }) : verified;
 }
 
-/** Whether an address that a stranger names may be asked as far as its form tells; where its name leads is judged when it is dialled. */
+/**
+ * Whether an address that a stranger names may be asked as far as its form tells; where its name leads is judged
+ * when it is dialled.
+ */
 export const isAskable = (url: string): boolean =>
   hintProblem(url.replace(/^http/, 'ws')) === undefined;

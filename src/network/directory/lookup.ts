@@ -1,6 +1,7 @@
 /**
- * Finds who holds an object by asking holders for nearer ones, hop by hop (Kademlia's iterative lookup). Lookups go on several paths that share no
- * contact (Baumgart & Mies 2007), so that whoever lies leads only its own path astray; what one lookup may cost is bounded whatever is answered.
+ * Finds who holds an object by asking holders for nearer ones, hop by hop (Kademlia's iterative lookup). Lookups go
+ * on several paths that share no contact (Baumgart & Mies 2007), so that whoever lies leads only its own path
+ * astray; what one lookup may cost is bounded whatever is answered.
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { HolderRecord } from '../wire/holders.ts';
@@ -11,7 +12,10 @@ export interface LookupOptions {
   readonly contacts: readonly HolderRecord[];
   /** What a contact answers, verified; undefined or a rejection where it does not. */
   ask(contact: HolderRecord, target: Target): Promise<readonly HolderRecord[] | undefined>;
-  /** Ends early when so many holders of the object have answered that they are there; 0 looks for the nearest contacts alone. */
+  /**
+   * Ends early when so many holders of the object have answered that they are there; 0 looks for the nearest
+   * contacts alone.
+   */
   readonly enough: number;
   /** Asks in all. */
   readonly mostAsks?: number | undefined;
@@ -218,8 +222,8 @@ export class Contacts {
   }
 
   /**
-   * Takes a record, newer than one of the same key. A full bucket keeps whom it has known longest, as those are likeliest to stay, unless they
-   * have expired (unix seconds).
+   * Takes a record, newer than one of the same key. A full bucket keeps whom it has known longest, as those are
+   * likeliest to stay, unless they have expired (unix seconds).
    */
   add(record: HolderRecord, now: number): void {
     if (record.key !== this.#own) this.#addTo(this.#bucketOf(record.key), record, BUCKET, now);

@@ -1,6 +1,7 @@
 /**
- * Brings a file that is known by its hash into the data folder, from wherever its chunks are: what training needs and this machine lacks. What came
- * of it stays for the next time, it is bounded before anything is asked for, and it gets its name only when it has its hashes.
+ * Brings a file that is known by its hash into the data folder, from wherever its chunks are: what training needs
+ * and this machine lacks. What came of it stays for the next time, it is bounded before anything is asked for, and
+ * it gets its name only when it has its hashes.
  */
 import { mkdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
 import { extname, join } from 'node:path';

@@ -284,7 +284,10 @@ type Native = Pick<typeof import('@napi-rs/blake-hash'), 'Blake3Hasher'>;
 
 let native: Promise<Native | undefined> | undefined;
 
-/** Creates a BLAKE3 hasher: compiled code, ten times as fast, if the optional package of this machine is installed; else WebAssembly. */
+/**
+ * Creates a BLAKE3 hasher: compiled code, ten times as fast, if the optional package of this machine is installed;
+ * else WebAssembly.
+ */
 export async function createNativeBlake3(): Promise<Blake3> {
   native ??= import('@napi-rs/blake-hash').catch(() => undefined);
   const found = await native;

@@ -1,8 +1,13 @@
-/** The directory of holders over HTTP: the route of a holder server that answers and takes announcements, and how another's is asked. */
+/**
+ * The directory of holders: finds who holds an object and announces what this machine holds, over relays and
+ * between holder servers hop by hop; and the HTTP route at which a holder server answers and takes announcements.
+ */
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { anySignal } from '../../base/async.ts';
+import { anySignal, systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { AskHttp, HttpAnswer } from '../../network/chunks/http-source.ts';
+import { readUpTo } from '../../network/chunks/source.ts';
 import {
   type Directory,
   type DirectoryOptions,
@@ -19,6 +24,8 @@ import type { PublishOutcome } from '../../network/transport/outbox.ts';
 import type { QueryOptions, QueryResult } from '../../network/transport/query.ts';
 import { type HolderRecord, holderFilter, newestHolders } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import { nativeCrypto } from '../native/event-crypto.ts';
+import { createAskHttp } from './sources.ts';
 
 const PATH = /^\/directory\/([0-9a-f]{64})?$/;
 /** One ask, whatever the other side does. */
@@ -54,7 +61,7 @@ async function take(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const text = await readUpTo(request, MOST_EVENT_BYTES).catch(() => undefined);
+  const text = await textOf(request, MOST_EVENT_BYTES).catch(() => undefined);
   if (text === undefined) {
     reply(response, 413, '{}');
     request.destroy();
@@ -64,21 +71,6 @@ async function take(
   if (taken.ok) reply(response, 200, '{}');
   else
     reply(response, STATUS[taken.issue.code] ?? 400, JSON.stringify({ reason: taken.issue.code }));
-}
-
-/** Undefined of more bytes than that. */
-async function readUpTo(
-  body: AsyncIterable<Uint8Array>,
-  most: number,
-): Promise<string | undefined> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
-  for await (const part of body) {
-    length += part.length;
-    if (length > most) return undefined;
-    parts.push(part);
-  }
-  return Buffer.concat(parts).toString('utf8');
 }
 
 export interface DirectoryPort {
@@ -149,13 +141,15 @@ export function createDirectoryPort(options: DirectoryPortOptions): DirectoryPor
 }
 
 async function bodyOf(answer: HttpAnswer): Promise<string | undefined> {
-  if (answer.status === 200) {
-    const text = await readUpTo(answer.body, MOST_ANSWER_BYTES);
-    if (text === undefined) answer.cancel();
-    return text;
-  }
-  answer.cancel();
-  return undefined;
+  const isRead = answer.status === 200;
+  const text = isRead ? await textOf(answer.body, MOST_ANSWER_BYTES) : undefined;
+  if (text === undefined) answer.cancel();
+  return text;
+}
+
+async function textOf(body: AsyncIterable<Uint8Array>, most: number): Promise<string | undefined> {
+  const bytes = await readUpTo(body, most);
+  return bytes && new TextDecoder().decode(bytes);
 }
 
 export interface HolderRelays {
@@ -176,6 +170,33 @@ export interface DirectorySearch {
   readonly waitMs: number;
   readonly signal: AbortSignal;
 }
+
+/** What a search is bounded by. */
+export interface SearchBounds extends Pick<DirectorySearch, 'allowPrivate' | 'signal'> {
+  readonly peers?: readonly string[] | undefined;
+  readonly waitMs?: number;
+}
+
+/** Creates a search of the directory: relays first, then holders hop by hop. */
+export function createSearch(
+  relays: HolderRelays | undefined,
+  { allowPrivate, signal, peers = [], waitMs = WAIT_MS }: SearchBounds,
+): DirectorySearch {
+  const port = createDirectoryPort({
+    http: createAskHttp({ isTrusted: false, allowPrivate }),
+    peerHttp: createAskHttp({ isTrusted: true, allowPrivate }),
+    now: unixSeconds,
+    allowPrivate,
+    signal,
+    crypto: nativeCrypto,
+  });
+  return { relays, peers, port, now: unixSeconds, allowPrivate, waitMs, signal };
+}
+
+export const unixSeconds = (): number => Math.floor(systemClock.now() / 1000);
+
+/** How long relays may take to answer. */
+const WAIT_MS = 5000;
 
 export interface FoundHolders {
   readonly holders: readonly HolderRecord[];
@@ -247,8 +268,8 @@ export interface Announced {
 }
 
 /**
- * Makes an announcement known: to the relays, to the holders nearest to its own key, and to those nearest to each object it names. What they answer
- * fills the directory of this machine's own server.
+ * Makes an announcement known: to the relays, to the holders nearest to its own key, and to those nearest to each
+ * object it names. What they answer fills the directory of this machine's own server.
  */
 export async function announce(
   event: SignedEvent,

@@ -1,6 +1,6 @@
 /**
- * Fetches a chunked file into a folder: chunks that are there stay, parity replaces those that no source has, and the whole
- * file is verified in the end.
+ * Fetches a chunked file into a folder: chunks that are there stay, parity replaces those that no source has, and
+ * the whole file is verified in the end.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -117,8 +117,8 @@ async function fetchAll(
 }
 
 /**
- * Returns the bytes of a file, for a caller that has no use for the file and verifies the whole itself. The folder keeps
- * what came, so it is not requested again. Throws as `fetchFolder` does.
+ * Returns the bytes of a file, for a caller that has no use for the file and verifies the whole itself. The folder
+ * keeps what came, so it is not requested again. Throws as `fetchFolder` does.
  */
 export async function fetchBytes(
   manifest: FileManifest,

@@ -1,6 +1,7 @@
 /**
- * Brings the part of a chunked state that a tier of width has (docs/tiers.md), for who joins with a small machine: the rings of the model lie one after
- * the other in its file, so only the chunks up to the tier's last ring are asked for.
+ * Brings the part of a chunked state that a tier of width has (docs/tiers.md), for who joins with a small machine:
+ * the rings of the model lie one after the other in its file, so only the chunks up to the tier's last ring are
+ * asked for.
  */
 import { open, rename, rm } from 'node:fs/promises';
 import { CheckpointError } from '../../base/errors.ts';
@@ -20,7 +21,10 @@ import { readBytes, readRange } from './folder.ts';
 /** Bytes before the header of safetensors: its length. */
 const LENGTH_BYTES = 8;
 
-/** Fetches into the folder what tier `tier` has, and makes a safetensors file of it. Throws a CheckpointError where the file has no tiers, or not that one. */
+/**
+ * Fetches into the folder what tier `tier` has, and makes a safetensors file of it. Throws a CheckpointError where
+ * the file has no tiers, or not that one.
+ */
 export async function fetchTier(
   manifest: FileManifest,
   folder: string,
@@ -77,7 +81,10 @@ function tensorsOf(
   throw noTiers('its rings do not lie one after the other');
 }
 
-/** The last ring of each tier from 0 on, by how long the rings of a tensor are: of a run with helpers there are more than tiers. */
+/**
+ * The last ring of each tier from 0 on, by how long the rings of a tensor are: of a run with helpers there are more
+ * than tiers.
+ */
 function lastRings(model: readonly SafetensorsEntry[]): readonly number[] {
   const outer = model.find(({ name }) => ringIn(name) > 0 && !name.startsWith('padding.'));
   if (outer === undefined) throw noTiers('no tensor of it is a ring of width');

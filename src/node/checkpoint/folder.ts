@@ -1,6 +1,6 @@
 /**
- * A folder that holds a chunked file: `manifest.json`, and one file per chunk, named by its SHA-256. Reads such folders,
- * and is a source to fetch from and to store in: another disk, a network share or a mounted bucket.
+ * A folder that holds a chunked file: `manifest.json`, and one file per chunk, named by its SHA-256. Reads such
+ * folders, and is a source to fetch from and to store in: another disk, a network share or a mounted bucket.
  */
 import { createReadStream } from 'node:fs';
 import { lstat, mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** Chunks that a worker holds for others, on its disk and on its server: a folder for each checkpoint, all of them within a bound of bytes. */
+/**
+ * Chunks that a worker holds for others, on its disk and on its server: a folder for each checkpoint, all of them
+ * within a bound of bytes.
+ */
 import { mkdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
@@ -172,7 +175,10 @@ export class HeldChunks {
     return Math.min(mostBytes - bytesOf(this.all), bavail * bsize);
   }
 
-  /** Bytes that there is room for of one checkpoint, since older ones give way: the same before it is here and after. */
+  /**
+   * Bytes that there is room for of one checkpoint, since older ones give way: the same before it is here and
+   * after.
+   */
   async room(): Promise<number> {
     if (this.#isFull) return bytesOf(this.all.slice(-1));
     return Math.max(0, bytesOf(this.all) + (await this.#free()));

@@ -1,7 +1,8 @@
 /**
- * A small HTTP server for the chunks of folders, so that whoever has them can give them to others: GET and HEAD of `/<sha256>` with ranges, and
- * `/<digest>.have`. What it gives is bounded: bytes a second, requests at once, and how often one chunk goes out while others could pass it on.
+ * A small HTTP server for the chunks of folders: GET and HEAD of `/<sha256>` with ranges, and `/<digest>.have`. It
+ * limits bytes per second, requests at once, and how often one chunk goes out while others could pass it on.
  */
+import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -28,34 +29,13 @@ export interface HolderOptions {
   readonly rate?: number | undefined;
   /** Answers at once; more are told to come back. */
   readonly most?: number;
-  /** How often one chunk goes out in `windowMs`, one after the other, so that whoever has it passes it on; undefined for any number at once. */
+  /** How often one chunk goes out in `windowMs`, one at a time, so that others pass it on; undefined for no limit. */
   readonly copies?: number | undefined;
   readonly windowMs?: number;
   /** Answers what is no chunk; false where it is not its own. */
   beside?(request: IncomingMessage, response: ServerResponse): boolean;
   /** Told of what went out. */
   onSent?(bytes: number): void;
-}
-
-/** What a server gives of one manifest. */
-export interface Shelf {
-  /** Of the manifest. */
-  readonly digest: Digest;
-  /** Gives this chunk too, from now on. */
-  add(sha256: Digest): void;
-  /** Does not give it any more. */
-  remove(sha256: Digest): void;
-}
-
-export interface HolderServer {
-  readonly url: string;
-  /** Body bytes sent so far. */
-  readonly sentBytes: number;
-  /** Gives a manifest, and those of its chunks that are added. */
-  shelve(folder: string, manifest: FileManifest): Shelf;
-  /** Gives nothing of this manifest any more. */
-  drop(digest: Digest): void;
-  close(): Promise<void>;
 }
 
 const MOST_AT_ONCE = 32;
@@ -70,29 +50,22 @@ const READ_BYTES = 2 ** 18;
 /** What has a hash for a name never changes. */
 const FOREVER = 'public, max-age=31536000, immutable';
 
-/** Serves what of the manifest lies in the folder, and the manifest; `add` says of a chunk that came later. */
+/** Serves the manifest and those of its chunks that are in the folder; `add` announces one that came later. */
 export async function serveFolder(
   folder: string,
   manifest: FileManifest,
   options: HolderOptions,
 ): Promise<HolderServer & Pick<Shelf, 'add'>> {
-  const holder = new Holder(options);
-  const shelf = holder.shelve(folder, manifest);
+  const server = await HolderServer.listen(options);
+  const shelf = server.shelve(folder, manifest);
   for (const piece of piecesOf(manifest)) {
     if ((await lookFor(folder, piece)) === 'there') shelf.add(piece.sha256);
   }
-  await holder.listen();
-  return Object.assign(holder, { add: (sha256: Digest) => shelf.add(sha256) });
+  return Object.assign(server, { add: (sha256: Digest) => shelf.add(sha256) });
 }
 
-/** A server that gives nothing yet. */
-export async function serveShelves(options: HolderOptions): Promise<HolderServer> {
-  const holder = new Holder(options);
-  await holder.listen();
-  return holder;
-}
-
-class OpenShelf implements Shelf {
+/** What a server gives of one manifest. */
+export class Shelf {
   readonly digest: Digest;
   readonly #folder: string;
   readonly #text: Uint8Array;
@@ -158,7 +131,7 @@ interface Reply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   body?(): Readable;
-  /** Of a chunk that goes out. */
+  /** The chunk in the body. */
   readonly sha256?: Digest;
 }
 
@@ -171,9 +144,10 @@ interface Held {
   readonly sha256?: Digest;
 }
 
-class Holder implements HolderServer {
+/** Gives the chunks of the folders that are shelved. */
+export class HolderServer {
   readonly #options: HolderOptions;
-  readonly #shelves = new Map<Digest, OpenShelf>();
+  readonly #shelves = new Map<Digest, Shelf>();
   readonly #server: Server;
   readonly #copies = new Map<Digest, { count: number; untilMs: number }>();
   /** Chunks that go out now, where copies are counted. */
@@ -183,7 +157,7 @@ class Holder implements HolderServer {
   #freeMs = 0;
   sentBytes = 0;
 
-  constructor(options: HolderOptions) {
+  private constructor(options: HolderOptions) {
     this.#options = options;
     this.#server = createServer({
       keepAliveTimeout: IDLE_MS,
@@ -202,29 +176,30 @@ class Holder implements HolderServer {
     return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
   }
 
+  /** Gives a manifest, and those of its chunks that are added. */
   shelve(folder: string, manifest: FileManifest): Shelf {
-    const shelf = new OpenShelf(folder, manifest);
+    const shelf = new Shelf(folder, manifest);
     this.#shelves.set(shelf.digest, shelf);
     return shelf;
   }
 
+  /** Gives nothing of this manifest any more. */
   drop(digest: Digest): void {
     this.#shelves.delete(digest);
   }
 
-  listen(): Promise<void> {
-    const { port, host } = this.#options;
-    return new Promise((resolve, reject) => {
-      this.#server.once('error', (cause: NodeJS.ErrnoException) =>
-        reject(
-          new ConfigError('checkpoint/port', `cannot serve at ${host}:${port} (${cause.code})`, {
-            hint: 'choose another --port, or 0 for any that is free',
-            cause,
-          }),
-        ),
-      );
-      this.#server.listen(port, host, resolve);
+  /** Starts a server that gives nothing yet. Throws a ConfigError if the port is taken. */
+  static async listen(options: HolderOptions): Promise<HolderServer> {
+    const holder = new HolderServer(options);
+    const { port, host } = options;
+    holder.#server.listen(port, host);
+    await once(holder.#server, 'listening').catch((cause: NodeJS.ErrnoException) => {
+      throw new ConfigError('checkpoint/port', `cannot serve at ${host}:${port} (${cause.code})`, {
+        hint: 'choose another --port, or 0 for any that is free',
+        cause,
+      });
     });
+    return holder;
   }
 
   close(): Promise<void> {
@@ -329,7 +304,10 @@ class Holder implements HolderServer {
   }
 }
 
-/** One range of bytes, as RFC 9110 has it; the whole where none or a list is asked for, undefined where it cannot be. */
+/**
+ * One range of bytes, as RFC 9110 has it; the whole where none or a list is asked for, undefined where it cannot
+ * be.
+ */
 function rangeOf(
   header: string | undefined,
   bytes: number,

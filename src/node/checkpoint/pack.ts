@@ -1,4 +1,7 @@
-/** Packs a file as chunks into a folder: read once for its own hashes and the chunk files, which threads then hash and make parity of. */
+/**
+ * Packs a file as chunks into a folder: read once for its own hashes and the chunk files, which threads then hash
+ * and make parity of.
+ */
 
 import { readSync, renameSync, writeFileSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
@@ -36,7 +39,10 @@ export interface PackOptions {
 
 const PIECE = 2 ** 20;
 
-/** The manifest, which lies in the folder too; throws where the file cannot be read or cut so, or the folder cannot be written to. */
+/**
+ * The manifest, which lies in the folder too; throws where the file cannot be read or cut so, or the folder cannot
+ * be written to.
+ */
 export async function packFile(
   file: string,
   folder: string,
@@ -141,7 +147,10 @@ class Packing {
     await this.#chunks[index - 4];
   }
 
-  /** A short chunk is hashed before it is written: to read it again, or to wait for each call, takes longer than that. */
+  /**
+   * A short chunk is hashed before it is written: to read it again, or to wait for each call, takes longer than
+   * that.
+   */
   async #writeShort(index: number, hash: (piece: Uint8Array) => void): Promise<void> {
     const { chunkBytes, signal, onProgress } = this.#options;
     signal?.throwIfAborted();

@@ -1,6 +1,6 @@
 /**
- * Publishes a packed file on relays: chunk events (kind 7811) spread so that each relay gets its share, then the event with
- * the manifest. What one relay refuses goes to another.
+ * Publishes a packed file on relays: chunk events (kind 7811) spread so that each relay gets its share, then the
+ * event with the manifest. What one relay refuses goes to another.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { packed } from '../../../kinds/packed.ts';

@@ -1,7 +1,9 @@
 /**
- * Checkpoints of a run at the places that its spec names: uploaded to Blossom servers under the worker's key; fetched from these, from members that hold
- * chunks and from relays at once, into the worker's folder so that a kill loses nothing.
+ * Checkpoints of a run at the places that its spec names: uploaded to Blossom servers under the worker's key;
+ * fetched from these, from members that hold chunks and from relays at once, into the worker's folder so that a
+ * kill loses nothing.
  */
+
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../../base/async.ts';
@@ -31,9 +33,8 @@ import {
 } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-policy.ts';
-import { nativeCrypto } from '../native/event-crypto.ts';
 import { nativeSha256 } from '../native/sha256.ts';
-import { createDirectoryPort, type DirectorySearch, findHolders } from './directory.ts';
+import { createSearch, type DirectorySearch, findHolders } from './directory.ts';
 import { fetchBytes } from './fetch-folder.ts';
 import { createAskHttp, findManifest, openPlaces } from './sources.ts';
 
@@ -149,7 +150,7 @@ function findMembers(
   signal: AbortSignal,
 ): Promise<readonly HolderPlace[]> {
   if (policy === null) return Promise.resolve([]);
-  return holderPlaces(digest, searchOf(relays, { allowPrivate, signal, peers }));
+  return holderPlaces(digest, createSearch(relays, { allowPrivate, signal, peers }));
 }
 
 /** The same with what placement gives each, so that each is asked at once for what it should have. */
@@ -256,30 +257,6 @@ export function placeChunks(
   const rooms = new Map(members.map(({ key, freeBytes }) => [key, Math.floor(freeBytes / chunk)]));
   const holders = attested.map((holder) => ({ ...holder, room: rooms.get(holder.key) }));
   return place(policy, holders, { id, count: manifest.chunks.length, name: CHECKPOINT_CLASS });
-}
-
-/** The directory as a worker asks it: its relays first, then holders hop by hop. */
-export function searchOf(
-  relays: DirectorySearch['relays'],
-  { allowPrivate, signal, peers = [] }: SearchBounds,
-): DirectorySearch {
-  const now = () => Math.floor(systemClock.now() / 1000);
-  const port = createDirectoryPort({
-    http: createAskHttp({ isTrusted: false, allowPrivate }),
-    peerHttp: createAskHttp({ isTrusted: true, allowPrivate }),
-    now,
-    allowPrivate,
-    signal,
-    crypto: nativeCrypto,
-  });
-  return { relays, peers, port, now, allowPrivate, waitMs: WAIT_MS, signal };
-}
-
-interface SearchBounds {
-  readonly allowPrivate: boolean;
-  readonly signal: AbortSignal;
-  /** Addresses of holder servers that a person named. */
-  readonly peers?: readonly string[] | undefined;
 }
 
 /** A holder as a place. */

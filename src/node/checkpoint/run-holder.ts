@@ -1,7 +1,8 @@
 /**
- * A worker that holds chunks of its run's checkpoints for others: those that placement gives it and no others, within its room, served over HTTP and
- * announced to relays and other holders. Whatever goes wrong here is told, and never keeps the worker from training.
+ * A worker that holds chunks of its run's checkpoints for others: those that placement gives it, within its capacity,
+ * served over HTTP and announced to relays and other holders. Failures are reported, and never keep it from training.
  */
+
 import { systemClock } from '../../base/async.ts';
 import type { ChunkHolder, PackedBytes } from '../../certified/wire/checkpoints.ts';
 import type { Placement } from '../../consensus/placement/place.ts';
@@ -14,11 +15,11 @@ import { buildHolder, type HolderOffer } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-policy.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
-import { announce, directoryRoute } from './directory.ts';
+import { announce, createSearch, directoryRoute, unixSeconds } from './directory.ts';
 import { openSink } from './fetch-folder.ts';
 import { type Held, HeldChunks } from './held-chunks.ts';
-import { type HolderServer, serveShelves } from './holder-server.ts';
-import { askHolders, holderPlaces, placeChunks, searchOf } from './run-chunks.ts';
+import { HolderServer } from './holder-server.ts';
+import { askHolders, holderPlaces, placeChunks } from './run-chunks.ts';
 
 export interface RunHolderOptions {
   readonly policy: PlacementPolicy;
@@ -41,18 +42,6 @@ export interface RunHolderOptions {
   onNotice(message: string): void;
 }
 
-export interface RunHolder extends ChunkHolder {
-  readonly url: string;
-  readonly sentBytes: number;
-  /** Chunks that are held, by the digest of their manifest. */
-  held(): ReadonlyMap<Digest, ReadonlySet<Digest>>;
-  /** Resolves when what was to be held until now is. */
-  settled(): Promise<void>;
-  /** Looks again who holds what, and puts right what is its own to hold. Never rejects. */
-  look(): Promise<void>;
-  close(): Promise<void>;
-}
-
 /** Who says nothing for so long is gone. */
 const HOLDS_SECONDS = 3600;
 const AGAIN_MS = 20 * 60_000;
@@ -65,7 +54,7 @@ export async function startRunHolder(options: RunHolderOptions): Promise<RunHold
   const shared = { now: unixSeconds, crypto: nativeCrypto, allowPrivate };
   const directory = new Directory({ own: signer.publicKey, ...shared });
   const beside = directoryRoute(directory);
-  const server = await serveShelves({ port, host, rate, clock: systemClock, beside });
+  const server = await HolderServer.listen({ port, host, rate, clock: systemClock, beside });
   const told = new Set<string>();
   const tell = (message: string) => {
     if (told.has(message)) return;
@@ -79,7 +68,7 @@ export async function startRunHolder(options: RunHolderOptions): Promise<RunHold
     await server.close();
     throw error;
   });
-  return new Holding({ ...options, onNotice: tell }, { directory, server, chunks });
+  return new RunHolder({ ...options, onNotice: tell }, { directory, server, chunks });
 }
 
 interface Parts {
@@ -88,7 +77,8 @@ interface Parts {
   readonly chunks: HeldChunks;
 }
 
-class Holding implements RunHolder {
+/** Holds the chunks of checkpoints that placement gives to this worker. */
+export class RunHolder implements ChunkHolder {
   readonly #options: RunHolderOptions;
   readonly #parts: Parts;
   #relays: RelaySet | undefined;
@@ -110,11 +100,13 @@ class Holding implements RunHolder {
     return this.#parts.server.sentBytes;
   }
 
+  /** Chunks that are held, by the digest of their manifest. */
   held(): ReadonlyMap<Digest, ReadonlySet<Digest>> {
     const { all } = this.#parts.chunks;
     return new Map(all.map(({ shelf, chunks }) => [shelf.digest, new Set(chunks.keys())]));
   }
 
+  /** Resolves when what was to be held until now is. */
   settled(): Promise<void> {
     return this.#work;
   }
@@ -137,6 +129,7 @@ class Holding implements RunHolder {
     });
   }
 
+  /** Looks again who holds what, and holds what is its own. Never rejects. */
   look(): Promise<void> {
     return this.#next(async () => {
       const { manifest, members } = this.#newest ?? {};
@@ -204,7 +197,7 @@ class Holding implements RunHolder {
     const { allowPrivate, signer } = this.#options;
     const { chunks } = this.#parts;
     const { digest } = held.shelf;
-    const search = searchOf(this.#relays, { allowPrivate, signal: this.#signal });
+    const search = createSearch(this.#relays, { allowPrivate, signal: this.#signal });
     const found = await holderPlaces(digest, search);
     const others = found.filter(({ key }) => key !== signer.publicKey);
     const index = new Map(piecesOf(held.manifest).map(({ sha256 }, i) => [sha256, i]));
@@ -242,7 +235,7 @@ class Holding implements RunHolder {
     this.#saidAt = Math.max(unixSeconds(), this.#saidAt + 1);
     const offer = await this.#offer();
     const event = signer.sign(buildHolder(offer, this.#saidAt, HOLDS_SECONDS));
-    const search = searchOf(relays, { allowPrivate, signal: this.#signal });
+    const search = createSearch(relays, { allowPrivate, signal: this.#signal });
     await announce(event, offer.held, this.#parts.directory, search);
   }
 }
@@ -257,5 +250,3 @@ function wordShortage(placed: Placement): string | undefined {
   const words = nearest.length > 0 ? `${nearest.join(', ')}, or more holders` : 'more holders';
   return `${what}: ${rule} needs ${needed}, ${available} to be had; try ${words}`;
 }
-
-const unixSeconds = (): number => Math.floor(systemClock.now() / 1000);

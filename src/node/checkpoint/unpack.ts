@@ -1,6 +1,6 @@
 /**
- * Verifies a folder of chunks against its manifest, and makes the file again: chunks that are lost or changed are restored
- * from parity, and only the complete, correct file gets its name.
+ * Verifies a folder of chunks against its manifest, and makes the file again: chunks that are lost or changed are
+ * restored from parity, and only the complete, correct file gets its name.
  */
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';

@@ -1,4 +1,7 @@
-/** `nostrain checkpoint`: large files as chunks that verify themselves, with parity, and getting them from wherever they are. */
+/**
+ * `nostrain checkpoint`: large files as chunks that verify themselves, with parity, and getting them from wherever
+ * they are.
+ */
 import { Command, Option } from 'commander';
 import { packed as kind } from '../../../../kinds/packed.ts';
 import { toHex } from '../../../base/bytes.ts';

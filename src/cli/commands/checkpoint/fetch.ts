@@ -1,4 +1,7 @@
-/** `nostrain checkpoint fetch`: a chunked file from wherever its chunks are, into a folder that others can be served from. */
+/**
+ * `nostrain checkpoint fetch`: a chunked file from wherever its chunks are, into a folder that others can be served
+ * from.
+ */
 import { Command } from 'commander';
 import { anySignal, systemClock } from '../../../base/async.ts';
 import { isHex32 } from '../../../base/bytes.ts';

@@ -7,7 +7,7 @@ import { formatBytes } from '../../../base/numbers.ts';
 import { manifestDigest } from '../../../network/chunks/manifest.ts';
 import { Directory } from '../../../network/directory/directory.ts';
 import { buildHolder, type HolderOffer } from '../../../network/wire/holders.ts';
-import { announce, directoryRoute } from '../../../node/checkpoint/directory.ts';
+import { announce, directoryRoute, unixSeconds } from '../../../node/checkpoint/directory.ts';
 import { readManifest } from '../../../node/checkpoint/folder.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
@@ -25,7 +25,6 @@ import {
   assertOffer,
   type DirectoryFlags,
   type OfferFlags,
-  unixSeconds,
   withDirectory,
 } from '../../shared/holder-flags.ts';
 

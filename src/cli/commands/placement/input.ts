@@ -1,4 +1,7 @@
-/** Reads what `placement check` is given: placement documents (TOML, JSON) and announcements of holders with attestations (JSON lines). */
+/**
+ * Reads what `placement check` is given: placement documents (TOML, JSON) and announcements of holders with
+ * attestations (JSON lines).
+ */
 
 import type { Command } from 'commander';
 import { parseJson } from '../../../base/canonical-json.ts';
@@ -53,7 +56,10 @@ export interface PlacementInput {
 
 const HINT = 'docs/placement.md has an example of a placement document';
 
-/** The one policy and all the holders of some files and of what `ask` brings. Events of holders are the newest that hold at `now` (unix seconds). */
+/**
+ * The one policy and all the holders of some files and of what `ask` brings. Events of holders are the newest that
+ * hold at `now` (unix seconds).
+ */
 export async function readPlacementFiles(
   files: readonly string[],
   ask: (own: PlacementPolicy | undefined) => Promise<Asked>,
