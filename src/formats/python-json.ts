@@ -83,6 +83,9 @@ export function canonicalize(text: string): Result<string> {
   return parsed.ok ? ok(canonicalJson(parsed.value)) : parsed;
 }
 
+/** Strings and numbers in text that is known to be JSON. */
+const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+
 /** A value with integers and floats kept apart. Refuses what has no exact canonical form, and nesting beyond 100. */
 export function parseJson(text: string): Result<Json> {
   try {
@@ -90,103 +93,45 @@ export function parseJson(text: string): Result<Json> {
   } catch {
     return refuse('bad-json', 'json', 'not JSON');
   }
-  const cursor: Cursor = { text, at: 0, depth: 0, problem: undefined };
-  const value = readValue(cursor);
-  return cursor.problem === undefined ? ok(value) : refuse('bad-json', 'json', cursor.problem);
+  // numbers as texts with a mark, since JSON.parse would drop how they are spelled
+  const marked: Marked = JSON.parse(
+    text.replace(TOKENS, (token) => (token[0] === '"' ? `"s${token.slice(1)}` : `"n${token}"`)),
+  );
+  let problem: string | undefined;
+  const string = (value: string): string => {
+    if (/\p{Surrogate}/u.test(value)) problem ??= 'text with a lone surrogate';
+    return value;
+  };
+  const number = (spelling: string): number | bigint => {
+    const isInteger = /^-?\d+$/.test(spelling);
+    const value = Number(spelling);
+    if (isInteger && spelling.length > MAX_DIGITS) {
+      problem ??= `an integer of more than ${MAX_DIGITS} digits`;
+    } else if (isInteger) return BigInt(spelling);
+    else if (!Number.isFinite(value)) problem ??= 'a number beyond the range of a double';
+    return value;
+  };
+  const read = (value: Marked, depth: number): Json => {
+    if (value === null || typeof value === 'boolean') return value;
+    if (typeof value === 'string') {
+      return value[0] === 's' ? string(value.slice(1)) : number(value.slice(1));
+    }
+    if (depth > MAX_DEPTH) {
+      problem ??= `nested deeper than ${MAX_DEPTH}`;
+      return null;
+    }
+    if (isList(value)) return value.map((item) => read(item, depth + 1));
+    const members: Record<string, Json> = Object.create(null);
+    for (const [name, member] of Object.entries(value)) {
+      members[string(name.slice(1))] = read(member, depth + 1);
+    }
+    return members;
+  };
+  const value = read(marked, 1);
+  return problem === undefined ? ok(value) : refuse('bad-json', 'json', problem);
 }
 
-/** A place in text that is known to be JSON; the first problem stays. */
-interface Cursor {
-  readonly text: string;
-  at: number;
-  depth: number;
-  problem: string | undefined;
-}
+/** JSON whose strings begin with s, and whose numbers are texts that begin with n. */
+type Marked = null | boolean | string | readonly Marked[] | { readonly [name: string]: Marked };
 
-function readValue(cursor: Cursor): Json {
-  skipSpace(cursor);
-  const char = cursor.text[cursor.at]!;
-  if (char === '"') return readString(cursor);
-  if (char === '{') return nested(cursor, readMembers);
-  if (char === '[') return nested(cursor, readItems);
-  const word = { t: true, f: false, n: null }[char];
-  if (word === undefined) return readNumber(cursor);
-  cursor.at += word === false ? 5 : 4;
-  return word;
-}
-
-function nested<T extends Json>(cursor: Cursor, read: (cursor: Cursor) => T): T | null {
-  if (++cursor.depth > MAX_DEPTH) {
-    cursor.problem ??= `nested deeper than ${MAX_DEPTH}`;
-    cursor.at = cursor.text.length;
-    return null;
-  }
-  cursor.at++;
-  const value = read(cursor);
-  cursor.depth--;
-  return value;
-}
-
-function readMembers(cursor: Cursor): JsonObject {
-  const members: Record<string, Json> = Object.create(null);
-  while (!endsHere(cursor, '}')) {
-    const key = readString(cursor);
-    skipSpace(cursor);
-    cursor.at++;
-    members[key] = readValue(cursor);
-  }
-  return members;
-}
-
-function readItems(cursor: Cursor): readonly Json[] {
-  const items: Json[] = [];
-  while (!endsHere(cursor, ']')) items.push(readValue(cursor));
-  return items;
-}
-
-/** Steps over a comma, or over the closing bracket. */
-function endsHere(cursor: Cursor, close: string): boolean {
-  skipSpace(cursor);
-  if (cursor.text[cursor.at] === ',') {
-    cursor.at++;
-    skipSpace(cursor);
-  }
-  if (cursor.at < cursor.text.length && cursor.text[cursor.at] !== close) return false;
-  cursor.at++;
-  return true;
-}
-
-function readString(cursor: Cursor): string {
-  const { text, at } = cursor;
-  let end = text.indexOf('"', at + 1);
-  while (isEscaped(text, end)) end = text.indexOf('"', end + 1);
-  cursor.at = end + 1;
-  const value: string = JSON.parse(text.slice(at, end + 1));
-  if (/\p{Surrogate}/u.test(value)) cursor.problem ??= 'text with a lone surrogate';
-  return value;
-}
-
-function isEscaped(text: string, at: number): boolean {
-  let slashes = 0;
-  while (text[at - 1 - slashes] === '\\') slashes++;
-  return slashes % 2 === 1;
-}
-
-function readNumber(cursor: Cursor): number | bigint {
-  const number = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
-  number.lastIndex = cursor.at;
-  const [spelling] = number.exec(cursor.text)!;
-  cursor.at += spelling.length;
-  if (/^-?\d+$/.test(spelling)) {
-    if (spelling.length <= MAX_DIGITS) return BigInt(spelling);
-    cursor.problem ??= `an integer of more than ${MAX_DIGITS} digits`;
-    return 0n;
-  }
-  const value = Number(spelling);
-  if (!Number.isFinite(value)) cursor.problem ??= 'a number beyond the range of a double';
-  return value;
-}
-
-function skipSpace(cursor: Cursor): void {
-  while (' \t\n\r'.includes(cursor.text[cursor.at] ?? '_')) cursor.at++;
-}
+const isList = (value: Marked): value is readonly Marked[] => Array.isArray(value);
