@@ -10,7 +10,12 @@ import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { codecReason, judgeClaim, newer } from '../../network/wire/judged.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import { type EventOf, openReferenceEvent, type ReferenceEvent } from '../wire/reference-event.ts';
+import {
+  type EventOf,
+  isOfType,
+  openReferenceEvent,
+  type ReferenceEvent,
+} from '../wire/reference-event.ts';
 import type { RelayAttempts, RelayFailure, RelayOperation } from '../wire/retries.ts';
 import { type ReadingPorts, readRelay } from './read-relay.ts';
 
@@ -181,9 +186,6 @@ export function readWanted<T extends EventType>(
   if (isOfAnother || !isOfType(read, type)) return 'malformed';
   return { read, event, eventId: event.id, createdAt: event.created_at };
 }
-
-const isOfType = <T extends EventType>(read: ReferenceEvent, type: T): read is EventOf<T> =>
-  read.type === type;
 
 /** The newest event of each address. */
 export class EventSlots<E extends ReferenceEvent> {

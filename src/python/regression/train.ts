@@ -22,14 +22,14 @@ import type {
 import type { Params } from '../../tensor/params.ts';
 
 /** What one step of gradient descent is taken on. */
-export interface Batch {
+interface RegressionBatch {
   /** Rows of the dataset, in order; a row may come up more than once. */
   readonly rows: readonly number[];
   readonly learningRate: number;
 }
 
 /** The prediction for one row. */
-export function predictLinear(
+function predictLinear(
   { weight, bias, features }: LinearModel,
   { inputs }: RegressionSet,
   row: number,
@@ -40,21 +40,20 @@ export function predictLinear(
 }
 
 /** Moves the model by one step of gradient descent on the batch. */
-export function stepLinear(model: LinearModel, set: RegressionSet, batch: Batch): void {
+function stepLinear(model: LinearModel, set: RegressionSet, batch: RegressionBatch): void {
   const { weight, bias, features } = model;
   const weightGradient = new Float64Array(features);
-  let biasGradient = 0;
+  const biasGradient = new Float64Array(1);
   for (const row of batch.rows) {
     const error = predictLinear(model, set, row) - set.targets[row]!;
     const factor = 2 * error * (1 / batch.rows.length);
     for (let i = 0; i < features; i++) {
       weightGradient[i]! += factor * set.inputs[row * features + i]!;
     }
-    biasGradient += factor;
+    biasGradient[0]! += factor;
   }
-  const { learningRate } = batch;
-  for (let i = 0; i < features; i++) weight[i]! -= learningRate * weightGradient[i]!;
-  bias[0]! -= learningRate * biasGradient;
+  descend(weight, weightGradient, batch);
+  descend(bias, biasGradient, batch);
 }
 
 /** The hidden layer for one row (H), written into `hidden`, and the prediction. */
@@ -77,16 +76,12 @@ function forward(
   return outputBias[0]! + output;
 }
 
-/** The prediction for one row. */
-export const predictMlp = (model: MlpModel, set: RegressionSet, row: number): number =>
-  forward(model, set, row, new Float64Array(model.hidden));
-
 /** Moves the model by one step of gradient descent on the batch. */
-export function stepMlp(model: MlpModel, set: RegressionSet, batch: Batch): void {
-  const { features, hiddenWeight, hiddenBias, outputWeight, outputBias } = model;
+function stepMlp(model: MlpModel, set: RegressionSet, batch: RegressionBatch): void {
+  const { features, outputWeight } = model;
   const hidden = new Float64Array(model.hidden);
   const gradient = {
-    hiddenWeight: new Float64Array(hiddenWeight.length),
+    hiddenWeight: new Float64Array(model.hiddenWeight.length),
     hiddenBias: new Float64Array(model.hidden),
     outputWeight: new Float64Array(model.hidden),
     outputBias: new Float64Array(1),
@@ -105,14 +100,16 @@ export function stepMlp(model: MlpModel, set: RegressionSet, batch: Batch): void
       }
     }
   }
-  const { learningRate } = batch;
-  descend(hiddenWeight, gradient.hiddenWeight, learningRate);
-  descend(hiddenBias, gradient.hiddenBias, learningRate);
-  descend(outputWeight, gradient.outputWeight, learningRate);
-  descend(outputBias, gradient.outputBias, learningRate);
+  for (const name of ['hiddenWeight', 'hiddenBias', 'outputWeight', 'outputBias'] as const) {
+    descend(model[name], gradient[name], batch);
+  }
 }
 
-function descend(values: Float64Array, gradient: Float64Array, learningRate: number): void {
+function descend(
+  values: Float64Array,
+  gradient: Float64Array,
+  { learningRate }: RegressionBatch,
+): void {
   for (let i = 0; i < values.length; i++) values[i]! -= learningRate * gradient[i]!;
 }
 
@@ -204,19 +201,19 @@ export const evaluateRegression = (
   runtime?: RegressionTask,
 ): number => meanLoss(modelFor(params, dataset, runtime), dataset);
 
-function takeStep(model: RegressionModel, set: RegressionSet, batch: Batch): void {
+function takeStep(model: RegressionModel, set: RegressionSet, batch: RegressionBatch): void {
   if (model.runtime === 'linear-regression') stepLinear(model, set, batch);
   else stepMlp(model, set, batch);
 }
 
 function meanLoss(model: RegressionModel, set: RegressionSet): number {
   let sum = 0;
+  const predict =
+    model.runtime === 'linear-regression'
+      ? (row: number) => predictLinear(model, set, row)
+      : (row: number) => forward(model, set, row, new Float64Array(model.hidden));
   for (let row = 0; row < set.size; row++) {
-    const predicted =
-      model.runtime === 'linear-regression'
-        ? predictLinear(model, set, row)
-        : predictMlp(model, set, row);
-    const error = predicted - set.targets[row]!;
+    const error = predict(row) - set.targets[row]!;
     sum += error * error;
   }
   return sum / set.size;
@@ -271,7 +268,14 @@ function requirePositive(what: string, value: number, isRight: boolean): void {
   throw new ConfigError('training/option', `${what} must be above 0, not ${value}`);
 }
 
-type OneRuntime = Omit<RegressionOptions, 'runtime'>;
+const trainAs =
+  (runtime: RegressionTask) =>
+  (
+    params: Params,
+    dataset: RegressionDataset,
+    options: Omit<RegressionOptions, 'runtime'>,
+  ): RegressionTraining =>
+    trainRegression(params, dataset, { ...options, runtime });
 
 /**
  * `trainRegression` for a linear model only. Throws a ConfigError for any other.
@@ -285,12 +289,7 @@ type OneRuntime = Omit<RegressionOptions, 'runtime'>;
  * trainLinearRegression(initializeLinearRegressionState(1), dataset, options).params.values; // => Float64Array.of(0.5, 0.5)
  * ```
  */
-export const trainLinearRegression = (
-  params: Params,
-  dataset: RegressionDataset,
-  options: OneRuntime,
-): RegressionTraining =>
-  trainRegression(params, dataset, { ...options, runtime: 'linear-regression' });
+export const trainLinearRegression = trainAs('linear-regression');
 
 /**
  * `trainRegression` for an mlp only. Throws a ConfigError for any other.
@@ -299,19 +298,16 @@ export const trainLinearRegression = (
  * ```ts
  * import { initializeMlpRegressionState, parseRegressionDataset, trainMlpRegression } from 'nostrain/python';
  *
- * const examples = [{ inputs: [1], target: 1 }];
- * const dataset = parseRegressionDataset({ task: 'mlp-regression', examples });
+ * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 1 }] });
  * const start = initializeMlpRegressionState({ features: 1, hiddenSize: 4 });
  * const { lossBefore, lossAfter } = trainMlpRegression(start, dataset, { steps: 50, learningRate: 0.1, batchSize: 1 });
  * lossAfter < lossBefore; // => true
  * ```
  */
-export const trainMlpRegression = (
-  params: Params,
-  dataset: RegressionDataset,
-  options: OneRuntime,
-): RegressionTraining =>
-  trainRegression(params, dataset, { ...options, runtime: 'mlp-regression' });
+export const trainMlpRegression = trainAs('mlp-regression');
+
+const evaluateAs = (runtime: RegressionTask) => (params: Params, dataset: RegressionDataset) =>
+  evaluateRegression(params, dataset, runtime);
 
 /**
  * `evaluateRegression` for a linear model only. Throws a ConfigError for any other.
@@ -324,8 +320,7 @@ export const trainMlpRegression = (
  * evaluateLinearRegression(initializeLinearRegressionState(1), dataset); // => 9
  * ```
  */
-export const evaluateLinearRegression = (params: Params, dataset: RegressionDataset): number =>
-  evaluateRegression(params, dataset, 'linear-regression');
+export const evaluateLinearRegression = evaluateAs('linear-regression');
 
 /**
  * `evaluateRegression` for an mlp only. Throws a ConfigError for any other.
@@ -334,13 +329,11 @@ export const evaluateLinearRegression = (params: Params, dataset: RegressionData
  * ```ts
  * import { evaluateMlpRegression, initializeMlpRegressionState, parseRegressionDataset } from 'nostrain/python';
  *
- * const examples = [{ inputs: [0], target: 3 }];
- * const dataset = parseRegressionDataset({ task: 'mlp-regression', examples });
+ * const dataset = parseRegressionDataset({ examples: [{ inputs: [0], target: 3 }] });
  * evaluateMlpRegression(initializeMlpRegressionState({ features: 1, hiddenSize: 4 }), dataset); // => 9
  * ```
  */
-export const evaluateMlpRegression = (params: Params, dataset: RegressionDataset): number =>
-  evaluateRegression(params, dataset, 'mlp-regression');
+export const evaluateMlpRegression = evaluateAs('mlp-regression');
 
 /**
  * Which runtime is meant: the one named, else the dataset's, else the state's, else `linear-regression`. Throws a ConfigError for

@@ -155,6 +155,23 @@ export function readReferenceEvent(
   return event.ok ? openReferenceEvent(event.value, limits) : event;
 }
 
+const kinds = { gradient, heartbeat, checkpoint };
+
+/** Reads events of one type; others are refused. */
+const parserOf =
+  <T extends ReferenceEvent['type']>(type: T) =>
+  (json: unknown, options: ReferenceEventOptions = {}): Result<EventOf<T>> => {
+    const read = readReferenceEvent(json, options);
+    if (!read.ok) return read;
+    if (isOfType(read.value, type)) return ok(read.value);
+    return refuse('wrong-kind', 'kind', `kind ${read.value.event.kind} is not ${kinds[type].kind}`);
+  };
+
+export const isOfType = <T extends ReferenceEvent['type']>(
+  read: ReferenceEvent,
+  type: T,
+): read is EventOf<T> => read.type === type;
+
 /**
  * The gradient event in JSON from anyone, or why it is refused: `said` are its tags, `payload` its delta (after - before), sparse,
  * with layout and sizes. Checked as by `parseNostrainEvent`. Never throws.
@@ -171,14 +188,7 @@ export function readReferenceEvent(
  * read.ok && read.value.payload.delta.values; // => Float64Array.of(254)
  * ```
  */
-export const parseGradientEvent = (
-  json: unknown,
-  options: ReferenceEventOptions = {},
-): Result<EventOf<'gradient'>> => {
-  const read = readReferenceEvent(json, options);
-  if (!read.ok || read.value.type !== 'gradient') return otherKind(read, gradient.kind);
-  return ok(read.value);
-};
+export const parseGradientEvent = parserOf('gradient');
 
 /**
  * The heartbeat event in JSON from anyone, or why it is refused: `said` are its tags, `interval` in seconds. Never throws.
@@ -192,14 +202,7 @@ export const parseGradientEvent = (
  * read.ok && read.value.said.round; // => 3
  * ```
  */
-export const parseHeartbeatEvent = (
-  json: unknown,
-  options: ReferenceEventOptions = {},
-): Result<EventOf<'heartbeat'>> => {
-  const read = readReferenceEvent(json, options);
-  if (!read.ok || read.value.type !== 'heartbeat') return otherKind(read, heartbeat.kind);
-  return ok(read.value);
-};
+export const parseHeartbeatEvent = parserOf('heartbeat');
 
 /**
  * The checkpoint event in JSON from anyone, or why it is refused: `said` are its tags, `body` its state, momentum and history.
@@ -213,17 +216,7 @@ export const parseHeartbeatEvent = (
  * read.ok; // => false
  * ```
  */
-export const parseCheckpointEvent = (
-  json: unknown,
-  options: ReferenceEventOptions = {},
-): Result<EventOf<'checkpoint'>> => {
-  const read = readReferenceEvent(json, options);
-  if (!read.ok || read.value.type !== 'checkpoint') return otherKind(read, checkpoint.kind);
-  return ok(read.value);
-};
-
-const otherKind = (read: Result<ReferenceEvent>, kind: number) =>
-  read.ok ? refuse('wrong-kind', 'kind', `kind ${read.value.event.kind} is not ${kind}`) : read;
+export const parseCheckpointEvent = parserOf('checkpoint');
 
 /** A gradient, heartbeat or checkpoint whose id and signature were verified before. */
 export function openReferenceEvent(
