@@ -1,10 +1,10 @@
-/** States and deltas of the Python reference, added, subtracted and scaled: by tensor name, in f64, tensors in the order of the left one. */
+/** States and deltas added, subtracted and scaled as the Python reference does: by tensor name, in f64. */
 import { ConfigError } from '../base/errors.ts';
 import { type Layout, type Params, sameLayout } from '../tensor/params.ts';
 
 /**
- * How far one state is from another: after - before, in f64, tensors in the order of `before`. `what` is how an error calls
- * `after`. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ * after - before, in f64, tensors in the order of `before`. Errors call `after` by `what`. Throws a ConfigError
+ * (`state/other-model`) naming the first tensor that the two do not share.
  *
  * @example
  * ```ts
@@ -23,8 +23,8 @@ export function difference(before: Params, after: Params, what?: string): Params
 }
 
 /**
- * Where a state gets to by a delta: base + delta, in f64, tensors in the order of `base`. `what` is how an error calls
- * `delta`. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ * base + delta, in f64, tensors in the order of `base`. Errors call `delta` by `what`. Throws a ConfigError
+ * (`state/other-model`) naming the first tensor that the two do not share.
  *
  * @example
  * ```ts
@@ -43,7 +43,7 @@ export function moved(base: Params, delta: Params, what?: string): Params {
 }
 
 /**
- * left - right, tensor by tensor. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
+ * left - right. Throws a ConfigError (`state/other-model`) naming the first tensor that the two do not share.
  *
  * @example
  * ```ts
@@ -88,7 +88,7 @@ export const zerosLike = ({ layout }: Params): Params => ({
   values: new Float64Array(layout.size),
 });
 
-/** The same with its tensors in the order of a layout. Throws, naming the first that differs, when they are others. */
+/** The state with its tensors in the order of a layout. Throws, naming the first tensor that differs. */
 export function arranged(params: Params, layout: Layout, what = 'the other state'): Params {
   if (sameLayout(params.layout, layout)) return params;
   const slots = new Map(params.layout.slots.map((slot) => [slot.name, slot]));

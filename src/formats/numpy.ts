@@ -1,5 +1,5 @@
 /**
- * States as NumPy archives (.npz), in the Python reference's two schemas: one double array per tensor, and who wrote it. Of .npy files (NEP
+ * States as NumPy archives (.npz) in the Python reference's two schemas: one f64 array per tensor. Of .npy files (NEP
  * 1) arrays of numbers and single texts are read; objects, records and complex numbers are not.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';

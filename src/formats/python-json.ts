@@ -1,6 +1,6 @@
 /**
- * JSON as the Python reference spells it. Integers and floats are different things there (`1` and `1.0`), so here they are
- * `bigint` and `number`. Canonical text has keys sorted by code point, no spaces, non-ASCII verbatim; hashes are over it.
+ * JSON as the Python reference spells it: integers (`1`) are bigint, floats (`1.0`) number. Canonical text has keys
+ * sorted by code point, no spaces, non-ASCII verbatim; hashes are over it.
  */
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { compareCodePoints } from '../tensor/params.ts';
@@ -32,8 +32,8 @@ export function pythonFloat(value: number): string {
 }
 
 /**
- * A number with so many decimals, as Python prints it: exact ties go to the even digit. Only odd multiples of 2^-(decimals+1)
- * are exact ties, and there `toFixed` would round up.
+ * A number with that many decimals as Python prints it: exact ties, odd multiples of 2^-(decimals+1), go to the even
+ * digit, where `toFixed` rounds up.
  */
 export function pythonFixed(value: number, decimals: number): string {
   const isTie = Math.abs((value * 2 ** (decimals + 1)) % 2) === 1;

@@ -1,6 +1,6 @@
 /**
- * The two regression models of the Python reference as states: tensor names and shapes, which model a state is,
- * and PyTorch's names for the same tensors.
+ * The two regression models of the Python reference as states: tensor names and shapes, and PyTorch's names for them.
+ * States that leave out dimensions of one are read; written ones have them.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { RegressionTask } from '../model/data/regression.ts';
@@ -62,8 +62,7 @@ function runtimeOfLayout({ slots }: Layout): RegressionTask | undefined {
 }
 
 /**
- * A state taken apart, as `LinearModelAdapter.import_state` and its sibling for the mlp do. Throws a ConfigError that names the
- * tensor, its shape and the shape it must have.
+ * A state taken apart. Throws a ConfigError that names the tensor, its shape and the shape it must have.
  *
  * @example
  * ```ts
@@ -212,7 +211,7 @@ export function exportTorchStateDict(params: Params, asked?: RegressionTask): Pa
 }
 
 /**
- * A regression state out of one with PyTorch's names, whatever first part (`module.`) they share. Throws a ConfigError when the
+ * A regression state out of one with PyTorch's names, whatever prefix (`module.`) they share. Throws a ConfigError when
  * names or shapes are of no runtime.
  *
  * @example

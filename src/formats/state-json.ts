@@ -1,6 +1,6 @@
 /**
- * States as JSON of the Python reference, and states out of named tensors of any file: values that no digest can
- * take are refused here.
+ * States as JSON of the Python reference, `{"parameters": {name: {"shape", "values"}}}`, f64; and states out of named
+ * tensors of any file. Stricter in reading: numbers are numbers, dimensions integers, values finite.
  */
 import { utf8 } from '../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
@@ -15,8 +15,8 @@ import {
 } from './python-json.ts';
 
 /**
- * A state of any tensors, such as a PyTorch state dict, sorted by name; f32 where all of them are, else f64. Or why it is none: a
- * name that is empty or repeated, a value that is not finite. Never throws.
+ * A state of any tensors, sorted by name; f32 where all of them are, else f64. Refuses a name that is empty or
+ * repeated, and a value that is not finite. Never throws.
  *
  * @example
  * ```ts

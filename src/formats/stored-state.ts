@@ -1,4 +1,4 @@
-/** States as bytes and back, in every format by the names of the Python reference; a PyTorch state must be of one of the two regression models. */
+/** States as bytes and back, in every format of the Python reference; PyTorch states must be of a regression model. */
 import { utf8 } from '../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import type { RegressionTask } from '../model/data/regression.ts';
@@ -33,8 +33,7 @@ export interface StorageOptions {
 }
 
 /**
- * The format a state is stored in: the one named, else what the file's name promises, else JSON. Throws a ConfigError for a name
- * of no format.
+ * The format named, else what the file's name promises, else JSON. Throws a ConfigError for an unknown format.
  *
  * @example
  * ```ts

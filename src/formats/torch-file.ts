@@ -1,8 +1,7 @@
 /**
- * PyTorch files out of pickles, read through an allow-list. Before any of a pickle is done its opcodes are looked over (PEP 307, PEP 3154):
- * only those that states need, every length inside the file; the rest, with which pickles do more than hold data, is refused by name.
+ * PyTorch files read through an allow-list: before any of a pickle is executed its opcodes are checked (PEP 307, PEP
+ * 3154). Opcodes that do more than hold data are refused by name.
  */
-
 import { Parser } from 'pickleparser';
 import { type Issue, ok, type Result, refuse } from '../base/errors.ts';
 import { bytesOf, readNumbers, type StoredType } from '../tensor/dtype.ts';

@@ -1,6 +1,6 @@
 /**
- * PyTorch files written by hand: a pickle of protocol 2 with the few things a checkpoint needs, and its storages of
- * doubles beside it. `torch.load` reads a dict of tensors even with `weights_only`, modules only without.
+ * PyTorch files written by hand: a pickle of protocol 2 and its storages of doubles. `torch.load` reads a dict of
+ * tensors even with `weights_only`, modules only without.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
 import type { Params } from '../tensor/params.ts';
@@ -214,8 +214,7 @@ export const stateDictOf = (params: Params): Pickled => ({
 });
 
 /**
- * A file for `module.load_state_dict(torch.load(file))`, of any architecture: tensors in double precision under the names they
- * have.
+ * A file for `module.load_state_dict(torch.load(file))`, of any architecture: f64 tensors under the names they have.
  *
  * @example
  * ```ts

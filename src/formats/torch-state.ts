@@ -1,6 +1,6 @@
 /**
- * States of any architecture as PyTorch files, tensors under the names PyTorch gives them; and where the state dicts are in what `torch.save`
- * was given: checkpoints of trainers nest them, beside optimizer states and epochs. The order of the search is the Python reference's.
+ * State dicts in what `torch.save` was given: checkpoints of trainers nest them beside optimizer states and epochs. The
+ * order of the search is the Python reference's.
  */
 import { ok, type Result, refuse } from '../base/errors.ts';
 import type { Params } from '../tensor/params.ts';
@@ -9,8 +9,8 @@ import { stateOfTensors } from './state-json.ts';
 import { decodeTorch, readTorchTensor, TorchModule, TorchTensor } from './torch-file.ts';
 
 /**
- * The first state dict in a file that `torch.save` wrote, of any architecture, buffers included, sorted by name; f32 where all
- * tensors are. Pickles are read through an allow-list, anything else in them is refused by name. Never throws.
+ * The first state dict in a file of `torch.save`, of any architecture, buffers included, sorted by name; f32 where all
+ * tensors are. Pickles are read through an allow-list. Never throws.
  *
  * @example
  * ```ts

@@ -1,7 +1,7 @@
 /**
- * Zip archives as NumPy and PyTorch write them (APPNOTE 6.3.10): stored or deflated members, below 4 GiB, not encrypted.
- * fflate packs and inflates. The directory is read here because fflate checks neither CRC-32, encryption nor repeated names, and
- * because all sizes must be known to be in bounds before anything is allocated.
+ * Zip archives as NumPy and PyTorch write them (APPNOTE 6.3.10). fflate packs and inflates; the directory is read here,
+ * since fflate checks neither CRC-32, encryption nor repeated names, and sizes must be in bounds before anything is
+ * allocated.
  */
 import { inflateSync, zipSync } from 'fflate';
 import { crc32 } from '../base/bytes.ts';

@@ -1,6 +1,6 @@
 /**
- * Means and outer steps in the operation order of the Python reference: one multiplication by the reciprocal of
- * the total weight, where the core divides (docs/decisions/0002-mean-by-reciprocal.md).
+ * Means and outer steps in the operation order of the Python reference: one multiplication by the reciprocal of the
+ * total weight, where the core divides (docs/decisions/0002-mean-by-reciprocal.md).
  */
 import { type MeanRule, sumRows } from '../consensus/aggregate/mean.ts';
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
@@ -35,8 +35,8 @@ export interface OuterStepResult {
 }
 
 /**
- * One outer step: v <- v * momentum + Δ, update = (Δ + v * momentum) * learningRate, next = base + update, in f64 (DiLoCo, arXiv
- * 2311.08105, section 2). Learning rate 0.7 and momentum 0.9 unless given. Throws a RangeError for a rate not above 0 or a
+ * One outer step in f64: v <- v * momentum + Δ, next = base + (Δ + v * momentum) * learningRate, where Δ is after -
+ * before (DiLoCo, arXiv 2311.08105, section 2). Defaults 0.7 and 0.9. Throws a RangeError for a rate not above 0 or a
  * momentum outside [0, 1), a ConfigError (`state/other-model`) when a part is of another model.
  *
  * @example

@@ -1,4 +1,4 @@
-/** Flags for model state files: the format of the states a command reads and writes, and writing the state they ask for. */
+/** Flags for model state files: their format, and writing the state that a command was asked for. */
 import { ConfigError } from '../base/errors.ts';
 import { formatStateJson } from '../formats/state-json.ts';
 import {

@@ -1,9 +1,7 @@
 /**
- * The NSCP container of the Python reference: six bytes of header, then one compressed block; base64 around it
- * all. A zlib stream from a stranger is inflated up to a byte count fixed beforehand, its checksum is checked, and
- * it must end with its last byte; gzip, preset dictionaries and concatenated streams are refused. A zstd frame
- * (RFC 8878) must say how much it holds, judged before anything is allocated for it; the decoder is brought by the
- * platform.
+ * The NSCP container of the Python reference: six bytes of header, then one block compressed with zlib or zstd, in
+ * base64. Blocks from strangers are bounded before anything is allocated: a zlib stream is inflated up to a byte count
+ * and its checksum verified, a zstd frame (RFC 8878) must say its size.
  */
 import { deflate, Inflate } from 'pako';
 import { fromBase64, toBase64 } from '../../base/bytes.ts';
@@ -109,7 +107,7 @@ export interface Inflated {
 /** Deflate spends two bits at least on at most 258 bytes. */
 const MOST_PER_BYTE = 1032;
 
-/** The output of `stream`, up to `limit` bytes. Nothing larger than the limit, or than the stream can hold, is allocated for it. */
+/** Inflates a stream up to `limit` bytes; allocates no more than the limit, or than the stream can hold. */
 export function inflateAtMost(stream: Uint8Array, limit: number): Inflated {
   const broken: Inflated = { bytes: new Uint8Array(0), end: 'broken', inflatedBytes: 0 };
   if (stream.length < 8 || !isZlibHeader(stream[0]!, stream[1]!)) return broken;

@@ -1,9 +1,7 @@
 /**
- * The payload of a gradient event, to the byte the Python reference's: the k largest values of a delta, one shared
- * scale, int8, in a zlib or zstd container. Signs are the caller's business. Decoding trusts nothing: every size
- * is checked against the expected layout before anything is allocated for it.
+ * The payload of a gradient event, to the byte the Python reference's: the k largest values of a delta as int8 with one
+ * scale. Signs are the caller's business. Decoding checks every size against the expected layout before it allocates.
  */
-
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse, TrainingError } from '../../base/errors.ts';
 import { pythonFixed } from '../../formats/python-json.ts';

@@ -31,8 +31,8 @@ export const defaultPayloadLimits: ForeignNstrLimits = {
 };
 
 /**
- * Packs a delta (after - before): its values of largest magnitude, as int8 with one scale, then zlib. To the byte what the
- * Python reference makes. Throws a ConfigError for an empty delta or a ratio outside (0, 1], a TrainingError for values that
+ * Packs the largest values of a delta (after - before) as int8 with one scale, then zlib; to the byte what the Python
+ * reference makes. Throws a ConfigError for an empty delta or a ratio outside (0, 1], a TrainingError for values that
  * are not finite or have no int8 scale.
  *
  * @example
@@ -53,8 +53,8 @@ export const compressDelta = (
 ): EncodedNstr => encodeNstr(delta, { ratio, zstd });
 
 /**
- * The delta (after - before) in a base64 payload from anyone, f64, zeros where nothing was sent; or why it is refused. The
- * payload says of which model it is, within the limits. zstd is read where `limits` bring it. Never throws.
+ * The delta (after - before) in a base64 payload from anyone, f64, zeros where nothing was sent; or why it is refused.
+ * The payload names its model; zstd is read if `limits` bring it. Never throws.
  *
  * @example
  * ```ts

@@ -1,6 +1,6 @@
 /**
- * Collects the events of one kind and run from several relays: reads each relay on its own, keeps the newest event of each address,
- * counts what does not count, and gives events in an order that does not depend on arrival.
+ * Collects the events of one kind and run from several relays: keeps the newest event of each address, counts what does
+ * not count, and orders events independently of arrival.
  */
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { gradient } from '../../../kinds/gradient.ts';

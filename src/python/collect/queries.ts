@@ -1,4 +1,4 @@
-/** What relays have of a run: the gradients of a round, late gradients, the workers by their heartbeats, and checkpoints. */
+/** What relays have of a run: gradients of a round, late gradients, workers by their heartbeats, checkpoints. */
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { RejectReason } from '../../run/contribution.ts';
 import { isStale } from '../../run/heartbeat.ts';
@@ -27,9 +27,9 @@ export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
 }
 
 /**
- * Heartbeats of live workers, verified, the newest of each, sorted by worker; a worker that missed too many of its own intervals,
- * or left, is stale. Ends once relays have sent what they stored, or with silence. A relay that failed is told of in `failed`:
- * never rejects but with `ports.signal.reason`, or a ConfigError for an address that is none.
+ * The newest heartbeat of each live worker, verified, sorted by worker; one that left or missed too many of its own
+ * intervals is stale. Ends when relays have sent what they stored, or with silence. Failing relays are in `failed`:
+ * rejects only with `ports.signal.reason`, or a ConfigError for an address that is none.
  *
  * @example
  * ```ts
@@ -113,10 +113,10 @@ export interface GradientsFound extends Collection<EventOf<'gradient'>> {
 }
 
 /**
- * Gradients of one round, verified, the newest of each worker, sorted by worker. Ends with what `sync` waits for, else with
- * silence. What a relay sent that does not count is counted by reason, a relay that failed is told of in `failed`: never rejects
- * but with `ports.signal.reason`, or a ConfigError for an address that is none. Where the only relay fails while workers are
- * looked for, no gradients are asked of it.
+ * The newest gradient of each worker in one round, verified, sorted by worker. Ends with what `sync` waits for, else
+ * with silence. Events that do not count are counted by reason, failing relays are in `failed`: rejects only with
+ * `ports.signal.reason`, or a ConfigError for an address that is none. If the only relay fails during discovery, it is
+ * not asked for gradients.
  *
  * @example
  * ```ts
@@ -256,9 +256,9 @@ export interface LateGradientsFound extends Collection<EventOf<'gradient'>> {
 const LATE_IDLE_MS = 200;
 
 /**
- * Gradients of a run's earlier rounds, verified, the newest of each worker and round, sorted by round and worker. Without `since`
- * that is also the history of the run. Ends once relays have sent what they stored, or after 0.2 s of silence. A relay that failed
- * is told of in `failed`: never rejects but with `ports.signal.reason`, or a ConfigError for an address that is none.
+ * The newest gradient of each worker and earlier round, verified, sorted by round and worker; without `since` the
+ * history of the run. Ends when relays have sent what they stored, or after 0.2 s of silence. Fails as
+ * `collectGradientEvents` does.
  *
  * @example
  * ```ts
@@ -311,9 +311,8 @@ export interface CheckpointsFound extends Collection<CheckpointEvent> {
 }
 
 /**
- * Every checkpoint of a run that holds together, by round and worker: hashes and digests are recomputed. Whose to use is another
- * question: see `agreements`. Ends once relays have sent what they stored, or with silence. A relay that failed is told of in
- * `failed`: never rejects but with `ports.signal.reason`, or a ConfigError for an address that is none.
+ * Checkpoints of a run, by round and worker, with hashes and digests recomputed; which to trust is for `agreements`.
+ * Ends when relays have sent what they stored, or with silence. Fails as `collectGradientEvents` does.
  *
  * @example
  * ```ts

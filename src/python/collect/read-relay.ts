@@ -1,8 +1,7 @@
 /**
- * One subscription at one relay: what it stores and what it sends meanwhile, until there is enough, silence, or no time left. A lost
- * connection is tried again as often as asked; what came before the loss still counts.
+ * One subscription at one relay, until there is enough, silence, or no time left. A lost connection is tried again;
+ * what came before the loss still counts.
  */
-
 import {
   type Clock,
   createNotifier,
@@ -60,8 +59,8 @@ export interface RelayPorts extends ReadingPorts {
 const ONCE: RetryPolicy = { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' };
 
 /**
- * Badly made events that a relay may pass on in a minute. More than where a run trains: a relay that checks no signatures passes on
- * what strangers send, and collections end by themselves.
+ * Badly made events that a relay may pass on in a minute: more than while training, since relays that check no
+ * signatures pass on what strangers send.
  */
 const FAULTS_PER_MINUTE = 10_000;
 

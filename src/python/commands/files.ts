@@ -1,8 +1,7 @@
 /**
- * Files a person names for the commands that take payloads and events: text, payloads of either wire, events, and deltas in every form: a JSON
- * state, a payload, a gradient event (which has a weight), or base64 text.
+ * Files named on the command line: payloads, events, and deltas in every form (JSON state, payload, gradient event,
+ * base64).
  */
-
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
 import { isJsonObject, type JsonObject, parseJson } from '../../formats/python-json.ts';

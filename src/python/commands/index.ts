@@ -1,4 +1,4 @@
-/** The commands of the Python nostrain, by the same names; `run-training` is the command line's own, which also trains other models. */
+/** The commands of the Python nostrain, by the same names; `run-training` is in the table of the command line. */
 import { aggregateRound, collectEvents, discoverCheckpoints, discoverWorkers } from './collect.ts';
 import {
   buildCheckpoint,

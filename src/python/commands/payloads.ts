@@ -1,4 +1,4 @@
-/** Commands on payloads of the Python reference: pack the difference of two states, unpack it, add it to a state, average several. */
+/** Commands on payloads of the Python reference: pack the difference of two states, unpack, apply, average. */
 import { difference, moved } from '../../formats/arithmetic.ts';
 import { indentedJson } from '../../formats/python-json.ts';
 import { formatStateJson } from '../../formats/state-json.ts';

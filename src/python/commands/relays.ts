@@ -1,6 +1,6 @@
 /**
- * The relays that a command of the Python reference names, and what they have of a run on this program's own wire (nostrain/1): a
- * run that speaks the other wire must not look like no run at all.
+ * The relays that a command of the Python reference names, and what they have of a run on this program's own wire
+ * (nostrain/1), so that such a run does not look like no run at all.
  */
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
@@ -80,7 +80,7 @@ const MOST_EVENTS = 500;
 const USUAL_INTERVAL = 60;
 const MOST_MS = 60_000;
 
-/** Workers of a run that speaks nostrain/1, by key, each by its newest event, at the relays that did not fail before. */
+/** Workers of a run on nostrain/1, by key, each by its newest event, at the relays that did not fail before. */
 export async function nativeWorkers(
   { run, round = 0, maxMissed = 3, idleMs = 2000, maxMs = MOST_MS }: WorkerSearch,
   { failed }: Failures,

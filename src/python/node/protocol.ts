@@ -1,4 +1,4 @@
-/** Runs of profile `nostrain/0` for a worker that keeps no records of the Python reference: its events around any model. */
+/** Runs of profile nostrain/0 for a worker that keeps no records of the Python reference. */
 import type { Protocol } from '../../node/protocol.ts';
 import { noMembers } from '../../worker/state-file.ts';
 import type { BlockCodec } from '../codec/container.ts';

@@ -1,8 +1,4 @@
-/**
- * A worker of the Python reference's profile, from a config, a state and a dataset to the state that its rounds
- * end in.
- */
-
+/** A worker of the Python reference's profile, from a config to the state that its rounds end in. */
 import { defaultRetry, systemClock, withScope } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { readModel } from '../../formats/regression-state.ts';
@@ -184,7 +180,7 @@ export interface TrainingSessionOptions {
   readonly onEvent?: (event: WorkerEvent) => void;
   /** Ends the session, which rejects with its reason. */
   readonly signal?: AbortSignal;
-  /** Where the worker stands already, by an earlier session or a checkpoint; `initialState` and `momentumState` are not used then. */
+  /** Where the worker stands by an earlier session or a checkpoint, instead of `initialState` and `momentumState`. */
   readonly resume?: PythonState | undefined;
   /** Keeps the state as rounds go on, so that a killed session can go on; default nothing is kept. */
   readonly store?: Store<PythonState> | undefined;
@@ -210,8 +206,8 @@ export interface TrainingSessionResult {
 }
 
 /**
- * Plays rounds of the Python reference's profile over relays: train, publish, collect, take the outer step. Everything is closed when it
- * ends. Throws a ConfigError for a config that cannot work and a RelayError when no relay can be reached.
+ * Plays rounds of the Python reference's profile over relays: train, publish, collect, take the outer step. Throws a
+ * ConfigError for a config that cannot work and a RelayError when no relay can be reached.
  *
  * @example
  * ```ts

@@ -1,7 +1,6 @@
 /**
- * Trainers of the two regression models: the Python reference's loop, or onnxruntime in double precision, where
- * forward, backward and the step of gradient descent are one graph and many steps one call. Batches and losses are
- * those of the plain loop, which is faster where models are tiny.
+ * Trainers of the two regression models: the Python reference's loop, or onnxruntime in f64, where forward, backward
+ * and gradient descent are one graph and many steps one call. The plain loop is faster where models are tiny.
  */
 import type { InferenceSession } from 'onnxruntime-node';
 import { ConfigError, TrainingError } from '../../base/errors.ts';
@@ -57,7 +56,7 @@ export function resolveTrainingBackend(name = 'python'): RegressionBackend {
 }
 
 /**
- * Trains a copy of the state on the backend asked for, in f64. Losses are mean squared errors. Throws as `trainRegression` does.
+ * Trains a copy of the state on that backend, in f64. Losses are mean squared errors. Throws as `trainRegression` does.
  *
  * @example
  * ```ts
@@ -152,7 +151,7 @@ export interface RegressionTrainerOptions extends Omit<RegressionOptions, 'steps
   readonly now: () => number;
 }
 
-/** A trainer of the model that the layout is, f64, with losses over the whole dataset: nothing is drawn or carried over. */
+/** A trainer of a regression, in f64, with losses over the whole dataset; it draws nothing and carries nothing over. */
 export function createRegressionTrainer(options: RegressionTrainerOptions): Trainer {
   const { layout, dataset, now, learningRate, batchSize, runtime, backend = 'python' } = options;
   const paramsOf = (values: Vector): Params => ({ layout, values: Float64Array.from(values) });

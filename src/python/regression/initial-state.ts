@@ -1,6 +1,6 @@
 /**
- * The initial states of the Python reference's two regression models, to the bit; their weights come from MT19937
- * (Matsumoto and Nishimura 1998), seeded and read as CPython's random.Random(seed) does.
+ * Initial states of the Python reference's two regression models, to the bit; weights come from MT19937 (Matsumoto and
+ * Nishimura 1998), seeded and read as CPython's random.Random(seed) does.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { linearLayout, mlpLayout } from '../../formats/regression-state.ts';
@@ -26,8 +26,7 @@ export interface InitialStateOptions extends Omit<MlpStateOptions, 'hiddenSize'>
 }
 
 /**
- * Where a regression starts: `linearState` or `mlpState`. Throws a ConfigError when an mlp has no hidden size, or for a state
- * beyond 2^28 values.
+ * The initial state of either model. Throws a ConfigError when an mlp has no hidden size, or beyond 2^28 values.
  *
  * @example
  * ```ts
@@ -49,8 +48,8 @@ export function initialState(
 }
 
 /**
- * A linear regression's state, all zeros, f64: `linear.bias` (1) and `linear.weight` (1, features). Throws a ConfigError beyond
- * 2^28 features.
+ * A linear regression's state, all zeros, f64: `linear.bias` (1), `linear.weight` (1, features). Throws a ConfigError
+ * beyond 2^28 features.
  *
  * @example
  * ```ts
@@ -66,9 +65,9 @@ export function linearState(features: number): Params {
 }
 
 /**
- * The state of a tanh layer and one output, f64, to the bit the Python reference's: `mlp.hidden.bias` (H), `mlp.hidden.weight`
- * (H, features), `mlp.output.bias` (1), `mlp.output.weight` (1, H). Weights are uniform, from Python's generator, hidden ones
- * first; biases are zero. Throws a ConfigError beyond 2^28 values.
+ * The state of a tanh layer and one output, f64, to the bit the Python reference's: `mlp.hidden.bias` (H),
+ * `mlp.hidden.weight` (H, features), `mlp.output.bias` (1), `mlp.output.weight` (1, H). Weights are uniform, hidden
+ * ones drawn first; biases are zero. Throws a ConfigError beyond 2^28 values.
  *
  * @example
  * ```ts

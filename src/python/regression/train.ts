@@ -1,9 +1,7 @@
 /**
- * Regressions trained as the Python reference does it: f64, consecutive batches from the first example on, no
- * shuffling, plain gradient descent in its order of operations. It is for states that must equal the Python
- * reference's; runs train on graphs instead.
+ * Regressions trained as the Python reference does it: f64, consecutive batches from the first example on, plain
+ * gradient descent in its order of operations. Runs of other models train on graphs instead.
  */
-
 import { ConfigError, TrainingError } from '../../base/errors.ts';
 import {
   type LinearModel,
@@ -133,8 +131,8 @@ export interface RegressionTraining {
 }
 
 /**
- * Trains a copy of the state by plain gradient descent, f64, in the Python reference's order of operations: linear models come out
- * to the bit, others to the last bit of tanh. Throws a ConfigError where state, dataset and options do not fit together, a
+ * Trains a copy of the state by gradient descent, f64, in the Python reference's order of operations: linear models
+ * come out to the bit, others to the last bit of tanh. Throws a ConfigError where the arguments do not fit together, a
  * TrainingError where it diverges.
  *
  * @example
@@ -184,8 +182,7 @@ export function trained(
 }
 
 /**
- * The mean squared error over all examples. Throws a ConfigError where state, dataset and the runtime asked for do not fit
- * together.
+ * The mean squared error over all examples. Throws a ConfigError where state, dataset and runtime do not fit together.
  *
  * @example
  * ```ts
@@ -336,8 +333,8 @@ export const evaluateLinearRegression = evaluateAs('linear-regression');
 export const evaluateMlpRegression = evaluateAs('mlp-regression');
 
 /**
- * Which runtime is meant: the one named, else the dataset's, else the state's, else `linear-regression`. Throws a ConfigError for
- * a name of no runtime, or when two of them disagree.
+ * The runtime named, else the dataset's, else the state's, else `linear-regression`. Throws a ConfigError for an
+ * unknown name, or when two of them disagree.
  *
  * @example
  * ```ts

@@ -1,8 +1,4 @@
-/**
- * Builds events of the Python reference, signed here, signed elsewhere, or not signed yet; and BIP-340 signatures
- * with keys and signatures in hex, as the Python reference's library takes them.
- */
-
+/** Builds events of the Python reference, signed here, signed elsewhere, or unsigned; BIP-340 signatures in hex. */
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { gradient } from '../../../kinds/gradient.ts';
@@ -19,7 +15,7 @@ import { type CheckpointFile, readCheckpointFile } from './checkpoints.ts';
 import { payloadTags } from './messages.ts';
 import { type Authorship, type LooseEvent, withAuthor } from './reference-event.ts';
 
-/** Who an event is by: a signer, a public key with or without the id and signature of an event signed elsewhere, or nobody yet. */
+/** A signer; or a public key, with or without the id and signature of an event signed elsewhere; or nobody yet. */
 export type EventAuthor = Signer | Authorship;
 
 /** What a gradient event says besides its payload. */
@@ -68,7 +64,7 @@ export interface CheckpointEventMetadata {
   readonly createdAt: number;
 }
 
-/** A gradient event (kind 33333) around a payload of known sizes. Throws a TypeError for what the kind does not allow. */
+/** A gradient event (kind 33333) around a payload. Throws a TypeError for what the kind does not allow. */
 export const gradientDraft = (
   { createdAt, ...said }: GradientEventMetadata,
   payload: string,
@@ -82,7 +78,7 @@ export const heartbeatDraft = ({
   ...said
 }: HeartbeatEventMetadata): EventDraft => heartbeat.build({ ...said, capabilities }, createdAt);
 
-/** A checkpoint event (kind 33335) of the last round completed. Throws a TypeError for what the kind does not allow. */
+/** A checkpoint event (kind 33335) of the last round. Throws a TypeError for what the kind does not allow. */
 export const checkpointDraft = (
   { worker, slot, createdAt }: CheckpointEventMetadata,
   { nextRound, ...file }: CheckpointFile,
@@ -100,8 +96,8 @@ export const checkpointDraft = (
   );
 
 /**
- * A gradient event (kind 33333) around a base64 payload; the sizes it names are those of the payload. Throws a ConfigError for a
- * payload that is none or an author that does not fit, a TypeError for what the kind does not allow.
+ * A gradient event (kind 33333) around a base64 payload, whose sizes it names. Throws a ConfigError for a bad payload
+ * or author, a TypeError for what the kind does not allow.
  *
  * @example
  * ```ts
@@ -127,8 +123,7 @@ export function buildGradientEvent(
 }
 
 /**
- * A heartbeat event (kind 33334). Throws a ConfigError for an author that does not fit, a TypeError for what the kind does not
- * allow.
+ * A heartbeat event (kind 33334). Throws a ConfigError for a bad author, a TypeError for what the kind does not allow.
  *
  * @example
  * ```ts
@@ -146,9 +141,8 @@ export const buildHeartbeatEvent = (
 ): LooseEvent => authored(heartbeatDraft(about), author);
 
 /**
- * A checkpoint event (kind 33335) around the JSON text of a training checkpoint, whose digest, hash and canonical form are made
- * here. Throws a ConfigError for a checkpoint that is none or an author that does not fit, a TypeError for what the kind does
- * not allow.
+ * A checkpoint event (kind 33335) around the JSON text of a training checkpoint; digest, hash and canonical form are
+ * computed. Throws a ConfigError for a bad checkpoint or author, a TypeError for what the kind does not allow.
  *
  * @example
  * ```ts
@@ -203,8 +197,8 @@ function unwrap<T>(result: Result<T>, code: string, what: string): T {
 }
 
 /**
- * The signature of a message of 32 bytes (an event id), 128 hex digits. Always the same for the same message and key. Throws a
- * ConfigError (`key/invalid`) for a key that is none, a RangeError for a message of another length.
+ * The signature of 32 bytes (an event id), 128 hex digits, the same each time. Throws a ConfigError (`key/invalid`) for
+ * a bad key, a RangeError for a message of another length.
  *
  * @example
  * ```ts
@@ -224,8 +218,7 @@ export function schnorrSign(message: Uint8Array, secretKey: string): string {
 }
 
 /**
- * Whether a signature (128 hex digits) over 32 bytes holds for a public key (64 hex digits). Anything malformed does not; never
- * throws.
+ * Whether a signature (128 hex digits) over 32 bytes holds for a public key (64 hex digits). Never throws.
  *
  * @example
  * ```ts
@@ -238,7 +231,7 @@ export const schnorrVerify = (message: Uint8Array, publicKey: string, signature:
   verifySignature(signature, message, publicKey);
 
 /**
- * The x-only public key of a secret key, both 64 hex digits. Throws a ConfigError (`key/invalid`) for a key that is none.
+ * The x-only public key of a secret key, both 64 hex digits. Throws a ConfigError (`key/invalid`) for a bad key.
  *
  * @example
  * ```ts

@@ -1,7 +1,6 @@
 /**
- * Checkpoints of the Python reference (content version 2, states as f64 JSON): events to training states and back,
- * and checkpoint files made ready to be published. Outer momentum turns its sign on the way, as gradients do.
- * Large models do not fit an event; ask checkpointFits first.
+ * Checkpoints of the Python reference (content version 2, states as f64 JSON): events to training states and back, and
+ * files made ready to be published. Outer momentum flips its sign on the way, as gradients do.
  */
 import { checkpoint } from '../../../kinds/checkpoint.ts';
 import { utf8 } from '../../base/bytes.ts';

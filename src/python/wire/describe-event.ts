@@ -1,5 +1,4 @@
-/** What a person is told about one event of the Python reference: the JSON members of inspect-event and of collections. */
-
+/** Events of the Python reference as the JSON members of inspect-event, of collections, and of event files. */
 import { type JsonObject, parseJson } from '../../formats/python-json.ts';
 import type { EventCrypto } from '../../network/event-crypto.ts';
 import {

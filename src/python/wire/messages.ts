@@ -1,8 +1,7 @@
 /**
- * Gradient and heartbeat events to contributions and heartbeats, and back. The wire carries after - before;
- * everything else here speaks of Δ = before - after, so signs flip here, once in each direction.
+ * Gradient and heartbeat events to contributions and heartbeats, and back. The wire carries after - before; the code
+ * elsewhere Δ = before - after: signs flip here, once in each direction.
  */
-
 import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { utf8 } from '../../base/bytes.ts';

@@ -1,6 +1,6 @@
 /**
- * Profile nostrain/0, the wire of the Python reference: one gradient event (33333) per worker and round, whole; heartbeats,
- * checkpoints, and the search for late gradients.
+ * Profile nostrain/0, the wire of the Python reference: one whole gradient event (33333) per worker and round,
+ * heartbeats, checkpoints, and the search for late gradients.
  */
 import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
@@ -61,8 +61,7 @@ interface ReferenceWire {
   /** Its name where that is not its key: peers that check keys refuse it. */
   readonly worker?: string | undefined;
   /**
-   * Hears whom the Python reference hears: events without our scope tags, workers whose name is not their key, gradients made
-   * from any state.
+   * Accepts whom the Python reference accepts: no scope tags, names that are not keys, gradients made from any state.
    */
   readonly isCompatible: boolean;
   /** What the worker trains, for its heartbeats. */
@@ -182,7 +181,9 @@ function isOfRound({ tags }: SignedEvent, run: string, round: number): boolean {
 const spelled = (heartbeat: Heartbeat): Heartbeat =>
   heartbeat.cohort?.every(isHex32) ? heartbeat : { ...heartbeat, cohort: undefined };
 
-/** As much of the history, newest first, as fits an event beside the state; undefined where the state alone does not. */
+/**
+ * The checkpoint with as much of its history, newest first, as fits an event; undefined if the state alone does not.
+ */
 function shortened(whole: TrainingCheckpoint): TrainingCheckpoint | undefined {
   let checkpoint = whole;
   while (!checkpointFits(checkpoint, MAX_CHECKPOINT_BYTES)) {
@@ -200,8 +201,8 @@ function shortened(whole: TrainingCheckpoint): TrainingCheckpoint | undefined {
 }
 
 /**
- * The newest gradient of each worker and earlier round, by round, worker, date and event id: the order they are summed in. What they
- * decode to is judged where they are used.
+ * The newest gradient of each worker and earlier round, by round, worker, date and id: the order they are summed in.
+ * Payloads are decoded where they are used.
  */
 async function findLateGradients(
   { run, relays, clock, signal, maxContainerBytes, reference }: ReferenceProfileOptions,

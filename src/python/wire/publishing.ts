@@ -1,8 +1,4 @@
-/**
- * Publishing one event of the Python reference to relays: who accepted it, how often each relay had to be tried,
- * and both as JSON members.
- */
-
+/** Publishes one event of the Python reference to relays and reports each relay's answer. */
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import type { JsonObject } from '../../formats/python-json.ts';
 import { diagnosePublish, isTaken } from '../../network/transport/delivery.ts';
@@ -88,10 +84,9 @@ export interface PublishingPorts {
 }
 
 /**
- * Sends a signed event to every relay at once, tried as often as the ports say: who took it, after how many attempts, and who
- * did not. The event's kind makes no difference. Throws a RelayError (`relay/not-published`) that words every relay's reason
- * when none took it, a ConfigError for an
- * event that is not signed or an address that is none.
+ * Sends a signed event of any kind to every relay at once, with retries as the ports say. Throws a RelayError
+ * (`relay/not-published`) with every relay's reason when none accepts it, a ConfigError for an unsigned event or an
+ * address that is none.
  *
  * @example
  * ```ts

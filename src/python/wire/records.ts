@@ -1,6 +1,6 @@
 /**
- * Rounds, late gradients and what was done with them, as the Python reference's checkpoints and summaries record
- * them: written with every member, read back from strangers.
+ * Rounds and late gradients as the Python reference's checkpoints record them: written with every member, read from
+ * anyone.
  */
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../formats/python-json.ts';

@@ -1,6 +1,6 @@
 /**
- * Single events of the Python reference from anyone: they may lack their signature or their author, but what is
- * there must be right. They are read whole, with whatever is inside them, or refused.
+ * Single events of the Python reference from anyone, perhaps without signature or author. What is there is verified,
+ * and what is inside is read and held against the tags.
  */
 import { schnorr } from '@noble/curves/secp256k1.js';
 import { checkpoint } from '../../../kinds/checkpoint.ts';
@@ -126,16 +126,15 @@ export type ReferenceEvent = { readonly event: LooseEvent } & (
 
 /** What `parseNostrainEvent` takes beside the event. */
 export interface ReferenceEventOptions {
-  /** Bounds of a payload, which may be of any model; default 64 MiB packed and 2^24 values. zstd is read where they bring it. */
+  /** Bounds of a payload of any model; default 64 MiB packed and 2^24 values. zstd is read if they bring it. */
   readonly limits?: ForeignNstrLimits;
   /** For ids and signatures; default pure JavaScript, on Node give `nativeCrypto`. */
   readonly crypto?: EventCrypto;
 }
 
 /**
- * A gradient, heartbeat or checkpoint in JSON from anyone, signed or not, or why it is refused: `type` tells them apart. What
- * is there of id and signature is verified, a payload or a checkpoint is opened and held against the tags. Says nothing about
- * who may speak for a worker: look at `signingState` and compare `said.worker` with the author. Never throws.
+ * A gradient, heartbeat or checkpoint in JSON from anyone, signed or not, or why it is refused. Id, signature, payload
+ * and checkpoint are verified; who may speak for a worker is not: compare `said.worker` with the author. Never throws.
  *
  * @example
  * ```ts
@@ -173,8 +172,8 @@ export const isOfType = <T extends ReferenceEvent['type']>(
 ): read is EventOf<T> => read.type === type;
 
 /**
- * The gradient event in JSON from anyone, or why it is refused: `said` are its tags, `payload` its delta (after - before), sparse,
- * with layout and sizes. Checked as by `parseNostrainEvent`. Never throws.
+ * The gradient event in JSON from anyone, or why it is refused: its tags in `said`, its delta (after - before) in
+ * `payload`. Never throws.
  *
  * @example
  * ```ts
@@ -191,7 +190,7 @@ export const isOfType = <T extends ReferenceEvent['type']>(
 export const parseGradientEvent = parserOf('gradient');
 
 /**
- * The heartbeat event in JSON from anyone, or why it is refused: `said` are its tags, `interval` in seconds. Never throws.
+ * The heartbeat event in JSON from anyone, or why it is refused: its tags in `said`. Never throws.
  *
  * @example
  * ```ts
@@ -205,8 +204,8 @@ export const parseGradientEvent = parserOf('gradient');
 export const parseHeartbeatEvent = parserOf('heartbeat');
 
 /**
- * The checkpoint event in JSON from anyone, or why it is refused: `said` are its tags, `body` its state, momentum and history.
- * Hash and digest are recomputed. Never throws.
+ * The checkpoint event in JSON from anyone, or why it is refused: its tags in `said`, state and history in `body`.
+ * Never throws.
  *
  * @example
  * ```ts

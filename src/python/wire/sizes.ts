@@ -1,4 +1,4 @@
-/** How large the events of profile `nostrain/0` get, before any exists: for `nostrain plan` and for relays with limits. */
+/** Sizes of events of profile nostrain/0 before any exists, for `nostrain plan` and relays with limits. */
 import { gradient } from '../../../kinds/gradient.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
 import { signedEventBytes } from '../../network/event.ts';
@@ -59,7 +59,7 @@ export function measureGradient(run: string, layout: Layout, ratio: number): Eve
   return buildGradient(said, { layout, values }, { ratio }, longest.seconds);
 }
 
-/** Bytes of the checkpoint event after the first round; it grows with its history. Undefined where a state is too large for one. */
+/** Bytes of the checkpoint event after the first round; undefined where the state does not fit one. */
 export function measureCheckpoint(layout: Layout, settings: Settings): number | undefined {
   const { run, model, relay: relays } = settings;
   const key = deriveKey('nostrain/plan');

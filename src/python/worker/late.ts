@@ -1,10 +1,8 @@
 /**
- * Gradients that missed their round, in the Python reference's profile: looked for when the next one begins, and
- * folded in once, by an outer step over their weighted mean. The Python reference lets that step move the outer
- * momentum like a round of its own; ours leaves momentum alone. Without certificates nobody decides which ones
- * count: workers end in the same bits only where all of them saw the same.
+ * Gradients that missed their round, in the Python reference's profile: found when the next one begins, and folded in
+ * once by an outer step over their weighted mean. In the Python reference that step moves the outer momentum; ours
+ * leaves it alone. Workers agree only where all of them saw the same late gradients.
  */
-
 import { nesterovStep } from '../../consensus/outer/nesterov.ts';
 import { roundName, roundNumber } from '../../run/round-name.ts';
 import { type Layout, type Params, stateDigest, type Vector } from '../../tensor/params.ts';
@@ -43,21 +41,11 @@ export async function foldLate(state: PythonState, session: RecordedSession): Pr
   const found = await events.late({ round, since, waitMs });
   const late = isCompatible ? merged(history.late, found) : taken(found, history, round, session);
   notes.late = late.filter((one) => !history.late.includes(one));
-  const fold = reconcile(
-    { params: state.params, momentum: state.momentum, late },
-    {
-      round,
-      rule: reference.late,
-      limits: reference.limits,
-      now: Math.floor(ports.clock.now() / 1000),
-    },
-  );
-  const { done, errors } = fold;
-  if (done)
-    ports.report({
-      type: 'notice',
-      message: `${words(done.eventIds.length)} of round ${done.lateRounds.map(roundNumber).join(', ')} folded in before ${roundName(round)}`,
-    });
+  const now = Math.floor(ports.clock.now() / 1000);
+  const { params, momentum } = state;
+  const options = { round, rule: reference.late, limits: reference.limits, now };
+  const { done, errors, ...fold } = reconcile({ params, momentum, late }, options);
+  if (done) ports.report({ type: 'notice', message: wordFold(done) });
   return {
     ...state,
     params: fold.params,
@@ -67,23 +55,25 @@ export async function foldLate(state: PythonState, session: RecordedSession): Pr
       late: fold.late,
       reconciliations: done ? [...history.reconciliations, done] : history.reconciliations,
       lateSince: Math.max(history.lateSince, ...found.map(({ createdAt }) => createdAt)),
-      folded: done
-        ? {
-            count: done.eventIds.length,
-            weight: done.totalWeight,
-            workers: done.workers,
-            rounds: done.lateRounds,
-            digestBefore: done.digestBefore,
-            digestAfter: done.digestAfter,
-            errors,
-          }
-        : { ...NOTHING_LATE, errors },
+      folded: { ...(done ? summaryOf(done) : NOTHING_LATE), errors },
     },
   };
 }
 
-const words = (count: number): string =>
-  count === 1 ? 'a late gradient' : `${count} late gradients`;
+function wordFold({ eventIds, lateRounds, round }: Reconciliation): string {
+  const what = eventIds.length === 1 ? 'a late gradient' : `${eventIds.length} late gradients`;
+  const rounds = lateRounds.map(roundNumber).join(', ');
+  return `${what} of round ${rounds} folded in before ${roundName(round)}`;
+}
+
+const summaryOf = (done: Reconciliation) => ({
+  count: done.eventIds.length,
+  weight: done.totalWeight,
+  workers: done.workers,
+  rounds: done.lateRounds,
+  digestBefore: done.digestBefore,
+  digestAfter: done.digestAfter,
+});
 
 /** As the Python reference remembers them: whatever is new by its event id. */
 function merged(known: readonly LateGradient[], found: readonly LateGradient[]): LateGradient[] {
@@ -134,7 +124,7 @@ export interface FoldingOptions {
   readonly now: number;
 }
 
-/** Folds in what is pending, in the order of the records; what cannot be read becomes an error and is never tried again. */
+/** Folds in what is pending, in the order of the records; a payload that cannot be read becomes an error, once. */
 export function reconcile(state: LateState, options: FoldingOptions): LateFold {
   const { rule, round, now } = options;
   const { params: before, momentum } = state;

@@ -1,8 +1,4 @@
-/**
- * What a run of the Python reference's profile knows beside the core's session: its state with the history it
- * keeps, how to treat late gradients, and who keeps its records.
- */
-
+/** What a run of the Python reference's profile knows beside the core's session: history, late gradients, records. */
 import type { Mean } from '../../consensus/aggregate/mean.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Sending, Tracked } from '../../network/transport/delivery.ts';
@@ -57,8 +53,8 @@ export interface LateRule {
 
 export interface Reference {
   /**
-   * Does as the Python reference does, also where that is unsafe, so that mixed fleets end in the same bits. What it changes:
-   * docs/migrating-from-python.md.
+   * Does as the Python reference does, also where that is unsafe, so that mixed fleets agree: docs/migrating-from-
+   * python.md.
    */
   readonly isCompatible: boolean;
   /** Examples of this worker's dataset, for its heartbeats. */

@@ -1,6 +1,6 @@
 /**
- * Rounds of the Python reference's profile: plain averaging, a checkpoint event after every round, and, where the
- * Python reference's records are kept, late gradients folded in before a round and a whole record of it after.
+ * Rounds of the Python reference's profile: plain averaging and a checkpoint event after every round; where its records
+ * are kept, late gradients are folded in before a round and the round is recorded after.
  */
 import { notifiedOrDeadline, within } from '../../base/async.ts';
 import { weightOf } from '../../consensus/aggregate/mean.ts';
@@ -120,8 +120,8 @@ function createRecorded(session: RecordedSession): RoundStrategy<PythonState> {
 }
 
 /**
- * Returns when the workers of the run are in this round, or after the round's timeout: workers of the Python reference do not see a
- * gradient dated before their own round began, so in a mixed fleet a fast worker waits for the others.
+ * Waits until the workers of the run are in this round, up to the round's timeout: workers of the Python reference do
+ * not see a gradient dated before their own round began, so in a mixed fleet a fast worker waits for the others.
  */
 async function untilPeersBegan(round: number, session: RecordedSession): Promise<void> {
   const { plan, ports, signal, reference } = session;
@@ -134,7 +134,7 @@ async function untilPeersBegan(round: number, session: RecordedSession): Promise
   }
 }
 
-/** Relays that have not said what became of a checkpoint so long after the first one took it are left out of the record. */
+/** How long the record waits for slower relays after the first one took the checkpoint. */
 const SLOWER_RELAYS_MS = 250;
 
 /** The state with the round's record added to its history. */

@@ -1,7 +1,6 @@
 /**
- * Which checkpoint of those on the relays a worker goes on from. The highest round proves nothing, since anybody
- * can claim it: a state counts when its author is named or is this worker itself, or when more authors than may
- * lie publish the same one.
+ * Which checkpoint on the relays a worker resumes from. Anybody can claim the highest round: a state counts when its
+ * author is named or is this worker, or when more authors than may lie publish the same one.
  */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { compareCodePoints, stateDigest } from '../../tensor/params.ts';

@@ -1,8 +1,7 @@
 /**
- * `--artifact-dir` and `--checkpoint-out`: everything a round makes, in the files and members of the Python reference, and a session in its
- * summary JSON.
+ * Files of `--artifact-dir`, `--checkpoint-out` and `--summary-out`: what each round made, with the Python reference's
+ * names.
  */
-
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
@@ -164,7 +163,7 @@ function payloadOf({ event }: Tracked, { limits }: ArtifactOptions): JsonObject 
   return read.ok ? payloadJson({ payload, stats: read.value.stats }) : undefined;
 }
 
-/** What counted in the round. Ours has one connection per relay for everything, so there are no attempts to collect to tell of. */
+/** What counted in the round. One connection per relay serves everything, so there are no collecting attempts. */
 const collectionOf = (
   { cohort }: RoundTrace,
   record: RoundRecord,

@@ -1,4 +1,4 @@
-/** Flags that only `run-training STATE DATASET` has: those of the Python reference, and three of ours for what it leaves open. */
+/** Flags that only `run-training STATE DATASET` has: the Python reference's, and three of ours. */
 import type { Command } from 'commander';
 import { ConfigError } from '../../../base/errors.ts';
 import { fields } from '../../../run/options.ts';

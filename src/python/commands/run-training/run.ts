@@ -250,7 +250,7 @@ function settingsOf(asked: PartialSettings, flags: Flags): Settings {
   return settings;
 }
 
-/** A live view where a person watches, else nothing but notices on stderr, as the Python reference is silent; or what was asked for. */
+/** A live view on a terminal, else notices on stderr alone as in the Python reference; or the report asked for. */
 function reporterOf(run: string, flags: Flags) {
   const { report, output } = flags;
   const stream = report === undefined || output === undefined ? process.stderr : process.stdout;

@@ -1,5 +1,4 @@
-/** What a run of the Python reference's profile starts from: STATE and momentum, a checkpoint file, or a checkpoint of the relays. */
-
+/** The state that `run-training STATE DATASET` starts from: STATE, a checkpoint file, or a checkpoint of the relays. */
 import { utf8 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError, type Result } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
