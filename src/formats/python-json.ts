@@ -5,13 +5,20 @@
 import { ok, type Result, refuse } from '../base/errors.ts';
 import { compareCodePoints } from '../tensor/params.ts';
 
-export type Json = null | boolean | string | number | bigint | readonly Json[] | JsonObject;
+export type PythonJson =
+  | null
+  | boolean
+  | string
+  | number
+  | bigint
+  | readonly PythonJson[]
+  | PythonObject;
 
-export interface JsonObject {
-  readonly [key: string]: Json;
+export interface PythonObject {
+  readonly [key: string]: PythonJson;
 }
 
-export const isJsonObject = (value: Json | undefined): value is JsonObject =>
+export const isJsonObject = (value: PythonJson | undefined): value is PythonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const MAX_DEPTH = 100;
@@ -42,7 +49,7 @@ export function pythonFixed(value: number, decimals: number): string {
 }
 
 /** The canonical text of a value. */
-export function canonicalJson(value: Json): string {
+export function canonicalJson(value: PythonJson): string {
   if (typeof value === 'number') return pythonFloat(value);
   if (typeof value === 'bigint') return String(value);
   if (isJsonObject(value)) {
@@ -56,7 +63,7 @@ export function canonicalJson(value: Json): string {
 }
 
 /** The text Python writes to files: two spaces of indent, ASCII only, keys in the order they have. */
-export function indentedJson(value: Json, margin = ''): string {
+export function indentedJson(value: PythonJson, margin = ''): string {
   if (typeof value !== 'object' || value === null) {
     return typeof value === 'string' ? ascii(JSON.stringify(value)) : canonicalJson(value);
   }
@@ -66,7 +73,7 @@ export function indentedJson(value: Json, margin = ''): string {
     ? Object.keys(value).map(
         (key) => `${ascii(JSON.stringify(key))}: ${indentedJson(value[key]!, inner)}`,
       )
-    : value.map((item: Json) => indentedJson(item, inner));
+    : value.map((item: PythonJson) => indentedJson(item, inner));
   if (items.length === 0) return open + close;
   return `${open}\n${inner}${items.join(`,\n${inner}`)}\n${margin}${close}`;
 }
@@ -87,7 +94,7 @@ export function canonicalize(text: string): Result<string> {
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /** A value with integers and floats kept apart. Refuses what has no exact canonical form, and nesting beyond 100. */
-export function parseJson(text: string): Result<Json> {
+export function parseJson(text: string): Result<PythonJson> {
   try {
     JSON.parse(text);
   } catch {
@@ -111,7 +118,7 @@ export function parseJson(text: string): Result<Json> {
     else if (!Number.isFinite(value)) problem ??= 'a number beyond the range of a double';
     return value;
   };
-  const read = (value: Marked, depth: number): Json => {
+  const read = (value: Marked, depth: number): PythonJson => {
     if (value === null || typeof value === 'boolean') return value;
     if (typeof value === 'string') {
       return value[0] === 's' ? string(value.slice(1)) : number(value.slice(1));
@@ -121,7 +128,7 @@ export function parseJson(text: string): Result<Json> {
       return null;
     }
     if (isList(value)) return value.map((item) => read(item, depth + 1));
-    const members: Record<string, Json> = Object.create(null);
+    const members: Record<string, PythonJson> = Object.create(null);
     for (const [name, member] of Object.entries(value)) {
       members[string(name.slice(1))] = read(member, depth + 1);
     }

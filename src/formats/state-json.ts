@@ -9,8 +9,8 @@ import type { NamedTensor } from '../tensor/safetensors.ts';
 import {
   indentedJson,
   isJsonObject,
-  type Json,
-  type JsonObject,
+  type PythonJson,
+  type PythonObject,
   parseJson,
 } from './python-json.ts';
 
@@ -88,8 +88,8 @@ export function parseStateJson(text: string): Params {
 export const formatStateJson = (params: Params): string => `${indentedJson(stateToJson(params))}\n`;
 
 /** A state as a JSON value, floats kept floats. */
-export function stateToJson({ layout, values }: Params): JsonObject {
-  const parameters: Record<string, Json> = Object.create(null);
+export function stateToJson({ layout, values }: Params): PythonObject {
+  const parameters: Record<string, PythonJson> = Object.create(null);
   for (const { name, shape, offset, size } of layout.slots) {
     parameters[name] = {
       shape: shape.map((dim) => BigInt(dim)),
@@ -100,7 +100,7 @@ export function stateToJson({ layout, values }: Params): JsonObject {
 }
 
 /** A state inside JSON from anyone. */
-export function readState(json: Json | undefined): Result<Params> {
+export function readState(json: PythonJson | undefined): Result<Params> {
   const parameters = isJsonObject(json) ? json.parameters : undefined;
   if (!isJsonObject(parameters) || Object.keys(parameters).length === 0) {
     return refuse('bad-state', 'parameters', 'not an object with at least one tensor');
@@ -114,7 +114,7 @@ export function readState(json: Json | undefined): Result<Params> {
   return stateOfTensors(tensors);
 }
 
-function readTensor(name: string, json: Json): Result<NamedTensor> {
+function readTensor(name: string, json: PythonJson): Result<NamedTensor> {
   const at = `parameters.${name.slice(0, 80)}`;
   if (!isJsonObject(json)) return refuse('bad-state', at, 'a tensor is an object');
   const dims = typeof json.shape === 'bigint' ? [json.shape] : json.shape;
@@ -126,11 +126,11 @@ function readTensor(name: string, json: Json): Result<NamedTensor> {
   if (!Array.isArray(json.values) || json.values.length !== size) {
     return refuse('bad-state', `${at}.values`, `shape [${shape}] needs a list of ${size} numbers`);
   }
-  const isNumber = (item: Json) => typeof item === 'bigint' || typeof item === 'number';
+  const isNumber = (item: PythonJson) => typeof item === 'bigint' || typeof item === 'number';
   const odd = json.values.findIndex((item) => !isNumber(item) || !Number.isFinite(Number(item)));
   if (odd >= 0) return refuse('bad-state', `${at}.values.${odd}`, 'not a finite number');
   return ok({ name, shape, values: Float64Array.from(json.values, Number) });
 }
 
-const isDimension = (dim: Json): dim is bigint =>
+const isDimension = (dim: PythonJson): dim is bigint =>
   typeof dim === 'bigint' && dim >= 0n && dim <= BigInt(LARGEST);

@@ -4,7 +4,7 @@ import {
   canonicalize,
   canonicalJson,
   indentedJson,
-  type Json,
+  type PythonJson,
   parseJson,
   pythonFloat,
 } from '../../src/formats/python-json.ts';
@@ -77,7 +77,7 @@ describe('canonical form', () => {
   });
 });
 
-const { json } = fc.letrec<{ json: Json }>((tie) => ({
+const { json } = fc.letrec<{ json: PythonJson }>((tie) => ({
   json: fc.oneof(
     { maxDepth: 4 },
     fc.constant(null),

@@ -23,7 +23,7 @@ import {
   weightOf,
 } from '../collect/queries.ts';
 import { aggregateWeightedDeltas } from '../outer-step.ts';
-import { agreements } from '../worker/trust.ts';
+import { agreements } from '../worker/start.ts';
 import {
   above0,
   type CommandPorts,

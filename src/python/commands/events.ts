@@ -2,8 +2,8 @@
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import {
   indentedJson,
-  type Json,
-  type JsonObject,
+  type PythonJson,
+  type PythonObject,
   pythonFixed,
 } from '../../formats/python-json.ts';
 import { createSigner, type EventDraft } from '../../network/event.ts';
@@ -15,14 +15,13 @@ import { writeNote, writeResult } from '../../terminal/output.ts';
 import { outputFlag } from '../../terminal/state-flags.ts';
 import { checkpointDraft, gradientDraft, heartbeatDraft } from '../wire/build-event.ts';
 import { readCheckpointFile } from '../wire/checkpoints.ts';
-import { eventJson, inspectedEvent } from '../wire/describe-event.ts';
 import {
   acceptedMembers,
   type PublishingReport,
   publishingMembers,
   publishNostrainEvent,
 } from '../wire/publishing.ts';
-import { type LooseEvent, withAuthor } from '../wire/reference-event.ts';
+import { eventJson, inspectedEvent, type LooseEvent, withAuthor } from '../wire/reference-event.ts';
 import { retryTotals } from '../wire/retries.ts';
 import {
   openPayload,
@@ -218,12 +217,12 @@ const LINES = [
   'advertised_relays',
 ];
 
-const linesOf = (event: JsonObject): readonly string[] =>
+const linesOf = (event: PythonObject): readonly string[] =>
   LINES.filter((name) => event[name] !== undefined).map(
     (name) => `${name}: ${wordOf(name, event[name]!, event)}`,
   );
 
-function wordOf(name: string, value: Json, event: JsonObject): string {
+function wordOf(name: string, value: PythonJson, event: PythonObject): string {
   if (name === 'selected_values') return `${value}/${event.total_values}`;
   if (typeof value === 'number') return pythonFixed(value, name === 'density' ? 4 : 2);
   if (typeof value === 'boolean') return value ? 'True' : 'False';

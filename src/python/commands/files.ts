@@ -4,7 +4,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
-import { isJsonObject, type JsonObject, parseJson } from '../../formats/python-json.ts';
+import { isJsonObject, type PythonObject, parseJson } from '../../formats/python-json.ts';
 import { parseStateJson } from '../../formats/state-json.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import type { Params } from '../../tensor/params.ts';
@@ -33,7 +33,7 @@ export async function readTextFile(path: string, what: string): Promise<string> 
 }
 
 /** The JSON object in a text that a file held; integers and floats kept apart. */
-export function readJsonText(text: string, path: string, what: string): JsonObject {
+export function readJsonText(text: string, path: string, what: string): PythonObject {
   const json = parseJson(text);
   if (json.ok && isJsonObject(json.value)) return json.value;
   const why = json.ok ? 'not a JSON object' : json.issue.message;
@@ -137,7 +137,7 @@ export const readPayload = async (path: string): Promise<Params> =>
 export const payloadJson = ({
   payload,
   stats,
-}: Pick<EncodedNstr, 'payload' | 'stats'>): JsonObject => ({
+}: Pick<EncodedNstr, 'payload' | 'stats'>): PythonObject => ({
   payload,
   stats: {
     codec: stats.codec,

@@ -8,8 +8,17 @@ import {
   inspectEvent,
   publishEvent,
 } from './events.ts';
-import { aggregatePayloads, applyPayload, decodePayload, encodeDelta } from './payloads.ts';
-import { convertState, hashState, initState, outerStep, trainLocal } from './states.ts';
+import {
+  aggregatePayloads,
+  applyPayload,
+  convertState,
+  decodePayload,
+  encodeDelta,
+  hashState,
+  initState,
+  outerStep,
+  trainLocal,
+} from './states.ts';
 
 /** What builds each command, in the order of `--help`. */
 export const pythonCommands = [

@@ -1,6 +1,6 @@
 /** Reports of collections, as JSON and as lines for people: the Python reference's members and words in its order, then our own. */
 import { safeLine } from '../../base/errors.ts';
-import type { Json, JsonObject } from '../../formats/python-json.ts';
+import type { PythonJson, PythonObject } from '../../formats/python-json.ts';
 import { roundName } from '../../run/round-name.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { CollectedAt, Collection, KeptEvent } from '../collect/collect.ts';
@@ -15,8 +15,7 @@ import {
   type WorkersFound,
   weightOf,
 } from '../collect/queries.ts';
-import { collectedEvent, collectedWhole } from '../wire/describe-event.ts';
-import type { ReferenceEvent } from '../wire/reference-event.ts';
+import { collectedEvent, collectedWhole, type ReferenceEvent } from '../wire/reference-event.ts';
 import {
   failureMembers,
   type RetryTotals,
@@ -24,11 +23,11 @@ import {
   retryTotals,
   totalsMembers,
 } from '../wire/retries.ts';
-import { type Agreed, newestAgreed } from '../worker/trust.ts';
+import { type Agreed, newestAgreed } from '../worker/start.ts';
 import type { NativeWorker } from './relays.ts';
 
 /** What `collect-events --json` prints; without events what `aggregate-round --summary-out` writes. */
-export function gradientsMembers(found: GradientsFound, withEvents: boolean): JsonObject {
+export function gradientsMembers(found: GradientsFound, withEvents: boolean): PythonObject {
   const [only] = found.relays.length === 1 ? found.at : [];
   const { at, workers } = found;
   const members = only
@@ -59,7 +58,7 @@ const roundMembers = (
   found: Round,
   at: GradientsFound['at'][number],
   totals: RetryTotals,
-): JsonObject => ({
+): PythonObject => ({
   relay: at.relay,
   ...roundBody(found, at),
   ...totalsMembers(totals),
@@ -67,7 +66,7 @@ const roundMembers = (
   ...recoveryMembers(at),
 });
 
-const roundBody = ({ run, round, known, sync }: Round, part: Part): JsonObject => ({
+const roundBody = ({ run, round, known, sync }: Round, part: Part): PythonObject => ({
   run,
   round: BigInt(round),
   event_count: BigInt(part.events.length),
@@ -81,7 +80,7 @@ const roundBody = ({ run, round, known, sync }: Round, part: Part): JsonObject =
 });
 
 /** What `discover-workers --json` prints. */
-export function workersMembers(found: WorkersFound, withEvents: boolean): JsonObject {
+export function workersMembers(found: WorkersFound, withEvents: boolean): PythonObject {
   const { run, round } = found;
   const part = (of: Pick<WorkersFound, 'events' | 'duplicates' | 'invalid' | 'stale'>) => ({
     run,
@@ -103,12 +102,12 @@ export function checkpointsMembers(
   found: CheckpointsFound,
   states: readonly Agreed[],
   faults: number,
-): JsonObject {
-  const part = (of: Pick<CheckpointsFound, 'events' | 'duplicates' | 'invalid'>): JsonObject => ({
+): PythonObject {
+  const part = (of: Pick<CheckpointsFound, 'events' | 'duplicates' | 'invalid'>): PythonObject => ({
     run: found.run,
     ...listMembers(of),
   });
-  const withLatest = ({ events }: Pick<CheckpointsFound, 'events'>): JsonObject => {
+  const withLatest = ({ events }: Pick<CheckpointsFound, 'events'>): PythonObject => {
     const latest = latestOf(events);
     return latest ? { latest: collectedEvent(latest.read) } : {};
   };
@@ -120,7 +119,7 @@ export function checkpointsMembers(
   };
 }
 
-function agreementMembers(states: readonly Agreed[], faults: number): JsonObject {
+function agreementMembers(states: readonly Agreed[], faults: number): PythonObject {
   const newest = newestAgreed(states, faults);
   return {
     assumed_faults: BigInt(faults),
@@ -130,7 +129,7 @@ function agreementMembers(states: readonly Agreed[], faults: number): JsonObject
   };
 }
 
-const stateMembers = (state: Agreed, faults: number): JsonObject => ({
+const stateMembers = (state: Agreed, faults: number): PythonObject => ({
   round: BigInt(state.round),
   next_round: BigInt(state.nextRound),
   model: state.model,
@@ -142,10 +141,10 @@ const stateMembers = (state: Agreed, faults: number): JsonObject => ({
 /** One relay's members, or those of several with each relay's own inside. */
 function relayMembers<E extends ReferenceEvent>(
   found: Collection<E>,
-  part: (of: Collection<E> | CollectedAt<E>) => JsonObject,
-  last: (of: Collection<E> | CollectedAt<E>) => JsonObject = () => ({}),
-): JsonObject {
-  const one = (at: CollectedAt<E>): JsonObject => ({
+  part: (of: Collection<E> | CollectedAt<E>) => PythonObject,
+  last: (of: Collection<E> | CollectedAt<E>) => PythonObject = () => ({}),
+): PythonObject {
+  const one = (at: CollectedAt<E>): PythonObject => ({
     relay: at.relay,
     ...part(at),
     notices: at.notices,
@@ -165,14 +164,14 @@ function relayMembers<E extends ReferenceEvent>(
   };
 }
 
-const severalRelays = <E extends ReferenceEvent>({ relays, at }: Collection<E>): JsonObject => ({
+const severalRelays = <E extends ReferenceEvent>({ relays, at }: Collection<E>): PythonObject => ({
   relays,
   successful_relays: at.map(({ relay }) => relay),
 });
 
 const listMembers = (
   of: Pick<Collection<ReferenceEvent>, 'events' | 'duplicates' | 'invalid'>,
-): JsonObject => ({
+): PythonObject => ({
   event_count: BigInt(of.events.length),
   workers: of.events.map(({ read }) => read.said.worker),
   ...countMembers(of),
@@ -186,7 +185,7 @@ const countMembers = ({ duplicates, invalid }: Pick<Part, 'duplicates' | 'invali
 const wholes = (events: readonly KeptEvent[]) => events.map(({ read }) => collectedWhole(read));
 
 /** Why events did not count, where some did not. */
-function reasons({ invalid }: Pick<Part, 'invalid'>): JsonObject {
+function reasons({ invalid }: Pick<Part, 'invalid'>): PythonObject {
   if (invalid.size === 0) return {};
   const counted = [...invalid].sort(([a], [b]) => compareCodePoints(a, b));
   return { invalid_reasons: Object.fromEntries(counted.map(([why, n]) => [why, BigInt(n)])) };
@@ -276,7 +275,7 @@ const retryNames = ({ relays, at }: Collection<ReferenceEvent>): readonly string
 function linesOf(
   what: string,
   found: Collection<ReferenceEvent> & { readonly run: string },
-  members: JsonObject,
+  members: PythonObject,
   names: readonly string[],
 ): string {
   const lines = names
@@ -294,7 +293,7 @@ function linesOf(
   ]).concat(found.events.length > 0 ? '' : `No ${what} of run "${safeLine(found.run)}" found.\n`);
 }
 
-const wordOf = (value: Json): string => {
+const wordOf = (value: PythonJson): string => {
   if (value === null) return '-';
   if (!Array.isArray(value)) return String(value);
   return list(value.map((item) => (typeof item === 'number' ? item.toFixed(3) : String(item))));

@@ -1,11 +1,23 @@
-/** Commands on model states of the Python reference: make, hash, convert and train one, and take the outer step of a round. */
+/**
+ * Commands on model states and payloads of the Python reference: make, hash, convert and train a state, take the
+ * outer step of a round; pack the difference of two states, unpack, apply, average.
+ */
 import { ConfigError } from '../../base/errors.ts';
+import { difference, moved } from '../../formats/arithmetic.ts';
 import { indentedJson } from '../../formats/python-json.ts';
+import { formatStateJson } from '../../formats/state-json.ts';
 import { readDataset } from '../../node/data/sources.ts';
 import { readStateFile } from '../../node/files/state-file.ts';
 import { createNativeSha256 } from '../../node/native/sha256.ts';
 import { stateDigest } from '../../tensor/params.ts';
-import { choice, type Flag, required, text, withDefault } from '../../terminal/flag-table.ts';
+import {
+  choice,
+  type Flag,
+  required,
+  text,
+  toggle,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { writeResult } from '../../terminal/output.ts';
 import {
   assertWritable,
@@ -14,10 +26,12 @@ import {
   stateOutputFlags,
   writeState,
 } from '../../terminal/state-flags.ts';
+import { encodeNstr } from '../codec/nstr.ts';
 import { trainOnBackend } from '../node/train-on-backend.ts';
-import { nesterovOuterStep } from '../outer-step.ts';
+import { openZstd } from '../node/zstd.ts';
+import { aggregateWeightedDeltas, nesterovOuterStep, type WeightedDelta } from '../outer-step.ts';
 import { initialState } from '../regression/initial-state.ts';
-import { readDelta } from './files.ts';
+import { PAYLOAD_WORDS, payloadJson, readDelta, readPayload } from './files.ts';
 import {
   above0,
   backendFlag,
@@ -26,6 +40,7 @@ import {
   integer,
   pythonCommand,
   runtimeFlag,
+  share,
 } from './flags.ts';
 
 /** Any whole number: Python's generator takes them all. */
@@ -161,5 +176,63 @@ export const outerStep = pythonCommand({
     };
     if (summaryOut !== undefined) await writeResult(`${indentedJson(summary)}\n`, summaryOut);
     await writeState(step.nextState, flags);
+  },
+});
+
+export const encodeDelta = pythonCommand({
+  name: 'encode-delta',
+  description: 'pack what was learned between two states, its largest values, as int8',
+  words: { initial: 'state before training', current: 'state after training' },
+  flags: {
+    topk: withDefault(decimal('<share>', 'share of the values that is sent', share), 0.01),
+    codec: withDefault(
+      choice('<name>', 'compression; zstd only where every worker reads it', ['zlib', 'zstd']),
+      'zlib',
+    ),
+    raw: toggle('print the base64 text alone'),
+    stateFormat: stateFormatFlag,
+    output: outputFlag,
+  },
+  async run({ topk: ratio, codec, raw, stateFormat, output }, { initial, current }) {
+    const before = await readStateFile(initial, stateFormat);
+    const after = await readStateFile(current, stateFormat);
+    const zstd = codec === 'zstd' ? await openZstd() : undefined;
+    const encoded = encodeNstr(difference(before, after, current), { ratio, zstd });
+    const written = raw ? encoded.payload : indentedJson(payloadJson(encoded));
+    await writeResult(`${written}\n`, output);
+  },
+});
+
+export const decodePayload = pythonCommand({
+  name: 'decode-payload',
+  description: 'print the delta (after - before) inside a payload',
+  words: { payload: PAYLOAD_WORDS },
+  flags: { output: outputFlag },
+  async run({ output }, { payload }) {
+    await writeResult(formatStateJson(await readPayload(payload)), output);
+  },
+});
+
+export const applyPayload = pythonCommand({
+  name: 'apply-payload',
+  description: 'add the delta inside a payload to a state',
+  words: { base: 'state to add to', payload: PAYLOAD_WORDS },
+  flags: { stateFormat: stateFormatFlag, ...stateOutputFlags },
+  async run(flags, { base, payload }) {
+    assertWritable(flags);
+    const state = await readStateFile(base, flags.stateFormat);
+    await writeState(moved(state, await readPayload(payload), payload), flags);
+  },
+});
+
+export const aggregatePayloads = pythonCommand({
+  name: 'aggregate-payloads',
+  description: 'print the mean of deltas; events weigh their examples, everything else weighs 1',
+  words: { 'inputs...': 'deltas (JSON states), payloads or gradient events' },
+  flags: { output: outputFlag },
+  async run({ output }, { 'inputs...': inputs }) {
+    const deltas: WeightedDelta[] = [];
+    for (const input of inputs) deltas.push(await readDelta(input));
+    await writeResult(formatStateJson(aggregateWeightedDeltas(deltas)), output);
   },
 });

@@ -10,8 +10,8 @@ import {
   canonicalize,
   canonicalJson,
   isJsonObject,
-  type Json,
-  type JsonObject,
+  type PythonJson,
+  type PythonObject,
   parseJson,
 } from '../../formats/python-json.ts';
 import { readState, stateToJson } from '../../formats/state-json.ts';
@@ -37,9 +37,9 @@ export interface TrainingCheckpoint {
   readonly runtime: string;
   readonly relays: readonly string[];
   /** Round records, oldest first; carried on, not interpreted. */
-  readonly rounds: readonly JsonObject[];
-  readonly lateGradients: readonly JsonObject[];
-  readonly lateReconciliations: readonly JsonObject[];
+  readonly rounds: readonly PythonObject[];
+  readonly lateGradients: readonly PythonObject[];
+  readonly lateReconciliations: readonly PythonObject[];
   /** Unix seconds up to which late gradients were looked for. */
   readonly lateGradientSince: number;
   /** Unix seconds. */
@@ -62,7 +62,7 @@ export function buildCheckpoint(own: TrainingCheckpoint, createdAt: number): Eve
 export const contentOf = (
   own: TrainingCheckpoint,
   digest: Digest = stateDigest(own.state),
-): JsonObject => ({
+): PythonObject => ({
   format: FORMAT,
   version: 2n,
   run: own.run,
@@ -151,7 +151,7 @@ function hashMatches(body: string, hash: string): boolean {
 }
 
 /** The first member that disagrees with its tag. */
-function contradiction(body: JsonObject, said: CheckpointTags): string | undefined {
+function contradiction(body: PythonObject, said: CheckpointTags): string | undefined {
   const completed = body.rounds_completed ?? BigInt(listOf(body.rounds).length);
   if (body.run !== said.run) return 'run';
   if (body.next_round !== BigInt(said.nextRound)) return 'next_round';
@@ -164,7 +164,7 @@ interface CheckpointStates {
 }
 
 /** The state and the momentum in a checkpoint, in the sign of the wire. */
-function readStates(json: JsonObject): Result<CheckpointStates> {
+function readStates(json: PythonObject): Result<CheckpointStates> {
   const state = readState(json.current_state);
   if (!state.ok) return refuse('bad-checkpoint', 'current_state', state.issue.message);
   const { momentum_state: written } = json;
@@ -191,7 +191,7 @@ export interface CheckpointFile {
 }
 
 /** A checkpoint that can be published, with everything derived in it computed again. */
-export function readCheckpointFile(json: JsonObject): Result<CheckpointFile> {
+export function readCheckpointFile(json: PythonObject): Result<CheckpointFile> {
   const { format, run, worker, next_round: nextRound, runtime = RUNTIMES[0]! } = json;
   if (format !== FORMAT) return refuse('bad-checkpoint', 'format', `it is not ${FORMAT}`);
   if (typeof run !== 'string') return refuse('bad-checkpoint', 'run', 'it is not text');
@@ -226,7 +226,7 @@ export function readCheckpointFile(json: JsonObject): Result<CheckpointFile> {
 }
 
 const FORMAT = 'nostrain-training-checkpoint';
-const RUNTIMES: readonly (Json | undefined)[] = ['linear-regression', 'mlp-regression'];
+const RUNTIMES: readonly (PythonJson | undefined)[] = ['linear-regression', 'mlp-regression'];
 
 /** Members that a reader of the Python reference cannot do without. */
 const NEEDED = {
@@ -246,10 +246,10 @@ const NEEDED = {
   late_reconciliations: ['current_round', 'event_count', 'model_hash_before', 'model_hash_after'],
 };
 
-type CheckpointHistory = Readonly<Record<string, readonly JsonObject[]>>;
+type CheckpointHistory = Readonly<Record<string, readonly PythonObject[]>>;
 
-function readHistory(json: JsonObject): Result<CheckpointHistory> {
-  const history: Record<string, readonly JsonObject[]> = {};
+function readHistory(json: PythonObject): Result<CheckpointHistory> {
+  const history: Record<string, readonly PythonObject[]> = {};
   for (const [name, needed] of Object.entries(NEEDED)) {
     const records = listOf(json[name]).filter(isJsonObject);
     const missing = records.flatMap((record, i) =>
@@ -274,7 +274,7 @@ const FLOATS: ReadonlySet<string> = new Set([
   'momentum',
 ]);
 
-const withFloats = (record: JsonObject): JsonObject =>
+const withFloats = (record: PythonObject): PythonObject =>
   Object.fromEntries(
     Object.entries(record).map(([name, value]) => [
       name,

@@ -106,7 +106,7 @@ export const payloadTags = ({ label, tensors, total, selected }: NstrStats) => (
 });
 
 /** What a worker says of its own gradient. */
-export interface OwnGradient {
+export interface GradientDraft {
   readonly run: string;
   readonly round: number;
   readonly worker: WorkerId;
@@ -128,7 +128,7 @@ export interface BuiltGradient {
 
 /** An unsigned gradient event carrying Δ = before - after. */
 export function buildGradient(
-  own: OwnGradient,
+  own: GradientDraft,
   delta: Params,
   encoding: NstrEncoding,
   createdAt: number,

@@ -5,7 +5,7 @@
 import { gradient } from '../../../kinds/gradient.ts';
 import { heartbeat } from '../../../kinds/heartbeat.ts';
 import { isHex32 } from '../../base/bytes.ts';
-import type { JsonObject } from '../../formats/python-json.ts';
+import type { PythonObject } from '../../formats/python-json.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { type Sending, trackOutcomes } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/frames.ts';
@@ -41,7 +41,7 @@ const MAX_LATE = 1024;
 /** A checkpoint, and the event that carries it. */
 export interface CheckpointSent {
   /** In the Python reference's JSON. */
-  readonly content: JsonObject;
+  readonly content: PythonObject;
   /** Undefined where the state is too large for an event. */
   readonly sending: Sending | undefined;
 }

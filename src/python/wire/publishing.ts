@@ -1,6 +1,6 @@
 /** Publishes one event of the Python reference to relays and reports each relay's answer. */
 import { ConfigError, RelayError } from '../../base/errors.ts';
-import type { JsonObject } from '../../formats/python-json.ts';
+import type { PythonObject } from '../../formats/python-json.ts';
 import { diagnosePublish, isTaken } from '../../network/transport/delivery.ts';
 import type { PublishOutcome } from '../../network/transport/outbox.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
@@ -55,7 +55,7 @@ export function reportPublishing(
 }
 
 /** One entry of `results`, and the whole answer where there is one relay. */
-export const acceptedMembers = (eventId: string, at: Accepted): JsonObject => ({
+export const acceptedMembers = (eventId: string, at: Accepted): PythonObject => ({
   relay: at.relay,
   event_id: eventId,
   accepted: true,
@@ -65,7 +65,7 @@ export const acceptedMembers = (eventId: string, at: Accepted): JsonObject => ({
 });
 
 /** The answer over several relays. */
-export const publishingMembers = (report: PublishingReport): JsonObject => ({
+export const publishingMembers = (report: PublishingReport): PythonObject => ({
   relays: report.relays,
   event_id: report.eventId,
   accepted: report.accepted.length > 0,

@@ -3,7 +3,7 @@
  * anyone.
  */
 import { ok, type Result, refuse } from '../../base/errors.ts';
-import { isJsonObject, type Json, type JsonObject } from '../../formats/python-json.ts';
+import { isJsonObject, type PythonJson, type PythonObject } from '../../formats/python-json.ts';
 import type { Digest } from '../../run/ids.ts';
 import { type RetryTotals, retryTotals } from './retries.ts';
 
@@ -90,7 +90,7 @@ export const plainRecord = (
 });
 
 /** The record with every member the Python reference writes, in its order. */
-export function roundRecord(own: RoundRecord): JsonObject {
+export function roundRecord(own: RoundRecord): PythonObject {
   const collected = new Set(own.collectedWorkers);
   const { relays, retries, late } = own;
   return {
@@ -131,7 +131,7 @@ export function roundRecord(own: RoundRecord): JsonObject {
 }
 
 /** A record in a checkpoint from anyone; members the Python reference calls optional may be missing. */
-export function readRoundRecord(json: Json): Result<RoundRecord> {
+export function readRoundRecord(json: PythonJson): Result<RoundRecord> {
   if (!isJsonObject(json)) return refuse('bad-checkpoint', 'rounds', 'a round is an object');
   const [round, digestBefore] = [countOf(json.round), json.model_hash_before];
   const { model_hash_after: digestAfter, completion_reason: reason } = json;
@@ -175,7 +175,7 @@ export function readRoundRecord(json: Json): Result<RoundRecord> {
   });
 }
 
-const readLateSummary = (json: JsonObject): LateSummary => ({
+const readLateSummary = (json: PythonObject): LateSummary => ({
   count: countOf(json.reconciled_late_gradient_count) ?? 0,
   weight: countOf(json.reconciled_late_aggregation_weight) ?? 0,
   workers: textsOf(json.reconciled_late_workers),
@@ -185,22 +185,23 @@ const readLateSummary = (json: JsonObject): LateSummary => ({
   errors: countOf(json.late_reconciliation_error_count) ?? 0,
 });
 
-const isText = (json: Json | undefined): json is string => typeof json === 'string';
+const isText = (json: PythonJson | undefined): json is string => typeof json === 'string';
 
-export const textOf = (json: Json | undefined): string => (isText(json) ? json : '');
+export const textOf = (json: PythonJson | undefined): string => (isText(json) ? json : '');
 
-export const listOf = (json: Json | undefined): readonly Json[] =>
+export const listOf = (json: PythonJson | undefined): readonly PythonJson[] =>
   Array.isArray(json) ? json : [];
 
-export const textsOf = (json: Json | undefined): readonly string[] => listOf(json).filter(isText);
+export const textsOf = (json: PythonJson | undefined): readonly string[] =>
+  listOf(json).filter(isText);
 
 /** A whole number from 0 that a double holds exactly. */
-export const countOf = (json: Json | undefined): number | undefined =>
+export const countOf = (json: PythonJson | undefined): number | undefined =>
   typeof json === 'bigint' && json >= 0n && json <= BigInt(Number.MAX_SAFE_INTEGER)
     ? Number(json)
     : undefined;
 
-export const numberOf = (json: Json | undefined): number | undefined =>
+export const numberOf = (json: PythonJson | undefined): number | undefined =>
   typeof json === 'bigint' || typeof json === 'number' ? Number(json) : undefined;
 
 /** A gradient that came after its round was closed. */
@@ -249,7 +250,7 @@ export const isPending = ({ payload, folded, error }: LateGradient): boolean =>
   payload !== undefined && folded === undefined && error === undefined;
 
 /** Members in the Python reference's order; what is unknown is left out. */
-export function lateGradientJson(late: LateGradient): JsonObject {
+export function lateGradientJson(late: LateGradient): PythonObject {
   const { examples, payload, folded, error } = late;
   return {
     round: BigInt(late.round),
@@ -271,7 +272,7 @@ export function lateGradientJson(late: LateGradient): JsonObject {
 }
 
 /** A record in a checkpoint from anyone. */
-export function readLateGradient(json: Json): Result<LateGradient> {
+export function readLateGradient(json: PythonJson): Result<LateGradient> {
   if (!isJsonObject(json)) return refuse('bad-checkpoint', 'late_gradients', 'not an object');
   const [round, createdAt] = [countOf(json.round), countOf(json.created_at)];
   const [worker, eventId] = [textOf(json.worker), textOf(json.event_id)];
@@ -303,7 +304,7 @@ export function readLateGradient(json: Json): Result<LateGradient> {
 }
 
 /** Members in the Python reference's order. */
-export const reconciliationJson = (done: Reconciliation): JsonObject => ({
+export const reconciliationJson = (done: Reconciliation): PythonObject => ({
   current_round: BigInt(done.round),
   event_count: BigInt(done.eventIds.length),
   workers: done.workers,
@@ -319,7 +320,7 @@ export const reconciliationJson = (done: Reconciliation): JsonObject => ({
 });
 
 /** A summary in a checkpoint from anyone. */
-export function readReconciliation(json: Json): Result<Reconciliation> {
+export function readReconciliation(json: PythonJson): Result<Reconciliation> {
   if (!isJsonObject(json)) return refuse('bad-checkpoint', 'late_reconciliations', 'not an object');
   const [round, appliedAt] = [countOf(json.current_round), countOf(json.applied_at)];
   const [learningRate, momentum] = [numberOf(json.learning_rate), numberOf(json.momentum)];

@@ -1,6 +1,6 @@
 /**
- * Single events of the Python reference from anyone, perhaps without signature or author. What is there is verified,
- * and what is inside is read and held against the tags.
+ * Single events of the Python reference from anyone, perhaps without signature or author: what is there is
+ * verified, what is inside is read and held against the tags, and events are written as JSON members.
  */
 import { schnorr } from '@noble/curves/secp256k1.js';
 import { checkpoint } from '../../../kinds/checkpoint.ts';
@@ -9,6 +9,7 @@ import { heartbeat } from '../../../kinds/heartbeat.ts';
 import type { Kind } from '../../../kinds/index.ts';
 import { fromHex, isHex32, toHex } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
+import { type PythonObject, parseJson } from '../../formats/python-json.ts';
 import { type EventDraft, eventId, parseDraft, verifyEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
 import {
@@ -254,3 +255,108 @@ function readCheckpoint(event: LooseEvent): Result<ReferenceEvent> {
   const body = readCheckpointBody(said.value);
   return body.ok ? ok({ type: 'checkpoint', event, said: said.value, body: body.value }) : body;
 }
+
+/** The members `inspect-event --json` prints, in its order. */
+export function inspectedEvent(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
+  const { event, type, said } = read;
+  const state = signingState(event);
+  return {
+    event_id: fingerprint(event, crypto),
+    type,
+    kind: BigInt(event.kind),
+    created_at: BigInt(event.created_at),
+    signed: state === 'signed',
+    signing_state: state,
+    pubkey: event.pubkey ?? null,
+    worker: said.worker,
+    run: said.run,
+    round: BigInt(said.round),
+    ...detailsOf(read),
+  };
+}
+
+/** The members a collected event has in the summaries of collect-events and the discover commands, in their order. */
+export function collectedEvent(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
+  const { event, said } = read;
+  const round = BigInt(said.round);
+  const [run, worker] = [said.run, said.worker];
+  const identity = {
+    gradient: { run, round, worker },
+    heartbeat: { run, worker, current_round: round },
+    checkpoint: { run, worker, round },
+  }[read.type];
+  return {
+    event_id: fingerprint(event, crypto),
+    kind: BigInt(event.kind),
+    created_at: BigInt(event.created_at),
+    signed: signingState(event) === 'signed',
+    pubkey: event.pubkey ?? null,
+    ...identity,
+    ...detailsOf(read),
+  };
+}
+
+/** The same with the event itself and, of a checkpoint, its content. */
+export function collectedWhole(read: ReferenceEvent, crypto?: EventCrypto): PythonObject {
+  const whole = { ...collectedEvent(read, crypto), event: eventJson(read.event) };
+  if (read.type !== 'checkpoint') return whole;
+  const content = parseJson(read.said.body);
+  return { ...whole, checkpoint: content.ok ? content.value : null };
+}
+
+/** An event as the Python reference writes it into files. */
+export const eventJson = ({
+  kind,
+  created_at,
+  tags,
+  content,
+  ...author
+}: LooseEvent): PythonObject => ({
+  kind: BigInt(kind),
+  created_at: BigInt(created_at),
+  tags,
+  content,
+  ...(author.pubkey === undefined ? {} : { pubkey: author.pubkey }),
+  ...(author.id === undefined ? {} : { id: author.id }),
+  ...(author.sig === undefined ? {} : { sig: author.sig }),
+});
+
+function detailsOf(read: ReferenceEvent): PythonObject {
+  switch (read.type) {
+    case 'gradient': {
+      const { model, steps, examples, compression } = read.said;
+      const { stats } = read.payload;
+      return {
+        model,
+        steps: BigInt(steps),
+        example_count: whole(examples),
+        aggregation_weight: BigInt(examples ?? 1),
+        compression,
+        parameter_count: BigInt(stats.tensors),
+        total_values: BigInt(stats.total),
+        selected_values: BigInt(stats.selected),
+        density: stats.density,
+        wire_bytes: BigInt(stats.containerBytes),
+        compression_ratio: stats.compressionRatio,
+      };
+    }
+    case 'heartbeat':
+      return {
+        heartbeat_interval: BigInt(read.said.interval),
+        example_count: whole(read.said.examples),
+        capabilities: read.said.capabilities ?? [],
+        advertised_relays: read.said.relays ?? [],
+      };
+    case 'checkpoint':
+      return {
+        history_slot: whole(read.said.slot),
+        next_round: BigInt(read.said.nextRound),
+        model: read.said.model,
+        rounds_completed: BigInt(read.said.roundsCompleted),
+        checkpoint_updated_at: BigInt(read.body.updatedAt),
+      };
+  }
+}
+
+const whole = (value: number | undefined): bigint | null =>
+  value === undefined ? null : BigInt(value);

@@ -1,5 +1,5 @@
 /** How often each relay had to be tried: per operation, in total, and as the Python reference's JSON members. */
-import type { JsonObject } from '../../formats/python-json.ts';
+import type { PythonObject } from '../../formats/python-json.ts';
 
 /** What one operation at one relay took. */
 export interface RelayAttempts {
@@ -47,27 +47,27 @@ export function retryTotals(all: readonly RelayAttempts[]): RetryTotals {
 }
 
 /** `attempt_count`, `retry_count`, `retry_delays` in seconds. */
-const attemptMembers = (took: RelayAttempts): JsonObject => ({
+const attemptMembers = (took: RelayAttempts): PythonObject => ({
   attempt_count: BigInt(took.attempts),
   retry_count: BigInt(retriesOf(took)),
   retry_delays: took.delaysMs.map(secondsOf),
 });
 
 /** The same and `recovered_after_retry`, of an operation that succeeded in the end. */
-export const recoveryMembers = (took: RelayAttempts): JsonObject => ({
+export const recoveryMembers = (took: RelayAttempts): PythonObject => ({
   ...attemptMembers(took),
   recovered_after_retry: took.attempts > 1,
 });
 
 /** `retried_relays`, `total_retry_count`, `max_attempt_count`. */
-export const totalsMembers = (totals: RetryTotals): JsonObject => ({
+export const totalsMembers = (totals: RetryTotals): PythonObject => ({
   retried_relays: totals.retriedRelays,
   total_retry_count: BigInt(totals.retries),
   max_attempt_count: BigInt(totals.mostAttempts),
 });
 
 /** One entry of `failed_relays`. */
-export const failureMembers = (failure: RelayFailure): JsonObject => ({
+export const failureMembers = (failure: RelayFailure): PythonObject => ({
   relay: failure.relay,
   operation: failure.operation,
   message: failure.message,

@@ -7,7 +7,7 @@ import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { openSocket } from '../../../src/node/net/relays.ts';
 import { discoverCheckpoints } from '../../../src/python/collect/queries.ts';
-import { agreements, newestAgreed } from '../../../src/python/worker/trust.ts';
+import { agreements, newestAgreed } from '../../../src/python/worker/start.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { signerOf } from '../../support/signers.ts';
 import { checkpointEvent, stateOf } from '../support/reference-events.ts';

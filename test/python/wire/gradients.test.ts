@@ -5,7 +5,7 @@ import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
 import {
   buildGradient,
   type GradientContext,
-  type OwnGradient,
+  type GradientDraft,
   toContribution,
 } from '../../../src/python/wire/messages.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
@@ -20,7 +20,7 @@ const layout = createLayout([
   { name: 'a', shape: [2] },
   { name: 'b', shape: [3] },
 ]);
-const own: OwnGradient = { run: 'demo', round: 3, worker: me.publicKey, base, steps: 10 };
+const own: GradientDraft = { run: 'demo', round: 3, worker: me.publicKey, base, steps: 10 };
 const delta = { layout, values: Float32Array.of(0.5, -1, 0, 0.25, 2) };
 const context: GradientContext = {
   run: 'demo',

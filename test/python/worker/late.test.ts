@@ -5,7 +5,7 @@ import { gradient } from '../../../kinds/gradient.ts';
 import { parseStateJson } from '../../../src/formats/state-json.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import { openReferenceEvent } from '../../../src/python/wire/reference-event.ts';
-import { resumeFrom } from '../../../src/python/worker/resume.ts';
+import { resumeFrom } from '../../../src/python/worker/start.ts';
 import { stateDigest } from '../../../src/tensor/params.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 import { createMemoryRelay } from '../../support/memory-relays.ts';

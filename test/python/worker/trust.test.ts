@@ -1,10 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { checkpoint } from '../../../kinds/checkpoint.ts';
-import { type JsonObject, parseJson } from '../../../src/formats/python-json.ts';
+import { type PythonObject, parseJson } from '../../../src/formats/python-json.ts';
 import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { openReferenceEvent } from '../../../src/python/wire/reference-event.ts';
-import { resumeFrom } from '../../../src/python/worker/resume.ts';
-import { chooseCheckpoint, type FoundCheckpoint } from '../../../src/python/worker/trust.ts';
+import {
+  chooseCheckpoint,
+  type FoundCheckpoint,
+  resumeFrom,
+} from '../../../src/python/worker/start.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
 import { signerOf } from '../../support/signers.ts';
 import session from '../../vectors/session.json' with { type: 'json' };
@@ -137,7 +140,7 @@ describe('going on from a checkpoint of the reference', () => {
     const late = parseJson(
       '{"round":0,"worker":"w","event_id":"e","created_at":1,"model_hash":"m","payload":"x"}',
     );
-    const [one] = late.ok ? [late.value as JsonObject] : [];
+    const [one] = late.ok ? [late.value as PythonObject] : [];
     const poisoned = { ...body, lateGradients: [one!] };
     const kept = resumeFrom(poisoned, options);
     expect(kept.ok && kept.value.history?.late).toHaveLength(1);

@@ -6,12 +6,11 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ConfigError } from '../../../base/errors.ts';
 import { difference } from '../../../formats/arithmetic.ts';
-import { indentedJson, type Json, type JsonObject } from '../../../formats/python-json.ts';
+import { indentedJson, type PythonJson, type PythonObject } from '../../../formats/python-json.ts';
 import { stateToJson } from '../../../formats/state-json.ts';
 import type { Tracked } from '../../../network/transport/delivery.ts';
 import { stateDigest, type Vector } from '../../../tensor/params.ts';
 import { type ForeignNstrLimits, readNstr } from '../../codec/payload.ts';
-import { collectedWhole, eventJson } from '../../wire/describe-event.ts';
 import { flipped } from '../../wire/messages.ts';
 import { publishingMembers, reportPublishing } from '../../wire/publishing.ts';
 import {
@@ -21,7 +20,7 @@ import {
   reconciliationJson,
   roundRecord,
 } from '../../wire/records.ts';
-import { openReferenceEvent } from '../../wire/reference-event.ts';
+import { collectedWhole, eventJson, openReferenceEvent } from '../../wire/reference-event.ts';
 import { retryTotals } from '../../wire/retries.ts';
 import { noHistory, type PythonState, type RoundTrace } from '../../worker/session.ts';
 import { payloadJson } from '../files.ts';
@@ -33,7 +32,7 @@ export interface ArtifactOptions {
   readonly checkpointOut: string | undefined;
   readonly checkpointHistory: number;
   /** Members of `local-training.json` but for the losses. */
-  readonly training: JsonObject;
+  readonly training: PythonObject;
   /** Of the payloads of the round. */
   readonly limits: ForeignNstrLimits;
 }
@@ -55,7 +54,7 @@ export async function writeArtifacts(trace: RoundTrace, options: ArtifactOptions
 
 const four = (number: number): string => String(number).padStart(4, '0');
 
-type Files = Readonly<Record<string, JsonObject | undefined>>;
+type Files = Readonly<Record<string, PythonObject | undefined>>;
 
 async function writeAll(dir: string, files: Files): Promise<void> {
   for (const [name, json] of Object.entries(files)) {
@@ -151,13 +150,13 @@ async function keepNewest(dir: string, trace: RoundTrace, options: ArtifactOptio
   });
 }
 
-const eventOf = (tracked: Tracked | undefined): JsonObject | undefined =>
+const eventOf = (tracked: Tracked | undefined): PythonObject | undefined =>
   tracked && eventJson(tracked.event);
 
-const publishOf = (tracked: Tracked | undefined): JsonObject | undefined =>
+const publishOf = (tracked: Tracked | undefined): PythonObject | undefined =>
   tracked && publishingMembers(reportPublishing(tracked.event.id, tracked.outcomes));
 
-function payloadOf({ event }: Tracked, { limits }: ArtifactOptions): JsonObject | undefined {
+function payloadOf({ event }: Tracked, { limits }: ArtifactOptions): PythonObject | undefined {
   const { content: payload } = event;
   const read = readNstr(payload, limits);
   return read.ok ? payloadJson({ payload, stats: read.value.stats }) : undefined;
@@ -168,7 +167,7 @@ const collectionOf = (
   { cohort }: RoundTrace,
   record: RoundRecord,
   { run, limits }: ArtifactOptions,
-): JsonObject => ({
+): PythonObject => ({
   relays: record.relays.configured,
   successful_relays: record.relays.collected,
   run,
@@ -179,7 +178,7 @@ const collectionOf = (
   completion_reason: record.reason,
   aggregation_weighted: record.weighted,
   total_aggregation_weight: BigInt(record.totalWeight),
-  events: cohort.flatMap((event): Json[] => {
+  events: cohort.flatMap((event): PythonJson[] => {
     const read = openReferenceEvent(event, limits);
     return read.ok ? [collectedWhole(read.value)] : [];
   }),
@@ -198,7 +197,7 @@ export interface SessionFacts {
 }
 
 /** What `--summary-out` writes. */
-export function sessionSummary(state: PythonState, facts: SessionFacts): JsonObject {
+export function sessionSummary(state: PythonState, facts: SessionFacts): PythonObject {
   const { records, late, reconciliations } = state.history ?? noHistory;
   const { artifactRetentionRounds: kept } = facts;
   const retries = records.map((record) => record.retries);
@@ -231,4 +230,4 @@ export function sessionSummary(state: PythonState, facts: SessionFacts): JsonObj
 }
 
 /** A JSON file of the Python reference: two spaces, newline at the end. */
-export const jsonText = (json: JsonObject): string => `${indentedJson(json)}\n`;
+export const jsonText = (json: PythonObject): string => `${indentedJson(json)}\n`;

@@ -10,9 +10,13 @@ import { discoverCheckpoints } from '../../collect/queries.ts';
 import type { ReadingPorts } from '../../collect/read-relay.ts';
 import { evaluateRegression } from '../../regression/train.ts';
 import { readCheckpointBody, readCheckpointFile } from '../../wire/checkpoints.ts';
-import { resumeFrom, startingState } from '../../worker/resume.ts';
 import type { PythonState } from '../../worker/session.ts';
-import { chooseCheckpoint, type FoundCheckpoint } from '../../worker/trust.ts';
+import {
+  chooseCheckpoint,
+  type FoundCheckpoint,
+  resumeFrom,
+  startingState,
+} from '../../worker/start.ts';
 import { readJsonText, readTextFile } from '../files.ts';
 import type { ReferenceFlags } from './flags.ts';
 

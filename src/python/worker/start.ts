@@ -1,12 +1,92 @@
 /**
- * Which checkpoint on the relays a worker resumes from. Anybody can claim the highest round: a state counts when its
- * author is named or is this worker, or when more authors than may lie publish the same one.
+ * What a session starts from: STATE alone, or a checkpoint. Anybody can claim the highest round: a checkpoint on
+ * the relays counts when its author is named or is this worker, or when more authors than may lie publish the same
+ * state.
  */
+import { ok, type Result } from '../../base/errors.ts';
+import { arranged } from '../../formats/arithmetic.ts';
+import { readModel, writeModel } from '../../formats/regression-state.ts';
+import type { RegressionDataset } from '../../model/data/regression.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import { compareCodePoints, stateDigest } from '../../tensor/params.ts';
+import { compareCodePoints, type Params, stateDigest } from '../../tensor/params.ts';
+import { genesis } from '../../worker/state.ts';
 import type { KeptEvent } from '../collect/collect.ts';
 import type { CheckpointEvent } from '../collect/queries.ts';
-import { textsOf } from '../wire/records.ts';
+import { evaluateRegression } from '../regression/train.ts';
+import type { CheckpointBody } from '../wire/checkpoints.ts';
+import { flipped } from '../wire/messages.ts';
+import { readLateGradient, readReconciliation, readRoundRecord, textsOf } from '../wire/records.ts';
+import { noHistory, type PythonState } from './session.ts';
+
+export interface ResumeOptions {
+  readonly nextRound: number;
+  /** Takes late gradients over, too: from whom one believes everything. */
+  readonly keepsLate: boolean;
+  readonly lossBefore: number;
+}
+
+/** The state to go on from, or which part of the checkpoint cannot be read. */
+export function resumeFrom(
+  body: CheckpointBody,
+  { nextRound, keepsLate, lossBefore }: ResumeOptions,
+): Result<PythonState> {
+  const records = readAll(body.rounds, readRoundRecord);
+  if (!records.ok) return records;
+  const late = readAll(keepsLate ? body.lateGradients : [], readLateGradient);
+  if (!late.ok) return late;
+  const reconciliations = readAll(keepsLate ? body.lateReconciliations : [], readReconciliation);
+  if (!reconciliations.ok) return reconciliations;
+  const first = genesis(body.state, lossBefore);
+  return ok({
+    ...first,
+    round: nextRound,
+    momentum: body.momentum?.values ?? first.momentum,
+    history: {
+      ...noHistory,
+      records: records.value,
+      late: late.value,
+      reconciliations: reconciliations.value,
+      lateSince: body.lateGradientSince || body.updatedAt,
+    },
+  });
+}
+
+function readAll<J, T>(items: readonly J[], read: (item: J) => Result<T>): Result<readonly T[]> {
+  const all: T[] = [];
+  for (const item of items) {
+    const one = read(item);
+    if (!one.ok) return one;
+    all.push(one.value);
+  }
+  return ok(all);
+}
+
+export interface StartingOptions {
+  readonly initialState: Params;
+  readonly dataset: RegressionDataset;
+  readonly startRound?: number | undefined;
+  /** In the Python reference's sign, that of after - before; zeros when absent. */
+  readonly momentumState?: Params | undefined;
+  /** What errors call it. */
+  readonly momentumName?: string;
+}
+
+/** The state before the first round, with its loss on the own data. Throws a ConfigError where the parts do not fit. */
+export function startingState(options: StartingOptions): PythonState {
+  const { dataset, startRound, momentumState, momentumName = 'momentumState' } = options;
+  const params = asModel(options.initialState);
+  const state = {
+    ...genesis(params, evaluateRegression(params, dataset)),
+    round: startRound ?? 0,
+    history: noHistory,
+  };
+  if (momentumState === undefined) return state;
+  const { values } = arranged(asModel(momentumState), params.layout, momentumName);
+  return { ...state, momentum: flipped(values) };
+}
+
+/** f64, and laid out as the Python reference lays it out. */
+const asModel = (params: Params): Params => writeModel(readModel(params));
 
 /** One state, and who publishes it. */
 export interface Agreed {
@@ -66,14 +146,14 @@ export interface Trust {
   readonly faults: number;
 }
 
-export interface Choice {
+export interface CheckpointChoice {
   readonly checkpoint: FoundCheckpoint;
   /** Whether its author is believed in everything, not only in the state that others publish too. */
   readonly isVouched: boolean;
 }
 
 export interface Judgement {
-  readonly choice: Choice | undefined;
+  readonly choice: CheckpointChoice | undefined;
   /** Those that claim a later state than the one chosen. */
   readonly refused: readonly { readonly checkpoint: FoundCheckpoint; readonly why: string }[];
 }
@@ -114,7 +194,7 @@ function mayVote(own: FoundCheckpoint | undefined, me: WorkerId) {
 function choose(
   vouched: FoundCheckpoint | undefined,
   shared: FoundCheckpoint | undefined,
-): Choice | undefined {
+): CheckpointChoice | undefined {
   if (vouched && (!shared || nextRound(vouched) >= nextRound(shared))) {
     return { checkpoint: vouched, isVouched: true };
   }
