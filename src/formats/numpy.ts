@@ -76,31 +76,30 @@ export interface NumberArray {
 const MAGIC = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
 
 /** A file holding doubles. */
-export function encodeNpy({ shape, values }: NumberArray): Uint8Array {
-  const data = new Uint8Array(values.length * 8);
-  const view = new DataView(data.buffer);
-  values.forEach((value, i) => {
-    view.setFloat64(8 * i, value, true);
-  });
-  return concatBytes(encodeHeader('<f8', shape), data);
-}
+export const encodeNpy = ({ shape, values }: NumberArray): Uint8Array =>
+  encodeItems('<f8', shape, values, (view, at, value) => view.setFloat64(at, value, true));
 
 /** A file holding one 64-bit integer. */
-function encodeNpyInteger(value: number): Uint8Array {
-  const data = new Uint8Array(8);
-  new DataView(data.buffer).setBigInt64(0, BigInt(value), true);
-  return concatBytes(encodeHeader('<i8', []), data);
-}
+const encodeNpyInteger = (value: number): Uint8Array =>
+  encodeItems('<i8', [], [value], (view, at) => view.setBigInt64(at, BigInt(value), true));
 
 /** A file holding one text. */
 export function encodeNpyText(text: string): Uint8Array {
   const points = [...text].map((char) => char.codePointAt(0)!);
-  const data = new Uint8Array(4 * points.length);
-  const view = new DataView(data.buffer);
-  points.forEach((point, i) => {
-    view.setUint32(4 * i, point, true);
-  });
-  return concatBytes(encodeHeader(`<U${points.length}`, []), data);
+  const write = (view: DataView, at: number, point: number) => view.setUint32(at, point, true);
+  return encodeItems(`<U${points.length}`, [], points, write, 4);
+}
+
+function encodeItems(
+  type: string,
+  shape: readonly number[],
+  items: ArrayLike<number>,
+  write: (view: DataView, at: number, item: number) => void,
+  width = 8,
+): Uint8Array {
+  const view = new DataView(new ArrayBuffer(width * items.length));
+  for (let i = 0; i < items.length; i++) write(view, width * i, items[i]!);
+  return concatBytes(encodeHeader(type, shape), new Uint8Array(view.buffer));
 }
 
 /** Version 1.0, padded so that the data starts at a multiple of 64 bytes. */

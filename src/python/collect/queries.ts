@@ -264,13 +264,10 @@ const LATE_IDLE_MS = 200;
  * ```ts
  * import { collectLateGradientEvents, createRelayPorts } from 'nostrain/python';
  * import { openSocket } from 'nostrain/node';
- * import { createRelay } from 'nostrain/relay';
  *
- * const relay = await createRelay();
- * const ports = createRelayPorts({ openSocket });
- * const found = await collectLateGradientEvents([relay.url], { run: 'tea', currentRound: 3 }, ports);
- * await relay.close();
- * found.events; // => []
+ * const query = { run: 'tea', currentRound: 3 };
+ * const found = await collectLateGradientEvents(['ws://127.0.0.1:1'], query, createRelayPorts({ openSocket }));
+ * found.failed.map(({ operation }) => operation); // => ['collect-late-gradients']
  * ```
  */
 export async function collectLateGradients(
@@ -318,12 +315,9 @@ export interface CheckpointsFound extends Collection<CheckpointEvent> {
  * ```ts
  * import { collectCheckpointEvents, createRelayPorts, latestCheckpoint } from 'nostrain/python';
  * import { openSocket } from 'nostrain/node';
- * import { createRelay } from 'nostrain/relay';
  *
- * const relay = await createRelay();
- * const ports = createRelayPorts({ openSocket });
- * const found = await collectCheckpointEvents([relay.url], { run: 'tea', minRound: 4 }, ports);
- * await relay.close();
+ * const query = { run: 'tea', minRound: 4 };
+ * const found = await collectCheckpointEvents(['ws://127.0.0.1:1'], query, createRelayPorts({ openSocket }));
  * latestCheckpoint(found.events); // => undefined
  * ```
  */
