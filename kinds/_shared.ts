@@ -1,6 +1,6 @@
 /**
- * What several kinds share: fields of votes and proposals, and bodies that are inline in a content or, where the event would
- * become too large, in chunks (7811) that the content names. Size alone decides which.
+ * What several kinds share: fields of votes and proposals, and bodies in the content or, if too large, in chunks
+ * (7811).
  */
 import { member, optionalMember } from './_content.ts';
 import type { Rule } from './_define.ts';
@@ -30,7 +30,7 @@ export const castMembers = {
 export const isAscending = <T extends string | number>(list: readonly T[] = []): boolean =>
   list.every((item, i) => i === 0 || list[i - 1]! < item);
 
-/** Bytes that a content may take in the JSON of its event: with tags, id and signature that is less than the 64 KiB relays take. */
+/** Maximum bytes of a content in the JSON of its event: with tags, id and signature it stays under 64 KiB. */
 export const MOST_CONTENT_BYTES = 61_440;
 
 /** What a content says of its body. */
@@ -78,7 +78,7 @@ export const placeRule = (says: string): Rule<Placed> => ({
 export const fitsInside = (content: string): boolean =>
   new TextEncoder().encode(JSON.stringify(content)).length <= MOST_CONTENT_BYTES;
 
-/** What holds of a content with a body, given how it is written. That a body in chunks has no room is seen once it is here. */
+/** Rules of a content with a body. That a body in chunks was too large for the content is checked when it is here. */
 export const bodyRules = <T extends Carried>(
   write: (value: T) => string,
 ): readonly [Rule<T>, Rule<T>] => [

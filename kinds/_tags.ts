@@ -1,6 +1,4 @@
-/**
- * Shapes of events: the NIP-01 envelope, text forms of single values, and the tags of a kind with how each is read and written.
- */
+/** Shapes of events: the NIP-01 envelope, text forms of values, and how each tag of a kind is read and written. */
 
 /** An event before its author signs it. */
 export interface Draft {
@@ -327,7 +325,7 @@ export const scope = (doc: string, ...templates: readonly string[]): Tag<true, '
   write: (_, sibling) => templates.map((template) => [fill(template, sibling) ?? '']),
 });
 
-/** A tag that says again, for relays to index, what the content says; a rule of the kind compares. Filters take the first. */
+/** A tag that repeats the content for relays to index; a rule of the kind compares. Filters take the first value. */
 export const repeats = (
   tag: string,
   form: string,
@@ -348,7 +346,7 @@ export const repeats = (
 const sole = (row: readonly string[]): string | undefined =>
   row.length === 1 ? row[0] : undefined;
 
-/** A template with its placeholders replaced, or undefined when one of them is not known; `<x:16>` is 16 characters of x. */
+/** Fills the placeholders of a template, or returns undefined if one is unknown; `<x:16>` is 16 characters of x. */
 export function fill(template: string, sibling: Sibling): string | undefined {
   let known = true;
   const made = template.replace(/<([a-z-]+)(?::(\d+))?>/g, (_, tag: string, most?: string) => {

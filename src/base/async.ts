@@ -1,6 +1,4 @@
-/**
- * Waiting and stopping: clocks, abort signals, deferred promises, races, notifications, scopes that close resources, retry delays.
- */
+/** Waiting and stopping: clocks, abort signals, deferred promises, races, notifications, scopes, retry delays. */
 
 /** Everything that waits takes a clock, so that tests control time. */
 export interface Clock {
@@ -20,7 +18,7 @@ export const systemClock: Clock = {
     }),
 };
 
-/** Resolves when `start` calls back; rejects with `signal.reason` when aborted first, and calls what `start` returned. */
+/** Resolves when `start` calls back. If aborted first, calls what `start` returned and rejects with the reason. */
 const abortable = (
   signal: AbortSignal | undefined,
   start: (resolve: () => void) => () => void,
@@ -58,8 +56,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
 }
 
 /**
- * Aborts as soon as one of the signals does, for the same reason; `release` lets go of them. In place of `AbortSignal.any`, whose signals Node 20
- * keeps for ever once somebody listened, with all that their reason's stack holds.
+ * Aborts with the first of these signals; `release` detaches it. Unlike `AbortSignal.any`, Node 20 does not leak it.
  */
 export function anySignal(...sources: readonly (AbortSignal | undefined)[]): {
   readonly signal: AbortSignal;
@@ -102,10 +99,7 @@ interface Waiter {
 /** Races by the promises they wait for; undefined in place of the set once that has settled. */
 const waiting = new WeakMap<Promise<unknown>, { races: Set<Waiter> | undefined }>();
 
-/**
- * As `Promise.race`, for promises that outlive many races: a race that is over leaves nothing behind at those that lost it. Of `Promise.race` the
- * value stays in memory for as long as any of them is pending.
- */
+/** `Promise.race` for promises that outlive many races: a race that is over leaves nothing behind at the losers. */
 export function firstOf<T>(contenders: readonly Promise<T>[]): Promise<T> {
   let race: Waiter | undefined;
   const first = new Promise<T>((resolve, reject) => {
@@ -197,7 +191,7 @@ export function watchChanges(
 /** Reason of waits that nobody waits for any more. */
 const OVER = new Error('over');
 
-/** Waits for the next `notify`, but not past `untilMs` of the clock; rejects with `signal.reason` when aborted first. */
+/** Waits for the next `notify`, at most until `untilMs` of the clock; rejects with `signal.reason` when aborted. */
 export async function notifiedOrDeadline(
   notifier: Notifier,
   clock: Clock,

@@ -1,7 +1,7 @@
 /** Maps in bounded memory: the most recent entries, and entries of many owners with a limit for each. */
 import type { Clock } from './async.ts';
 
-/** A generation is this old at most when something is seen: each thing is remembered for so long at least, as far as the number allows. */
+/** Maximum age of a generation: each entry is kept at least this long, as far as the number of entries allows. */
 export interface Ages {
   readonly clock: Pick<Clock, 'now'>;
   readonly ms: number;

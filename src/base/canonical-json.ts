@@ -1,6 +1,6 @@
 /**
- * Canonical JSON by RFC 8785 (JCS): one text for every value, so that a hash over the text names the value. Numbers are doubles as
- * ECMAScript prints them; integers beyond 2^53 travel as text. Refuses what has no such form: NaN, infinities, lone surrogates.
+ * Canonical JSON (RFC 8785, JCS): one text for every value, so that a hash over the text names the value. Integers
+ * beyond 2^53 travel as text. Refuses NaN, infinities and lone surrogates.
  */
 import { ok, type Result, refuse } from './errors.ts';
 
@@ -16,7 +16,7 @@ export const isJsonObject = (value: Json | undefined): value is JsonObject =>
 /** Deeper values are refused when read, so that nobody's text can exhaust the stack. */
 const MAX_DEPTH = 100;
 
-/** The canonical text: members by the UTF-16 code units of their names, no spaces. Throws a RangeError for what has none. */
+/** Returns the canonical text: members by the UTF-16 code units of their names, no spaces. Throws a RangeError. */
 export function canonicalJson(value: Json): string {
   if (typeof value === 'string') return canonicalText(value);
   if (typeof value === 'number') {

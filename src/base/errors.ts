@@ -1,6 +1,4 @@
-/**
- * Errors this library throws (a code, a message, a hint), results of parsing that never throw, and text made safe for terminals.
- */
+/** Errors this library throws (code, message, hint), parse results that never throw, and text safe for terminals. */
 
 export interface ErrorDetails {
   /** The next command or setting to try. */
@@ -61,7 +59,7 @@ export const refuse = (code: string, at: string, message: string): { ok: false; 
   issue: { code, at, message },
 });
 
-/** C0 (but newline and tab), DEL, C1, line separators, and the marks, embeddings, overrides and isolates of bidirectional text. */
+/** C0 (but newline and tab), DEL, C1, line separators, and the control characters of bidirectional text. */
 const UNSAFE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what it removes
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;

@@ -1,7 +1,6 @@
 /**
- * The Merkle tree used for all chunked data, so that one chunk can be verified alone. Shape of RFC 6962 section 2.1: siblings are
- * joined level by level, and the last node of an odd level moves up unchanged. Leaves, inner nodes and the root have different
- * hash prefixes (domain separation); the root also commits to the number of chunks and bytes.
+ * The Merkle tree of chunked data (shape of RFC 6962 section 2.1): a chunk can be verified alone. Leaves, inner nodes
+ * and the root have different hash prefixes; the root also commits to the number of chunks and bytes.
  */
 import { concatBytes, toHex, utf8 } from './bytes.ts';
 import { sha256 } from './hash.ts';
@@ -38,7 +37,7 @@ export function merkleTree(parts: Iterable<Uint8Array>, hash = sha256): MerkleTr
   return treeOver(leaves, bytes, hash);
 }
 
-/** Builds the tree over the hashes of at least one part, for parts that were hashed as they came: each SHA-256 of `LEAF` and the part. */
+/** Builds the tree over at least one leaf hash: each is the SHA-256 of `LEAF` and a part. */
 export function treeOver(leaves: readonly Uint8Array[], bytes: number, hash = sha256): MerkleTree {
   let level = leaves;
   const count = level.length;
@@ -91,7 +90,7 @@ function joins(index: number, count: number): readonly ('left' | 'right' | 'alon
 export const pathLength = (index: number, count: number): number =>
   joins(index, count).filter((side) => side !== 'alone').length;
 
-/** Computes the root from a part and its path. The caller has checked that `index < count` and the length of the path. */
+/** Computes the root from a part and its path. The caller has checked `index < count` and the path's length. */
 export function rootFrom(
   part: Uint8Array,
   index: number,

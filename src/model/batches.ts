@@ -1,6 +1,5 @@
 /**
- * Batch sampling: which rows each training step uses (counter-based, so any step can be recomputed alone from the key), and into
- * how many microbatches a batch is split.
+ * Batch sampling (counter-based: any step can be recomputed from the key), and how a batch is cut into microbatches.
  */
 import { below, type Key, philox } from '../base/rng.ts';
 import type { AnyModel } from './architectures/table.ts';
@@ -38,7 +37,7 @@ export function drawRows({ key, round, firstStep, steps, batch, bound }: BatchDr
   return rows;
 }
 
-/** `count` of the row numbers 0, stride, 2 stride, ... below `bound`, evenly spaced; all of them when they are fewer. */
+/** `count` of the row numbers 0, stride, 2 stride, ... below `bound`, evenly spaced; all if there are fewer. */
 export function evenRows(bound: number, stride: number, count: number): Int32Array {
   const available = Math.floor((bound + stride - 1) / stride);
   const taken = Math.min(available, count);
@@ -60,8 +59,8 @@ const sizeOf = (tensors: readonly { readonly shape: readonly number[] }[]): numb
   tensors.reduce((sum, { shape }) => sum + shape.reduce((size, dim) => size * dim, 1), 0);
 
 /**
- * Microbatches per batch, one or more for each data-parallel thread: the largest power of two that divides the batch into parts of
- * at least 1024 tokens; at most 8. It depends on model and batch only, so the bits do not depend on the number of threads.
+ * Microbatches per batch: the largest power of two, at most 8, whose parts have at least 1024 tokens. It depends on
+ * model and batch alone, so the bits do not depend on the number of threads.
  */
 export function countParts(model: AnyModel, batch: number): number {
   const tokens = batch * tokensPerRow(model);

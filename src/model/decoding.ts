@@ -1,6 +1,6 @@
 /**
- * Compiles a decoder to programs that continue a text: a call reads the next tokens and leaves behind their keys and values, which
- * the caller stores for the calls after it, so that no token is computed twice. Tensors are inputs of their own, never copied.
+ * Compiles a decoder to programs that continue a text: a call reads the next tokens and returns their keys and values,
+ * which the caller stores for later calls. Tensors are inputs of their own, never copied.
  */
 
 import type { Decoding, FrozenTensor, Weights } from './architectures/architecture.ts';
@@ -76,9 +76,9 @@ export const cacheShape = ({ cached }: Pick<Decoding, 'cached'>, capacity: numbe
 const NEVER = -1e9;
 
 /**
- * The tensors by name, tokens i32 (1, n), start i32 (1): the position of the first, last i32 (1): which of them is asked for, and
- * `past.keys.<i>`, `past.values.<i>` filled up to start -> logits (1, V) after that token, and `keys.<i>`, `values.<i>` of the
- * tokens, (1, heads, n, size), to be stored at their positions.
+ * Tensors by name, tokens i32 (1, n), start i32 (1): position of the first, last i32 (1): which one is asked for, and
+ * `past.keys.<i>`, `past.values.<i>` up to start -> logits (1, V) after that token, and `keys.<i>`, `values.<i>` (1,
+ * heads, n, size), to be stored at their positions.
  */
 export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uint8Array {
   const { tokens, tensors = decoder.tensors, layers = plainLayers } = options;
@@ -139,7 +139,7 @@ interface Seen {
   readonly window: number;
 }
 
-/** What is added to the scores of the window's tokens (n) against the stored positions and each other (capacity + n). */
+/** Added to the scores of the window's tokens (n) against stored positions and each other (capacity + n). */
 function mask(graph: Graph, { capacity, positions, start, window }: Seen): Value {
   const tokens = positions.shape[0]!;
   const number = (fill: number) => graph.constant({ dtype: 'f32', shape: [] }, [fill]);

@@ -1,4 +1,4 @@
-/** Which model training settings describe, before any data is read: its architecture and the layout of its parameters. */
+/** Which model the settings describe, before any data is read: its architecture and the layout of its parameters. */
 import { ConfigError } from '../base/errors.ts';
 import type { InputName } from '../run/data-forms.ts';
 import type { SpecInput } from '../run/input.ts';
@@ -48,10 +48,7 @@ export function tiersIn(settings: Partial<TierSettings>): { readonly tiers?: Tie
   return { tiers: { count: tiers, own: tier === 'auto' ? 0 : Number(tier), ...even } };
 }
 
-/**
- * The model of these settings, with the start of the run where that is a published one. Where nothing else is said, models have the sizes
- * of the examples that are made up here.
- */
+/** The model of these settings, from the run's published start if it has one; else with the sizes of synthetic data. */
 export function modelOf(settings: ModelSettings, { start, input }: ModelParts = {}): AnyModel {
   if (settings.model !== 'pretrained')
     return seededModelOf(settings, input ?? usualInput(settings));

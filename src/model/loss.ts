@@ -19,8 +19,8 @@ import {
 } from './graph/verbs.ts';
 
 /**
- * The loss of a micro-batch. Without counted tokens it is the mean over its rows; with them its part of the mean over the `total`
- * tokens that count in the whole batch, which is 0 where none does.
+ * The loss of a micro-batch: the mean over its rows, or, if only some tokens count, its part of the mean over the
+ * `total` that count in the whole batch.
  */
 export function batchLoss(model: Model, weights: Weights, batch: Batch, total?: Value): Value {
   const losses = lossesOf(model, weights, batch);

@@ -59,8 +59,8 @@ export interface OnnxGraph {
 }
 
 /**
- * The bytes of a model: intermediate representation 9, opset 18, plus the com.microsoft operators of onnxruntime. Field numbers are those of
- * onnx.proto; fields ascend and defaults are left out, as in proto3.
+ * ONNX bytes: IR 9, opset 18, plus onnxruntime's com.microsoft operators. Fields are written in ascending order of
+ * their numbers in onnx.proto; defaults are left out, as in proto3.
  */
 export function encodeModel(graph: OnnxGraph): Uint8Array {
   const to = new BinaryWriter();

@@ -27,7 +27,7 @@ const sorted = (spec: AnyModel): readonly TensorSpec[] =>
     (a, b) => (a.ring ?? 0) - (b.ring ?? 0) || compareCodePoints(a.name, b.name),
   );
 
-/** The ranges of the parameters that the tiers of a run have one after the other: all have the first. None without tiers. */
+/** Ranges of the parameters of each ring, of which a tier has the first ones. Empty without tiers. */
 export function ringsOf(spec: AnyModel): readonly Range[] {
   if (!tiersOf(spec)) return [];
   const { slots, size } = modelLayout(spec);
@@ -95,8 +95,8 @@ const MEAN = 4 * 0xffff;
 const SPREAD = Math.sqrt((8 * 0xffff_ffff) / 12);
 
 /**
- * Approximately normal draws by the central limit theorem: the sum of the eight 16-bit halves of one Philox block. Integers,
- * one division and one product give the same bits on every engine, which logarithms do not. No draw is beyond 4.9 deviations.
+ * Approximately normal draws: the sum of the eight 16-bit halves of a Philox block. Unlike logarithms, it has the same
+ * bits on every engine. At most 4.9 deviations.
  */
 function drawNormal(into: Float32Array, key: Key, deviation: number): void {
   for (let i = 0; i < into.length; i++) {

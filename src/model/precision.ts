@@ -1,6 +1,4 @@
-/**
- * Tensors of a model in a graph: the trained ones as slices of one flat vector, frozen ones in few bits (f16, or blocks of 8 or 4 bits).
- */
+/** Tensors of a model in a graph: trained ones as slices of one flat vector, frozen ones in f32, f16, 8 or 4 bits. */
 
 import { ConfigError } from '../base/errors.ts';
 import type { Precision } from '../run/spec/model-spec.ts';
@@ -120,7 +118,9 @@ interface Grid {
   readonly bits: readonly [number, number];
 }
 
-/** From the smallest number of a block to the largest; or, where that is closer, with 0 on the grid and the furthest number at its end. */
+/**
+ * From the smallest number of a block to the largest; or, if closer, with 0 on the grid and the furthest at its end.
+ */
 function bestGrid(values: Float32Array, from: number): Grid {
   let [least, most] = [values[from]!, values[from]!];
   for (let i = from + 1; i < from + BLOCK; i++) {

@@ -1,4 +1,4 @@
-/** Continuing a text: whatever reads tokens and gives logits, one token after the other is drawn from them, shown, and read in turn. */
+/** Continues a text with whatever turns tokens into logits: one token after the other is drawn, shown and read. */
 import { deriveKey, philox, unit } from '../base/rng.ts';
 
 /** How the next token is taken from logits. */
@@ -32,8 +32,8 @@ export interface TextReader {
 }
 
 /**
- * The tokens after the prompt, each as soon as it is drawn. An empty prompt starts from token 0. Where the reader is full, it
- * goes on from the last half of what it holds.
+ * The tokens after the prompt, each as it is drawn. An empty prompt starts from token 0; a full reader goes on from the
+ * last half of what it holds.
  */
 export async function* continueText(
   reader: TextReader,
@@ -63,7 +63,7 @@ export async function* continueText(
 /** Logits (T, V) of one window of exactly `context` tokens. */
 export type Logits = (tokens: Int32Array) => Promise<Float32Array>;
 
-/** Reads with a model that remembers nothing: all of its last `context` tokens at every call, so that no text is too long. */
+/** Reads with a model that keeps nothing: the last `context` tokens at every call, so that no text is too long. */
 export function createWindowReader(
   logits: Logits,
   { context, vocabulary }: { readonly context: number; readonly vocabulary: number },
@@ -154,10 +154,7 @@ export interface TextStream {
   end(): string;
 }
 
-/**
- * Tokens as text while they arrive, after a prompt that was shown already: a character whose bytes are in several tokens is held
- * back until it is whole.
- */
+/** Tokens as text while they arrive, after a shown prompt: a character is held back until all its tokens are there. */
 export function createTextStream(decode: (tokens: ArrayLike<number>) => string): TextStream {
   // those before the new ones, as some tokens are written in another way at the start of a text
   let shown: number[] = [];

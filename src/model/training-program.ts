@@ -1,10 +1,9 @@
 /**
  * Compiles a model to the ONNX programs a worker runs: forward, backward and optimizer in one graph.
  *
- * All programs take flat vectors and the whole data set, and select their batch by `rows`: for tokens, `corpus` (L), u8
- * or i32 by vocabulary, and window offsets in it; for regression, `inputs` (N, F), `targets` (N) and row numbers. L and N
- * are open. Where only some tokens count, `counted` (L) says which: 1 where predicting that token does, else 0. Frozen tensors of
- * the model are inputs, by their names, of every program that runs it.
+ * All programs take flat vectors and the whole data set, and select their batch by `rows`. Tokens: `corpus` (L), u8 or
+ * i32 by vocabulary, and window offsets in it; if only some tokens count, `counted` (L) is 1 where predicting that token does.
+ * Regression: `inputs` (N, F), `targets` (N) and row numbers. L and N are open. Frozen tensors are inputs by their names.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
@@ -64,17 +63,21 @@ export interface TrainingProgram {
   readonly optimizer: Optimizer;
   /** Names of the inputs with data and frozen tensors, as opposed to state. */
   readonly dataInputs: readonly string[];
-  /** Names of the state of `loop` and `step` with what it starts from: parameters, moments and, in f16, the `scaling` of the loss. */
+  /** State of `loop` and `step` with its first values: parameters, moments and, in f16, the `scaling` of the loss. */
   readonly state: readonly { readonly name: string; readonly first: () => Float32Array }[];
   /** steps i64, params, moments, rates (H, k), rows i32 (H, B), data -> params.next, moments.next, losses (H). */
   readonly loop: () => Uint8Array;
   /** One step without Loop: params, moments, rates (k), rows i32 (B), data -> params.next, moments.next, loss. */
   readonly step: () => Uint8Array;
-  /** params, rows i32 (B), data -> losses (B), the mean of each row; with `masked` also counts (B), of each row's tokens; hits (B). */
+  /**
+   * params, rows i32 (B), data -> losses (B), the mean of each row; with `masked` counts (B) of their tokens; hits (B).
+   */
   readonly evaluate: () => Uint8Array;
   /** params, rows i32 (B), data -> loss, gradient (flat); with `masked` also count, of the batch's tokens. */
   readonly gradient: () => Uint8Array;
-  /** gradients (parts, any) -> gradient (any), their mean, and its squares' sum; with `masked` weighed by shares (1, parts). */
+  /**
+   * gradients (parts, any) -> gradient (any), their mean, and the sum of squares; `masked` weighs by shares (1, parts).
+   */
   readonly combine: (parts: number) => Uint8Array;
   /** The ranges of the vectors that can be updated apart, at most `count`; equal models are one object. */
   readonly updates: (count: number) => readonly RangeUpdate[];
@@ -82,7 +85,7 @@ export interface TrainingProgram {
   readonly forward: () => Uint8Array;
 }
 
-/** A range of the vectors and: params, moments, gradient (all that range), rates (k), factor -> params.next, moments.next. */
+/** A range of the vectors: params, moments, gradient of that range, rates (k), factor -> params.next, moments.next. */
 export interface RangeUpdate extends Range {
   readonly model: Uint8Array;
 }
@@ -203,7 +206,7 @@ function buildStep(graph: Graph, plan: Plan, rates: Value, rows: Value): void {
   graph.output('loss', loss);
 }
 
-/** The mean loss of a batch and its gradient, one micro-batch after the other; backward goes through `scale` times the loss. */
+/** Mean loss and gradient of a batch, one micro-batch after the other; backward goes through `scale` times the loss. */
 function differentiate(graph: Graph, plan: Plan, params: Value, rows: Value, scale?: Value) {
   const { model, layout, recompute, accumulate } = plan;
   const weights = openWeights(graph, params, layout, model);

@@ -1,6 +1,6 @@
 /**
- * Conversations as the text a model was made for, by its template in Jinja. A template is a program of whoever published the model:
- * what it takes in time and memory is bounded by whoever calls this, in a thread that can be ended.
+ * Conversations as the text a model was made for, by its Jinja template. A template is a stranger's program: the caller
+ * bounds its time and memory in a thread that can be ended.
  */
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
 import { ConfigError, safeLine } from '../base/errors.ts';
@@ -20,10 +20,7 @@ export interface ChatPiece {
 export interface Chat {
   /** The conversation as text; with `prompt` it ends where the assistant's next turn begins. */
   render(messages: readonly ChatMessage[], options?: { readonly prompt?: boolean }): string;
-  /**
-   * The texts to learn the assistant's turns from: one, or one for each turn where the template writes earlier turns otherwise once
-   * another follows.
-   */
+  /** Texts to learn the assistant's turns from: one, or one a turn if the template writes earlier turns differently. */
   lessons(messages: readonly ChatMessage[]): readonly (readonly ChatPiece[])[];
 }
 
@@ -44,7 +41,7 @@ const TODAY: Readonly<Record<string, string>> = {
 const MOST_TEXT = 2 ** 24;
 const MOST_RANGE = 2 ** 16;
 
-/** Throws a ConfigError (`model/chat`) about a template that cannot be read; rendering throws one about what it refuses. */
+/** Throws a ConfigError (`model/chat`) if the template cannot be read; rendering throws one if it refuses. */
 export function createChat(template: string, config: ChatTokens): Chat {
   const parsed = attempt('cannot be read', () => new Template(template));
   const tokens = tokensOf(config);

@@ -1,6 +1,6 @@
 /**
- * A GGUF file as the model it was made from: llama.cpp renames tensors, turns matrices around and reorders the rows of queries
- * and keys; all of that is undone here, so that `config.json`, names, shapes and numbers are those of the published model.
+ * A GGUF file as the model it was made from: llama.cpp renames tensors, transposes matrices and reorders the rows of
+ * queries and keys; here all of that is undone.
  */
 import { type GGUFParseOutput, gguf } from '@huggingface/gguf';
 import { ConfigError, safeLine } from '../base/errors.ts';
@@ -19,7 +19,7 @@ export interface GgufFile {
   readonly tensors: ReadonlyMap<string, StoredTensor>;
 }
 
-/** Throws a ConfigError (`model/gguf`) about a file that is not one, is cut short, or holds a number format not read here. */
+/** Throws a ConfigError (`model/gguf`) if the file is no GGUF, is cut short, or has an unsupported number format. */
 export async function openGguf(source: ByteSource): Promise<GgufFile> {
   const { metadata, tensorInfos, tensorDataOffset, littleEndian } = await parse(source);
   if (!littleEndian) throw wrong(source, 'its numbers are big-endian');
@@ -220,10 +220,7 @@ function publish(
   return [published, isTurned ? transposed(stored) : stored];
 }
 
-/**
- * Rotary positions turn pairs of values: neighbours in llama.cpp, values half a head apart in published models. Row 2 j + h of a
- * head goes back to row h * size / 2 + j.
- */
+/** Row 2 j + h of a head goes back to row h * size / 2 + j: llama.cpp rotates neighbours, published models halves. */
 const separate = (stored: StoredTensor, heads: number): StoredTensor => ({
   ...stored,
   read: async () => {

@@ -1,6 +1,6 @@
 /**
- * A published model, opened from a folder of Hugging Face's files or from a GGUF file: its shape, its weights by name, its
- * tokenizer. Opening reads no weights; what cannot be used is refused by its name before any is read.
+ * A published model, from a folder of Hugging Face's files or a GGUF file: shape, weights by name, tokenizer. Opening
+ * reads no weights and refuses by name what cannot be used.
  */
 import { ConfigError } from '../base/errors.ts';
 import { readModelConfig } from '../model/architectures/config.ts';
@@ -54,8 +54,8 @@ const TOKENIZER_CONFIG = 'tokenizer_config.json';
 const TEMPLATE = 'chat_template.jinja';
 
 /**
- * The model in these files; `gguf` names the one of them that holds everything. Throws a ConfigError whose code says what is
- * wrong: `model/config`, `model/context`, `model/weights`, `model/gguf`, `model/tokenizer`.
+ * Opens the model in these files; `gguf` names the one that holds everything. Throws a ConfigError: `model/config`,
+ * `model/context`, `model/weights`, `model/gguf`, `model/tokenizer`.
  */
 export async function openPretrained(
   files: ModelFiles,

@@ -21,8 +21,8 @@ export interface PublishedTokenizer extends Tokenizer {
 }
 
 /**
- * `vocabulary` is the number of rows of the model's embedding, which may be larger than the tokenizer's. Throws a ConfigError
- * (`model/tokenizer`) about a file that is no tokenizer or has ids that the model lacks.
+ * `vocabulary` is the number of rows of the embedding, at least the tokenizer's. Throws a ConfigError
+ * (`model/tokenizer`).
  */
 export function createTokenizer(
   { tokenizer, config }: { readonly tokenizer: object; readonly config: object },
@@ -90,7 +90,7 @@ const wrong = (name: string, reason: string, cause?: unknown): ConfigError =>
     cause,
   });
 
-/** Byte-level rules never join a lone newline with a letter after it, so text may be cut there; of several, the last stays apart. */
+/** Byte-level rules never join a lone newline with a letter after it, so text may be cut there. */
 function hasByteLevel(tokenizer: object): boolean {
   const { pre_tokenizer: pre } = tokenizer as { pre_tokenizer?: unknown };
   return JSON.stringify(pre ?? null).includes('"ByteLevel"');

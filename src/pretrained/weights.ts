@@ -1,6 +1,6 @@
 /**
- * The weights of a published model: found by name in one safetensors file or in shards, read one tensor at a time, and held
- * against the model's own list, so that every tensor of a file is used or named.
+ * The weights of a published model: in one safetensors file or in shards, read one tensor at a time, and checked
+ * against the model's own list of tensors.
  */
 import { ConfigError, type NostrainError, safeLine } from '../base/errors.ts';
 import type { TensorSpec } from '../model/architectures/architecture.ts';
@@ -102,7 +102,7 @@ async function openShard(source: ByteSource): Promise<StoredTensors> {
   return new Map(entries.map((entry) => [entry.name, storedTensor(source, entry, start)] as const));
 }
 
-/** What lies where in one file of safetensors; `start` is where its tensors begin. Throws a ConfigError (`model/weights`). */
+/** Entries of one safetensors file; `start` is where its tensors begin. Throws a ConfigError (`model/weights`). */
 export async function readShard(source: ByteSource): Promise<{
   readonly entries: readonly SafetensorsEntry[];
   readonly metadata: Readonly<Record<string, string>>;
@@ -140,9 +140,8 @@ const storedTensor = (
 });
 
 /**
- * The tensors of a file under the names of the model, each of the right shape. Files of a model without its head leave out the
- * first part of every name (`prefix`). Throws a ConfigError (`model/weights`) that names what is missing, left over or of another
- * shape.
+ * The tensors of a file by the model's names; files without its head lack the first part of a name (`prefix`). Throws a
+ * ConfigError (`model/weights`) if a tensor is missing, left over or of another shape.
  */
 export function matchTensors(
   stored: StoredTensors,
@@ -227,130 +226,124 @@ export interface QuantizedFormat {
 
 const SUPER = 256;
 
-const f32: QuantizedFormat = {
-  name: 'F32',
+const half = (data: DataView, at: number): number => halfToNumber(data.getUint16(at, true));
+
+/** A format without blocks. */
+const plain = (
+  name: string,
+  bytes: number,
+  read: (data: DataView, at: number) => number,
+): QuantizedFormat => ({
+  name,
   values: 1,
-  bytes: 4,
-  decode(data, at, out, to) {
-    out[to] = data.getFloat32(at, true);
+  bytes,
+  decode: (data, at, out, to) => {
+    out[to] = read(data, at);
   },
-};
-
-const f16: QuantizedFormat = {
-  name: 'F16',
-  values: 1,
-  bytes: 2,
-  decode(data, at, out, to) {
-    out[to] = halfToNumber(data.getUint16(at, true));
-  },
-};
-
-const bf16: QuantizedFormat = {
-  name: 'BF16',
-  values: 1,
-  bytes: 2,
-  decode(data, at, out, to) {
-    out[to] = brainToNumber(data.getUint16(at, true));
-  },
-};
-
-/** d, then 32 signed bytes q: d * q. */
-const q80: QuantizedFormat = {
-  name: 'Q8_0',
-  values: 32,
-  bytes: 34,
-  decode(data, at, out, to) {
-    const d = halfToNumber(data.getUint16(at, true));
-    for (let i = 0; i < 32; i++) out[to + i] = d * data.getInt8(at + 2 + i);
-  },
-};
-
-/** d, then 16 bytes with values i (low half) and i + 16 (high half): d * (q - 8). */
-const q40: QuantizedFormat = {
-  name: 'Q4_0',
-  values: 32,
-  bytes: 18,
-  decode(data, at, out, to) {
-    const d = halfToNumber(data.getUint16(at, true));
-    for (let i = 0; i < 16; i++) {
-      const q = data.getUint8(at + 2 + i);
-      out[to + i] = d * ((q & 15) - 8);
-      out[to + 16 + i] = d * ((q >> 4) - 8);
-    }
-  },
-};
-
-/** d, m, then 16 bytes as in Q4_0: d * q + m. */
-const q41: QuantizedFormat = {
-  name: 'Q4_1',
-  values: 32,
-  bytes: 20,
-  decode(data, at, out, to) {
-    const d = halfToNumber(data.getUint16(at, true));
-    const m = halfToNumber(data.getUint16(at + 2, true));
-    for (let i = 0; i < 16; i++) {
-      const q = data.getUint8(at + 4 + i);
-      out[to + i] = d * (q & 15) + m;
-      out[to + 16 + i] = d * (q >> 4) + m;
-    }
-  },
-};
-
-/** d, m, then 8 scales and 8 offsets of 6 bits in 12 bytes, then 4 bits a value, 64 values in 32 bytes: d * s * q - m * o. */
-const q4k: QuantizedFormat = {
-  name: 'Q4_K',
-  values: SUPER,
-  bytes: 144,
-  decode(data, at, out, to) {
-    const d = halfToNumber(data.getUint16(at, true));
-    const m = halfToNumber(data.getUint16(at + 2, true));
-    const packed = (i: number) => data.getUint8(at + 4 + i);
-    for (let part = 0; part < 8; part++) {
-      const [scale, offset] =
-        part < 4
-          ? [packed(part) & 63, packed(part + 4) & 63]
-          : [
-              (packed(part + 4) & 15) | ((packed(part - 4) >> 6) << 4),
-              (packed(part + 4) >> 4) | ((packed(part) >> 6) << 4),
-            ];
-      const from = at + 16 + 32 * (part >> 1);
-      const shift = part % 2 === 0 ? 0 : 4;
-      for (let i = 0; i < 32; i++) {
-        const q = (data.getUint8(from + i) >> shift) & 15;
-        out[to + 32 * part + i] = d * scale * q - m * offset;
-      }
-    }
-  },
-};
-
-/** The low 4 bits of all values (128 bytes), their high 2 bits (64 bytes), 16 scales of a byte, d: d * s * (q - 32). */
-const q6k: QuantizedFormat = {
-  name: 'Q6_K',
-  values: SUPER,
-  bytes: 210,
-  decode(data, at, out, to) {
-    const d = halfToNumber(data.getUint16(at + 208, true));
-    for (let i = 0; i < SUPER; i++) {
-      const half = i >> 7;
-      const quarter = (i >> 5) & 3;
-      const low = data.getUint8(at + 64 * half + 32 * (quarter & 1) + (i & 31));
-      const high = data.getUint8(at + 128 + 32 * half + (i & 31));
-      const q = ((quarter < 2 ? low : low >> 4) & 15) | (((high >> (2 * quarter)) & 3) << 4);
-      out[to + i] = d * data.getInt8(at + 192 + (i >> 4)) * (q - 32);
-    }
-  },
-};
+});
 
 /** By the number that GGUF files give a tensor's type. */
 export const quantizedFormats: ReadonlyMap<number, QuantizedFormat> = new Map([
-  [0, f32],
-  [1, f16],
-  [2, q40],
-  [3, q41],
-  [8, q80],
-  [12, q4k],
-  [14, q6k],
-  [30, bf16],
+  [0, plain('F32', 4, (data, at) => data.getFloat32(at, true))],
+  [1, plain('F16', 2, half)],
+  [30, plain('BF16', 2, (data, at) => brainToNumber(data.getUint16(at, true)))],
+  [
+    2,
+    /** d, then 16 bytes with values i (low half) and i + 16 (high half): d * (q - 8). */
+    {
+      name: 'Q4_0',
+      values: 32,
+      bytes: 18,
+      decode(data, at, out, to) {
+        const d = half(data, at);
+        for (let i = 0; i < 16; i++) {
+          const q = data.getUint8(at + 2 + i);
+          out[to + i] = d * ((q & 15) - 8);
+          out[to + 16 + i] = d * ((q >> 4) - 8);
+        }
+      },
+    },
+  ],
+  [
+    3,
+    /** d, m, then 16 bytes as in Q4_0: d * q + m. */
+    {
+      name: 'Q4_1',
+      values: 32,
+      bytes: 20,
+      decode(data, at, out, to) {
+        const d = half(data, at);
+        const m = half(data, at + 2);
+        for (let i = 0; i < 16; i++) {
+          const q = data.getUint8(at + 4 + i);
+          out[to + i] = d * (q & 15) + m;
+          out[to + 16 + i] = d * (q >> 4) + m;
+        }
+      },
+    },
+  ],
+  [
+    8,
+    /** d, then 32 signed bytes q: d * q. */
+    {
+      name: 'Q8_0',
+      values: 32,
+      bytes: 34,
+      decode(data, at, out, to) {
+        const d = half(data, at);
+        for (let i = 0; i < 32; i++) out[to + i] = d * data.getInt8(at + 2 + i);
+      },
+    },
+  ],
+  [
+    12,
+    /** d, m, 8 scales and 8 offsets of 6 bits in 12 bytes, then 4 bits a value, 64 in 32 bytes: d * s * q - m * o. */
+    {
+      name: 'Q4_K',
+      values: SUPER,
+      bytes: 144,
+      decode(data, at, out, to) {
+        const d = half(data, at);
+        const m = half(data, at + 2);
+        const packed = (i: number) => data.getUint8(at + 4 + i);
+        for (let part = 0; part < 8; part++) {
+          const [scale, offset] =
+            part < 4
+              ? [packed(part) & 63, packed(part + 4) & 63]
+              : [
+                  (packed(part + 4) & 15) | ((packed(part - 4) >> 6) << 4),
+                  (packed(part + 4) >> 4) | ((packed(part) >> 6) << 4),
+                ];
+          const from = at + 16 + 32 * (part >> 1);
+          const shift = part % 2 === 0 ? 0 : 4;
+          for (let i = 0; i < 32; i++) {
+            const q = (data.getUint8(from + i) >> shift) & 15;
+            out[to + 32 * part + i] = d * scale * q - m * offset;
+          }
+        }
+      },
+    },
+  ],
+  [
+    14,
+    /** The low 4 bits of all values (128 bytes), their high 2 bits (64 bytes), 16 scales of a byte, d: d * s * (q - 32). */
+    {
+      name: 'Q6_K',
+      values: SUPER,
+      bytes: 210,
+      decode(data, at, out, to) {
+        const d = half(data, at + 208);
+        for (let i = 0; i < SUPER; i++) {
+          const side = i >> 7;
+          const quarter = (i >> 5) & 3;
+          const low = data.getUint8(at + 64 * side + 32 * (quarter & 1) + (i & 31));
+          const high = data.getUint8(at + 128 + 32 * side + (i & 31));
+          const q = ((quarter < 2 ? low : low >> 4) & 15) | (((high >> (2 * quarter)) & 3) << 4);
+          out[to + i] = d * data.getInt8(at + 192 + (i >> 4)) * (q - 32);
+        }
+      },
+    },
+  ],
 ]);
 
 /** The numbers in `bytes`, which hold whole blocks. */

@@ -83,8 +83,8 @@ const BLOCK = 8192;
 const IS_LITTLE_ENDIAN = new Uint8Array(Float64Array.of(1).buffer)[7] !== 0;
 
 /**
- * Lowercase hex digest in state order; f32 values are widened to f64, so -0 and 0 differ and dtype does not matter. A platform
- * may bring a faster hash.
+ * Lowercase hex digest in state order; f32 values are widened to f64, so dtype does not matter, and -0 and 0 differ. A
+ * platform may bring a faster hash.
  *
  * @example
  * ```ts

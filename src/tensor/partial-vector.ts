@@ -1,6 +1,6 @@
 /**
- * Deltas that cover some chunks of the parameter vector, as decoded from payloads, and sparse vectors. A chunk that is not listed is absent, which
- * is different from zero. Values stay packed until they are added to a dense vector.
+ * Deltas that cover some chunks of the parameter vector, as decoded from payloads, and sparse vectors. A chunk that is
+ * not listed is absent, which differs from zero.
  */
 
 /** The vector is cut into chunks of this many values; the last one may be shorter. */
@@ -11,12 +11,9 @@ export interface PartialVector {
   readonly size: number;
   /** Chunks it covers, strictly ascending. */
   readonly chunks: Uint32Array;
-  /**
-   * Adds weight × value to `target` from `at` on, for every value of the chunk at this position of `chunks`. Each term is
-   * rounded once, so that every worker gets the same bits.
-   */
+  /** Adds weight × value to `target` from `at` on, for every value of a chunk. Each term is rounded once. */
   addChunk(position: number, weight: number, target: Float64Array, at: number): void;
-  /** Adds the weight alone, for every value of the chunk that was sent; values of a listed chunk that were not sent are zero. */
+  /** Adds the weight alone, for every value of the chunk that was sent; others of a listed chunk are zero. */
   weighChunk(position: number, weight: number, target: Float64Array, at: number): void;
 }
 
@@ -26,7 +23,7 @@ export interface Stretch {
   readonly to: number;
 }
 
-/** A delta of a vector of `size` values: the part that lies in the first ones `until` there, which end where a chunk does. */
+/** The part of a delta in the first `until` values, which end where a chunk does, as a delta of `size` values. */
 export function prefixOfPartial(partial: PartialVector, size: number, until = size): PartialVector {
   const most = chunkCount(Math.min(until, size));
   const kept = partial.chunks.findIndex((chunk) => chunk >= most);
@@ -65,7 +62,7 @@ export const weighAll =
     for (let i = at; i < end; i++) target[i] = target[i]! + weight;
   };
 
-/** target += weight × partial, in f64, by ascending index; weights -1 and 1 take a sent delta out of a residual and put it back. */
+/** target += weight × partial, in f64, by ascending index; -1 takes a sent delta out of a residual, 1 puts it back. */
 export function addPartial(target: Float64Array, partial: PartialVector, weight: number): void {
   if (target.length !== partial.size) {
     throw new RangeError(`${partial.size} values do not fit a vector of ${target.length}`);

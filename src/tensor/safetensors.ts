@@ -85,7 +85,7 @@ export function decodeSafetensors(file: Uint8Array): Result<SafetensorsFile> {
   return ok({ tensors: entries.map((entry) => readTensor(entry, data)), metadata });
 }
 
-/** Where the tensors lie that a JSON header describes, in file order; `dataBytes` is the length of what follows the header. */
+/** Entries of a JSON header in file order; `dataBytes` is the length of what follows the header. */
 export function readSafetensorsEntries(
   json: Uint8Array,
   dataBytes: number,
@@ -107,7 +107,7 @@ export function readSafetensorsEntries(
   return ok({ entries, metadata: readMetadata(metadata) });
 }
 
-/** What a JSON header says without the tensors: their shapes by name, and the metadata; undefined where it is no header. */
+/** Shapes by name and metadata of a JSON header alone; undefined if it is no header. */
 export function readSafetensorsHeader(
   json: Uint8Array,
 ):

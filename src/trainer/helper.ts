@@ -1,4 +1,4 @@
-/** Trains for a helper: the whole model's numbers come in and go out, and a narrower program trains the tier's and those of one slice of the width. */
+/** Trains for a helper: full-model values come in and go out, a narrower program trains the tier's and one slice's. */
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
 import type { Trainer } from './trainer.ts';

@@ -1,7 +1,7 @@
 /**
- * Training by several threads. In every step each replica takes parts of the batch until none is left and computes their
- * gradients alone; then each combines and updates its own ranges of the vectors. Parts and ranges are numbered, and sums
- * run in that order, so the bits do not depend on the number of replicas or on which was faster.
+ * Training by several threads: each replica takes parts of the batch and computes their gradients, then combines and
+ * updates its own ranges of the vectors. Parts and ranges are numbered and summed in that order, so the bits do not
+ * depend on the number of replicas or on which was faster.
  */
 import type { InferenceSession } from 'onnxruntime-common';
 import { clipFactorOf, type Range } from '../model/optimizers/optimizer.ts';
@@ -34,7 +34,7 @@ interface Replica {
   readonly stack: Float32Array;
 }
 
-/** So many numbers of the parts' gradients are combined at once: few enough to stay in a processor's cache, whatever the model's size. */
+/** Values combined at once: few enough for a processor's cache, whatever the model's size. */
 const STRETCH = 1 << 18;
 
 export async function createReplicaStepper(

@@ -1,6 +1,4 @@
-/**
- * What a trainer thread needs of an onnxruntime, whichever build it is: tensors, results, rows of its data, and a check of half precision.
- */
+/** What a trainer thread needs of any build of onnxruntime: tensors, results, rows of data, a half-precision check. */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import { type OpenStored, storeTokens } from '../model/data/tokens.ts';
 import type { Data, Feed, Feeds } from '../model/forms/form.ts';
@@ -24,10 +22,7 @@ import type { Device } from './messages.ts';
 /** One build of onnxruntime: that of Node.js, or the one for browsers. */
 export interface Runtime {
   readonly Tensor: typeof Tensor;
-  /**
-   * Loads a model. The graphs are lowered as they should run: nothing rewrites them. Outputs named as `resident` stay in the memory of
-   * a GPU with WebGPU.
-   */
+  /** Loads a model without rewriting its graph. Outputs in `resident` stay in GPU memory with WebGPU. */
   createSession(
     model: Uint8Array,
     device: Device,
@@ -173,7 +168,7 @@ async function multiply(ort: Runtime, device: Device, half: Half, numbers: Float
   return await session.run({ numbers: vector(ort, numbers) });
 }
 
-/** Squares of two matrices of 2 x 2: of numbers near 1, of large ones; and whether those and 0 times those are below a bound. */
+/** Squares of two 2 x 2 matrices, of numbers near 1 and large ones, and whether those and 0 times those are bounded. */
 function products(target: Device, half: Half) {
   const graph = createGraph();
   const numbers = graph.input('numbers', { dtype: 'f32', shape: [8] });

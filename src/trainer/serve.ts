@@ -1,6 +1,6 @@
 /**
- * What a trainer thread does: it runs onnxruntime, whose calls block whatever thread they are made on, so it is never the main one. It does
- * what it is asked in order and knows nothing of rounds.
+ * What a trainer thread does: onnxruntime blocks its thread, so it never runs on the main one. Calls are answered in
+ * order.
  */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { OpenStored } from '../model/data/tokens.ts';

@@ -28,15 +28,15 @@ export interface TrainerSetup {
   /** `auto` is CUDA where it works, else the CPU; WebGPU only when asked for. */
   readonly device: 'auto' | Device;
   /**
-   * Makes the model's frozen tensors by name, or says how to read each one: then no two of them are in memory in f32 at once. Called
-   * once for each thread, which takes the arrays over.
+   * Makes the frozen tensors by name, or reads each one, so that no two are in memory in f32 at once. Called once a
+   * thread.
    */
   readonly frozen?: () => Promise<Readonly<Record<string, FrozenNumbers>>>;
   /** Computes the inside of layers again for backward: less memory, a third more time. */
   readonly recompute?: boolean;
   /** Micro-batches of every step, one after the other; as they need less memory, replicas are then not used. */
   readonly accumulate?: number;
-  /** What matrix products of training are computed in, f32 unless said; the device has to have it, and replicas are then not used. */
+  /** Type of matrix products in training, default f32; the device must have it, and replicas are not used. */
   readonly precision?: Arithmetic;
   /** Defaults to the physical cores. */
   readonly threads?: number | undefined;
@@ -78,7 +78,7 @@ function checkFrozen({ name, shape }: FrozenTensor, elements?: Float32Array): Fl
   });
 }
 
-/** Throws `model/losses` where a model of the user's own gives a loss that is no number, with its first parameters and rows of its data. */
+/** Throws `model/losses` if a user's own model gives a loss that is no number with its first parameters. */
 export async function checkFirstLosses(
   model: AnyModel,
   { bound }: HeldData,
@@ -132,7 +132,7 @@ export interface Devices {
   readonly hints: Readonly<Record<Device, string>>;
 }
 
-/** What fails while the model is compiled is the model's, and leaves as it is; what fails while it is opened is the device's. */
+/** An error while compiling is the model's and is rethrown; an error while opening is the device's. */
 export async function openOn(
   device: Device,
   opening: Opening,
@@ -175,7 +175,7 @@ export function noDevice(device: Device, cause: unknown, hint: string): Training
   return new TrainingError(NO_DEVICE, message, { hint, cause });
 }
 
-/** Rows of one run of the evaluating program: a row costs as much as of 16, and who measures on few need not fill up. */
+/** Rows of one run of the evaluation program: few, so that measuring on few rows wastes none. */
 const EVALUATED_ROWS = 8;
 
 /** Several threads, each with parts of the batch. */

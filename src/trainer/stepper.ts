@@ -1,6 +1,4 @@
-/**
- * Training by one thread: many steps in one Loop, or, on WebGPU, which has no Loop, one step after the other with its state in the memory of the GPU.
- */
+/** Training by one thread: many steps in one Loop, or on WebGPU step by step, the state staying in GPU memory. */
 import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { Feed, Feeds } from '../model/forms/form.ts';
 import { type DType, encodeModel, type OnnxGraph } from '../model/onnx.ts';

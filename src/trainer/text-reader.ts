@@ -1,6 +1,4 @@
-/**
- * Reading texts for samples with the parameters that a trainer thread holds, and decoding with a cache of keys and values.
- */
+/** Reading texts for samples with the parameters of a trainer thread, decoding with a cache of keys and values. */
 import type { InferenceSession } from 'onnxruntime-common';
 import { ConfigError } from '../base/errors.ts';
 import type { Decoding } from '../model/architectures/architecture.ts';
@@ -148,8 +146,8 @@ function createKept({ Tensor }: Runtime, decoding: TextReaderSetup['decoding'], 
 }
 
 /**
- * For windows of the model's context. Decoders of published models keep what they have read; others read the window again for
- * every token. Throws a ConfigError (`model/sample`) where the model is not one of text.
+ * Published decoders keep what they have read; others read the window again for every token. Throws a ConfigError
+ * (`model/sample`) if the model is not one of text.
  */
 export async function openReader(
   { model }: Pick<TrainerSetup, 'model'>,

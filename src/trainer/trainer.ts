@@ -59,7 +59,9 @@ export interface TrainerHost {
   open(wanted: TrainerSetup['device'], opening: Opening): Promise<OpenTrainer>;
 }
 
-/** Starts the trainer threads of a machine and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
+/**
+ * Starts trainer threads and loads the model. Throws `training/no-device`, or a `ConfigError` if the data does not fit.
+ */
 export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): Promise<Trainer> {
   const setup = { ...given, held: holdSetup(given, host.openStored) };
   const { model, optimizer, batch, recompute = false, accumulate = 1, precision = 'f32' } = setup;
@@ -146,7 +148,7 @@ function vocabularyOf(model: AnyModel): number {
   return form.kind === 'tokens' ? form.vocabulary : 0;
 }
 
-/** Mean loss over evenly spaced rows that share nothing, and the share of them that is right; the f64 mean of all, also of a last partial batch. */
+/** Mean loss over evenly spaced rows that share nothing, in f64, and the share of them that is right. */
 async function evaluate(
   setup: OpenedSetup,
   { engine }: OpenTrainer,

@@ -1,11 +1,11 @@
 /**
- * Low-rank adapters (LoRA, arXiv 2106.09685) on a decoder whose own weights stay as they are, for everybody who fine-tunes a
- * published model. Next to a linear layer x W stand two small matrices, A [rank, inputs] and B [outputs, rank]:
+ * Low-rank adapters (LoRA, arXiv 2106.09685) on a decoder whose own weights stay as they are, to fine-tune a published
+ * model. Next to a linear layer x W stand two small matrices, A [rank, inputs] and B [outputs, rank]:
  *
  *   y = x W + bias + (alpha / rank) (x A^T) B^T
  *
- * Names, orientation and first values are those of Hugging Face's PEFT: A is uniform in +-1 / sqrt(inputs), B is zero, so an
- * untrained adapter changes nothing. GPT-2 has queries, keys and values in one layer, which then has one A and one B. No dropout.
+ * Names, orientation and first values are those of Hugging Face's PEFT: A is uniform in +-1 / sqrt(inputs), B is zero.
+ * GPT-2 has queries, keys and values in one layer, which then has one A and one B. No dropout.
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { DecoderSpec, Precision } from '../../run/spec/model-spec.ts';
@@ -29,8 +29,8 @@ export interface LoraSpec {
   /** What an adapter adds is multiplied by alpha / rank. */
   readonly alpha: number;
   /**
-   * `qv`, `attention`, `all-linear`, or names of layers with commas between them, each as much of the end of the name as PEFT
-   * asks for (`q_proj`, `mlp.down_proj`), with `*` for any characters (`layers.1*.q_proj`).
+   * `qv`, `attention`, `all-linear`, or ends of layer names with commas between them (`q_proj`, `mlp.down_proj`), with
+   * `*` for any characters (`layers.1*.q_proj`), as PEFT matches them.
    */
   readonly targets: string;
 }
@@ -51,7 +51,7 @@ interface Adapted {
   readonly b: TensorSpec;
 }
 
-/** The decoder with adapters: they alone are trained, and all else is data to the graph, the decoder's own matrices in `precision`. */
+/** The decoder with adapters, which alone are trained; its own matrices are data in `precision`. */
 export function loraModel(
   spec: DecoderSpec,
   adapter: LoraSpec,
@@ -216,7 +216,7 @@ function targetsOf(spec: DecoderSpec, targets: string): readonly LinearLayer[] {
   return linears.filter(({ name }) => patterns.some((pattern) => matches(name, pattern)));
 }
 
-/** A layer's name is the pattern, or ends with it after a dot. Linear in time: a run's pattern can come from a stranger. */
+/** A layer's name is the pattern, or ends with it after a dot. Linear in time: a stranger may write the pattern. */
 function matches(name: string, pattern: string): boolean {
   const [first = '', ...rest] = `.${pattern}`.split('*');
   const whole = `.${name}`;

@@ -9,7 +9,7 @@ export interface TensorSpec {
   readonly shape: Shape;
   /** All zeros, all ones, draws around 0 with this standard deviation, or even ones between -bound and bound. */
   readonly start: 'zeros' | 'ones' | { readonly deviation: number } | { readonly bound: number };
-  /** On hidden matrices only, not on embeddings or the last layer: how many of one width its columns hold side by side. */
+  /** On hidden matrices only, not embeddings or the last layer: how many matrices its columns hold side by side. */
   readonly abreast?: number;
   /** The axis along which it is as long as a feed-forward layer is wide: tiers hold the first part of that. */
   readonly inner?: number;
@@ -19,18 +19,18 @@ export interface TensorSpec {
 
 /** One tensor that is data to the graph. */
 export interface FrozenTensor extends Pick<TensorSpec, 'name' | 'shape' | 'inner'> {
-  /** Default f32. In fewer bits its numbers are made anew wherever the graph needs them; a norm or a bias is better left in f32. */
+  /** Default f32. In fewer bits it is widened wherever it is read; leave norms and biases in f32. */
   readonly precision?: Precision;
 }
 
 /**
- * Token windows, i32: the inputs (B, T) and the token after each (B, T); feature rows (B, F) and the number to predict for each (B);
- * windows of a series (B, T, C) and the steps after them (B, H, C); or pictures (B, S, S, C) from -1 to 1 and their classes, i32 (B).
+ * Tokens (B, T) and the token after each (B, T), i32; feature rows (B, F) and numbers (B); windows of a series (B, T,
+ * C) and the steps after them (B, H, C); or pictures (B, S, S, C) from -1 to 1 and classes, i32 (B).
  */
 export interface Batch {
   readonly inputs: Value;
   readonly targets: Value;
-  /** Where only some tokens count: 1 for each target that does, else 0 (B, T), as a float. Losses are per token then. */
+  /** If only some tokens count: 1 for each target that does, else 0 (B, T), as a float. Losses are then per token. */
   readonly counted?: Value;
 }
 
@@ -55,7 +55,7 @@ export interface Model {
   readonly tensors: readonly TensorSpec[];
   /** Tensors that are data to the graph, as the corpus is: read under their names, never changed. */
   readonly frozen?: readonly FrozenTensor[];
-  /** Logits (B * T, V) for token windows, one number per row (B) for features, forecasts (B, H, C, Q), logits (B, classes). */
+  /** Logits (B * T, V) of tokens, one number a row (B) of features, forecasts (B, H, C, Q), or logits (B, classes). */
   predict(weights: Weights, inputs: Value): Value;
   /** Loss per row of the batch; training minimizes the mean. */
   losses(weights: Weights, batch: Batch): Value;

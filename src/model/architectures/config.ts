@@ -1,12 +1,11 @@
 /**
- * From the object in a published model's `config.json` to the model of `llama.ts` or `gpt2.ts`, with the defaults of Hugging Face's
- * `transformers`. What would change the model's output and is not built here is refused by its name, and so is every option that
- * nobody here has heard of: a model is imported as its authors meant it or not at all. Dropout is not applied.
+ * From `config.json` of a published model to the spec of `llama.ts` or `gpt2.ts`, with the defaults of `transformers`.
+ * An option that would change the output and is not built here is refused by name, and so is an unknown one.
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
 
-/** Options that do not reach the logits: of generation, of heads for other tasks, of training by others, of file formats. */
+/** Options without effect on logits: of generation, heads for other tasks, other training, file formats. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   [
     'model_type architectures auto_map transformers_version torch_dtype dtype tokenizer_class prefix use_cache n_ctx',
@@ -46,10 +45,7 @@ const families: Readonly<Record<string, (config: ConfigReader, context: number) 
   gpt2: readGpt2,
 };
 
-/**
- * The model of a parsed `config.json`, trained on windows of `context` tokens. Throws a ConfigError (`model/config`) that names the
- * option it cannot follow.
- */
+/** The model of a parsed `config.json`. Throws a ConfigError (`model/config`) that names the unsupported option. */
 export function readModelConfig(
   config: unknown,
   { context }: { readonly context: number },
@@ -134,7 +130,7 @@ function readGpt2(config: ConfigReader, context: number): Gpt2Spec {
   };
 }
 
-/** Rotary positions, which newer files describe in `rope_parameters` and older ones in `rope_theta` and `rope_scaling`. */
+/** Rotary positions: in `rope_parameters` of newer files, `rope_theta` and `rope_scaling` of older ones. */
 function readRope(config: ConfigReader): LlamaSpec['rope'] {
   config.only('partial_rotary_factor', [1], 1);
   config.only('rope_interleaved', [false], false);

@@ -1,6 +1,6 @@
 /**
- * What decoders under Hugging Face's tensor names have in common: linear layers that an adapter can add to, a last layer over a
- * large vocabulary, and the losses of a batch. `llama.ts` and `gpt2.ts` say what is between the embeddings and the last norm.
+ * What decoders with Hugging Face's tensor names share: linear layers that an adapter can add to, a last layer over a
+ * large vocabulary, losses. `llama.ts` and `gpt2.ts` have what is between embeddings and the last norm.
  */
 import type { Precision } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
@@ -95,8 +95,8 @@ export function linearTensors(
 }
 
 /**
- * A decoder's tensors as data: linear layers in `precision`, tables of embeddings and the last layer in at least 8 bits, as llama.cpp
- * keeps them, and norms, biases and positions in f32.
+ * A decoder's tensors as data: linear layers in `precision`, embeddings and the last layer in at least 8 bits, as in
+ * llama.cpp, norms, biases and positions in f32.
  */
 export function frozenDecoder(
   { tensors, linears, head }: Decoder,

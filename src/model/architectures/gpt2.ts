@@ -1,10 +1,11 @@
 /**
- * GPT-2 (Radford et al., 2019) under the names and in the orientation of Hugging Face's files, whose linear layers are stored
- * [in, out]. Apart from names and biases it is `gpt.ts`, with which runs that start from nothing train. No dropout.
+ * GPT-2 (Radford et al., 2019) with the names and orientation of Hugging Face's files, whose linear layers are stored
+ * [in, out]. Apart from names and biases it is `gpt.ts`, which runs without a base train. No dropout.
  *
  *   h = transformer.wte.weight[x] + transformer.wpe.weight[0 .. T - 1]          (B * T, D)
  *   for layer i, with names below `transformer.h.<i>.`:
- *     q, k, v = the thirds of norm(h; ln_1) through attn.c_attn; h = h + (attention of q over k and v) through attn.c_proj
+ *     q, k, v = the thirds of norm(h; ln_1) through attn.c_attn
+ *     h = h + (attention of q over k and v) through attn.c_proj
  *     h = h + activation(norm(h; ln_2) through mlp.c_fc) through mlp.c_proj
  *   logits = norm(h; transformer.ln_f) @ lm_head.weight^T, or @ transformer.wte.weight^T when tied
  */

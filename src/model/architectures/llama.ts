@@ -1,18 +1,18 @@
 /**
- * The decoder of Llama (arXiv 2302.13971) and its relatives: SmolLM2, Llama 3, Mistral (a window of positions), Qwen2 (bias on
- * queries, keys and values) and Qwen3 (a norm on queries and keys). Tensors have the names, shapes and orientation [out, in] of
- * Hugging Face's files. No dropout.
+ * The decoder of Llama (arXiv 2302.13971) and its relatives: SmolLM2, Llama 3, Mistral (an attention window), Qwen2
+ * (bias on queries, keys and values) and Qwen3 (a norm on queries and keys). Tensors have the names, shapes and orientation
+ * [out, in] of Hugging Face's files. No dropout.
  *
  * Sizes: B sequences, T = context tokens each, D = width, A = heads, K = keyValueHeads, d = headSize.
  *
- * h = model.embed_tokens.weight[x]                                            (B * T, D)
- * for layer i, with names below `model.layers.<i>.`:
- * u = rmsNorm(h; input_layernorm)
- * q, k, v = u through self_attn.{q,k,v}_proj; q and k through self_attn.{q,k}_norm if there is one, then turned by position
- * h = h + (attention of q over k and v) through self_attn.o_proj
- * u = rmsNorm(h; post_attention_layernorm)
- * h = h + (silu(u through mlp.gate_proj) * (u through mlp.up_proj)) through mlp.down_proj
- * logits = rmsNorm(h; model.norm) @ lm_head.weight^T, or @ model.embed_tokens.weight^T when tied
+ *   h = model.embed_tokens.weight[x]                                            (B * T, D)
+ *   for layer i, with names below `model.layers.<i>.`:
+ *     u = rmsNorm(h; input_layernorm)
+ *     q, k, v = u through self_attn.{q,k,v}_proj; q, k through self_attn.{q,k}_norm if there is one, then rotated
+ *     h = h + (attention of q over k and v) through self_attn.o_proj
+ *     u = rmsNorm(h; post_attention_layernorm)
+ *     h = h + (silu(u through mlp.gate_proj) * (u through mlp.up_proj)) through mlp.down_proj
+ *   logits = rmsNorm(h; model.norm) @ lm_head.weight^T, or @ model.embed_tokens.weight^T when tied
  */
 import type { LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';

@@ -1,8 +1,8 @@
 /**
- * Tiers of width (MatFormer, arXiv 2310.07707) as rings: every tensor that is as long as a feed-forward layer is wide is cut along that
- * width into the part of the smallest tier and what each larger one adds. Ring 0 holds everything else too, and rings lie one after the other
- * in the flat vector, each filled up to whole chunks, so that a tier is a prefix of the whole model's vector, chunk by chunk. A tier's program
- * is that of a narrower model, whose matrices are joined from rings.
+ * Tiers of width (MatFormer, arXiv 2310.07707) as rings: every tensor along the feed-forward width is cut into the part
+ * of the smallest tier and what each larger one adds. Ring 0 holds everything else too. Rings lie one after the other,
+ * each filled up to whole chunks, so that a tier is a prefix of the full model's vector; its program is a narrower
+ * model's, with matrices joined from rings.
  */
 import type { Tiers } from '../../run/spec/model-spec.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
@@ -120,7 +120,7 @@ export function cutInRings(
   );
 }
 
-/** A tensor of ordinary rows and columns out of its rings, from the first to the last that there is; undefined where there is none. */
+/** Joins a tensor from the rings that are there, from the first on; undefined if there is none. */
 export function joinRings(
   { name, shape, inner }: Along,
   ringOf: (name: string) => Float32Array | undefined,

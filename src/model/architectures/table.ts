@@ -56,7 +56,7 @@ export type TieredSpec = GptSpec | DecoderSpec;
 export const tiersOf = (spec: AnyModel): Tiers | undefined =>
   'tiers' in spec ? spec.tiers : undefined;
 
-/** The tier that is meant as a model of its own: a narrower one, in no rings. Throws a `ConfigError` where there is no such tier. */
+/** The spec of the tier as a narrower model without rings. Throws a `ConfigError` if there is no such tier. */
 export function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
   if (tiers) checkTiers(spec.ffn, tiers);
   return { ...spec, ffn: tiers ? widthIn(spec.ffn, tiers) : spec.ffn } as S;

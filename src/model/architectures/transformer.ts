@@ -1,6 +1,6 @@
 /**
- * What the transformers of this project are made of: pre-LayerNorm blocks of attention and GELU (arXiv 1706.03762, 2002.04745,
- * 1606.08415), as `gpt.ts` says them formula by formula. Attention is causal for texts; patches of series and pictures all see each other.
+ * Pre-LayerNorm blocks of attention and GELU (arXiv 1706.03762, 2002.04745, 1606.08415); `gpt.ts` has the formulas.
+ * Attention is causal for texts; patches of series and pictures all see each other.
  */
 import type { Value } from '../graph/rule.ts';
 import {
@@ -118,8 +118,7 @@ interface Folded {
 }
 
 /**
- * Folds a norm's scale and bias into the layer behind it, since (z * n + b) @ w = z @ (n * w) + b @ w: every pass over the
- * activations becomes one over the much smaller weights.
+ * Folds a norm into the layer behind it, (z * n + b) @ w = z @ (n * w) + b @ w: weights are smaller than activations.
  */
 function foldNorm(weights: Weights, norm: string, layer: string, biased: boolean): Folded {
   const weight = weights(`${layer}.weight`);

@@ -1,6 +1,4 @@
-/**
- * Tables as CSV (RFC 4180; also with `;` or tabs): their cells, and the rows of a regression, of which one column is the target.
- */
+/** Tables as CSV (RFC 4180; also with `;` or tabs): their cells, and regression rows with one target column. */
 import { ConfigError } from '../../base/errors.ts';
 import type { RegressionSet } from './regression.ts';
 
@@ -44,7 +42,7 @@ export function readCsv(text: string): readonly CsvLine[] {
   return records;
 }
 
-/** The rows of a table whose first line names the columns. Throws `data/dataset` with the line and column of what is no number. */
+/** Rows of a table with column names. Throws `data/dataset` with the line and column of what is no number. */
 export function parseRegressionCsv(text: string, target: string | undefined): RegressionSet {
   const [header, ...lines] = readCsv(text);
   if (header === undefined || header.cells.length < 2 || lines.length === 0) {

@@ -1,6 +1,6 @@
 /**
- * Documents to learn from, one JSON object on each line of a file: a text, a prompt with its completion, or a conversation; and
- * their tokens, of which those of prompts and of other people's turns do not count.
+ * Documents, one JSON object a line: a text, a prompt with its completion, or a conversation; and their tokens, of
+ * which those of prompts and of other roles do not count.
  */
 import { type Issue, ok, type Result, refuse } from '../../base/errors.ts';
 import type { Tokenizer } from './tokens.ts';
@@ -107,8 +107,8 @@ export function encodeDocument(
 }
 
 /**
- * The tokens of a rendered conversation. Every piece is made into tokens by itself, as the prompt is when the model answers. White
- * space behind a special token that ends a turn does not count; the end of the document is added unless the conversation ends so.
+ * Tokens of a rendered conversation, each piece by itself, as a prompt is when the model answers. White space after a
+ * special token that ends a turn does not count; the end of the document is added if missing.
  */
 export function encodePieces(pieces: readonly Piece[], form: TextForm): EncodedDocument {
   const ids = (text: string) => (text === '' ? [] : form.tokenizer.encode(text).tokens);

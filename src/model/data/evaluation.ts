@@ -1,4 +1,4 @@
-/** The bytes on which everybody evaluates in a run whose workers have their own data: a text, a CSV, or pictures as they are packed. */
+/** The evaluation slice of a run whose workers have their own data: a text, a CSV, or packed pictures. */
 import { ConfigError } from '../../base/errors.ts';
 import { formOf } from '../../run/data-forms.ts';
 import type { SpecInput } from '../../run/input.ts';
@@ -11,7 +11,10 @@ export interface SliceSizes {
   readonly pixels?: number;
 }
 
-/** What the model must be laid out for; undefined of a text. Throws a `ConfigError` where the bytes are none of that form, or too few. */
+/**
+ * Sizes the model must have; undefined for a text. Throws a `ConfigError` if the bytes have another form or are too
+ * few.
+ */
 export function sizesOfSlice(
   slice: Uint8Array,
   training: { readonly model: string; readonly context: number; readonly horizon: number },

@@ -1,6 +1,6 @@
 /**
- * From the bytes of a PNG or JPEG file to colours, the same on every machine: pure JavaScript decodes them. A file is hostile until then: its
- * sizes are read from its header and bounded first. Opacity is laid over white; how a camera was held (EXIF) is not looked at.
+ * From PNG or JPEG bytes to colours, the same on every machine, in pure JavaScript. Files are hostile: sizes are read
+ * from the header and bounded first. Opacity is laid over white; EXIF orientation is ignored.
  */
 
 import { type DecodedPng, decode as decodePng } from 'fast-png';
@@ -251,7 +251,7 @@ export function readPngHeader(bytes: Uint8Array): PngHeader {
   };
 }
 
-/** The file with what pixels depend on and nothing else, once all of that is there. The sizes of its header are bounded already. */
+/** The file reduced to what pixels depend on, once complete. The sizes in its header are bounded already. */
 export function neededOfPng(bytes: Uint8Array, header: PngHeader): Uint8Array {
   const chunks = [...chunksOf(bytes)].filter(({ type }) => NEEDED.includes(type));
   const isInterlaced = chunks[0]!.data[12] === 1;

@@ -21,7 +21,7 @@ export interface Pictures {
   readonly labels: Int32Array;
 }
 
-/** In one piece: a line of JSON that says everything but the pixels, and these. What everybody must have in common; how files were packed does not count. */
+/** One file: a line of JSON with everything but the pixels, then the pixels. Independent of how files were packed. */
 export const packPictures = ({
   classes,
   pixels,
@@ -91,7 +91,7 @@ const unreadable = (): ConfigError =>
 /** Of each class every tenth is held out. */
 const HELD_OUT = 10;
 
-/** A worker's pictures, and those that all evaluate on. Of every class some of both, in an order that is nobody's choice; or all of other ones, `held`. */
+/** A worker's pictures and the validation part: some of each class in a drawn order, or all of another set, `held`. */
 export function dividePictures(pictures: Pictures, shard: Shard, held?: Pictures): ImageData {
   const { own, kept, few } = drawn(pictures, shard, held === undefined ? HELD_OUT : Infinity);
   const { index, count } = shard;

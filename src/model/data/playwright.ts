@@ -1,7 +1,6 @@
 /**
- * The built-in corpus generator: about 1.1 MB of synthetic dialogue for machines without a text to train on. A seeded grammar in
- * integer arithmetic, so every machine generates the same bytes. The text has speakers, scenes, spelling, agreement and verse
- * lines that a character model can learn, but no meaning.
+ * The built-in corpus: about 1.1 MB of synthetic dialogue, by a seeded grammar in integer arithmetic, so every machine
+ * makes the same bytes. It has speakers, scenes, agreement and verse lines to learn, but no meaning.
  */
 import { utf8 } from '../../base/bytes.ts';
 import { below, deriveKey, philox } from '../../base/rng.ts';

@@ -1,7 +1,4 @@
-/**
- * Regression data: synthetic samples of a linear function, dealt into shards, and the dataset JSON of the Python reference
- * (`{"task", "examples": [{"inputs", "target"}]}`).
- */
+/** Regression data: samples of a linear function dealt into shards, and the dataset JSON of the Python reference. */
 import { ConfigError } from '../../base/errors.ts';
 import { deriveKey, philox, unit } from '../../base/rng.ts';
 import type { Shard } from '../../run/field.ts';
@@ -122,8 +119,7 @@ const rowsOf = ({ features, inputs, targets }: RegressionSet, rows: readonly num
 });
 
 /**
- * The dataset in JSON that was parsed: `{"task", "examples": [{"inputs", "target"}]}`. Throws a ConfigError (`data/dataset`) that
- * says where it is wrong.
+ * Reads a parsed dataset, `{"task", "examples": [{"inputs", "target"}]}`. Throws a ConfigError (`data/dataset`).
  *
  * @example
  * ```ts

@@ -1,6 +1,6 @@
 /**
- * Series of numbers over time: tables as CSV with a column of times, all whose other columns are channels, and how workers share one.
- * The last tenth is for validation; the rest is dealt to the workers by where their windows begin.
+ * Series over time: CSV tables with a column of times and a channel in each other column, and how workers share one.
+ * The last tenth is for validation; windows are dealt to the workers by where they begin.
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { Shard } from '../../run/field.ts';
@@ -30,7 +30,7 @@ export interface Times {
 const TIME_NAMES = ['time', 'date', 'datetime', 'timestamp', 'ds', 'day', 'month', 'year', 't'];
 const MOST_CHANNELS = 1024;
 
-/** The series in a CSV whose first line names the columns. Throws `data/series` with the line and column of what is wrong. */
+/** The series in a CSV with column names. Throws `data/series` with the line and column of what is wrong. */
 export function parseSeriesCsv(text: string): Series {
   const [header, ...lines] = readCsv(text);
   if (header === undefined || header.cells.length < 2 || lines.length < 2) {
@@ -196,8 +196,8 @@ export const scaled = (
   );
 
 /**
- * A worker's windows and those that all evaluate on: these begin where the training part ends, and look back into it. Or they are those of
- * another series, `held`: all of a worker's own is for training then, and each is scaled by its own numbers.
+ * A worker's windows and the validation windows, which begin where the training part ends; or those of another series,
+ * `held`: then the worker trains on all of its own, and each is scaled by its own numbers.
  */
 export function divideSeries(series: Series, options: DivideSeries): SeriesData {
   const { shard, context, horizon, form, held } = options;

@@ -1,7 +1,4 @@
-/**
- * Splits a text into training and validation parts, and the training part into one shard per worker. Shards never overlap and
- * together cover the training part.
- */
+/** Splits a text into training and validation parts, and the training part into shards that never overlap. */
 import { ConfigError } from '../../base/errors.ts';
 import type { Shard } from '../../run/field.ts';
 import type { Tokens } from './tokens.ts';
@@ -42,7 +39,7 @@ export function splitText(
   return { training, validation };
 }
 
-/** What one worker trains and evaluates on: its shard, and the end of the text, or all of the text where everybody evaluates on another one. */
+/** A worker's shard, and the validation part: the end of the text, or all of another text, `held`. */
 export function divideText(
   tokens: Tokens,
   shard: Shard,

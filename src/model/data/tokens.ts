@@ -100,10 +100,7 @@ export function nextCounted(reader: TokenReader, from: number): number | undefin
   return undefined;
 }
 
-/**
- * Where a window drawn at `start` is cut: there, when one of its targets counts; else with the next token that counts, or the first one
- * of all, in its middle.
- */
+/** Where a window drawn at `start` is cut: there if one of its targets counts, else around the next token that does. */
 export function fitWindow(reader: TokenReader, start: number, context: number): number {
   if (!reader.isMasked) return start;
   const next = nextCounted(reader, start + 1) ?? nextCounted(reader, 1);
@@ -126,8 +123,8 @@ export interface Tokenizer {
   /** Takes text, or the UTF-8 bytes of it. */
   encode(text: string | Uint8Array): Encoded;
   /**
-   * The last place at which a text may be cut so that both parts have the tokens of the whole, whatever follows; 0 where there is
-   * none. Left out where no text may be.
+   * Last position where a text may be cut without changing its tokens; 0 if there is none. Absent if no text may be
+   * cut.
    */
   lastCut?(text: string): number;
   /** Throws a RangeError on an id outside the vocabulary. */

@@ -1,4 +1,4 @@
-/** What one form of data brings: inputs of the graph, and what trainer threads are fed of a worker's data. One file each, in `table.ts`. */
+/** What one form of data brings: inputs of the graph, and what trainer threads are fed of a worker's data. */
 import { ConfigError } from '../../base/errors.ts';
 import type { Batch } from '../architectures/architecture.ts';
 import type { OpenStored, StoredTokens } from '../data/tokens.ts';
@@ -26,9 +26,7 @@ export type Feeds = Readonly<Record<string, Feed>>;
 /** A worker's own part of the data, and the part on which it evaluates. */
 export type DataName = 'shard' | 'validation';
 
-/**
- * Inputs that hold all rows, each of them `window` entries from its number on; or a file whose windows are read as rows are asked for.
- */
+/** Inputs that hold all rows, each `window` entries long, or a file whose windows are read on demand. */
 export type Data =
   | { readonly kind: 'feeds'; readonly feeds: Feeds; readonly window: number }
   | { readonly kind: 'stored'; readonly part: StoredTokens; readonly context: number };

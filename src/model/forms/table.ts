@@ -1,5 +1,5 @@
 /**
- * The forms of data by name: rows, series and pictures are here, tokens beside. A new one has its sizes in `DataForm` and a line in the table.
+ * The forms of data: rows, series and pictures here, tokens beside. A new one is a line in the table and in `DataForm`.
  */
 import type { DataForm, ImageForm, RowForm, SeriesForm } from '../architectures/architecture.ts';
 import type { AnyModel } from '../architectures/table.ts';
@@ -263,7 +263,7 @@ export function rulesOf<K extends Kind>(form: FormOf[K] & { readonly kind: K }) 
   return forms[form.kind](form);
 }
 
-/** The data of a worker, checked. Throws a `ConfigError` (`training/data`) where it does not fit the model or itself. */
+/** A worker's data, checked. Throws a `ConfigError` (`training/data`) if it fits neither the model nor itself. */
 export function holdData(form: DataForm, data: TrainerData, holder: Holder): HeldData {
   const rules: Omit<FormRules<never>, 'anything'> = rulesOf(form);
   if (data.kind === rules.data) return rules.hold(data as never, holder);

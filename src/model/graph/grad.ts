@@ -1,7 +1,7 @@
 /**
- * Reverse-mode differentiation (Griewank and Walther, "Evaluating derivatives", ch. 3): walks the recorded ops backwards
- * and appends the derivative of each, so that gradients are ordinary values of the same graph. Segments can be recomputed
- * (Chen et al., arXiv 1604.06174): their values are then made a second time, from the segment's input, when backward reaches them.
+ * Reverse-mode differentiation (Griewank and Walther, "Evaluating derivatives", ch. 3): walks the recorded ops
+ * backwards and appends their derivatives, so that gradients are values of the same graph. Segments can be recomputed
+ * (Chen et al., arXiv 1604.06174): backward makes their values again from the segment's input.
  */
 import type { Graph, Segment, Step } from './builder.ts';
 import { isFloat, type Value } from './rule.ts';

@@ -1,6 +1,4 @@
-/**
- * Lowers a recorded graph to ONNX: one step, or many steps as a Loop; matrix products in half precision where that is asked for.
- */
+/** Lowers a recorded graph to ONNX: one step, or many as a Loop; matrix products in half precision if asked for. */
 
 import type { Arithmetic } from '../../run/spec/model-spec.ts';
 import { halfToNumber, numberToHalf } from '../../tensor/dtype.ts';
@@ -74,10 +72,7 @@ export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGra
   };
 }
 
-/**
- * How a target holds data of a type: WebGPU has f16 on some devices only, and takes f32 instead; it has no signed bytes, and takes
- * unsigned ones that are 128 higher.
- */
+/** Type of data on a target: WebGPU takes f32 for f16, and unsigned bytes that are 128 higher for signed ones. */
 const heldType = (dtype: DType, target: Target): DType =>
   target === 'webgpu' ? ((HELD_BY_WEBGPU as Partial<Record<DType, DType>>)[dtype] ?? dtype) : dtype;
 

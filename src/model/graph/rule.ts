@@ -1,6 +1,4 @@
-/**
- * What ops are made of: typed values, the attributes of every op, and the interface of an op rule (shape inference, ONNX nodes, derivative).
- */
+/** What ops are made of: typed values, the attributes of every op, and op rules (shapes, ONNX nodes, derivative). */
 import type { DType, OnnxAttribute, Shape } from '../onnx.ts';
 
 /** A leading dimension of a graph input left open until run time; only `gather` may walk over it. */
@@ -72,7 +70,8 @@ export interface Reduction {
   readonly keep: boolean;
 }
 
-interface Elementwise {
+/** Every op with its attributes. `ops/table.ts` must have a rule for each; a missing one does not compile. */
+export interface OpAttributes {
   add: Plain;
   sub: Plain;
   mul: Plain;
@@ -94,10 +93,9 @@ interface Elementwise {
   relu: Plain;
   clip: { readonly low: number; readonly high: number };
   erfGate: Plain;
-}
-
-interface Matrix {
-  /** op(a) op(b) * alpha + c * beta over matrices; c is optional and broadcasts. `exact` is in f32 where other products are not. */
+  /**
+   * op(a) op(b) * alpha + c * beta over matrices; c is optional and broadcasts. `exact`: in f32 whatever others use.
+   */
   gemm: {
     readonly exact: boolean;
     readonly transA: boolean;
@@ -107,9 +105,6 @@ interface Matrix {
   };
   /** op(a) op(b) * alpha over stacks of matrices, whose leading dimensions broadcast. */
   matmul: { readonly transA: boolean; readonly transB: boolean; readonly alpha: number };
-}
-
-interface Shaping {
   reshape: { readonly shape: Shape };
   transpose: { readonly order: readonly number[] };
   expand: { readonly shape: Shape };
@@ -119,25 +114,16 @@ interface Shaping {
   pad: { readonly axis: number; readonly before: number; readonly after: number };
   /** The first input, once the second one has been computed. */
   after: Plain;
-}
-
-interface Reducing {
   reduceSum: Reduction;
   reduceMean: Reduction;
   reduceMax: Reduction;
   argMax: { readonly axis: number };
-}
-
-interface Choosing {
   equal: Plain;
   less: Plain;
   greater: Plain;
   not: Plain;
   where: Plain;
   cast: { readonly to: DType };
-}
-
-interface Indexing {
   /** Whole slices of the first input along its axis 0, one per index. */
   gather: Plain;
   /** Rows added into zeros at their indices: the transpose of `gather`. */
@@ -145,26 +131,17 @@ interface Indexing {
   /** One element of every row. */
   pick: Plain;
   oneHot: { readonly depth: number; readonly to: DType };
-}
-
-interface Composite {
   softmax: Plain;
   logSoftmax: Plain;
   crossEntropy: Plain;
   /** Cross-entropy behind a last layer whose logits are made for at most so many rows at once. */
   slicedCrossEntropy: { readonly rows: number };
   standardize: { readonly epsilon: number };
-}
-
-/** Tensors that are held in few bits. */
-interface Widening {
+  // tensors that are held in few bits
   /** f32 (or f64) numbers of f16, or of blocks of 8 or 4 bits with their scales and offsets. */
   widen: { readonly to: 'f32' | 'f64' };
   /** Cross-entropy behind such a last layer, of which at most so many rows are widened at once. */
   piecedCrossEntropy: { readonly rows: number };
-}
-
-interface Decoding {
   causalAttention: { readonly scale: number };
   /** A position sees so many positions up to itself; 0 is all of them. */
   groupedAttention: { readonly scale: number; readonly window: number };
@@ -172,16 +149,6 @@ interface Decoding {
   rotary: Plain;
   swiglu: Plain;
 }
-
-export type OpAttributes = Elementwise &
-  Matrix &
-  Shaping &
-  Reducing &
-  Choosing &
-  Indexing &
-  Composite &
-  Widening &
-  Decoding;
 
 export type OpName = keyof OpAttributes;
 
@@ -224,8 +191,7 @@ export interface Emission<A> {
 }
 
 /**
- * Whose kernels a graph is made of: onnxruntime's on the CPU (native or in WebAssembly), on CUDA, or on WebGPU, which has the fewest.
- * Results on different targets may differ in the last bits.
+ * Target kernels: onnxruntime on the CPU (native or WebAssembly), CUDA, or WebGPU. Last bits may differ between them.
  */
 export type Target = 'cpu' | 'cuda' | 'webgpu';
 

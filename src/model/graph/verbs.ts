@@ -1,6 +1,5 @@
 /**
- * The ops as functions over values, for writing models, optimizers and derivatives (exported as `ops`). A plain number is a
- * scalar constant of the other operand's type.
+ * The ops as functions over values, exported as `ops`. A plain number is a scalar constant of the other operand's type.
  */
 import type { DType, Shape } from '../onnx.ts';
 import type { OpAttributes, OpName } from './rule.ts';
@@ -15,9 +14,7 @@ const apply = <K extends OpName>(
   attributes: OpAttributes[K],
 ): Value => inputs[0].graph.apply(op, fresh(inputs), attributes)[0]!;
 
-/**
- * What is widened from few bits is never kept: it is made anew for every op that reads it, no earlier than the op's other operands.
- */
+/** A widened value is never kept: it is made anew for every op that reads it, after the op's other operands. */
 function fresh(inputs: readonly Value[]): readonly Value[] {
   const partsOf = (value: Value) => value.graph.partsOf(value);
   const other = inputs.find((value) => !partsOf(value) && value.shape.length > 0);
@@ -150,7 +147,7 @@ export const pad = (a: Value, axis: number, before: number, after: number): Valu
 /** `a`, computed no earlier than `other`: what is made of it does not lie in memory before. Neither is copied. */
 export const after = (a: Value, other: Value): Value => apply('after', [a, other], {});
 
-/** `build(a)`, whose intermediate values need not be kept for the gradients: with `recompute` they are made again from `a`. */
+/** `build(a)`, whose intermediate values need not be kept: with `recompute` gradients make them again from `a`. */
 export const checkpoint = (a: Value, build: (a: Value) => Value): Value =>
   a.graph.segment(a, build);
 
@@ -216,8 +213,8 @@ export const crossEntropy = (logits: Value, targets: Value): Value =>
   apply('crossEntropy', [logits, targets], {});
 
 /**
- * The same for logits x weight^T, with weight [V, width], of which at most `rows` rows are in memory at once. Where the weight has a
- * gradient too, backward makes them again: a third more products with it, instead of all logits and their gradients.
+ * The same for logits x weight^T, weight [V, width], at most `rows` rows in memory at once. If the weight is trained,
+ * backward makes them again: a third more products instead of all logits.
  */
 export const slicedCrossEntropy = (x: Value, weight: Value, targets: Value, rows: number): Value =>
   apply('slicedCrossEntropy', [x, weight, targets], { rows });
@@ -238,10 +235,7 @@ export const standardize = (a: Value, epsilon: number): Value =>
 export const causalAttention = (q: Value, k: Value, v: Value, scale: number): Value =>
   apply('causalAttention', [q, k, v], { scale });
 
-/**
- * The same over (B, A, T, d), where several heads of queries share one head of keys and values (B, K, T, d), and a position sees
- * the last `window` positions only (0 is all).
- */
+/** The same over (B, A, T, d), with grouped heads of keys and values (B, K, T, d); `window` 0 sees all positions. */
 export const groupedAttention = (
   q: Value,
   k: Value,
@@ -261,8 +255,8 @@ export const rotary = (x: Value, cos: Value, sin: Value): Value =>
 export const swiglu = (gate: Value, up: Value): Value => apply('swiglu', [gate, up], {});
 
 /**
- * Adds up what broadcasting had repeated, back to `shape`. Leading axes are summed by a product with a row of ones,
- * which onnxruntime does several times faster than ReduceSum and with the same bits for any thread count.
+ * Sums what broadcasting repeated, back to `shape`. Leading axes are summed by a product with a row of ones: faster in
+ * onnxruntime than ReduceSum, and with the same bits for any number of threads.
  */
 export function sumTo(a: Value, shape: Shape): Value {
   if (sameShape(a.shape, shape)) return a;

@@ -99,9 +99,9 @@ function updateMatrix(
 }
 
 /**
- * Nearly the closest matrix whose columns (or rows, if there are fewer) are orthogonal with length 1: singular values end
- * between about 0.7 and 1.2. It works on the upright form, whose products onnxruntime cuts by rows alone, so that the bits do not
- * depend on the number of threads.
+ * Nearly the closest matrix with orthogonal columns of length 1 (rows, if fewer): singular values end between about 0.7
+ * and 1.2. It works on the upright form, whose products onnxruntime cuts by rows alone, so that the bits do not depend
+ * on the number of threads.
  */
 export function orthogonal(matrix: Value): Value {
   const [rows, columns] = matrix.shape;

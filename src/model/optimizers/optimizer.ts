@@ -1,6 +1,4 @@
-/**
- * The interface of an inner optimizer (scalars per step computed outside the graph, the update inside it), its learning rates, SGD and AdamW.
- */
+/** Inner optimizers: rates per step outside the graph, updates inside it; learning-rate schedule, SGD and AdamW. */
 import type { AdamWSpec, OptimizerSpec, Schedule, SgdSpec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import { add, div, minimum, mul, reshape, slice, sqrt, square, sub } from '../graph/verbs.ts';

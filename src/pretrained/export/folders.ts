@@ -1,8 +1,6 @@
 /**
- * What was learned, in the files of Hugging Face's programs: an adapter that PEFT puts beside its base, or a folder that
- * `transformers` loads, with the adapter merged into the weights.
- *
- * Formats: https://huggingface.co/docs/peft/developer_guides/checkpoint; https://huggingface.co/docs/safetensors.
+ * What was learned, in Hugging Face's files: an adapter for PEFT, or a folder for `transformers` with the adapter
+ * merged into the weights.
  */
 import { type LoraSpec, loraTargets, loraTensors, mergeLora } from '../../model/adapters/lora.ts';
 import { toBrains, toHalves } from '../../tensor/dtype.ts';

@@ -1,7 +1,4 @@
-/**
- * What was learned as a GGUF file for llama.cpp and its relatives, the adapter merged into the weights: tensors are renamed,
- * turned around and reordered as `gguf-model.ts` undoes it when such a file is read.
- */
+/** What was learned as a GGUF file for llama.cpp, the adapter merged in; `pretrained/gguf.ts` undoes the reordering. */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { DecoderSpec } from '../../run/spec/model-spec.ts';
@@ -53,7 +50,7 @@ const formats = {
   q8_0: { type: 8, bytes: (values: number) => (values / BLOCK) * (BLOCK + 2), encode: toQ8 },
 } as const;
 
-/** Blocks of 32 numbers: their largest size / 127 as f16, then each number in that unit, rounded away from zero at a tie. */
+/** Blocks of 32 numbers: largest magnitude / 127 as f16, then each number in that unit, ties away from zero. */
 function toQ8(values: Float32Array): Uint8Array {
   const out = new Uint8Array(formats.q8_0.bytes(values.length));
   const view = new DataView(out.buffer);
@@ -213,7 +210,7 @@ function formatOf(shape: readonly number[], part: string, type: GgufFormat): Ggu
   return type === 'q8_0' && shape.at(-1)! % BLOCK !== 0 ? 'f16' : type;
 }
 
-/** Row h * size / 2 + j of a head goes to row 2 j + h, as llama.cpp turns neighbours where published models turn halves. */
+/** Row h * size / 2 + j of a head goes to row 2 j + h: llama.cpp rotates neighbours, published models halves. */
 function interleaved(
   values: Float32Array,
   [rows = 1, width = 1]: readonly number[],

@@ -114,7 +114,7 @@ async function sliceShard(
   };
 }
 
-/** The weights of a tier of the model in these files, under the names of its files. Throws a `ConfigError` before anything is read of them. */
+/** Cuts the weights of a tier out of these files, under the same names. Throws a `ConfigError` before it reads data. */
 export async function sliceWeights(
   files: ModelFiles,
   at: { readonly tier: number; readonly base: number },
@@ -189,7 +189,7 @@ function cut(stored: StoredTensor, shape: readonly number[], inner: number): Sto
   };
 }
 
-/** The numbers of each ring of a model of this width, from the first on, as far as its tensors have them: tensor by tensor, each read once. */
+/** The numbers of each ring, from the first on, as far as the tensors have them: tensor by tensor, each read once. */
 export async function* numbersByRing(
   { spec, tensors }: Pretrained,
   widths: readonly number[],

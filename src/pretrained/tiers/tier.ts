@@ -1,6 +1,6 @@
 /**
- * Tiers of width of a published model: what its config says of them, and the manifest of their files (schema version 1 of psyche-elastic).
- * Whoever reads a manifest trusts nothing in it: paths stay in the family of its folders, and every file has its hash.
+ * Tiers of width of a published model: what its config says, and the manifest of their files (schema 1 of psyche-
+ * elastic). Nothing in a manifest is trusted: paths stay in its folders, every file has a hash.
  */
 import { isHex32, toHex } from '../../base/bytes.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
@@ -24,7 +24,7 @@ export interface CheckpointTier {
 const isWidth = (value: unknown): value is number =>
   Number.isSafeInteger(value) && Number(value) > 0;
 
-/** As its keys say, or as its width is a power of two below that of the whole model. Throws a `ConfigError` where neither can be. */
+/** By its keys, or because its width is a power of two below the full model's. Throws a `ConfigError` otherwise. */
 export function tierOf(config: Config, name: string): CheckpointTier {
   const { matformer_tier: said, matformer_base_intermediate_size: stated } = config;
   const width = widthOf(config, name);

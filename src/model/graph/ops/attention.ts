@@ -32,9 +32,8 @@ type Attention = 'causalAttention' | 'groupedAttention';
 /** Far below every score: its share of the weight underflows to nothing. */
 const NEVER = -1e9;
 /**
- * The most a score may be where its position must not be seen. In f32 its share, e^-60 of a visible score of 0, is lost in
- * rounding as long as one visible score is above -40. Lower would do no harm but cost much: onnxruntime's softmax turns
- * everything below -87 into denormal numbers, with which some processors compute a hundred times slower.
+ * Score of a hidden position: its share e^-60 is lost in f32 rounding as long as one visible score is above -40. Lower
+ * values cost time: onnxruntime's softmax turns everything below -87 into denormal numbers.
  */
 const UNSEEN = -60;
 const UNBOUNDED = 3e38;
@@ -91,8 +90,8 @@ function mask(length: number, window: number, seen: number, unseen: number): Flo
 }
 
 /**
- * The queries of a group lie one under the other, so that each head of keys needs one product. Scores of published models
- * reach far below -60; those of a row are therefore counted from the one of its own position, which is always seen.
+ * Queries of a group are stacked, so that each head of keys needs one product. Scores of published models reach far
+ * below -60, so those of a row count from its own position, which is always visible.
  */
 function emitGrouped(e: Emission<OpAttributes['groupedAttention']>): void {
   const { inputs, outputs, attributes, to } = e;

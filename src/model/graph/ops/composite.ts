@@ -1,7 +1,4 @@
-/**
- * Fused ops (softmax, cross-entropy, normalization) whose own derivative is faster or numerically more stable than that of their
- * parts.
- */
+/** Fused ops (softmax, cross-entropy, normalization) with faster or more stable derivatives than their parts. */
 
 import type { OpAttributes, Plain } from '../rule.ts';
 import {
@@ -81,7 +78,7 @@ const slicesOf = (total: number, rows: number): readonly (readonly [from: number
     Math.min(total, (i + 1) * rows),
   ]);
 
-/** Of each slice the losses and, where the derivative asks for it, what a row's loss changes by the row: (p - onehot) weight. */
+/** Losses of each slice and, if the derivative needs it, the slope of a row's loss by the row: (p - onehot) weight. */
 function emitSliced(e: Emission<OpAttributes['slicedCrossEntropy']>): void {
   const { inputs, outputs, attributes, to } = e;
   const [x, weight, targets] = inputs;
@@ -105,8 +102,8 @@ function emitSliced(e: Emission<OpAttributes['slicedCrossEntropy']>): void {
 }
 
 /**
- * For a frozen weight the slopes say it all. For a trained one the logits of a slice are made again, and only when the slice before
- * is done, so that two slices never lie in memory at once.
+ * A frozen weight needs only the slopes. For a trained one the logits of a slice are made again once the slice before
+ * is done, so that two are never in memory at once.
  */
 function deriveSliced(
   d: Derivation<OpAttributes['slicedCrossEntropy']>,

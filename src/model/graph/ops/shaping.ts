@@ -39,8 +39,8 @@ function inferConcat(parts: readonly ValueType[], axis: number): readonly ValueT
 }
 
 /**
- * A value once another one has been computed: it waits for none of the other's dimensions, which mean to leave all axes of length 1
- * out, and then gets its known shape. Neither is copied, but for bytes on WebGPU.
+ * A value once another is computed: it waits for none of the other's dimensions and keeps its shape. Nothing is copied,
+ * except bytes on WebGPU.
  */
 export function emitAfter(to: Emitter, a: NamedValue, other: string, output?: string): string {
   const none = to.node('Shape', [other], { attributes: { start: { int: 0 }, end: { int: 0 } } });

@@ -1,6 +1,6 @@
 /**
- * Tensors held in few bits, as numbers to compute with: f16; or blocks of 32 whole numbers of a row, in 8 or 4 bits, that share an f16
- * scale and, in 4 bits, an f16 offset. Two values of 4 bits lie in one byte: i of the block in the low half, i + 16 in the high one.
+ * Tensors in few bits: f16, or blocks of 32 integers of a row in 8 or 4 bits that share an f16 scale and, in 4 bits, an
+ * f16 offset. A byte has two 4-bit values: i of the block in the low half, i + 16 in the high one.
  */
 
 import type { OpAttributes } from '../rule.ts';
@@ -85,7 +85,7 @@ interface Scaled {
   scale(dims: readonly number[]): string;
 }
 
-/** The values (blocks, 32) of bytes times their block's scale. GPUs have no kernels for bits: there halves of bytes are real numbers. */
+/** Values (blocks, 32) of bytes times their block's scale. GPUs have no bit kernels: halves of bytes are f32 there. */
 function emitScaled(to: Emitter, bytes: string, { isHalved, scale }: Scaled): string {
   if (to.target === 'cpu' || (to.target === 'cuda' && !isHalved)) {
     return to.node('DequantizeLinear', [isHalved ? emitHalves(to, bytes) : bytes, scale([])], {
@@ -114,8 +114,8 @@ function emitHalves(to: Emitter, bytes: string): string {
 const keepLast = { keepdims: { int: 1 } };
 
 /**
- * The layer piece by piece, each widened when the one before is done: the largest logit so far, the sum of exponentials relative to it
- * and, for the derivative, the mean of the layer's rows by those, as in attention without its scores (arXiv 2205.14135).
+ * The layer piece by piece, as in attention without its scores (arXiv 2205.14135): the largest logit so far, the sum of
+ * exponentials relative to it and, for the derivative, the mean of the layer's rows by those.
  */
 function emitPieced(e: Emission<OpAttributes['piecedCrossEntropy']>): void {
   const { inputs, outputs, attributes, to } = e;
