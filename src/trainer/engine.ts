@@ -1,36 +1,25 @@
 /** The trainer threads as one: a single thread that does everything, or several replicas that share the work. */
 
 import { TrainingError } from '../base/errors.ts';
-import type { DataName, Feed, Feeds } from '../model/forms/form.ts';
+import type { Feeds } from '../model/forms/form.ts';
 import type {
-  Advance,
-  Advanced,
   Answer,
+  AnswerTo,
   Ask,
+  AskOf,
   CallName,
-  Calls,
   OpenRequest,
-  ReadingRequest,
   ReplicaTraining,
   RowLosses,
   SharedState,
   SingleTraining,
+  TrainerCalls,
 } from './messages.ts';
 import { CONTROL_LENGTH, resetBarrier } from './replica.ts';
 
-export interface Engine {
-  /** `evaluate` takes multiples of this many rows. */
+/** The calls of all threads as one; `evaluate` takes multiples of `rows` rows. */
+export interface Engine extends Omit<TrainerCalls, 'open'> {
   readonly rows: number;
-  /** Parameters and moments to start from. */
-  begin(vectors: readonly Float32Array[]): Promise<void>;
-  advance(task: Advance): Promise<Advanced>;
-  /** Parameters and moments now. */
-  finish(): Promise<readonly Float32Array[]>;
-  hold(params: Float32Array): Promise<void>;
-  evaluate(on: DataName, rows: Int32Array): Promise<RowLosses>;
-  forward(inputs: Feed): Promise<Float32Array>;
-  openReader(request: ReadingRequest): Promise<null>;
-  read(ask: Calls['read']['ask']): Promise<Float32Array>;
   close(): Promise<void>;
 }
 
@@ -60,11 +49,9 @@ export async function openSingle(
   const [link] = await openLinks(start, [{ ...opening, training }]);
   return {
     ...reading([link!], opening.rows),
-    begin: async (vectors) => {
-      await link!.call('begin', vectors);
-    },
+    begin: (vectors) => link!.call('begin', vectors),
     advance: (task) => link!.call('advance', task),
-    finish: () => link!.call('finish', null),
+    finish: () => link!.call('finish', undefined),
   };
 }
 
@@ -104,13 +91,16 @@ export async function openReplicas(
 }
 
 /** The part that does not train: every thread holds the parameters, rows are dealt out evenly. */
-function reading(links: readonly TrainerLink[], rows: number) {
+function reading(
+  links: readonly TrainerLink[],
+  rows: number,
+): Omit<Engine, 'begin' | 'advance' | 'finish'> {
   return {
     rows,
-    hold: async (params: Float32Array) => {
+    hold: async (params) => {
       await Promise.all(links.map((link) => link.call('hold', params)));
     },
-    evaluate: async (on: DataName, all: Int32Array) => {
+    evaluate: async ({ on, rows: all }) => {
       const share = Math.ceil(all.length / rows / links.length) * rows;
       const answers = await Promise.all(
         links.map((link, i) =>
@@ -123,9 +113,9 @@ function reading(links: readonly TrainerLink[], rows: number) {
       const told = { losses: joined('losses'), counts: joined('counts') };
       return hits.length > 0 ? { ...told, hits } : told;
     },
-    forward: (inputs: Feed) => links[0]!.call('forward', inputs),
-    openReader: (request: ReadingRequest) => links[0]!.call('openReader', request),
-    read: (ask: Calls['read']['ask']) => links[0]!.call('read', ask),
+    forward: (inputs) => links[0]!.call('forward', inputs),
+    openReader: (request) => links[0]!.call('openReader', request),
+    read: (ask) => links[0]!.call('read', ask),
     close: async () => {
       await Promise.all(links.map((link) => link.close()));
     },
@@ -177,9 +167,9 @@ function shareState(
 interface TrainerLink {
   call<K extends CallName>(
     call: K,
-    ask: Calls[K]['ask'],
+    ask: AskOf<K>,
     handOver?: readonly ArrayBuffer[],
-  ): Promise<Calls[K]['answer']>;
+  ): Promise<AnswerTo<K>>;
   close(): Promise<void>;
 }
 
@@ -213,7 +203,7 @@ function createTrainerLink(start: StartThread): TrainerLink {
   return {
     call: async <K extends CallName>(
       call: K,
-      ask: Calls[K]['ask'],
+      ask: AskOf<K>,
       handOver: readonly ArrayBuffer[] = [],
     ) => {
       if (broken) throw broken;
@@ -222,7 +212,7 @@ function createTrainerLink(start: StartThread): TrainerLink {
         pending.set(id, { settle, fail });
         thread.post({ id, call, ask } as Ask, handOver);
       });
-      return answer as Calls[K]['answer'];
+      return answer as AnswerTo<K>;
     },
     close: () => thread.terminate(),
   };

@@ -102,40 +102,33 @@ export interface RowLosses {
   readonly hits?: Float32Array;
 }
 
-export interface Calls {
-  open: { readonly ask: OpenRequest; readonly answer: null };
+/** Everything a thread is asked, by name. */
+export interface TrainerCalls {
+  open(request: OpenRequest): Promise<void>;
   /** Sets the state that `advance` moves; replicas find it in shared memory instead. */
-  begin: { readonly ask: readonly Float32Array[]; readonly answer: null };
-  advance: { readonly ask: Advance; readonly answer: Advanced };
+  begin(vectors: readonly Float32Array[]): Promise<void>;
+  advance(task: Advance): Promise<Advanced>;
   /** Gives the state back. */
-  finish: { readonly ask: null; readonly answer: readonly Float32Array[] };
+  finish(): Promise<readonly Float32Array[]>;
   /** Sets the parameters that `evaluate` and `forward` read. */
-  hold: { readonly ask: Float32Array; readonly answer: null };
+  hold(params: Float32Array): Promise<void>;
   /** The number of rows is a multiple of `OpenRequest.rows`. */
-  evaluate: {
-    readonly ask: { readonly on: DataName; readonly rows: Int32Array };
-    readonly answer: RowLosses;
-  };
-  forward: { readonly ask: Feed; readonly answer: Float32Array };
+  evaluate(ask: { readonly on: DataName; readonly rows: Int32Array }): Promise<RowLosses>;
+  forward(inputs: Feed): Promise<Float32Array>;
   /** Before `read`, and again when other parameters are held. */
-  openReader: { readonly ask: ReadingRequest; readonly answer: null };
+  openReader(request: ReadingRequest): Promise<void>;
   /** Logits after these tokens, which begin a text or follow those of the last call. */
-  read: {
-    readonly ask: { readonly tokens: Int32Array; readonly begins: boolean };
-    readonly answer: Float32Array;
-  };
+  read(ask: { readonly tokens: Int32Array; readonly begins: boolean }): Promise<Float32Array>;
 }
 
-export type CallName = keyof Calls;
+export type CallName = keyof TrainerCalls;
+export type AskOf<K extends CallName> = Parameters<TrainerCalls[K]>[0];
+export type AnswerTo<K extends CallName> = Awaited<ReturnType<TrainerCalls[K]>>;
 
 export type Ask = {
-  readonly [K in CallName]: {
-    readonly id: number;
-    readonly call: K;
-    readonly ask: Calls[K]['ask'];
-  };
+  readonly [K in CallName]: { readonly id: number; readonly call: K; readonly ask: AskOf<K> };
 }[CallName];
 
 export type Answer =
-  | { readonly id: number; readonly ok: true; readonly answer: Calls[CallName]['answer'] }
+  | { readonly id: number; readonly ok: true; readonly answer: AnswerTo<CallName> }
   | { readonly id: number; readonly ok: false; readonly message: string };

@@ -7,12 +7,14 @@ import type { OpenStored } from '../model/data/tokens.ts';
 import type { DataName, Feed } from '../model/forms/form.ts';
 import type {
   Answer,
+  AnswerTo,
   Ask,
+  AskOf,
   CallName,
-  Calls,
   OpenRequest,
   ReadingRequest,
   RowLosses,
+  TrainerCalls,
 } from './messages.ts';
 import { createReplicaStepper } from './replica.ts';
 import {
@@ -115,7 +117,7 @@ async function placeHeld(opened: Opened): Promise<Tensor> {
 async function evaluate(
   { Tensor }: Runtime,
   opened: Opened,
-  { on, rows }: Calls['evaluate']['ask'],
+  { on, rows }: AskOf<'evaluate'>,
 ): Promise<RowLosses> {
   const { session, data, placed, rows: count } = opened;
   const model = await session('evaluate');
@@ -149,7 +151,7 @@ async function openReader(
   ort: Runtime,
   opened: Opened,
   { programs, slots, capacity, ...sizes }: ReadingRequest,
-): Promise<null> {
+): Promise<void> {
   const { held, frozen, reader, threads } = opened;
   const params = floats(held);
   const own = slots.map(({ name, shape, offset, size }) => {
@@ -165,22 +167,15 @@ async function openReader(
     capacity,
     threads,
   });
-  return null;
 }
 
-async function read(
-  { reader }: Opened,
-  { tokens, begins }: Calls['read']['ask'],
-): Promise<Float32Array> {
+async function read({ reader }: Opened, { tokens, begins }: AskOf<'read'>): Promise<Float32Array> {
   if (!reader) throw new TypeError('no reader was opened');
   if (begins) reader.clear();
   return reader.read(tokens);
 }
 
-type Answers = { readonly [K in CallName]: (ask: Calls[K]['ask']) => Promise<Calls[K]['answer']> };
-
-/** Everything a thread is asked, by name. */
-function answersOf(parts: ThreadParts): Answers {
+function answersOf(parts: ThreadParts): TrainerCalls {
   const { ort } = parts;
   let opened: Opened | undefined;
   const current = (): Opened => {
@@ -190,19 +185,14 @@ function answersOf(parts: ThreadParts): Answers {
   return {
     open: async (request) => {
       opened = await open(parts, request);
-      return null;
     },
-    begin: async (vectors) => {
-      await current().stepper.begin(vectors);
-      return null;
-    },
-    advance: (task) => current().stepper.advance(task),
-    finish: () => current().stepper.finish(),
+    begin: async (vectors) => current().stepper.begin(vectors),
+    advance: async (task) => current().stepper.advance(task),
+    finish: async () => current().stepper.finish(),
     hold: async (params) => {
       current().held = vector(ort, params);
       current().uploaded?.dispose();
       current().uploaded = undefined;
-      return null;
     },
     evaluate: (ask) => evaluate(ort, current(), ask),
     forward: (inputs) => forward(ort, current(), inputs),
@@ -212,7 +202,7 @@ function answersOf(parts: ThreadParts): Answers {
 }
 
 /** Whole buffers among the parts of an answer: handed over rather than copied. */
-function buffersOf(answer: Calls[CallName]['answer']): ArrayBuffer[] {
+function buffersOf(answer: AnswerTo<CallName>): ArrayBuffer[] {
   const arrays = Array.isArray(answer) ? answer : [];
   return arrays.flatMap((array) =>
     array instanceof Float32Array && array.buffer instanceof ArrayBuffer ? [array.buffer] : [],
@@ -225,7 +215,7 @@ export function serveTrainer(
   post: (answer: Answer, handOver: ArrayBuffer[]) => void,
 ): (ask: Ask) => void {
   const answers = answersOf(parts);
-  const answerTo = async <K extends CallName>(call: K, ask: Calls[K]['ask']) => answers[call](ask);
+  const answerTo = (call: CallName, ask: unknown) => answers[call](ask as never);
   let last: Promise<void> = Promise.resolve();
   return ({ id, call, ask }) => {
     last = last.then(async () => {

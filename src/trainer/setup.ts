@@ -88,7 +88,7 @@ export async function checkFirstLosses(
   const drawn = bound('shard');
   const rows = Int32Array.from({ length: engine.rows }, (_, i) => i % drawn);
   await engine.hold(initialParameters(model, 1));
-  const { losses } = await engine.evaluate('shard', rows);
+  const { losses } = await engine.evaluate({ on: 'shard', rows });
   const at = losses.findIndex((loss) => !Number.isFinite(loss));
   if (at < 0) return;
   throw new ConfigError(

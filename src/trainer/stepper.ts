@@ -3,7 +3,7 @@ import type { InferenceSession, Tensor } from 'onnxruntime-common';
 import type { Feed, Feeds } from '../model/forms/form.ts';
 import { type DType, encodeModel, type OnnxGraph } from '../model/onnx.ts';
 import { halfToNumber } from '../tensor/dtype.ts';
-import type { Advance, Advanced, Device, SingleTraining } from './messages.ts';
+import type { Advance, Device, SingleTraining, TrainerCalls } from './messages.ts';
 import {
   type DataSource,
   floats,
@@ -20,11 +20,7 @@ export interface ShardFeeds {
 }
 
 /** How a trainer thread moves the state. */
-export interface Stepper {
-  begin(vectors: readonly Float32Array[]): Promise<void>;
-  advance(task: Advance): Promise<Advanced>;
-  finish(): Promise<readonly Float32Array[]>;
-}
+export type Stepper = Pick<TrainerCalls, 'begin' | 'advance' | 'finish'>;
 
 export async function createSingleStepper(
   training: SingleTraining,

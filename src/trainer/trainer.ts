@@ -193,7 +193,7 @@ async function measure(
 function lossesOf(engine: OpenTrainer['engine'], on: DataName, rows: Int32Array) {
   const padded = new Int32Array(Math.ceil(rows.length / engine.rows) * engine.rows);
   padded.set(rows);
-  return engine.evaluate(on, padded);
+  return engine.evaluate({ on, rows: padded });
 }
 
 const tooShort = (on: DataName): ConfigError =>
