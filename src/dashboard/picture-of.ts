@@ -62,16 +62,20 @@ export function tellRun(seen: Seen): Told {
 
 type ByRound = ReadonlyMap<number, readonly Manifest[]>;
 
-function manifestsByRound({ messages }: Gathered): ByRound {
-  const byRound = new Map<number, Manifest[]>();
-  for (const message of messages.values()) {
-    if (message.type !== 'manifest') continue;
-    const { manifest } = message;
-    const list = byRound.get(manifest.round);
-    if (list) list.push(manifest);
-    else byRound.set(manifest.round, [manifest]);
+const manifestsByRound = ({ messages }: Gathered): ByRound =>
+  groupBy(
+    [...messages.values()].flatMap((each) => (each.type === 'manifest' ? [each.manifest] : [])),
+    ({ round }) => round,
+  );
+
+function groupBy<K, T>(items: readonly T[], keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
+  const groups = new Map<K, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group) group.push(item);
+    else groups.set(keyOf(item), [item]);
   }
-  return byRound;
+  return groups;
 }
 
 /** One of each worker. */
@@ -254,13 +258,11 @@ function workersOf(
 ): readonly WorkerPicture[] {
   const members = new Map(tip.ledger.members.map((member) => [member.key, member]));
   const keys = new Set([...members.keys(), ...rounds.flatMap(({ roster }) => roster)]);
-  const counted = count(rounds.flatMap(({ accepted }) => accepted.map(({ worker }) => worker)));
-  const sent = new Map<WorkerId, Manifest[]>();
-  for (const manifest of [...byRound.values()].flat()) {
-    const list = sent.get(manifest.worker);
-    if (list) list.push(manifest);
-    else sent.set(manifest.worker, [manifest]);
-  }
+  const counted = groupBy(
+    rounds.flatMap(({ accepted }) => accepted),
+    ({ worker }) => worker,
+  );
+  const sent = groupBy([...byRound.values()].flat(), ({ worker }) => worker);
   const seats = new Set(rounds.at(-1)?.committee);
   return [...keys].sort().map((worker): WorkerPicture => {
     const member = members.get(worker);
@@ -283,7 +285,7 @@ function workersOf(
       lastSign: seen.lastSigns.get(worker) ?? 0,
       isAway: isAway(worker, seen),
       round: Math.max(heartbeat?.round ?? 0, last?.round ?? 0),
-      counted: counted.get(worker) ?? 0,
+      counted: counted.get(worker)?.length ?? 0,
       sent: own.length,
       bytes: own.reduce((sum, { bytes }) => sum + bytes, 0),
       device: report?.device || undefined,
@@ -292,12 +294,6 @@ function workersOf(
       isLow: history.length > 0 ? low === 1 : undefined,
     };
   });
-}
-
-function count(keys: readonly WorkerId[]): ReadonlyMap<WorkerId, number> {
-  const counts = new Map<WorkerId, number>();
-  for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
-  return counts;
 }
 
 /** A key whose heartbeat is overdue while nothing else of it came either. */

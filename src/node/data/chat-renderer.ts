@@ -1,4 +1,5 @@
 /** Conversations as text, by a template that is run in a thread with bounded memory and time. */
+import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { ConfigError } from '../../base/errors.ts';
 import type { Turn } from '../../model/data/documents.ts';
@@ -77,33 +78,23 @@ function openThread(): Worker {
   return thread;
 }
 
-function ask(thread: Worker, order: ChatOrder, seconds: number): Promise<ChatAnswer> {
-  return new Promise((resolve, reject) => {
-    const fail = (reason: string, cause?: unknown) => {
-      clear();
-      reject(
-        new ConfigError('corpus/template', `the model's chat template ${reason}`, {
-          hint: 'is it the template that was published with the model? lines of prompt and completion need none',
-          cause,
-        }),
-      );
-    };
-    const timer = setTimeout(() => fail(`takes more than ${seconds} seconds`), seconds * 1000);
-    const take = (answer: ChatAnswer) => {
-      clear();
-      resolve(answer);
-    };
-    const broke = (error: Error & { code?: string }) => {
-      const isMemory = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-      fail(isMemory ? `takes more than ${MOST_MEMORY_MB} MB` : `fails: ${error.message}`, error);
-    };
-    const clear = () => {
-      clearTimeout(timer);
-      thread.off('message', take);
-      thread.off('error', broke);
-    };
-    thread.on('message', take);
-    thread.on('error', broke);
-    thread.postMessage(order);
-  });
+async function ask(thread: Worker, order: ChatOrder, seconds: number): Promise<ChatAnswer> {
+  const late = AbortSignal.timeout(1000 * seconds);
+  const answered = once(thread, 'message', { signal: late });
+  thread.postMessage(order);
+  try {
+    const [answer] = await answered;
+    return answer;
+  } catch (cause) {
+    const { code, message } = cause as Error & { readonly code?: string };
+    const broken =
+      code === 'ERR_WORKER_OUT_OF_MEMORY'
+        ? `takes more than ${MOST_MEMORY_MB} MB`
+        : `fails: ${message}`;
+    const reason = late.aborted ? `takes more than ${seconds} seconds` : broken;
+    throw new ConfigError('corpus/template', `the model's chat template ${reason}`, {
+      hint: 'is it the template that was published with the model? lines of prompt and completion need none',
+      cause,
+    });
+  }
 }

@@ -60,13 +60,7 @@ export async function openTokenFile(folder: string, key: string): Promise<TokenF
   return { ...rest, ids: names.ids, counted: masked ? names.counted : undefined };
 }
 
-interface About {
-  readonly tokens: number;
-  readonly masked: boolean;
-  readonly stops: readonly number[];
-  readonly documents: number;
-  readonly replaced: number;
-}
+type About = Omit<TokenFile, 'ids' | 'counted'> & { readonly masked: boolean };
 
 function parse(text: string): About | undefined {
   const said = jsonIn(text) as (About & { readonly version: unknown }) | null | undefined;

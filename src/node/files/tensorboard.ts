@@ -1,5 +1,6 @@
-/** Numbers by round as a TensorBoard event file: TFRecord framing with masked CRC-32C around small protobuf messages, written plainly. */
-import { concatBytes, utf8 } from '../../base/bytes.ts';
+/** Numbers by round as a TensorBoard event file: TFRecord framing with masked CRC-32C around small protobuf messages. */
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { concatBytes } from '../../base/bytes.ts';
 
 export interface Scalar {
   readonly tag: string;
@@ -43,38 +44,26 @@ export function crc32c(bytes: Uint8Array): number {
   return (crc ^ 0xffffffff) >>> 0;
 }
 
+const wallTime = (seconds: number): BinaryWriter =>
+  new BinaryWriter().tag(1, WireType.Bit64).double(seconds);
+
 /** Event{wall_time = 1, file_version = 3}. */
 const versionEvent = (): Uint8Array =>
-  concatBytes(double(1, 0), bytesField(3, utf8('brain.Event:2')));
+  wallTime(0).tag(3, WireType.LengthDelimited).string('brain.Event:2').finish();
 
 /** Event{wall_time = 1, step = 2, summary = 5: Summary{value = 1: {tag = 1, simple_value = 2}}}. */
-function scalarEvent({ tag, step, value, wallTime }: Scalar): Uint8Array {
-  const number = concatBytes(bytesField(1, utf8(tag)), float(2, value));
-  const summary = bytesField(1, number);
-  const at = concatBytes(Uint8Array.of((2 << 3) | 0), varint(step));
-  return concatBytes(double(1, wallTime), at, bytesField(5, summary));
-}
-
-function double(field: number, value: number): Uint8Array {
-  const out = new Uint8Array(9);
-  out[0] = (field << 3) | 1;
-  new DataView(out.buffer).setFloat64(1, value, true);
-  return out;
-}
-
-function float(field: number, value: number): Uint8Array {
-  const out = new Uint8Array(5);
-  out[0] = (field << 3) | 5;
-  new DataView(out.buffer).setFloat32(1, value, true);
-  return out;
-}
-
-const bytesField = (field: number, bytes: Uint8Array): Uint8Array =>
-  concatBytes(Uint8Array.of((field << 3) | 2), varint(bytes.length), bytes);
-
-function varint(value: number): Uint8Array {
-  const out: number[] = [];
-  let rest = value;
-  for (; rest > 127; rest = Math.floor(rest / 128)) out.push((rest % 128) | 128);
-  return Uint8Array.from([...out, rest]);
-}
+const scalarEvent = ({ tag, step, value, wallTime: seconds }: Scalar): Uint8Array =>
+  wallTime(seconds)
+    .tag(2, WireType.Varint)
+    .int64(step)
+    .tag(5, WireType.LengthDelimited)
+    .fork()
+    .tag(1, WireType.LengthDelimited)
+    .fork()
+    .tag(1, WireType.LengthDelimited)
+    .string(tag)
+    .tag(2, WireType.Bit32)
+    .float(value)
+    .join()
+    .join()
+    .finish();

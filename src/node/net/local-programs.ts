@@ -87,7 +87,7 @@ export async function startLocalChain(
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'] });
   const ended = exitOf(child);
   try {
-    const address = await listening(child, ended);
+    const address = await listening(child);
     // what it prints later is nobody's business, but must not fill the pipe
     child.stdout!.resume();
     return {
@@ -103,30 +103,22 @@ export async function startLocalChain(
   }
 }
 
-async function listening(child: ChildProcess, ended: Promise<void>): Promise<string> {
-  const failed = (why: string) =>
-    new ChainError('chain/local', `the local chain ${why}`, {
-      hint: 'it is anvil of @foundry-rs/anvil: try `npx anvil --version`',
-    });
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(failed('did not start')), READY_MS);
-  });
-  const gone = ended.then(() => {
-    throw failed('ended at once');
-  });
-  gone.catch(() => {});
-  const lines = createInterface({ input: child.stdout! });
-  const found = new Promise<string>((resolve) => {
-    lines.on('line', (line) => {
-      const address = /^Listening on (127\.0\.0\.1:\d+)/.exec(line)?.[1];
-      if (address !== undefined) resolve(address);
-    });
-  });
+async function listening(child: ChildProcess): Promise<string> {
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    child.kill('SIGKILL');
+  }, READY_MS);
   try {
-    return await Promise.race([found, late, gone]);
+    for await (const line of createInterface({ input: child.stdout! })) {
+      const address = /^Listening on (127\.0\.0\.1:\d+)/.exec(line)?.[1];
+      if (address !== undefined) return address;
+    }
   } finally {
     clearTimeout(timer);
-    lines.close();
   }
+  const why = isLate ? 'did not start' : 'ended at once';
+  throw new ChainError('chain/local', `the local chain ${why}`, {
+    hint: 'it is anvil of @foundry-rs/anvil: try `npx anvil --version`',
+  });
 }

@@ -47,10 +47,14 @@ export function parseHubReference(text: string): HubReference {
   const form = new RegExp(`^${SCHEME}(${part}/${part})(?:@(${part}))?(?:/(${part}\\.gguf))?$`);
   const [, repository, revision = 'main', file] = form.exec(text) ?? [];
   if (repository !== undefined) return { repository, revision, file };
-  throw new ConfigError('model/hub', `${safeLine(text)} names no model of the hub`, {
-    hint: 'say hf:owner/name, hf:owner/name@revision or hf:owner/name/file.gguf',
-  });
+  throw hubError(
+    `${safeLine(text)} names no model of the hub`,
+    'say hf:owner/name, hf:owner/name@revision or hf:owner/name/file.gguf',
+  );
 }
+
+const hubError = (message: string, hint: string): ConfigError =>
+  new ConfigError('model/hub', message, { hint });
 
 /** The folder or .gguf file on this machine that holds the model, after everything missing was downloaded. */
 export async function fetchModel(text: string, options: HubOptions = {}): Promise<string> {
@@ -136,9 +140,7 @@ class Hub {
       if (!answer.ok) throw this.#refused(answer, `${repository}@${revision}`);
       const { sha } = (await answer.json()) as { sha?: unknown };
       if (typeof sha === 'string' && COMMIT.test(sha)) return sha;
-      throw new ConfigError('model/hub', `${this.#endpoint} names no commit of ${repository}`, {
-        hint: 'is HF_ENDPOINT a hub?',
-      });
+      throw hubError(`${this.#endpoint} names no commit of ${repository}`, 'is HF_ENDPOINT a hub?');
     } catch (error) {
       if (error instanceof ConfigError && error.code !== 'model/hub-away') throw error;
       const kept = join(cacheOf(this.#env), repoFolder(repository), 'refs', revision);
@@ -170,9 +172,10 @@ class Hub {
     const found = await hashOf(part, described);
     if (found !== described.hash) {
       await rm(part);
-      throw new ConfigError('model/hub', `${name} arrived as ${found}, not ${described.hash}`, {
-        hint: 'start again; if it stays so, the server or something between alters files',
-      });
+      throw hubError(
+        `${name} arrived as ${found}, not ${described.hash}`,
+        'start again; if it stays so, the server or something between alters files',
+      );
     }
     await rename(part, join(folder, name));
     return true;
@@ -204,10 +207,9 @@ class Hub {
     const hash = /^(?:W\/)?"?([0-9a-f]{40}|[0-9a-f]{64})"?$/.exec(tag)?.[1];
     const bytes = Number(header('x-linked-size') ?? header('content-length') ?? Number.NaN);
     if (hash !== undefined && Number.isSafeInteger(bytes)) return { bytes, hash };
-    throw new ConfigError(
-      'model/hub',
+    throw hubError(
       `${this.#endpoint} does not say the hash and size of ${path}`,
-      { hint: 'download the files by hand and name their folder' },
+      'download the files by hand and name their folder',
     );
   }
 
@@ -231,17 +233,15 @@ class Hub {
   }
 
   async #ask(path: string, init: RequestInit = {}): Promise<Response> {
-    const env = this.#env;
-    const token = env.HF_TOKEN;
-    const identity = { 'accept-encoding': 'identity' };
+    const token = this.#env.HF_TOKEN;
     const headers = {
-      ...identity,
+      'accept-encoding': 'identity',
       ...init.headers,
       ...(token && { authorization: `Bearer ${token}` }),
     };
-    const { signal } = this.#options;
+    const { signal = null } = this.#options;
     try {
-      return await fetch(this.#endpoint + path, { ...init, headers, ...(signal && { signal }) });
+      return await fetch(this.#endpoint + path, { ...init, headers, signal });
     } catch (cause) {
       signal?.throwIfAborted();
       throw this.#away(cause);
@@ -264,11 +264,8 @@ class Hub {
       403: 'accept the licence of the model on its page, and set HF_TOKEN',
       404: 'check the name and the revision',
     };
-    return new ConfigError(
-      'model/hub',
-      `${this.#endpoint} answers ${status} for ${safeLine(what)}`,
-      { hint: hints[status] ?? 'try again later' },
-    );
+    const message = `${this.#endpoint} answers ${status} for ${safeLine(what)}`;
+    return hubError(message, hints[status] ?? 'try again later');
   }
 }
 

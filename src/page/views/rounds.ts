@@ -17,15 +17,15 @@ export function lossView(
   const { rounds, planned, lossUnit } = picture;
   const span = Math.max(rounds.at(-1)?.round ?? 0, Math.min(planned, 2) - 1) + 1;
   const at = { width, chosen, rounds: span };
-  const drawn = chart('Loss by round', seriesOf(rounds), at);
+  const drawn = chart('Loss by round', lossesOf(rounds), at);
   const measured = MEASURES.filter(({ name }) => rounds.some((each) => each[name] !== undefined));
   return [
     drawn ?? h('p', { class: 'empty' }, whyEmpty(picture)),
-    drawn && legend(seriesOf(rounds)),
+    drawn && legend(lossesOf(rounds)),
     drawn && lossUnit !== '' && h('p', {}, `Losses are ${lossUnit}.`),
     ...measured.flatMap(({ name, title }) => [
       h('h3', {}, title),
-      chart(`${title} by round`, [measureOf(rounds, name, title)], at),
+      chart(`${title} by round`, [seriesOf(rounds, name, title)], at),
     ]),
     h('details', {}, h('summary', {}, 'Rounds as a table'), roundTable(rounds)),
   ];
@@ -38,17 +38,10 @@ function whyEmpty({ reports, rounds }: RunPicture): string {
   return rounds.length === 0 ? 'No round is decided yet.' : 'No losses have been reported yet.';
 }
 
-function seriesOf(rounds: readonly RoundPicture[]): readonly Series[] {
-  const of = (name: 'ownLoss' | 'sharedLoss') =>
-    rounds.flatMap((each) => {
-      const value = each[name];
-      return value === undefined ? [] : [{ round: each.round, value }];
-    });
-  return [
-    { name: 'training loss of the workers', className: 'own', points: of('ownLoss') },
-    { name: 'validation loss of the shared model', className: 'shared', points: of('sharedLoss') },
-  ];
-}
+const lossesOf = (rounds: readonly RoundPicture[]): readonly Series[] => [
+  seriesOf(rounds, 'ownLoss', 'training loss of the workers', 'own'),
+  seriesOf(rounds, 'sharedLoss', 'validation loss of the shared model'),
+];
 
 /** What is measured beside the loss: of text, and of pictures. */
 const MEASURES = [
@@ -56,13 +49,14 @@ const MEASURES = [
   { name: 'accuracy', title: 'Share of held-out pictures that are right' },
 ] as const;
 
-const measureOf = (
+const seriesOf = (
   rounds: readonly RoundPicture[],
-  measure: (typeof MEASURES)[number]['name'],
+  measure: 'ownLoss' | 'sharedLoss' | (typeof MEASURES)[number]['name'],
   name: string,
+  className = 'shared',
 ): Series => ({
   name,
-  className: 'shared',
+  className,
   points: rounds.flatMap(({ round, [measure]: value }) =>
     value === undefined ? [] : [{ round, value }],
   ),
