@@ -8,7 +8,7 @@ import { systemClock } from 'nostrain';
 import { createRelay } from 'nostrain/relay';
 import { createEndpoint, createPost } from '../../src/chain/endpoints.ts';
 import type { ChainAccess } from '../../src/chain/evm/blocks.ts';
-import { createRegistrySource } from '../../src/chain/evm/registry-source.ts';
+import { createRegistrySource } from '../../src/chain/evm/stake-sources.ts';
 import {
   bondFor,
   type DeployedRegistry,

@@ -3,17 +3,13 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
-import type { OptimizerSpec } from 'nostrain';
 import {
-  completeSettings,
   countParameters,
   deriveKey,
   encodeSafetensors,
   initialParameters,
   NostrainError,
-  presets,
   readModelConfig,
-  type Settings,
 } from 'nostrain';
 import { createTrainer } from 'nostrain/node';
 import { sha256Hex } from '../../src/base/hash.ts';
@@ -22,9 +18,11 @@ import { prepareTask, type Task } from '../../src/node/data/task.ts';
 import { readStateFile } from '../../src/node/files/state-file.ts';
 import { numbersFor } from '../../src/node/files/trained-run.ts';
 import type { BaseModel } from '../../src/node/pretrained/base-model.ts';
-import { smolLM2File } from '../../src/node/pretrained/folder.ts';
 import { fetchModel } from '../../src/node/pretrained/hub.ts';
-import type { PartialSettings } from '../../src/run/settings.ts';
+import { smolLM2File } from '../../src/node/pretrained/model-files.ts';
+import { completeSettings, type PartialSettings, type Settings } from '../../src/run/settings.ts';
+import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
+import { presets } from '../../src/run/spec/presets.ts';
 import { hashBase } from '../../src/run/spec/start.ts';
 import type { Trainer } from '../../src/trainer/trainer.ts';
 import { type DemoData, demoText } from '../shared/data.ts';

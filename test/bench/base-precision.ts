@@ -18,7 +18,7 @@ import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { partsOf } from '../../src/model/precision.ts';
 import { createTrainer, physicalCores } from '../../src/node/engine/trainer.ts';
-import { openLocalModel } from '../../src/node/pretrained/folder.ts';
+import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
 import { readFinite } from '../../src/pretrained/weights.ts';
 import type { AdamWSpec, DecoderSpec, Precision } from '../../src/run/spec/model-spec.ts';
 import { precisions } from '../../src/run/spec/model-spec.ts';

@@ -16,7 +16,7 @@ import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { modelOf } from '../../src/model/architectures/table.ts';
 import { countParameters, initialParameters, initialTensor } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { openLocalModel } from '../../src/node/pretrained/folder.ts';
+import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
 import { readWeights } from '../../src/pretrained/pretrained.ts';
 import type { DecoderSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { needSmolLM2 } from '../support/smollm2.ts';

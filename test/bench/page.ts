@@ -14,7 +14,7 @@ import { readArchive } from '../../src/certified/records/archive.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { readPage, servePage } from '../../src/node/net/page-server.ts';
+import { readPage, servePage } from '../../src/node/net/http-server.ts';
 import { publishRaw } from '../support/publish-raw.ts';
 
 const [file, flag, picture] = process.argv.slice(2);

@@ -20,7 +20,7 @@ import {
 } from '../../src/cli/shared/archive-source.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { readPage, servePage } from '../../src/node/net/page-server.ts';
+import { readPage, servePage } from '../../src/node/net/http-server.ts';
 import { completeSettings, sharedNames, writeSettings } from '../../src/run/settings.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 import { certifiedSpec, foundersOf, generateRun, type Round } from '../support/certified-run.ts';

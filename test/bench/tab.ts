@@ -14,7 +14,7 @@ import { chromium } from 'playwright-core';
 import { bundleScripts } from '../../bundle.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { readPage, readTab, servePage } from '../../src/node/net/page-server.ts';
+import { readPage, readTab, servePage } from '../../src/node/net/http-server.ts';
 import { batchTimed, modelTimed, type Timed, timeSteps } from './tab/steps.ts';
 
 const { values } = parseArgs({

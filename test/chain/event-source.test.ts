@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { refuse } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
-import { createEventSource } from '../../src/chain/rederive.ts';
+import { createEventSource } from '../../src/chain/stake-documents.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 
 const signal = new AbortController().signal;

@@ -5,9 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { modelLayout } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
-import { folderOf } from '../../src/node/pretrained/folder.ts';
+import { folderOf, writeFolder } from '../../src/node/pretrained/model-files.ts';
 import { exportTiers, findTier, tierFolder } from '../../src/node/pretrained/tier-files.ts';
-import { writeFolder } from '../../src/node/pretrained/write-model.ts';
 import { jsonFile, type OutFile } from '../../src/pretrained/export/folders.ts';
 import { openPretrained, readWeights } from '../../src/pretrained/pretrained.ts';
 import {

@@ -7,7 +7,7 @@ import { hashFile, openCorpus, tinyShakespeare } from '../../src/node/data/corpu
 import { publishedForm } from '../../src/node/data/token-parts.ts';
 import { tokenizeCorpus } from '../../src/node/data/tokenize.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
-import { openLocalModel } from '../../src/node/pretrained/folder.ts';
+import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
 import { type ChatMessage, createChat } from '../../src/pretrained/chat.ts';
 import { describeWith, itWith } from '../support/needs.ts';
 import { smolLM2, smolLM2Missing } from '../support/smollm2.ts';

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openLocalModel } from '../../src/node/pretrained/folder.ts';
+import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
 import { openPretrained, readWeights } from '../../src/pretrained/pretrained.ts';
 import { createTokenizer, readGgufTokenizer } from '../../src/pretrained/tokenizer.ts';
 import {

@@ -4,7 +4,7 @@ import { loraModel } from '../../src/model/adapters/lora.ts';
 import { countParameters, initialParameters } from '../../src/model/parameters.ts';
 import { compileTraining } from '../../src/model/training-program.ts';
 import { nodeRuntime as ort } from '../../src/node/engine/sessions.ts';
-import { openLocalModel } from '../../src/node/pretrained/folder.ts';
+import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
 import { readWeights } from '../../src/pretrained/pretrained.ts';
 import { floats, tensorOf, vector } from '../../src/trainer/runtime.ts';
 import { describeWith } from '../support/needs.ts';

@@ -11,7 +11,7 @@ import {
   toData,
   toQuantity,
 } from '../../src/chain/evm/encoding.ts';
-import { evmAddress } from '../../src/chain/evm/token-source.ts';
+import { evmAddress } from '../../src/chain/evm/stake-sources.ts';
 
 export interface FakeChain {
   /** Of the chain 31337. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { bundlePage } from '../../bundle.ts';
 import { utf8 } from '../../src/base/bytes.ts';
-import { type PageServer, readPage, servePage } from '../../src/node/net/page-server.ts';
+import { type PageServer, readPage, servePage } from '../../src/node/net/http-server.ts';
 
 const PROGRAM = '/usr/bin/chromium';
 

@@ -18,9 +18,14 @@ import {
   type TrainedRun,
 } from '../../node/files/trained-run.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
-import { hashFiles, openLocalModel } from '../../node/pretrained/folder.ts';
 import { fetchModel, isHubReference, parseHubReference } from '../../node/pretrained/hub.ts';
-import { assertFree, writeFile, writeFolder } from '../../node/pretrained/write-model.ts';
+import {
+  assertFree,
+  hashFiles,
+  openLocalModel,
+  writeFile,
+  writeFolder,
+} from '../../node/pretrained/model-files.ts';
 import type { Learned } from '../../pretrained/export/folders.ts';
 import { adapterFiles, modelFiles } from '../../pretrained/export/folders.ts';
 import { ggufFile } from '../../pretrained/export/gguf.ts';

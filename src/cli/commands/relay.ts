@@ -88,7 +88,7 @@ export const relay = (): Command =>
 /** The run page on the runs of this relay, where it is asked for. */
 async function pageOf({ host, page }: RelayFlags, server: Relay) {
   if (page === undefined) return undefined;
-  const { readPage, servePage } = await import('../../node/net/page-server.ts');
+  const { readPage, servePage } = await import('../../node/net/http-server.ts');
   const served = await servePage(await readPage(pageFolder()), { host, port: page });
   const [relay = server.url] = reachableUrls(host, server);
   writeOut(`page at ${served.url}#${new URLSearchParams({ relay })}\n`);

@@ -3,13 +3,15 @@ import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { createTextStream } from '../../model/sample.ts';
 import { createChatRenderer } from '../../node/data/chat-renderer.ts';
-import { forecastSeries, guessPictures, type SeriesForecast } from '../../node/data/patch-model.ts';
 import { readPicture } from '../../node/data/sources.ts';
 import {
+  forecastSeries,
+  guessPictures,
   openGptWriter,
   openPublishedWriter,
   openTrainedBase,
   readTrainedRun,
+  type SeriesForecast,
   type TextWriter,
   type TrainedRun,
 } from '../../node/files/trained-run.ts';

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Result } from '../../base/errors.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { parseKeyList } from '../../chain/stake-list.ts';
+import { parseKeyList } from '../../chain/stake-documents.ts';
 import type { WorkerId } from '../../run/ids.ts';
 
 /** Text of a file, or a ConfigError that names it. */

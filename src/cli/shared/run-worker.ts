@@ -3,7 +3,7 @@ import { NostrainError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { createNativeSha256 } from '../../node/native/sha256.ts';
-import { Metrics, serveMetrics } from '../../node/net/metrics.ts';
+import { Metrics, serveMetrics } from '../../node/net/http-server.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../../node/worker-session.ts';
 import { formOf, runDataOf } from '../../run/data-forms.ts';
 import { stateDigest } from '../../tensor/params.ts';

@@ -8,7 +8,7 @@ import { RelayError } from '../../base/errors.ts';
 import { deriveNext, type RefreshPort } from '../../certified/features/stakes.ts';
 import { buildSnapshot, findSnapshot, publishSnapshot } from '../../certified/wire/snapshots.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
-import { createEventSource, type FindSnapshot, sourceOf } from '../../chain/rederive.ts';
+import { createEventSource, type FindSnapshot, sourceOf } from '../../chain/stake-documents.ts';
 import { type Lifetime, planChunks } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';

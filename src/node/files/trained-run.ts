@@ -1,19 +1,25 @@
 /** What a run has learned, read from its folder or a state file: its numbers by the layout of a model, its base, and text written with it. */
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
+import { forecastsPerNumber, QUANTILES } from '../../model/architectures/patches.ts';
 import { ringIn, tierWith } from '../../model/architectures/rings.ts';
 import { modelOf } from '../../model/architectures/table.ts';
+import { type Series, scaled, scaleOf } from '../../model/data/series.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
+import { asNumbers } from '../../model/forms/table.ts';
 import { gptSpec, optimizerOf } from '../../model/from-settings.ts';
 import { modelLayout } from '../../model/parameters.ts';
 import { type Continuation, continueText } from '../../model/sample.ts';
 import { completeSettings, type PartialSettings, type Settings } from '../../run/settings.ts';
+import type { ForecasterSpec, VitSpec } from '../../run/spec/model-spec.ts';
 import { presets } from '../../run/spec/presets.ts';
 import { assertSameBase } from '../../run/spec/start.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { tensorOf, tensorsOf } from '../../trainer/runtime.ts';
 import { frozenOf } from '../../trainer/setup.ts';
 import { createTextReader } from '../../trainer/text-reader.ts';
+import { openPictures, openSeries, type Sources } from '../data/sources.ts';
+import { prepareTask } from '../data/task.ts';
 import { requireEngine } from '../engine/onnxruntime.ts';
 import { createTrainer, physicalCores } from '../engine/trainer.ts';
 import { type BaseModel, type OpenBase, openBase } from '../pretrained/base-model.ts';
@@ -184,5 +190,114 @@ function otherTensors(
   const found = strange ? `${strange.name} as ${strange.shape.join(' x ')}` : 'too few tensors';
   return new ConfigError('base/other', `${path} does not fit ${name}: it holds ${found}`, {
     hint: 'give the base it was trained on (--base), and --rank and targets as they were',
+  });
+}
+
+type From = Pick<Sources, 'corpus' | 'fixed' | 'onNotice' | 'signal'>;
+
+/** The quantiles of one number, or three times the one forecast. */
+export interface Forecast {
+  readonly low: number;
+  readonly middle: number;
+  readonly high: number;
+}
+
+export interface SeriesForecast {
+  readonly series: Series;
+  /** Of each channel, step by step. */
+  readonly channels: readonly (readonly Forecast[])[];
+}
+
+/** What comes after the end of the series that the run was trained on, or of another one with the same columns. */
+export async function forecastSeries(run: TrainedRun, from: From): Promise<SeriesForecast> {
+  const { series } = await openSeries(run.settings, from);
+  const { model, trainer } = await openTrained<ForecasterSpec>(run, from);
+  try {
+    const { context, horizon, channels } = model;
+    const scale = scaleOf(series, model);
+    const window = scaled(series, scale, [series.steps - context, series.steps]);
+    const numbers = await trainer.predict(run.values, window);
+    const each = forecastsPerNumber(model);
+    const at = (step: number, channel: number, quantile: number) =>
+      numbers[(step * channels + channel) * each + quantile]! * scale.spread[channel]! +
+      scale.mean[channel]!;
+    const forecast = (step: number, channel: number): Forecast => {
+      const last = each === QUANTILES.length ? each - 1 : 0;
+      const [low, high] = [at(step, channel, 0), at(step, channel, last)];
+      return { low, middle: at(step, channel, last / 2), high };
+    };
+    return {
+      series,
+      channels: Array.from({ length: channels }, (_, channel) =>
+        Array.from({ length: horizon }, (_, step) => forecast(step, channel)),
+      ),
+    };
+  } finally {
+    await trainer.close();
+  }
+}
+
+/** A picture as the model reads it, and how likely each class is. */
+export interface Guess {
+  readonly pixels: Uint8Array;
+  readonly shares: readonly number[];
+  /** Its class, where that is known. */
+  readonly label?: number;
+}
+
+export interface Guesses {
+  readonly classes: readonly string[];
+  readonly model: Pick<VitSpec, 'pixels' | 'channels'>;
+  readonly guesses: readonly Guess[];
+}
+
+/** What the model makes of a picture, or of some that nobody trained on; `picture` gives its bytes at a size. */
+export async function guessPictures(
+  run: TrainedRun,
+  from: From,
+  {
+    picture,
+    count,
+  }: { readonly picture?: (model: VitSpec) => Promise<Uint8Array>; readonly count: number },
+): Promise<Guesses> {
+  const { pictures } = await openPictures(run.settings, from);
+  const { model, trainer, data } = await openTrained<VitSpec>(run, from);
+  try {
+    const size = model.pixels * model.pixels * model.channels;
+    const held = data.kind === 'images' ? data.validation : undefined;
+    const shown = picture
+      ? [{ pixels: await picture(model) }]
+      : Array.from({ length: Math.min(count, held?.labels.length ?? 0) }, (_, i) => ({
+          pixels: held!.pixels.subarray(i * size, (i + 1) * size),
+          label: held!.labels[i]!,
+        }));
+    const guesses: Guess[] = [];
+    for (const each of shown) {
+      const logits = await trainer.predict(run.values, asNumbers(each.pixels));
+      guesses.push({ ...each, shares: softmax(logits) });
+    }
+    return { classes: pictures.classes, model, guesses };
+  } finally {
+    await trainer.close();
+  }
+}
+
+function softmax(logits: Float32Array): readonly number[] {
+  const most = Math.max(...logits);
+  const weights = Array.from(logits, (value) => Math.exp(value - most));
+  const all = weights.reduce((sum, weight) => sum + weight, 0);
+  return weights.map((weight) => weight / all);
+}
+
+/** The model that the data is laid out for. Throws a ConfigError (`sample/model`) where the parameters are another's. */
+async function openTrained<M extends ForecasterSpec | VitSpec>(run: TrainedRun, from: From) {
+  const settings = { ...run.settings, shard: { index: 1, count: 1 } };
+  const task = await prepareTask(settings, from);
+  const trainer = await createTrainer({ ...task, batch: 1, device: 'cpu', threads: 1 });
+  if (trainer.layout.size === run.layout.size) return { ...task, model: task.model as M, trainer };
+  await trainer.close();
+  const sizes = `${run.layout.size} parameters; for this data the model has ${trainer.layout.size}`;
+  throw new ConfigError('sample/model', `${run.path} holds ${sizes}`, {
+    hint: 'name the data it was trained on (--corpus), and its sizes as they were',
   });
 }

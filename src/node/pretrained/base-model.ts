@@ -31,8 +31,8 @@ import type { Params } from '../../tensor/params.ts';
 import type { FrozenNumbers } from '../../trainer/setup.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { type BaseTier, hashRings, identityOfTiers, openBaseTier } from './base-tier.ts';
-import { hashFiles, openLocalModel } from './folder.ts';
 import { fetchModel, isHubReference, parseHubReference } from './hub.ts';
+import { hashFiles, openLocalModel } from './model-files.ts';
 
 /** A base and what is trained of it. */
 export interface BaseModel extends BaseIdentity {

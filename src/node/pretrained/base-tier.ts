@@ -12,7 +12,7 @@ import type { Settings } from '../../run/settings.ts';
 import type { DecoderSpec, Tiers } from '../../run/spec/model-spec.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
-import { openLocalModel } from './folder.ts';
+import { openLocalModel } from './model-files.ts';
 import { findTier, type TierLoad } from './tier-files.ts';
 
 export interface BaseTier {

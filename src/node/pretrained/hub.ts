@@ -15,7 +15,7 @@ import type { ModelFiles } from '../../pretrained/weights.ts';
 import { weightFiles } from '../../pretrained/weights.ts';
 import { type BaseFile, partOf } from '../../run/spec/start.ts';
 import { dataHome } from '../files/data-home.ts';
-import { folderOf } from './folder.ts';
+import { folderOf } from './model-files.ts';
 
 export interface HubOptions {
   readonly env?: NodeJS.ProcessEnv;

@@ -22,8 +22,7 @@ import {
 import { INDEX, type ModelFiles, readJson, SINGLE, weightFiles } from '../../pretrained/weights.ts';
 import type { TierStrategy } from '../../run/spec/model-spec.ts';
 import { kindOf, writeWhole } from '../files/whole-file.ts';
-import { folderOf, hashFiles } from './folder.ts';
-import { assertFree, writeFolder } from './write-model.ts';
+import { assertFree, folderOf, hashFiles, writeFolder } from './model-files.ts';
 
 const CONFIG = 'config.json';
 /** What a model brings beside its shape and its weights, the same for all tiers. */

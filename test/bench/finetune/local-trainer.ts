@@ -10,7 +10,7 @@ import type { Tokens } from '../../../src/model/data/tokens.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
 import { nodeRuntime as ort } from '../../../src/node/engine/sessions.ts';
-import { openLocalModel } from '../../../src/node/pretrained/folder.ts';
+import { openLocalModel } from '../../../src/node/pretrained/model-files.ts';
 import { readWeights } from '../../../src/pretrained/pretrained.ts';
 import type { PublishedTokenizer } from '../../../src/pretrained/tokenizer.ts';
 import type { AdamWSpec } from '../../../src/run/spec/model-spec.ts';

@@ -10,7 +10,7 @@ import { systemClock } from '../../../src/base/async.ts';
 import { toHex } from '../../../src/base/bytes.ts';
 import type { EventDraft } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import { readTab, servePage } from '../../../src/node/net/page-server.ts';
+import { readTab, servePage } from '../../../src/node/net/http-server.ts';
 import { openSocket } from '../../../src/node/net/relays.ts';
 import { startBunker } from '../../support/bunker.ts';
 import { itInChromium } from '../../support/chromium.ts';

@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
 import { madeSeries, madeShapes } from '../../../src/model/data/made.ts';
-import { readTab, servePage } from '../../../src/node/net/page-server.ts';
+import { readTab, servePage } from '../../../src/node/net/http-server.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
 

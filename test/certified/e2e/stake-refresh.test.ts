@@ -6,8 +6,11 @@ import { sha256Hex } from '../../../src/base/hash.ts';
 import type { RefreshPort } from '../../../src/certified/features/stakes.ts';
 import type { Endpoint } from '../../../src/chain/endpoints.ts';
 import { callData, encodeWords } from '../../../src/chain/evm/encoding.ts';
-import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
-import { createTokenSource, evmAddress } from '../../../src/chain/evm/token-source.ts';
+import {
+  createRegistrySource,
+  createTokenSource,
+  evmAddress,
+} from '../../../src/chain/evm/stake-sources.ts';
 import { createRefreshPort, publishOver } from '../../../src/cli/shared/stake-refresh.ts';
 import { nextSnapshotOf, snapshotOf } from '../../../src/run/ledger.ts';
 import {

@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest';
 import { blockId, headerAt, waitFinal } from '../../../src/chain/evm/blocks.ts';
-import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
+import { createRegistrySource } from '../../../src/chain/evm/stake-sources.ts';
 import type { DeployedRegistry } from '../../../src/chain/registry/registry-calls.ts';
 import { snapshotId, stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
 import {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Endpoint } from '../../../src/chain/endpoints.ts';
-import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
+import { createRegistrySource } from '../../../src/chain/evm/stake-sources.ts';
 import {
   type DeployedRegistry,
   requestExit,

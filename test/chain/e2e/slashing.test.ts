@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fromHex, toHex, utf8 } from '../../../src/base/bytes.ts';
 import { buildFault, proofBody, toFaultProof } from '../../../src/certified/wire/faults.ts';
 import { callData } from '../../../src/chain/evm/encoding.ts';
-import { createRegistrySource } from '../../../src/chain/evm/registry-source.ts';
+import { createRegistrySource } from '../../../src/chain/evm/stake-sources.ts';
 import {
   type DeployedRegistry,
   requestExit,

@@ -6,7 +6,7 @@ import {
   createTokenSource,
   evmAddress,
   type TokenPlace,
-} from '../../../src/chain/evm/token-source.ts';
+} from '../../../src/chain/evm/stake-sources.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
 import {

@@ -10,7 +10,7 @@ import {
   word,
 } from '../../../src/chain/evm/encoding.ts';
 import { proveTrieValue, readHeader, readStorageProof } from '../../../src/chain/evm/proof.ts';
-import { CHANGED } from '../../../src/chain/evm/registry-source.ts';
+import { CHANGED } from '../../../src/chain/evm/stake-sources.ts';
 import { stakeRegistry } from '../../../src/chain/registry/stake-registry.ts';
 import { buildTrie } from '../../support/trie-builder.ts';
 

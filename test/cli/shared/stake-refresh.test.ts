@@ -1,7 +1,7 @@
 /** The next table of a token's balances: the same bytes for all workers with endpoints, from the certified roster. */
 import { writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { sourceOf } from '../../../src/chain/rederive.ts';
+import { sourceOf } from '../../../src/chain/stake-documents.ts';
 import { createRefreshPort, readStakeFile } from '../../../src/cli/shared/stake-refresh.ts';
 import { formatStakeJson, stakeParams } from '../../../src/run/stake/stake-json.ts';
 import {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { RunEvent } from '../../../src/certified/rounds/events.ts';
-import { Metrics, serveMetrics } from '../../../src/node/net/metrics.ts';
+import { Metrics, serveMetrics } from '../../../src/node/net/http-server.ts';
 
 const round: RunEvent = {
   ...{ type: 'round', index: 2, base: '', digest: '', accepted: ['a', 'b'], refused: [] },

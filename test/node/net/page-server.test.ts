@@ -3,7 +3,7 @@ import {
   type PageServer,
   type PageServerOptions,
   servePage,
-} from '../../../src/node/net/page-server.ts';
+} from '../../../src/node/net/http-server.ts';
 
 let server: PageServer | undefined;
 afterEach(async () => {

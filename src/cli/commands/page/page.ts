@@ -13,7 +13,7 @@ import {
   readKeptSpec,
   withHistory,
 } from '../../../node/files/local-runs.ts';
-import { type PageFiles, readPage, servePage } from '../../../node/net/page-server.ts';
+import { type PageFiles, readPage, servePage } from '../../../node/net/http-server.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';

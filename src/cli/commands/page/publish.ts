@@ -7,7 +7,7 @@ import { createBlossomSource } from '../../../network/chunks/http-source.ts';
 import type { Signer } from '../../../network/event.ts';
 import { createAskHttp } from '../../../node/checkpoint/sources.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
-import { contentTypeOf, type PageFiles } from '../../../node/net/page-server.ts';
+import { contentTypeOf, type PageFiles } from '../../../node/net/http-server.ts';
 import type { Connection } from '../../../node/net/relays.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 

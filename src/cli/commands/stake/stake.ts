@@ -7,12 +7,10 @@ import { formatCount } from '../../../base/numbers.ts';
 import { agree } from '../../../chain/endpoints.ts';
 import { waitFinal } from '../../../chain/evm/blocks.ts';
 import { dataOf, numberOf } from '../../../chain/evm/encoding.ts';
-import { createRegistrySource } from '../../../chain/evm/registry-source.ts';
-import { createTokenSource } from '../../../chain/evm/token-source.ts';
+import { createRegistrySource, createTokenSource } from '../../../chain/evm/stake-sources.ts';
 import { parseLinks } from '../../../chain/psyche/links.ts';
 import { createPsycheSource } from '../../../chain/psyche/psyche-source.ts';
-import { createEventSource, sourceOf } from '../../../chain/rederive.ts';
-import { parseStakeList } from '../../../chain/stake-list.ts';
+import { createEventSource, parseStakeList, sourceOf } from '../../../chain/stake-documents.ts';
 import { formatStakeJson, parseStakeJson } from '../../../run/stake/stake-json.ts';
 import {
   type StakeSnapshot,

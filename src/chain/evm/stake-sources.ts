@@ -1,29 +1,34 @@
 /**
- * Stakes of the registry contract (docs/stake.md): all of its events, in ranges that shrink until the endpoint serves them, replayed in
- * sequence, without a gap, into the rolling hash that one storage proof shows. The block number is part of what is hashed, so one proof at a
- * late block proves the table of every block before it.
+ * Stakes on EVM chains (docs/stake.md). Of the registry contract: all of its events, replayed in sequence into the rolling hash that one
+ * storage proof at a late block shows. Of tokens: ERC-20 balances, proved if the storage slot is known, or past votes of ERC-5805.
  */
-
+import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { toHex } from '../../base/bytes.ts';
+import { concatBytes, fromHex, toHex } from '../../base/bytes.ts';
 import { ChainError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { stakeParams } from '../../run/stake/stake-json.ts';
 import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';
-import type { SnapshotSchedule, StakeSource } from '../../run/stake/stake-source.ts';
-import { type Endpoint, firstProved } from '../endpoints.ts';
+import {
+  keyListHash,
+  type SnapshotSchedule,
+  type StakeSource,
+} from '../../run/stake/stake-source.ts';
+import { agree, type Endpoint, firstProved } from '../endpoints.ts';
 import { blockId, type ChainAccess, createEvmSource, headerAt } from './blocks.ts';
 import {
+  callData,
   dataOf,
   encodeWords,
   eventTopic,
   numberOf,
+  textOf,
   toData,
   toQuantity,
   word,
   wordAt,
 } from './encoding.ts';
-import { type Header, readStorageProof } from './proof.ts';
+import { type Header, mappingSlot, readStorageProof } from './proof.ts';
 
 export interface RegistryPlace {
   /** 20 bytes. */
@@ -215,4 +220,187 @@ function readLog(log: unknown, { address, topic, from, to }: LogQuery): Log | un
   if (data === undefined || topics.length !== list.length || list[0] !== topic) return undefined;
   if (String(said.address).toLowerCase() !== address || said.removed === true) return undefined;
   return { blockNumber, topics: topics.slice(1), data };
+}
+
+export interface TokenPlace {
+  readonly standard: 'erc20' | 'erc5805';
+  /** 20 bytes. */
+  readonly token: Uint8Array;
+  /** Storage slot of the token's mapping from account to balance; only of ERC-20, makes balances proved. */
+  readonly balanceSlot?: number | undefined;
+  /** Whose balances count; each is that of the key's own EVM account. */
+  readonly keys: readonly WorkerId[];
+}
+
+/** Calls under way at once, and keys in one proof. */
+const AT_ONCE = 16;
+
+interface Account {
+  readonly key: WorkerId;
+  readonly address: Uint8Array;
+}
+
+export function createTokenSource(
+  access: ChainAccess,
+  place: TokenPlace,
+  schedule: SnapshotSchedule,
+): StakeSource {
+  const { standard, token, balanceSlot, keys } = place;
+  const accounts = accountsOf(keys);
+  const isVotes = standard === 'erc5805';
+  const about = {
+    name: `${standard} ${toData(token)} on ${access.chain}`,
+    strategy: standard,
+    params: stakeParams({
+      token: toData(token),
+      keys: keyListHash(keys),
+      ...(balanceSlot !== undefined && { balanceSlot }),
+    }),
+    unit: isVotes ? 'votes' : 'token',
+    // a token answers for a timepoint only once it is past
+    later: isVotes ? 1 : 0,
+  };
+  return createEvmSource(access, schedule, about, async (header, final, signal) => {
+    const read = await readerOf(access, place, header, final, signal);
+    const stakes: [WorkerId, bigint][] = [];
+    for (let i = 0; i < accounts.length; i += AT_ONCE) {
+      const some = accounts.slice(i, i + AT_ONCE);
+      const balances = await read(some);
+      for (const [j, { key }] of some.entries()) stakes.push([key, balances[j]!]);
+    }
+    return stakeRows(stakes);
+  });
+}
+
+function accountsOf(keys: readonly WorkerId[]): readonly Account[] {
+  return [...new Set(keys)].map((key) => {
+    const address = evmAddress(key);
+    if (address !== undefined) return { key, address };
+    throw new ChainError('chain/key', `${key} is no public key, so no account belongs to it`);
+  });
+}
+
+type Reader = (accounts: readonly Account[]) => Promise<readonly bigint[]>;
+
+async function readerOf(
+  access: ChainAccess,
+  { standard, token, balanceSlot }: TokenPlace,
+  header: Header,
+  final: number,
+  signal: AbortSignal,
+): Promise<Reader> {
+  if (standard === 'erc20' && balanceSlot !== undefined) {
+    return (accounts) => provedBalances(access, { token, balanceSlot, accounts }, header, signal);
+  }
+  if (standard === 'erc20') {
+    const balanceOf = ({ address }: Account) => callData('balanceOf(address)', address);
+    return callReader(access, token, header, signal, balanceOf);
+  }
+  const anchor = await headerAt(access, final, signal);
+  const timepoint = await timepointOf(access, token, { header, anchor }, signal);
+  const votesOf = ({ address }: Account) =>
+    callData('getPastVotes(address,uint256)', address, timepoint);
+  return callReader(access, token, anchor, signal, votesOf);
+}
+
+const STATE_HINT =
+  'name endpoints with --rpc that keep the state of that block, or take the snapshot as a file from whoever could read it';
+
+function callReader(
+  { endpoints }: ChainAccess,
+  token: Uint8Array,
+  at: Header,
+  signal: AbortSignal,
+  dataFor: (account: Account) => string,
+): Reader {
+  const integer = async (endpoint: Endpoint, data: string) => {
+    const answer = await ethCall(endpoint, token, data, at, signal);
+    const value = answer.length === 32 ? wordAt(answer, 0) : undefined;
+    if (value !== undefined) return value;
+    throw new ChainError('chain/answer', `${endpoint.name}: the contract answers no integer`);
+  };
+  const balance = (account: Account) => {
+    const ask = (endpoint: Endpoint) => integer(endpoint, dataFor(account));
+    return agree(endpoints, `what ${account.key} has`, ask, String, STATE_HINT);
+  };
+  return (accounts) => Promise.all(accounts.map(balance));
+}
+
+/** What an ERC-6372 clock showed at the snapshot's block: its number or its time. */
+async function timepointOf(
+  { endpoints }: ChainAccess,
+  token: Uint8Array,
+  { header, anchor }: { readonly header: Header; readonly anchor: Header },
+  signal: AbortSignal,
+): Promise<bigint> {
+  const ask = async (endpoint: Endpoint) =>
+    textOf(await ethCall(endpoint, token, callData('CLOCK_MODE()'), anchor, signal)) ?? '';
+  const mode = await agree(endpoints, 'the clock of the token', ask, String, STATE_HINT);
+  if (mode === 'mode=blocknumber&from=default') return BigInt(header.number);
+  if (mode === 'mode=timestamp' && anchor.timestamp > header.timestamp) {
+    return BigInt(header.timestamp);
+  }
+  if (mode === 'mode=timestamp') {
+    throw new ChainError('chain/not-final', `no final block is later than block ${header.number}`, {
+      hint: 'try again when the chain has moved on',
+    });
+  }
+  throw new ChainError(
+    'chain/clock',
+    `the token counts time as ${JSON.stringify(mode)}, which is not known here`,
+  );
+}
+
+async function ethCall(
+  endpoint: Endpoint,
+  to: Uint8Array,
+  data: string,
+  at: Header,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const answer = dataOf(
+    await endpoint.call('eth_call', [{ to: toData(to), data }, blockId(at)], signal),
+  );
+  if (answer !== undefined) return answer;
+  throw new ChainError('chain/answer', `${endpoint.name}: eth_call answers no bytes`);
+}
+
+interface Slots {
+  readonly token: Uint8Array;
+  readonly balanceSlot: number;
+  readonly accounts: readonly Account[];
+}
+
+const provedBalances = (
+  { endpoints }: ChainAccess,
+  { token, balanceSlot, accounts }: Slots,
+  header: Header,
+  signal: AbortSignal,
+): Promise<readonly bigint[]> =>
+  firstProved(
+    endpoints,
+    `balances at block ${header.number}`,
+    async (endpoint) => {
+      const keys = accounts.map(({ address }) => mappingSlot(address, BigInt(balanceSlot)));
+      const params = [toData(token), keys.map(toData), blockId(header)];
+      const answer = await endpoint.call('eth_getProof', params, signal);
+      const values = readStorageProof(answer, header.stateRoot, token, keys);
+      if (values.ok) return values.value;
+      throw new ChainError('chain/unproved', `${endpoint.name}: ${values.issue.message}`);
+    },
+    STATE_HINT,
+  );
+
+const EVEN = Uint8Array.of(2);
+
+/** The 20 bytes of the account whose point is the key's one with even y; undefined when the key is on no point of the curve. */
+export function evmAddress(key: WorkerId): Uint8Array | undefined {
+  const x = fromHex(key);
+  if (x?.length !== 32) return undefined;
+  try {
+    const point = secp256k1.Point.fromBytes(concatBytes(EVEN, x)).toBytes(false);
+    return keccak_256(point.subarray(1)).subarray(12);
+  } catch {
+    return undefined;
+  }
 }
