@@ -82,19 +82,16 @@ async function ask(thread: Worker, order: ChatOrder, seconds: number): Promise<C
   const late = AbortSignal.timeout(1000 * seconds);
   const answered = once(thread, 'message', { signal: late });
   thread.postMessage(order);
-  try {
-    const [answer] = await answered;
-    return answer;
-  } catch (cause) {
-    const { code, message } = cause as Error & { readonly code?: string };
-    const broken =
-      code === 'ERR_WORKER_OUT_OF_MEMORY'
-        ? `takes more than ${MOST_MEMORY_MB} MB`
-        : `fails: ${message}`;
+  const [answer] = await answered.catch((cause: Error & { readonly code?: string }) => {
+    const isMemory = cause.code === 'ERR_WORKER_OUT_OF_MEMORY';
+    const broken = isMemory ? `takes more than ${MOST_MEMORY_MB} MB` : `fails: ${cause.message}`;
     const reason = late.aborted ? `takes more than ${seconds} seconds` : broken;
     throw new ConfigError('corpus/template', `the model's chat template ${reason}`, {
-      hint: 'is it the template that was published with the model? lines of prompt and completion need none',
+      hint:
+        'is it the template that was published with the model? ' +
+        'lines of prompt and completion need none',
       cause,
     });
-  }
+  });
+  return answer;
 }
