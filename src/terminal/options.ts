@@ -85,7 +85,7 @@ function asFlagError<T>(read: () => T): T {
 }
 
 const flagError = (cause: NostrainError): ConfigError =>
-  new ConfigError('flag/value', cause.message, { cause });
+  new ConfigError('flag/value', cause.message, { cause, ...(cause.hint && { hint: cause.hint }) });
 
 function addSetOption(command: Command, name: string, each: Row): void {
   const table = tables.get(command) ?? new Map<string, Row>();

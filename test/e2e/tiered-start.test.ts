@@ -1,10 +1,12 @@
 /** A run that starts from what another one left: its folder where there is room, and the part that `checkpoint fetch --tier` brings where there is not. */
+
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { fetchTier } from '../../src/node/checkpoint/fetch-tier.ts';
 import { createFolderSource } from '../../src/node/checkpoint/folder.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
+import { type SettingName, typedWords } from '../../src/run/settings.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
 import { writeOwnRun } from '../support/tuned-run.ts';
@@ -17,7 +19,9 @@ afterEach(async () => {
 });
 
 const sizes = { width: 32, layers: 1, heads: 2, ffn: 64, context: 16 } as const;
-const flags = Object.entries(sizes).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+const flags = Object.entries(sizes).flatMap(([name, value]) =>
+  typedWords(name as SettingName, `${value}`),
+);
 const { signal } = new AbortController();
 
 it('goes on with the same numbers in all tiers, and writes the same text', async () => {

@@ -1,5 +1,7 @@
 /** `nostrain completion bash|zsh|fish`: prints a script by which the shell completes commands, flags and their choices. */
 import { Argument, Command, type Option } from 'commander';
+import { SWITCH } from '../../run/field.ts';
+import { setOptionsOf } from '../../terminal/options.ts';
 import { writeOut } from '../../terminal/output.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
@@ -43,7 +45,7 @@ function nodesOf(command: Command, path: string): readonly Node[] {
       word: each.name(),
       says: firstClause(each.description()),
     })),
-    flags: command.options.filter(({ hidden }) => !hidden).map(flagOf),
+    flags: command.options.filter(({ hidden }) => !hidden).map((each) => flagOf(each, command)),
     choices: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
   };
   const below = command.commands.flatMap((each) =>
@@ -52,12 +54,22 @@ function nodesOf(command: Command, path: string): readonly Node[] {
   return [node, ...below];
 }
 
-const flagOf = (option: Option): Flag => ({
+const flagOf = (option: Option, command: Command): Flag => ({
   word: option.long ?? option.short ?? '',
   says: firstClause(option.description),
   value: FILE.test(option.flags) ? 'file' : option.required || option.optional ? 'other' : 'none',
-  choices: option.argChoices ?? choicesIn(option.description),
+  choices:
+    option.long === '--set'
+      ? assignmentsOf(command)
+      : (option.argChoices ?? choicesIn(option.description)),
 });
+
+/** What `--set` takes: `owners=`, and `packing=auto` of a choice. */
+const assignmentsOf = (command: Command): readonly string[] =>
+  [...setOptionsOf(command)].flatMap(([name, { words = [], accepted }]) => {
+    const values = accepted === SWITCH ? ['true', 'false'] : words;
+    return values.length === 0 ? [`${name}=`] : values.map((value) => `${name}=${value}`);
+  });
 
 const FILE = /<(?:file|dir|folder)>/;
 
@@ -100,7 +112,11 @@ function valueCases(flags: readonly Flag[]): readonly string[] {
 const bash = (nodes: readonly Node[]): string => `# completes nostrain in bash
 _nostrain() {
   local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]}
-  local path='' commands='' flags='' values='' takes='' each next
+  local path='' commands='' flags='' values='' takes='' key='' each next
+  # bash cuts words at =
+  if [ "$word" = = ]; then word='' key=$before before=\${COMP_WORDS[COMP_CWORD-2]}
+  elif [ "$before" = = ]; then key=\${COMP_WORDS[COMP_CWORD-2]} before=\${COMP_WORDS[COMP_CWORD-3]}
+  fi
   for each in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     next="\${path:+$path }$each"
     case "$next" in
@@ -113,6 +129,12 @@ _nostrain() {
   case "$path" in
 ${bashCases(nodes).join('\n')}
   esac
+  if [ "$before" = --set ] && [ -n "$key" ]; then
+    values=$(printf '%s\\n' $values | sed -n "s/^$key=//p") takes=other
+  elif [ "$before" = --set ]; then
+    values=$(printf '%s\\n' $values | sed 's/=.*/=/' | sort -u)
+    compopt -o nospace 2>/dev/null
+  fi
   if [ -n "$values" ]; then COMPREPLY=($(compgen -W "$values" -- "$word"))
   elif [ "$takes" = other ]; then COMPREPLY=()
   elif [ "$takes" = file ]; then COMPREPLY=($(compgen -f -- "$word"))

@@ -49,6 +49,25 @@ describe('in bash', () => {
   });
 });
 
+describe('--set', () => {
+  itWith(bashMissing)('completes names of the command, and the values of a choice', async () => {
+    const train = ['nostrain', 'run-training', '--set'];
+    expect(await offered(...train, 'own')).toEqual(['owners=']);
+    expect(await offered(...train, 'packing', '=', 'int')).toEqual(['int8', 'int4']);
+    expect(await offered(...train, 'packing', '=')).toContain('rotated');
+    expect(await offered(...train, 'owners', '=', '')).toEqual([]);
+    expect(await offered(...train, 'committee')).toEqual([]);
+    expect(await offered('nostrain', 'run', 'create', '--set', 'committee.s')).toEqual([
+      'committee.size=',
+    ]);
+  });
+
+  it('is completed by fish as whole words', async () => {
+    const line = (await script('fish')).split('\n').find((each) => each.includes(' -l set '));
+    expect(line).toMatch(/-x -a '.*\brelayRate= /);
+  });
+});
+
 it('prints a script for zsh, which reads that of bash', async () => {
   const printed = await script('zsh');
   expect(printed.startsWith('#compdef nostrain\n')).toBe(true);

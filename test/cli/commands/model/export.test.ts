@@ -1,8 +1,10 @@
 /** `nostrain model export`: what a run learned, written for other programs and read back by ours; what is refused, and what is left behind. */
+
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { type SettingName, typedWords } from '../../../../src/run/settings.ts';
 import { readSafetensorsHeader } from '../../../../src/tensor/safetensors.ts';
 import { runCommand } from '../../../support/command-line.ts';
 import { itWith } from '../../../support/needs.ts';
@@ -84,7 +86,9 @@ describe('nostrain model export', () => {
 
   it('writes a model of our own as a state file that is sampled by its width', async () => {
     const asked = { width: 32, layers: 1, heads: 2, ffn: 64, context: 16 } as const;
-    const flags = Object.entries(asked).flatMap(([name, value]) => [`--${name}`, `${value}`]);
+    const flags = Object.entries(asked).flatMap(([name, value]) =>
+      typedWords(name as SettingName, `${value}`),
+    );
     const dir = await writeOwnRun(at('own'), { ...asked, tiers: 2, tier: '1' });
     const text = await sampled(dir);
     const file = at('own.safetensors');
