@@ -166,17 +166,8 @@ export interface BattleName {
   readonly rule: string;
 }
 
-const placeOf = (name: BattleName): string =>
-  [
-    name.corpus,
-    name.form,
-    name.hostile,
-    name.rounds,
-    name.innerSteps,
-    name.seed,
-    name.attack,
-    name.rule,
-  ].join(' ');
+const placeOf = ({ corpus, form, hostile, rounds, innerSteps, seed, ...fight }: BattleName) =>
+  [corpus, form, hostile, rounds, innerSteps, seed, fight.attack, fight.rule].join(' ');
 
 type Kept = BattleName & Result;
 

@@ -12,6 +12,7 @@ import { readModel } from '../../src/formats/regression-state.ts';
 import { linearTruth } from '../../src/model/data/regression.ts';
 import { readStateFile } from '../../src/node/files/state-file.ts';
 import { linearState } from '../../src/python/regression/initial-state.ts';
+import { asFlags, type WorkerProcess } from '../shared/swarm.ts';
 
 const STATE = 'state.json';
 const shardFile = (index: number): string => `shard_${index + 1}.json`;
@@ -69,43 +70,28 @@ interface ReferencePlace {
 }
 
 /** One worker's command line: the Python reference's settings; only the wait for all four is ours. */
-export const referenceWorker = (name: string, index: number, place: ReferencePlace) => ({
-  name,
-  args: [
-    'run-training',
-    join(place.dir, STATE),
-    join(place.dir, shardFile(index)),
-    '--run',
-    'demo-reference',
-    '--key-file',
-    join(place.dir, name, 'key'),
-    '--rounds',
-    `${place.rounds}`,
-    '--inner-steps',
-    `${place.innerSteps}`,
-    '--local-learning-rate',
-    '0.03',
-    '--batch-size',
-    '4',
-    '--outer-learning-rate',
-    '0.7',
-    '--momentum',
-    '0.9',
-    '--topk',
-    '1',
-    '--sync',
-    `strict:${place.workers}`,
-    '--round-timeout',
-    '60',
-    '--heartbeat-interval',
-    '10',
-    '--report',
-    'ndjson',
-    '-o',
-    join(place.dir, name, STATE),
-    ...place.relays.flatMap((url) => ['--relay', url]),
-  ],
-});
+export function referenceWorker(name: string, index: number, place: ReferencePlace): WorkerProcess {
+  const { dir, relays, workers, rounds, innerSteps } = place;
+  const flags = asFlags({
+    run: 'demo-reference',
+    keyFile: join(dir, name, 'key'),
+    rounds,
+    innerSteps,
+    localLearningRate: 0.03,
+    batchSize: 4,
+    outerLearningRate: 0.7,
+    momentum: 0.9,
+    topk: 1,
+    sync: `strict:${workers}`,
+    roundTimeout: 60,
+    heartbeatInterval: 10,
+    report: 'ndjson',
+    output: join(dir, name, STATE),
+    relay: relays,
+  });
+  const files = [join(dir, STATE), join(dir, shardFile(index))];
+  return { name, args: ['run-training', ...files, ...flags] };
+}
 
 /** A linear model, and how far its furthest parameter is from that of others. */
 export interface FoundModel {

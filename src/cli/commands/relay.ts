@@ -6,7 +6,7 @@ import type { FaultSettings } from '../../../relay/faults/settings.ts';
 import { parseFaults } from '../../../relay/faults/settings.ts';
 import type { AuthMode } from '../../../relay/policies.ts';
 import { type ProfileName, profiles } from '../../../relay/profiles.ts';
-import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
+import { createRelay, type Relay } from '../../../relay/server.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { whole } from '../../terminal/flags.ts';
 import { untilInterrupted } from '../../terminal/interrupt.ts';
@@ -70,7 +70,9 @@ export const relay = (): Command =>
       ]);
       const { maxStoreBytes: maxStoredBytes } = flags;
       const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
-      const server = await startRelay({ ...flags, limits });
+      const server = await createRelay({ ...flags, limits }).catch((cause: unknown) => {
+        throw wordStartError(flags, cause);
+      });
       const interrupted = untilInterrupted();
       for (const url of reachableUrls(flags.host, server)) writeOut(`relay at ${url}\n`);
       const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
@@ -162,21 +164,8 @@ function reachableUrls(host: string, { url, port }: Relay): readonly string[] {
   return addresses.length > 0 ? addresses : [`ws://127.0.0.1:${port}`];
 }
 
-/** Starts the relay, or says which port is taken and what to do. */
-export async function startRelay(
-  options: RelayOptions & Pick<RelayFlags, 'host' | 'port'>,
-): Promise<Relay> {
-  try {
-    return await createRelay(options);
-  } catch (cause) {
-    throw wordStartError(options, cause);
-  }
-}
-
-function wordStartError(
-  { host, port, store }: RelayOptions & Pick<RelayFlags, 'host' | 'port'>,
-  cause: unknown,
-): ConfigError {
+/** Why the relay does not start, and what to do: another port or another folder. */
+function wordStartError({ host, port, store }: RelayFlags, cause: unknown): ConfigError {
   const { code, syscall } = cause as NodeJS.ErrnoException;
   if (store !== undefined && syscall !== 'listen' && syscall !== 'getaddrinfo') {
     const why = cause instanceof Error ? cause.message : String(cause);

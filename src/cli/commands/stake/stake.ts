@@ -232,7 +232,8 @@ async function psycheSource(flags: SnapshotFlags): Promise<StakeSource> {
   const run = needed(flags, 'run', '--run NAME of the Psyche run');
   const file = needed(flags, 'links', '--links FILE, a JSON list: docs/stake.md');
   const { chain, weights } = flags;
-  const [epoch, cutoff] = [neededNumber(flags, 'epoch'), neededNumber(flags, 'cutoff')];
+  const epoch = needed(flags, 'epoch', '--epoch N: docs/stake.md has an example');
+  const cutoff = needed(flags, 'cutoff', '--cutoff N: docs/stake.md has an example');
   const links = orRefuse(file, parseLinks(await readText(file)));
   const place = { account, run, weights, cutoff, links };
   return createPsycheSource({ ...accessOf(flags), chain }, place, { base: epoch, period: 0 });
@@ -263,37 +264,24 @@ async function chainSource(flags: SnapshotFlags, signal: AbortSignal): Promise<S
   const base =
     flags.height ?? Math.max(0, (await waitFinal({ ...access, chain }, 0, signal)) + final);
   const schedule = { base, period: 0 };
+  const reach = { ...access, chain };
   if (flags.from === 'registry') {
-    return createRegistrySource(
-      { ...access, chain },
-      { contract, from: flags.fromBlock },
-      schedule,
-    );
+    return createRegistrySource(reach, { contract, from: flags.fromBlock }, schedule);
   }
   const keys = await readKeys(needed(flags, 'keys', '--keys FILE, one npub per line'));
   const standard = flags.from === 'erc5805' ? 'erc5805' : 'erc20';
   const { balanceSlot } = flags;
-  return createTokenSource(
-    { ...access, chain },
-    { standard, token: contract, keys, balanceSlot },
-    schedule,
-  );
+  return createTokenSource(reach, { standard, token: contract, keys, balanceSlot }, schedule);
 }
 
-type TextFlag = 'list' | 'id' | 'contract' | 'keys' | 'account' | 'run' | 'links';
-
-function needed(flags: SnapshotFlags, name: TextFlag, how: string): string {
+function needed<K extends keyof SnapshotFlags>(
+  flags: SnapshotFlags,
+  name: K,
+  how: string,
+): NonNullable<SnapshotFlags[K]> {
   const value = flags[name];
-  if (value !== undefined) return value;
+  if (value !== undefined && value !== null) return value;
   throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name}`, { hint: how });
-}
-
-function neededNumber(flags: SnapshotFlags, name: 'epoch' | 'cutoff'): number {
-  const value = flags[name];
-  if (value !== undefined) return value;
-  throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name} N`, {
-    hint: 'docs/stake.md has an example',
-  });
 }
 
 const addSnapshotFlags = (command: Command): Command =>

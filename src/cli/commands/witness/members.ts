@@ -3,7 +3,6 @@
  * `rows` or `members` of a document. Keys are hex or npub; a key without a stake weighs 1.
  */
 import { readFile } from 'node:fs/promises';
-import { Option } from 'commander';
 import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../../base/canonical-json.ts';
@@ -85,11 +84,6 @@ export const MOST_SEATS = 65_536;
 
 export const seatsFlag = wholeFlag('--seats', 1, MOST_SEATS);
 
-export const quorumOption = (): Option =>
-  new Option('--quorum <rule>', 'bft: two thirds and one; cft: half and one')
-    .choices(['bft', 'cft'])
-    .default('bft');
-
 /** A flag that may be given several times. */
 export function many<T>(
   read: (text: string) => T,
@@ -97,34 +91,11 @@ export function many<T>(
   return (text, before = []) => [...before, read(text)];
 }
 
-/** `--hostile`. */
-export function shareFlag(text: string): number {
-  const share = Number(text);
-  if (text.trim() !== '' && share >= 0 && share < 1) return share;
-  throw new ConfigError(
-    'flag/value',
-    `--hostile is ${JSON.stringify(text)}; it must be a share from 0 to below 1`,
-  );
-}
-
-/** 32 bytes in hex. */
-export function digestFlag(flag: string): (text: string) => string {
-  return (text) => {
-    if (isHex32(text)) return text;
-    throw new ConfigError(
-      'flag/value',
-      `${flag} is ${JSON.stringify(text)}; it must be 64 lowercase hex digits`,
-    );
+/** The text of a flag; throws `flag/value` with what is accepted. */
+export const textFlag =
+  (flag: string, accepted: string, accepts: (text: string) => boolean) =>
+  (text: string): string => {
+    if (accepts(text)) return text;
+    const message = `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`;
+    throw new ConfigError('flag/value', message);
   };
-}
-
-/** A whole number of any size. */
-export function decimalFlag(flag: string): (text: string) => string {
-  return (text) => {
-    if (/^\d{1,39}$/.test(text)) return text;
-    throw new ConfigError(
-      'flag/value',
-      `${flag} is ${JSON.stringify(text)}; it must be a whole number`,
-    );
-  };
-}

@@ -33,17 +33,7 @@ import {
 } from '../../shared/member-flags.ts';
 import { readStakeFile } from '../../shared/stake-refresh.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
-import {
-  decimalFlag,
-  digestFlag,
-  MOST_SEATS,
-  many,
-  quorumOption,
-  readMembers,
-  seatsFlag,
-  shareFlag,
-  U32,
-} from './members.ts';
+import { MOST_SEATS, many, readMembers, seatsFlag, textFlag, U32 } from './members.ts';
 
 export const witness = (): Command =>
   new Command('witness')
@@ -67,10 +57,14 @@ const witnessBench = (): Command =>
       );
     });
 
-interface DrawFlags {
-  readonly run: string;
-  readonly members: string;
-  readonly round: number;
+interface WhoFlags extends ConnectionFlags, FollowFlags {
+  readonly spec?: string;
+  readonly relay?: readonly string[];
+  readonly allowPrivateRelays?: boolean;
+  readonly run?: string;
+  readonly members?: string;
+  readonly round?: number;
+  readonly epoch?: number;
   readonly batch: number;
   readonly seats: number;
   readonly entropy?: string;
@@ -78,19 +72,6 @@ interface DrawFlags {
   readonly minStake: string;
   readonly quorum: QuorumRule;
   readonly json?: boolean;
-}
-
-interface WhoFlags
-  extends Omit<DrawFlags, 'run' | 'members' | 'round'>,
-    ConnectionFlags,
-    FollowFlags {
-  readonly relay?: readonly string[];
-  readonly run?: string;
-  readonly members?: string;
-  readonly round?: number;
-  readonly epoch?: number;
-  readonly spec?: string;
-  readonly allowPrivateRelays?: boolean;
 }
 
 const witnessWho = (): Command =>
@@ -122,12 +103,12 @@ const witnessWho = (): Command =>
         .option(
           '--entropy <hex>',
           'randomness of the round (default: that of the first)',
-          digestFlag('--entropy'),
+          textFlag('--entropy', '64 lowercase hex digits', isHex32),
         )
         .option(
           '--min-stake <n>',
           'least stake with which a key may have a seat',
-          decimalFlag('--min-stake'),
+          textFlag('--min-stake', 'a whole number', (text) => /^\d{1,39}$/.test(text)),
           '0',
         )
         .addOption(
@@ -136,12 +117,16 @@ const witnessWho = (): Command =>
             .helpGroup('Basic:')
             .default('stake'),
         )
-        .addOption(quorumOption())
+        .addOption(
+          new Option('--quorum <rule>', 'bft: two thirds and one; cft: half and one')
+            .choices(['bft', 'cft'])
+            .default('bft'),
+        )
         .option('--json', 'print JSON'),
     ),
   ).action((flags: WhoFlags, command: Command) => {
     refuseUnused(command, rulesOf(flags));
-    return flags.spec === undefined ? drawFrom(asked(flags)) : drawIn(flags.spec, flags);
+    return flags.spec === undefined ? drawFrom(flags) : drawIn(flags.spec, flags);
   });
 
 /** A run says its own rules; a draw without one asks nobody. */
@@ -158,58 +143,42 @@ const rulesOf = ({ spec }: WhoFlags): readonly FlagRule[] => [
   },
 ];
 
-/** What a draw without a run needs. */
-function asked(flags: WhoFlags): DrawFlags {
-  const { run, members, round = flags.epoch } = flags;
-  if (run !== undefined && members !== undefined && round !== undefined) {
-    return { ...flags, run, members, round };
+/** A draw from a file of members; it asks nobody. */
+async function drawFrom(flags: WhoFlags): Promise<void> {
+  const { run: named, members, round = flags.epoch, batch: attempt } = flags;
+  if (named === undefined || members === undefined || round === undefined) {
+    throw new ConfigError('flag/missing', 'there is nothing to draw from', {
+      hint: 'say --spec FILE or naddr1…, or --run ID --members FILE --round N',
+    });
   }
-  throw new ConfigError('flag/missing', 'there is nothing to draw from', {
-    hint: 'say --spec FILE or naddr1…, or --run ID --members FILE --round N',
-  });
-}
-
-async function drawFrom(flags: DrawFlags): Promise<void> {
-  const { round, batch: attempt, seats, weights, minStake, quorum } = flags;
-  const run = isHex32(flags.run) ? flags.run : sha256Hex(utf8(flags.run));
+  const run = isHex32(named) ? named : sha256Hex(utf8(named));
   if (flags.entropy === undefined) {
     writeNote('no --entropy: drawn from the run id alone, which anybody can foresee');
   }
-  const entropy = flags.entropy ?? firstRandomness(run);
-  const stakes = await readMembers(flags.members);
-  const rules = { size: seats, quorum, weights, minStake };
+  const { seats: size, weights, minStake, quorum, entropy = firstRandomness(run) } = flags;
+  const stakes = await readMembers(members);
+  const rules = { size, quorum, weights, minStake };
   const draw = { run, round, attempt, entropy };
   const eligible = [...stakes.keys()];
   tell(drawCommittee({ ...draw, parent: run, eligible, stakes, rules }), draw, stakes, flags.json);
 }
 
-async function drawIn(source: string, flags: WhoFlags): Promise<void> {
-  await interruptibly(async (signal) => {
-    const { round: asked = flags.epoch, batch: attempt } = flags;
-    const wanted = { round: asked, attempt };
-    const found = await committeeOn(source, flags, wanted, signal);
+/** The committee of a run, from its file or address and its relays. */
+const drawIn = (source: string, flags: WhoFlags): Promise<void> =>
+  interruptibly(async (signal) => {
+    const { relay, allowPrivateRelays, batch: attempt } = flags;
+    const asking = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
+    const { spec, relays: urls, connection } = await findRun(source, asking);
+    const tables = tablesOf(await readStakeFile(flags.stake));
+    const found = await withRelays(urls, { connection, signal }, (board) => {
+      const wanted = { round: flags.round ?? flags.epoch, attempt };
+      const beacon = neededBeacon(spec, flags);
+      return committeeInRun(spec, wanted, { ...board, beacon, tables, crypto: nativeCrypto });
+    });
     const { run, round, ledger } = found.chain;
     const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
     tell(found.committee, draw, found.stakes, flags.json);
   });
-}
-
-/** Of a run by its file or address, from its relays. */
-async function committeeOn(
-  source: string,
-  flags: WhoFlags,
-  wanted: Parameters<typeof committeeInRun>[1],
-  signal: AbortSignal,
-): ReturnType<typeof committeeInRun> {
-  const { relay, allowPrivateRelays } = flags;
-  const asking = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
-  const { spec, relays: urls, connection } = await findRun(source, asking);
-  const tables = tablesOf(await readStakeFile(flags.stake));
-  return withRelays(urls, { connection, signal }, (board) => {
-    const beacon = neededBeacon(spec, flags);
-    return committeeInRun(spec, wanted, { ...board, beacon, tables, crypto: nativeCrypto });
-  });
-}
 
 interface Draw {
   readonly run: string;
@@ -233,6 +202,11 @@ function tell(
 }
 
 const MOST_KEYS = 10_000_000;
+
+const shareFlag = textFlag('--hostile', 'a share from 0 to below 1', (text) => {
+  const share = Number(text);
+  return text.trim() !== '' && share >= 0 && share < 1;
+});
 
 interface InspectFlags extends ConnectionFlags {
   readonly spec?: string;
@@ -269,7 +243,7 @@ const witnessInspect = (): Command =>
       .option(
         '--hostile <share>',
         'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
-        many(shareFlag),
+        many((text) => Number(shareFlag(text))),
       )
       .option(
         '-k, --seats <n>',
@@ -311,16 +285,13 @@ const witnessInspect = (): Command =>
     writeOut(json ? asJson({ keys, rule, rounds, rows }) : formatOdds(input, rows));
   });
 
-/** What a run says, or what is usual. */
-async function saidBy(
-  flags: InspectFlags,
-): Promise<Pick<OddsInput, 'keys' | 'seats' | 'rule' | 'rounds'>> {
-  const { spec } = flags;
+/** What the spec of a run says, or the usual values. */
+async function saidBy(flags: InspectFlags) {
+  const { spec, relay, allowPrivateRelays } = flags;
   if (spec === undefined) {
-    return { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 };
+    return { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 } as const;
   }
   return interruptibly(async (signal) => {
-    const { relay, allowPrivateRelays } = flags;
     const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
     const { founders, committee, training } = (await findRun(spec, asked)).spec;
     const { size, quorum: rule } = committee;
