@@ -1,19 +1,19 @@
 /** One worker of a certified run as its parts, each with a narrow port. */
 import type { EventCrypto } from '../network/event-crypto.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
+import type { Digest } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { Shown } from './decisions/admission.ts';
-import type { Certified, ReadyRound } from './decisions/chain.ts';
-import { createEvidenceStore, type EvidenceStore } from './decisions/evidence.ts';
-import type { FeatureMachine, MemberFeature } from './features/feature.ts';
+import type { Certified } from './decisions/chain.ts';
+import { createEvidenceStore } from './decisions/evidence.ts';
+import type { FeatureMachine } from './features/feature.ts';
 import { featuresOf } from './features/list.ts';
 import { Refresh, type RefreshPort } from './features/stakes.ts';
 import { type AskPast, Branches } from './history/branches.ts';
 import { Attendance } from './rounds/attendance.ts';
-import { type CertifiedPorts, createReporter, type RunReporter } from './rounds/events.ts';
+import { type CertifiedPorts, createReporter } from './rounds/events.ts';
 import { type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';
 import { Backfill } from './rounds/keep-round.ts';
-import { type DriverPorts, type InputPorts, OpenRounds, RoundInputs } from './rounds/round.ts';
+import { Door, type InputPorts, OpenRounds, RoundInputs, type RunMember } from './rounds/round.ts';
 import type { ProtocolMessage } from './wire/certified-events.ts';
 import type { Control } from './wire/control.ts';
 
@@ -39,33 +39,10 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly history: AskPast;
   readonly through?: Digest | undefined;
   /** How outcomes are applied; default by computing everything. */
-  readonly apply?: DriverPorts['apply'];
+  readonly apply?: RunMember['apply'];
   /** Keeps what placement gives this worker of a checkpoint. Never rejects. */
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
 }
-
-export interface RunMember extends Pick<MemberOptions, 'hold'> {
-  readonly spec: RunSpec;
-  readonly control: Control;
-  readonly evidence: EvidenceStore;
-  readonly reporter: RunReporter;
-  readonly branches: Branches;
-  readonly attendance: Attendance;
-  readonly refresh: Refresh;
-  readonly past: Backfill;
-  readonly memory: VoteMemory;
-  readonly keyWatch: KeyWatch;
-  readonly inputs: RoundInputs;
-  readonly door: Door;
-  readonly rounds: OpenRounds;
-  readonly features: readonly MemberFeature[];
-  /** For the drivers of its rounds. */
-  readonly driver: DriverPorts;
-  close(): void;
-}
-
-/** View from which to suspect a fork: one or two absent proposers are normal, and reading a run's past is slow. */
-const SUSPECT_VIEW = 2;
 
 /** Starts listening to proofs of faults of the whole run. */
 export function createMember(options: MemberOptions): RunMember {
@@ -104,22 +81,6 @@ export function createMember(options: MemberOptions): RunMember {
     inRun.some(({ hearsMembers }) => hearsMembers),
     () => control.listenToMembers({ take, refuse }),
   );
-  const driver: DriverPorts = {
-    ...shared,
-    journal,
-    branches,
-    keyWatch,
-    delays: memory.delays,
-    apply: options.apply,
-    features,
-    reveal: (round) => chain.reveal(round),
-    obtain: (missing, state) => inputs.obtain(missing, state),
-    onStall(round, stall) {
-      reporter.stalled(round, stall);
-      door.stalled(stall);
-      if (stall.attempt > 0 || stall.view >= SUSPECT_VIEW) branches.hint();
-    },
-  };
   return {
     spec,
     control,
@@ -135,8 +96,12 @@ export function createMember(options: MemberOptions): RunMember {
     rounds,
     door,
     features,
-    driver,
     hold,
+    chain,
+    journal,
+    clock,
+    signal,
+    apply: options.apply,
     close() {
       for (const feature of features) feature.close?.();
       rounds.close();
@@ -145,44 +110,4 @@ export function createMember(options: MemberOptions): RunMember {
       control.close();
     },
   };
-}
-
-/** In a run of so many members all read who comes and goes. */
-const FEW_MEMBERS = 64;
-/** In a larger run the proposers of the first views hear them, and all members once these views have failed. */
-const FIRST_VIEWS = 3;
-
-/**
- * Listens to joins and leaves if this worker may have to propose them. Others read them in the outcome, with
- * signatures. In a run with a jury everybody listens, since verdicts come the same way.
- */
-class Door {
-  readonly #isOpen: boolean;
-  readonly #listen: () => { close(): void };
-  #listening: { close(): void } | undefined;
-
-  /** `isOpen`: everybody hears all the time. */
-  constructor(isOpen: boolean, listen: () => { close(): void }) {
-    this.#isOpen = isOpen;
-    this.#listen = listen;
-  }
-
-  begin({ electorate: { roster, committee } }: ReadyRound, me: WorkerId): void {
-    const mayPropose = committee.members.slice(0, FIRST_VIEWS).includes(me);
-    if (this.#isOpen || roster.length <= FEW_MEMBERS || mayPropose) this.#open();
-    else this.close();
-  }
-
-  stalled({ attempt, view }: { readonly attempt: number; readonly view: number }): void {
-    if (attempt > 0 || view >= FIRST_VIEWS - 1) this.#open();
-  }
-
-  close(): void {
-    this.#listening?.close();
-    this.#listening = undefined;
-  }
-
-  #open(): void {
-    this.#listening ??= this.#listen();
-  }
 }

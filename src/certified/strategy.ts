@@ -15,6 +15,7 @@ import {
   type Certified,
   type Chain,
   certifiedOf,
+  type Decision,
   type Electorate,
   membershipOf,
   type ReadyRound,
@@ -22,11 +23,10 @@ import {
 import { assignmentOf, known, termsOf, weighingOf } from './decisions/rows.ts';
 import { ringsHeld } from './decisions/widths.ts';
 import type { Better } from './history/branches.ts';
-import type { RunMember } from './member.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
 import type { CertifiedSession } from './rounds/events.ts';
 import { ownIn, sentBefore, votesOfBefore } from './rounds/journal.ts';
-import type { Decision, DrivenRound } from './rounds/round.ts';
+import type { DrivenRound, RunMember } from './rounds/round.ts';
 import { driveRound } from './rounds/round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
 
@@ -195,7 +195,7 @@ async function drive(
   const { votes } = head;
   const beginning = beginningOf(before, context, member, clock.now());
   const round = { state, context, entry, beginning, voteFrom, votes, isBehind };
-  const driven = driveRound({ ...round, ports: member.driver });
+  const driven = driveRound({ ...round, ports: member });
   member.rounds.follow(driven);
   member.attendance.announce(state);
   if (pending !== undefined) {

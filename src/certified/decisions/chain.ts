@@ -22,6 +22,7 @@ import {
   type RosterJoin,
 } from '../../consensus/round/membership.ts';
 import { type Departure, nextDepartures } from '../../consensus/round/roster-change.ts';
+import type { Certificate } from '../../consensus/round/round-state.ts';
 import { entitled, seatable } from '../../consensus/round/seats.ts';
 import { modelOfRun } from '../../model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../model/parameters.ts';
@@ -152,6 +153,13 @@ export interface Electorate extends Election {
 export interface ReadyRound {
   readonly state: Certified;
   readonly electorate: Electorate;
+}
+
+/** A round that a quorum decided, and the state it leads to. */
+export interface Decision {
+  readonly outcome: Outcome;
+  readonly certificate: Certificate;
+  readonly next: Certified;
 }
 
 export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ ...spec, run });

@@ -9,17 +9,22 @@ import type { RoundSummary } from '../../worker/events.ts';
 import { idOf, withRound } from '../../worker/state.ts';
 import type { RoundResult } from '../../worker/strategy.ts';
 import { listVotes } from '../decisions/certificate.ts';
-import { chainHeadOf, electorateOf, type ReadyRound, stakesOf } from '../decisions/chain.ts';
+import {
+  chainHeadOf,
+  type Decision,
+  electorateOf,
+  type ReadyRound,
+  stakesOf,
+} from '../decisions/chain.ts';
 import type { Evidence } from '../decisions/evidence.ts';
 import { known as settled } from '../decisions/rows.ts';
 import { ringsHeld } from '../decisions/widths.ts';
 import { featuresOf } from '../features/list.ts';
-import type { RunMember } from '../member.ts';
 import { type CertifiedState, carryOver } from '../state.ts';
 import { isCommit } from '../wire/certified-events.ts';
 import type { CertifiedRound, CertifiedSession, CertifiedSummary } from './events.ts';
 import { keepRound } from './keep-round.ts';
-import type { Decision, DriverOptions, HeardRound } from './round.ts';
+import type { DriverOptions, HeardRound, RunMember } from './round.ts';
 
 /** From so many void rounds in a row on somebody should know. */
 const VOIDS_TO_TELL = 3;

@@ -15,7 +15,7 @@ import type { Digest, EventId } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { roundName } from '../../run/round-name.ts';
 import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
-import { type Certified, stakesOf } from '../decisions/chain.ts';
+import { type Certified, type Decision, stakesOf } from '../decisions/chain.ts';
 import { lacking, type Missing, type Ruling } from '../decisions/evidence.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
@@ -24,7 +24,7 @@ import type { ContributionOpinion, RoundFeature } from '../features/feature.ts';
 import type { StakeOpinion } from '../features/stakes.ts';
 import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
 import type { Observer } from './observer.ts';
-import type { Decision, DriverOptions } from './round.ts';
+import type { DriverOptions } from './round.ts';
 
 export interface JudgeHost {
   readonly observer: Observer;
@@ -117,7 +117,7 @@ export class Judge {
       held: rows.filter(mayList),
       bad: observer.bad(),
       late: late.filter(mayList),
-      reveal: ports.reveal(context.round),
+      reveal: ports.chain.reveal(context.round),
       snapshot: ports.refresh.offer(state),
       nowMs: ports.clock.now(),
     };
@@ -222,7 +222,7 @@ export class Judge {
     for (const { what, id } of missing) if (what === 'payload') observer.pull(id);
     for (const { what, id } of missing) if (what === 'proposal') fetchOutcome(id);
     const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
-    for (const each of others) void ports.obtain(each, state).then(wake, () => undefined);
+    for (const each of others) void ports.inputs.obtain(each, state).then(wake, () => undefined);
     if (isAgain) ports.reporter.lacking(context.round, missing);
     return false;
   }

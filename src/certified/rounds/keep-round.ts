@@ -8,7 +8,7 @@ import { parseEvent } from '../../network/event.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { ledgerBytes, snapshotOf } from '../../run/ledger.ts';
 import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-json.ts';
-import type { Certified, ReadyRound } from '../decisions/chain.ts';
+import type { Certified, Decision, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import { isPart, ringStates } from '../decisions/widths.ts';
 import type { Refresh } from '../features/stakes.ts';
@@ -16,7 +16,6 @@ import type { Control } from '../wire/control.ts';
 import type { Bundle } from '../wire/copies.ts';
 import type { RunReporter } from './events.ts';
 import type { PastStore } from './journal.ts';
-import type { Decision } from './round.ts';
 
 interface KeepPorts extends Pick<BackfillPorts, 'reporter'> {
   readonly control: Control;

@@ -18,6 +18,7 @@ import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
+import type { Decision } from '../decisions/chain.ts';
 import { isMessage, type ProtocolMessage } from '../wire/certified-events.ts';
 import type { OwnEvent, RoundListening } from '../wire/control.ts';
 import { type CopiesFetcher, createCopiesSearch } from './apply-decision.ts';
@@ -25,10 +26,12 @@ import { createRefusals, type Refusals } from './events.ts';
 import { ArrivalTimes } from './journal.ts';
 import { ASK_MS, Judge } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
-import type { Decision, DrivenRound, DriverOptions } from './round.ts';
+import type { DrivenRound, DriverOptions } from './round.ts';
 
 /** Between two looks at the clock when the machine wants the same moment again. */
 const TICK_MS = 50;
+/** View from which to suspect a fork: one or two absent proposers are normal, and reading a run's past is slow. */
+const SUSPECT_VIEW = 2;
 /** Longest sleep: timers of platforms do not reach further. */
 const LONGEST_MS = 60_000;
 
@@ -68,7 +71,7 @@ class RoundDriver implements DrivenRound {
     this.#machine = entry?.machine ?? beginRound(context, beginning, voteFrom);
     this.#own = { ...entry?.own };
     const told = { context, beginning, isResumed: entry !== undefined };
-    this.#arrivals = new ArrivalTimes({ ...told, delays: ports.delays });
+    this.#arrivals = new ArrivalTimes({ ...told, delays: ports.memory.delays });
     if (entry) this.#resume(entry.machine);
     const wants = {
       signal: this.#signal,
@@ -246,12 +249,20 @@ class RoundDriver implements DrivenRound {
         return this.#accuse(effect.fault.events);
       case 'stalled':
         this.#copies.ask();
-        return this.#options.ports.onStall(this.#options.context.round, effect);
+        return this.#tellStall(effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
       case 'closed':
       case 'wake':
     }
+  }
+
+  /** A view ended without a certificate. */
+  #tellStall(stall: Extract<Effect, { readonly type: 'stalled' }>): void {
+    const { context, ports } = this.#options;
+    ports.reporter.stalled(context.round, stall);
+    ports.door.stalled(stall);
+    if (stall.attempt > 0 || stall.view >= SUSPECT_VIEW) ports.branches.hint();
   }
 
   #persist(): Promise<void> {
@@ -263,7 +274,7 @@ class RoundDriver implements DrivenRound {
       parent,
       machine: this.#machine,
       own: this.#own,
-      delays: ports.delays.recent,
+      delays: ports.memory.delays.recent,
     });
   }
 

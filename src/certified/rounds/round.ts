@@ -3,17 +3,18 @@
  * and beacon value.
  */
 import type { Clock } from '../../base/async.ts';
-import type { Certificate, Effect, RoundContext } from '../../consensus/round/round-state.ts';
+import type { RoundContext } from '../../consensus/round/round-state.ts';
 import type { Beginning } from '../../consensus/round/timing.ts';
 import type { Sealed } from '../../network/wire/wire.ts';
 import type { Rejection } from '../../run/contribution.ts';
-import type { Digest, EventId } from '../../run/ids.ts';
+import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
 import { leastSeconds } from '../../run/lifetime.ts';
 import type { ListedVotes } from '../../run/listed.ts';
-import type { Outcome } from '../../run/outcome.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
 import {
   type Certified,
+  type Decision,
   electorateOf,
   type ReadyRound,
   stakesOf,
@@ -23,10 +24,13 @@ import type { EvidenceStore, Missing } from '../decisions/evidence.ts';
 import type { applyOutcome } from '../decisions/outcomes.ts';
 import type { MemberFeature } from '../features/feature.ts';
 import type { Refresh } from '../features/stakes.ts';
+import type { Branches } from '../history/branches.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
+import type { Attendance } from './attendance.ts';
 import type { RunReporter } from './events.ts';
-import type { Delays, Entry, Journal, KeyWatch } from './journal.ts';
+import type { Entry, Journal, KeyWatch, VoteMemory } from './journal.ts';
+import type { Backfill } from './keep-round.ts';
 
 /** Rounds that are listened to: the one in progress and the one before, for who still looks for its end. */
 export class OpenRounds {
@@ -61,12 +65,6 @@ export class OpenRounds {
   }
 }
 
-export interface Decision {
-  readonly outcome: Outcome;
-  readonly certificate: Certificate;
-  readonly next: Certified;
-}
-
 /** A round that is listened to. */
 export interface HeardRound {
   /** Takes in a protocol message as if a relay had brought it. */
@@ -90,33 +88,39 @@ export interface DrivenRound extends HeardRound {
   enter(sent: Sealed): void;
 }
 
-export interface DriverPorts {
-  readonly features: readonly MemberFeature[];
+/** One worker of a certified run as its parts. */
+export interface RunMember {
+  /** Keeps what placement gives this worker of a checkpoint. Never rejects. */
+  readonly hold?: ((state: Certified) => Promise<void>) | undefined;
+  /** Applies outcomes; default by computing everything. */
+  readonly apply?: typeof applyOutcome | undefined;
+  /** The end of this worker's reveal chain, and its value for a round. */
+  readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
+  /** Holds what is signed before it is sent. */
+  readonly journal: Journal;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Signs, sends, receives and re-sends protocol messages. */
+  readonly spec: RunSpec;
   readonly control: Control;
   readonly evidence: EvidenceStore;
-  readonly apply?: typeof applyOutcome | undefined;
-  /** Holds what is signed before it is sent. */
-  readonly journal: Pick<Journal, 'save'>;
   readonly reporter: RunReporter;
-  /** Which stake table an outcome may name. */
-  readonly refresh: Pick<Refresh, 'offer' | 'judge'>;
-  /** Called on evidence of another branch. */
-  readonly branches: { hint(key?: string): void; stuck(): void };
-  readonly delays: Delays;
-  readonly keyWatch: Pick<KeyWatch, 'heard' | 'signed'>;
-  reveal(round: number): Digest | '';
-  obtain(missing: Missing, state: Certified): Promise<void>;
-  /** A view ended without a certificate. */
-  onStall(round: number, stall: Extract<Effect, { readonly type: 'stalled' }>): void;
+  readonly branches: Branches;
+  readonly attendance: Attendance;
+  readonly refresh: Refresh;
+  readonly past: Backfill;
+  readonly memory: VoteMemory;
+  readonly keyWatch: KeyWatch;
+  readonly inputs: RoundInputs;
+  readonly door: Door;
+  readonly rounds: OpenRounds;
+  readonly features: readonly MemberFeature[];
+  close(): void;
 }
 
 export interface DriverOptions {
   readonly state: Certified;
   readonly context: RoundContext;
-  readonly ports: DriverPorts;
+  readonly ports: RunMember;
   /** What was signed in this round before; undefined where nothing was. */
   readonly entry: Entry | undefined;
   readonly beginning: Beginning;
@@ -201,5 +205,45 @@ export class RoundInputs {
         await clock.sleep(AGAIN_MS, signal);
       }
     }
+  }
+}
+
+/** In a run of so many members all read who comes and goes. */
+const FEW_MEMBERS = 64;
+/** In a larger run the proposers of the first views hear them, and all members once these views have failed. */
+const FIRST_VIEWS = 3;
+
+/**
+ * Listens to joins and leaves if this worker may have to propose them. Others read them in the outcome, with
+ * signatures. In a run with a jury everybody listens, since verdicts come the same way.
+ */
+export class Door {
+  readonly #isOpen: boolean;
+  readonly #listen: () => { close(): void };
+  #listening: { close(): void } | undefined;
+
+  /** `isOpen`: everybody hears all the time. */
+  constructor(isOpen: boolean, listen: () => { close(): void }) {
+    this.#isOpen = isOpen;
+    this.#listen = listen;
+  }
+
+  begin({ electorate: { roster, committee } }: ReadyRound, me: WorkerId): void {
+    const mayPropose = committee.members.slice(0, FIRST_VIEWS).includes(me);
+    if (this.#isOpen || roster.length <= FEW_MEMBERS || mayPropose) this.#open();
+    else this.close();
+  }
+
+  stalled({ attempt, view }: { readonly attempt: number; readonly view: number }): void {
+    if (attempt > 0 || view >= FIRST_VIEWS - 1) this.#open();
+  }
+
+  close(): void {
+    this.#listening?.close();
+    this.#listening = undefined;
+  }
+
+  #open(): void {
+    this.#listening ??= this.#listen();
   }
 }
