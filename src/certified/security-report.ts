@@ -93,14 +93,14 @@ export function securityReportOf(spec: RunSpec, options: ReportOptions): Securit
     beaconSeconds: beaconSeconds(spec),
     ...(spec.stake.source !== 'none' && { stakeRule: stakeRuleOf(spec) }),
     warnings: [
-      ...warnOfPace(spec, floor, options.roundSeconds),
-      ...warnOfBeacon(spec, options.roundSeconds),
-      ...warnOfQueue(spec, fixedEvents, workersPerIp),
-      ...warnOfTrust(spec, { seats, quorum }),
-      ...warnOfRule(spec, workers),
-    ],
+      ...warningsOfTime(spec, floor, { ...options, fixedEvents }),
+      ...warningsOfTrust(spec, { seats, quorum, workers }),
+    ].flatMap(([holds, words]) => (holds ? [words] : [])),
   };
 }
+
+/** What to warn of, and whether it holds. */
+type Warning = readonly [holds: boolean, words: string];
 
 /** Below `minStake` a key has no stake, whatever it holds. */
 function stakeRuleOf({ committee: { weights, minStake } }: RunSpec): string {
@@ -126,101 +126,105 @@ function payloadOf(
 
 const payloadEvents = ({ commit, chunks }: RoundCost): number => commit.events + chunks.events;
 
-function warnOfPace(
-  { timing }: RunSpec,
-  floor: number,
-  roundSeconds: number | undefined,
-): readonly string[] {
-  const isUnder = (seconds: number | undefined) => seconds !== undefined && seconds < floor;
-  const needed = Number.isFinite(floor) ? `${wholeSeconds(floor)} s` : 'more than heartbeats leave';
-  const longest = timing.graceMaxMs / 1000;
-  const next = 'use a relay you run, a smaller payload, fewer workers behind one address';
-  return [
-    ...(isUnder(longest)
-      ? [
-          `timing.graceMaxMs closes a round after ${longest} s; on public relays its events take ${needed}: rounds would end void. Raise it, or ${next}`,
-        ]
-      : []),
-    ...(isUnder(roundSeconds)
-      ? [
-          `rounds of ${roundSeconds} s are under the floor of ${needed} on public relays: more --inner-steps, or ${next}`,
-        ]
-      : []),
-  ];
-}
-
-/** The lag, and up to a period until the next value. */
+/** The lag of the beacon, and up to a period until its next value. */
 const beaconSeconds = ({ beacon }: RunSpec): number => {
   if (beacon.kind === 'none') return 0;
   return beacon.lagSeconds + (beacon.kind === 'drand' ? beacon.periodSeconds : 0);
 };
 
-/** The value after an outcome is waited for before the next round begins: training does not hide it. */
-function warnOfBeacon(spec: RunSpec, roundSeconds: number | undefined): readonly string[] {
-  const { beacon, timing } = spec;
-  if (beacon.kind === 'none') return [];
+/** Rounds wait for the slowest relay, for the beacon before anybody trains, and for the queue of one address. */
+function warningsOfTime(
+  spec: RunSpec,
+  floor: number,
+  {
+    roundSeconds = Number.POSITIVE_INFINITY,
+    workersPerIp,
+    fixedEvents,
+  }: ReportOptions & { readonly fixedEvents: number },
+): readonly Warning[] {
+  const { graceMinMs, graceMaxMs, skewMs } = spec.timing;
+  const needed = Number.isFinite(floor) ? `${wholeSeconds(floor)} s` : 'more than heartbeats leave';
+  const longest = graceMaxMs / 1000;
+  const next = 'use a relay you run, a smaller payload, fewer workers behind one address';
+  const hasBeacon = spec.beacon.kind !== 'none';
   const wait = beaconSeconds(spec);
-  const { lagSeconds } = beacon;
-  const how =
-    beacon.kind === 'drand'
-      ? `${lagSeconds} to ${wait} s for its beacon (beacon.lagSeconds, and up to one period of ${beacon.periodSeconds} s)`
-      : `at least ${wait} s for its beacon (beacon.lagSeconds), and then until a block of ${beacon.chain} is final (on Ethereum some 15 minutes)`;
-  const least = Math.floor((2 * timing.skewMs) / 1000) + 1;
-  const isUnder = roundSeconds !== undefined && roundSeconds < wait;
-  return [
-    `each round waits ${how} before anybody trains; with timing.skewMs ${timing.skewMs} the lag may be ${least} s at the least`,
-    ...(isUnder
-      ? [`rounds of ${roundSeconds} s are shorter than the ${wait} s that they wait for the beacon`]
-      : []),
-  ];
-}
-
-/** A member's last event leaves its queue only after those before it. */
-function warnOfQueue(
-  { timing }: RunSpec,
-  fixedEvents: number,
-  workersPerIp: number,
-): readonly string[] {
-  const waiting = Math.max(0, fixedEvents * workersPerIp - PUBLIC_BUDGET.atOnce);
+  const least = Math.floor((2 * skewMs) / 1000) + 1;
+  const events = fixedEvents * workersPerIp;
+  const waiting = Math.max(0, events - PUBLIC_BUDGET.atOnce);
   const queueMs = (waiting * 60_000) / PUBLIC_BUDGET.perMinute;
-  if (queueMs <= timing.graceMinMs) return [];
   return [
-    `timing.graceMinMs is ${timing.graceMinMs}: on public relays the last of ${fixedEvents * workersPerIp} events from one address leaves after ${wholeSeconds(queueMs / 1000)} s, and a round that closes before is decided without it`,
+    [
+      longest < floor,
+      `timing.graceMaxMs closes a round after ${longest} s; on public relays its events take ${needed}: ` +
+        `rounds would end void. Raise it, or ${next}`,
+    ],
+    [
+      roundSeconds < floor,
+      `rounds of ${roundSeconds} s are under the floor of ${needed} on public relays: ` +
+        `more --inner-steps, or ${next}`,
+    ],
+    [
+      hasBeacon,
+      `each round waits ${beaconWait(spec)} before anybody trains; ` +
+        `with timing.skewMs ${skewMs} the lag may be ${least} s at the least`,
+    ],
+    [
+      hasBeacon && roundSeconds < wait,
+      `rounds of ${roundSeconds} s are shorter than the ${wait} s that they wait for the beacon`,
+    ],
+    [
+      queueMs > graceMinMs,
+      `timing.graceMinMs is ${graceMinMs}: on public relays the last of ${events} events from one ` +
+        `address leaves after ${wholeSeconds(queueMs / 1000)} s, ` +
+        'and a round that closes before is decided without it',
+    ],
   ];
 }
 
-/** A rule without its rows leaves the model where it is. */
-function warnOfRule({ aggregation }: RunSpec, workers: number): readonly string[] {
+function beaconWait(spec: RunSpec): string {
+  const { beacon } = spec;
+  if (beacon.kind === 'none') return '0 s';
+  const wait = beaconSeconds(spec);
+  return beacon.kind === 'drand'
+    ? `${beacon.lagSeconds} to ${wait} s for its beacon ` +
+        `(beacon.lagSeconds, and up to one period of ${beacon.periodSeconds} s)`
+    : `at least ${wait} s for its beacon (beacon.lagSeconds), ` +
+        `and then until a block of ${beacon.chain} is final (on Ethereum some 15 minutes)`;
+}
+
+function warningsOfTrust(
+  { committee, stake, admission, timing, aggregation }: RunSpec,
+  {
+    seats,
+    quorum,
+    workers,
+  }: { readonly seats: number; readonly quorum: number; readonly workers: number },
+): readonly Warning[] {
+  const hasStakes = stake.source !== 'none';
   const least = leastRows(aggregation);
-  if (workers >= least) return [];
-  const { rule, hostile } = aggregation;
+  const { recoveryMs, recoveryFloorPermille } = timing;
   return [
-    `${rule} with ${hostile} hostile needs the rows of ${least} workers, ${workers} are planned for: with fewer nothing moves`,
-  ];
-}
-
-function warnOfTrust(
-  { committee, stake, admission, timing }: RunSpec,
-  { seats, quorum }: { readonly seats: number; readonly quorum: number },
-): readonly string[] {
-  const isOpen = stake.source === 'none' && admission.kind === 'open';
-  const mayFork = timing.recoveryMs > 0 && timing.recoveryFloorPermille <= 500;
-  return [
-    ...(isOpen
-      ? ['anybody may join and every key counts alike: nothing stops one person with many keys']
-      : []),
-    ...(stake.source !== 'none'
-      ? [
-          'a key that is not in the stake table trains in vain: it sends nothing, and nothing waits for it',
-        ]
-      : []),
-    ...(seats > 1 && quorum === seats
-      ? [`${quorum} of ${seats} founders decide (${committee.quorum}): one away stalls the run`]
-      : []),
-    ...(mayFork
-      ? [
-          `timing.recoveryFloorPermille is ${timing.recoveryFloorPermille}: half the roster or less may go on alone, so the run may fork`,
-        ]
-      : []),
+    [
+      !hasStakes && admission.kind === 'open',
+      'anybody may join and every key counts alike: nothing stops one person with many keys',
+    ],
+    [
+      hasStakes,
+      'a key that is not in the stake table trains in vain: it sends nothing, and nothing waits for it',
+    ],
+    [
+      seats > 1 && quorum === seats,
+      `${quorum} of ${seats} founders decide (${committee.quorum}): one away stalls the run`,
+    ],
+    [
+      recoveryMs > 0 && recoveryFloorPermille <= 500,
+      `timing.recoveryFloorPermille is ${recoveryFloorPermille}: ` +
+        'half the roster or less may go on alone, so the run may fork',
+    ],
+    [
+      workers < least,
+      `${aggregation.rule} with ${aggregation.hostile} hostile needs the rows of ${least} workers, ` +
+        `${workers} are planned for: with fewer nothing moves`,
+    ],
   ];
 }

@@ -4,9 +4,9 @@
  */
 import { isHex32 } from '../../base/bytes.ts';
 import { apartIn, MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
-import type { PayloadRoot } from '../../network/chunks/payload.ts';
-import { heapChunks, partsOf } from '../../network/chunks/payload.ts';
+import { heapChunks, type PayloadRoot, partsOf } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
+import type { Filter } from '../../network/transport/frames.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
 import type { BeaconSource } from '../../run/beacon-source.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -156,11 +156,7 @@ class HistoryReader {
 
   /** What these keys signed of the run, the bodies that travel beside it, and what it names. */
   async #askBy(keys: readonly WorkerId[]): Promise<void> {
-    const { since } = this.#options;
-    const filters = (this.#isWhole ? historyBy : decisionsBy)(this.#run, keys).map((filter) => ({
-      ...filter,
-      ...(since === undefined ? {} : { since }),
-    }));
+    const filters = this.#later((this.#isWhole ? historyBy : decisionsBy)(this.#run, keys));
     const fresh: SignedEvent[] = [];
     await collectEvents(filters, this.#asking(), (event) => {
       if (this.#keep(event)) fresh.push(event);
@@ -205,11 +201,8 @@ class HistoryReader {
   async #askForCopies(frontier: number): Promise<number> {
     const keys = [...this.#asked].filter((key) => !this.#askedForCopies.has(key));
     for (const key of keys) this.#askedForCopies.add(key);
-    const { since, crypto } = this.#options;
-    const filters = copiesFilters(this.#run, keys).map((filter) => ({
-      ...filter,
-      ...(since === undefined ? {} : { since }),
-    }));
+    const { crypto } = this.#options;
+    const filters = this.#later(copiesFilters(this.#run, keys));
     const fresh = new Map<SignedEvent, Charge>();
     const claims: (PayloadRoot & { readonly charge: Charge })[] = [];
     const open = (events: readonly SignedEvent[], charge: Charge) => {
@@ -271,6 +264,12 @@ class HistoryReader {
     const { keys, frontier, isBlind } = followAll(this.#start, gathered);
     if (!isBlind) return { keys, frontier };
     return { keys: new Set([...keys, ...namedBy(this.#spec, this.#events())]), frontier };
+  }
+
+  /** Only what was signed since the time that the query names. */
+  #later(filters: readonly Filter[]): readonly Filter[] {
+    const { since } = this.#options;
+    return since === undefined ? filters : filters.map((filter) => ({ ...filter, since }));
   }
 
   #events(): readonly SignedEvent[] {

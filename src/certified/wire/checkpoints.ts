@@ -40,9 +40,10 @@ import type { Certified } from '../decisions/chain.ts';
 import type { CertifiedPorts } from '../rounds/events.ts';
 
 /** A state that a certified outcome led to. */
-export interface CheckpointedState {
-  readonly run: Digest;
-  /** The round whose outcome made it. */
+/** What a checkpoint event says, which is not trusted. */
+export interface CheckpointClaim {
+  readonly author: WorkerId;
+  /** The round whose outcome made the state. */
   readonly round: number;
   /** Digest of that outcome. */
   readonly outcome: Digest;
@@ -50,19 +51,13 @@ export interface CheckpointedState {
   readonly ledgerRoot: Digest;
   /** What features of the run add. */
   readonly features?: FeatureValues<'checkpoint'>;
+}
+
+export interface CheckpointedState extends Omit<CheckpointClaim, 'author'> {
+  readonly run: Digest;
   /** Canonical bytes; in a run with tiers of width of each ring, which travels under a root of its own. */
   readonly model: readonly Uint8Array[];
   readonly ledger: Uint8Array;
-}
-
-/** Where somebody says a state is to be had. */
-export interface CheckpointClaim {
-  readonly author: WorkerId;
-  readonly round: number;
-  readonly outcome: Digest;
-  readonly modelRoot: Digest;
-  readonly ledgerRoot: Digest;
-  readonly features?: FeatureValues<'checkpoint'>;
 }
 
 export const checkpointsFilter = (run: Digest): Filter => ({

@@ -142,20 +142,20 @@ function preparedOf(said: {
   return { attempt, view, digest, proposal, prepares };
 }
 
+/** What a vote and a proposal say alike: where it is cast, and for which outcome. */
+function castOf({ run, round, attempt, parent, ctx, view, digest, justify }: CastFields) {
+  return { run, round, attempt, parent, ctx, view, digest, justify };
+}
+
+type CastFields = Omit<Extract<Vote, { readonly step: 'prepare' }>, 'type' | 'step'>;
+
 export function buildVote(cast: Vote, lifetime: Lifetime): EventDraft {
-  const { run, round, attempt, parent, ctx, view, step, digest, justify } = cast;
+  const { run, round, step, digest } = cast;
   const { unlisted, features } = step === 'commit' ? cast : { unlisted: [] };
   return vote.build(
     {
-      run,
-      round,
-      attempt,
-      parent,
-      ctx,
-      view,
+      ...castOf(cast),
       step,
-      digest,
-      justify,
       unlisted: unlisted.length > 0 ? unlisted : undefined,
       ...withFeatures(features),
       scope: [run, `${run}/${round}`],
@@ -173,9 +173,8 @@ export function toVote(
 ): Judged<Signed<Vote>> {
   const parsed = vote.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const { run, round, attempt, parent, ctx, view, step, digest, justify } = parsed.value;
-  const { unlisted = [], expiration } = parsed.value;
-  const said = { run, round, attempt, parent, ctx, view, digest, justify };
+  const { step, unlisted = [], expiration } = parsed.value;
+  const said = castOf(parsed.value);
   const signed = { id: event.id, key: event.pubkey };
   if (step === 'prepare') return accept({ ...signed, ...said, type: 'vote', step: 'prepare' });
   const added = features.read('vote', parsed.value.features);
@@ -236,21 +235,11 @@ export function buildProposal(made: Proposal, lifetime: Lifetime): EventDraft {
   );
 }
 
-function membersOf({ prepares, ballots, ...made }: Proposed) {
-  const { run, round, attempt, parent, ctx, view, digest, justify } = made;
-  return {
-    run,
-    round,
-    attempt,
-    parent,
-    ctx,
-    view,
-    digest,
-    justify,
-    prepares: prepares.length > 0 ? prepares : undefined,
-    ballots: ballots.length > 0 ? ballots : undefined,
-  };
-}
+const membersOf = (made: Proposed) => ({
+  ...castOf(made),
+  prepares: made.prepares.length > 0 ? made.prepares : undefined,
+  ballots: made.ballots.length > 0 ? made.ballots : undefined,
+});
 
 const contentOf = (made: Proposed, carried: Carried): string =>
   proposal.declaration.content.write({ ...membersOf(made), ...carried });
@@ -266,24 +255,9 @@ function readProposed(
 ): Judged<{ readonly said: Signed<Proposed>; readonly carried: Carried }> {
   const parsed = proposal.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const { run, round, attempt, parent, ctx, view, digest, justify } = parsed.value;
   const { prepares = [], ballots = [], body, root, bytes } = parsed.value;
-  const said: Signed<Proposed> = {
-    type: 'proposal',
-    step: 'prepare',
-    id: event.id,
-    key: event.pubkey,
-    run,
-    round,
-    attempt,
-    parent,
-    ctx,
-    view,
-    digest,
-    justify,
-    prepares,
-    ballots,
-  };
+  const signed = { id: event.id, key: event.pubkey, type: 'proposal', step: 'prepare' } as const;
+  const said = { ...signed, ...castOf(parsed.value), prepares, ballots };
   return accept({ said, carried: { body, root, bytes } });
 }
 
