@@ -114,7 +114,6 @@ export const rosterJoin = (
   }),
 });
 
-/** What a worker keeps of a certified state beside the model. */
 export function chainHeadOf(
   state: Certified,
   votes: ListedVotes | null,

@@ -117,7 +117,6 @@ const MOST_BEACONS = 16;
 
 export interface PayloadLimits {
   readonly payloadBytes?: number;
-  /** Of all keys together. */
   readonly inAll?: number;
 }
 
@@ -134,7 +133,6 @@ export function createEvidenceStore(
     for (const [, { value }] of ofStrangers.entries()) yield value;
   }
   const isMember = (key: WorkerId) => members?.has(key) !== false;
-  /** Where it is kept, if it is. */
   function placeOf(message: ProtocolMessage, isAsked: boolean) {
     if (isAsked || (isMember(message.key) && message.type !== 'unreadable')) return ofMembers;
     const isOfUse =

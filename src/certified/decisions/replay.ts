@@ -139,7 +139,6 @@ export function withoutModel(state: Chain | Certified): Chain {
 /** What a replay has found so far, by the outcome before: with many forks every outcome is still judged once. */
 interface Following {
   readonly events: Gathered;
-  /** The outcome whose branch somebody chose. */
   readonly through: Digest | undefined;
   readonly decided: Map<Digest, Ruling<readonly Decided[]>>;
   /** The chain after each outcome that was applied. */

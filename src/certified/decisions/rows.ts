@@ -39,7 +39,6 @@ export interface RoundTerms extends Situation {
   readonly base: string;
   /** Of each ring, in a run with tiers of width. */
   readonly rings?: readonly Digest[] | undefined;
-  /** Of what of the model is here. */
   readonly layout: Layout;
   /** Of that round; null in a run without. */
   readonly stakes: Stakes;
@@ -132,7 +131,6 @@ const divided = new WeakMap<
   { readonly size: number; readonly stakes: Stakes; readonly assignment: ChunkAssignment }
 >();
 
-/** An accepted row with what it brings. */
 export interface CountedRow {
   readonly late: boolean;
   readonly contribution: Contribution;

@@ -36,7 +36,6 @@ const MOST_KEPT_BYTES = 2 ** 30;
 interface Case {
   readonly round: number;
   readonly row: CheckedRow;
-  /** It is one of the first jurors. */
   readonly isFirst: boolean;
   /** Its place among jurors: the first of those who see a quorum shows it. */
   readonly rank: number;
@@ -96,7 +95,6 @@ class JuryDuty implements MemberFeature {
   readonly #idle = createNotifier();
   #isTraining = false;
   #checking = 0;
-  /** Of which the steps could be run now. */
   readonly #ready = new Set<Case>();
   #running: Promise<unknown> | undefined;
 

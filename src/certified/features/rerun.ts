@@ -192,7 +192,6 @@ export interface CheckTools {
   fetch(root: PayloadRoot): Promise<Uint8Array | undefined>;
   readonly sha256: Sha256;
   readonly signal: AbortSignal;
-  /** Called for each slice of steps. */
   onProgress?(step: number, steps: number): void;
 }
 

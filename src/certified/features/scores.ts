@@ -69,7 +69,6 @@ export function copiesAmong(
 }
 
 interface Known {
-  /** What its contributions start from. */
   readonly params: Vector;
   readonly round: number;
   /** Listed or not, in the order in which they arrived. */

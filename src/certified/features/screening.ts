@@ -73,7 +73,6 @@ export class Judgment implements ContributionOpinion {
   }
 }
 
-/** Losses of a model on the rows of one draw. */
 export type Losses = (params: Vector) => Promise<Float32Array>;
 
 /** What a contribution does to the loss: `before` are the losses of the model without it, row by row. */
@@ -142,7 +141,6 @@ export class Screen {
     return new Judgment(this.#findings);
   }
 
-  /** Time that measuring took until now. */
   get secondsMeasuring(): number {
     return this.#secondsMeasuring;
   }

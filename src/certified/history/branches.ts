@@ -40,7 +40,6 @@ export interface BranchOptions {
   readonly reporter: RunReporter;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** The outcome whose branch somebody chose. */
   readonly through?: Digest | undefined;
 }
 
@@ -168,7 +167,6 @@ interface Options extends CheckpointOptions, DecisionOptions {
   genesis(): Certified;
 }
 
-/** Asks relays each time, and keeps nothing. */
 export function createHistory(spec: RunSpec, options: Options): AskPast {
   const { signal, clock = systemClock } = options;
   return async () => {

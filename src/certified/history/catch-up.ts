@@ -36,7 +36,6 @@ import {
 import { collectChunks, collectEvents, type RelayQuery } from './from-relays.ts';
 import { type DecisionOptions, decisionsOf } from './history.ts';
 
-/** A certified state to go on from. */
 export interface CaughtUp {
   readonly state: Certified;
   readonly votes: ListedVotes | null;

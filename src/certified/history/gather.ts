@@ -27,7 +27,6 @@ import { isCommit, type ProtocolMessage, toProtocolMessage } from '../wire/certi
 import { toServedRun } from '../wire/runs.ts';
 import { readSnapshots } from '../wire/snapshots.ts';
 
-/** Specs by run id, whoever served them. */
 export function specsOf(events: Iterable<SignedEvent>): ReadonlyMap<Digest, RunSpec> {
   const specs = new Map<Digest, RunSpec>();
   for (const event of events) {
@@ -107,7 +106,6 @@ export interface BeaconRecord {
   readonly proof: BeaconProof;
 }
 
-/** A record in a file. */
 export interface BeaconLine extends BeaconRecord {
   readonly line: number;
 }

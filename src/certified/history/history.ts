@@ -141,7 +141,6 @@ class HistoryReader {
     }
   }
 
-  /** Payloads that are not inside their manifests. */
   async readPayloads(): Promise<void> {
     const named = this.kept.events().flatMap((event) => {
       const said = readManifest(event, undefined, anyFeatures);
@@ -293,7 +292,6 @@ class HistoryReader {
   }
 }
 
-/** How far a run can be followed. */
 export interface Followed {
   /** Whom its outcomes list, until now and in the round to come. */
   readonly keys: ReadonlySet<WorkerId>;

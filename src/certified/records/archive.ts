@@ -71,7 +71,6 @@ export interface ArchiveOptions extends RelayQuery {
 const OVERLAP_SECONDS = 2 * 86_400;
 /** Longer lines are no events that any relay took. */
 const LONGEST_LINE = 32 << 20;
-/** Lines between two reports of progress. */
 const TOLD_EVERY = 500;
 
 /**

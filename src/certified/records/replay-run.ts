@@ -50,7 +50,6 @@ export interface ReplayReport {
   /** Whether the outcome to trust is among the rounds; true where none was named. */
   readonly isTrusted: boolean;
   readonly run: Digest;
-  /** How many a quorum decided. */
   readonly rounds: number;
   readonly firstBad: number | null;
   /** Lines of the file that are no genuine events. */

@@ -20,7 +20,6 @@ import type { Control } from '../wire/control.ts';
 /** What a worker signed in the round in progress. */
 export interface Entry {
   readonly round: number;
-  /** The outcome it follows. */
   readonly parent: Digest;
   readonly machine: RoundState;
   /** Own events by the content they were signed for: a retry sends the same bytes. */
@@ -147,7 +146,6 @@ export function votesOfBefore(
   return isSittingOut ? { entry: undefined, voteFrom: Math.max(1, voteFrom) } : { entry, voteFrom };
 }
 
-/** Contributions that are on disk. */
 export const sentBefore = ({
   sent,
   pending,
@@ -276,7 +274,6 @@ export class ArrivalTimes {
     this.#options = options;
   }
 
-  /** A worker's contribution is here, in this event. */
   note(
     worker: WorkerId,
     message: ProtocolMessage | undefined,

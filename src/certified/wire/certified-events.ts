@@ -69,7 +69,6 @@ export function controlLifetime(clock: Clock, seconds = CONTROL_SECONDS): Lifeti
   return { createdAt, expiresAt: createdAt + seconds };
 }
 
-/** How long what decides rounds must last. */
 export interface LeastLifetime {
   /** Unix seconds of the last certified outcome: a date before it says nothing. */
   readonly since: number;

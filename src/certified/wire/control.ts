@@ -37,7 +37,6 @@ import { buildFault, proofBody } from './faults.ts';
 import { KeptEvents, Resending } from './kept-events.ts';
 import { buildRun, isServable, specLifetime } from './runs.ts';
 
-/** Receives the messages of one subscription or question. */
 export interface Hearing {
   /** Called as messages come, for the same one also several times; `isAsked` for those that answer a question. */
   take(message: ProtocolMessage, isAsked?: boolean): void;
@@ -49,7 +48,6 @@ export interface Hearing {
 export interface Listening {
   /** Every reachable relay has sent what it stored. */
   readonly caughtUp: boolean;
-  /** Asks for everything once more. */
   again(): void;
   /** Pulls nothing any more; what is listened to has a `close` of its own. */
   close(): void;
@@ -76,7 +74,6 @@ export interface ControlOptions {
   readonly crypto?: EventCrypto | undefined;
   /** How long relays are asked to keep what decides rounds; default about three months. */
   readonly keptSeconds?: number | undefined;
-  /** Features of the run; default none. */
   readonly features?: FeatureSet | undefined;
   /** Reads a verified event; default `toProtocolMessage`. */
   readonly read?: typeof toProtocolMessage | undefined;
@@ -139,12 +136,10 @@ export class Control {
     };
   }
 
-  /** Manifests of a round by these keys, and nothing else of it. */
   listenToManifests(round: number, by: readonly WorkerId[], hearing: Hearing): Listening {
     return this.#hear(manifestsFilter(this.#options.run, round, by), hearing, this.#keep);
   }
 
-  /** Proofs of faults of the whole run. */
   listenToFaults(hearing: Hearing): Listening {
     return this.#hearForAll(faultsFilter(this.#options.run), hearing);
   }
@@ -243,7 +238,6 @@ export class Control {
     return sending ?? watchOutcomes(relays.send(event, { signal }), relays);
   }
 
-  /** Events that are here, with the bodies that travel beside them. */
   bundle(ids: readonly EventId[]): Bundle {
     const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const bodies = events.flatMap((event) => {
@@ -388,7 +382,6 @@ export class Control {
   }
 }
 
-/** Who asked hears that it is an answer. */
 const answering = (hearing: Hearing): Hearing => ({
   take: (message) => hearing.take(message, true),
   refuse: (rejection, id) => hearing.refuse?.(rejection, id),

@@ -26,7 +26,6 @@ import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
 import type { CheckVerdict, Signed } from '../../run/vote.ts';
 import { toMember, toProposed, toVote } from './messages.ts';
 
-/** A verdict as its author signed it. */
 export type ShownVerdict = Signed<CheckVerdict> & { readonly event: SignedEvent };
 
 interface Proof {
@@ -116,7 +115,6 @@ export function toFaultProof(
   return accept({ ...said, kind: fault.kind, events: fault.events, culprit: fault.key });
 }
 
-/** Verdicts, where all of them are. */
 function verdictsIn(
   events: readonly SignedEvent[],
   features: FeatureSet,

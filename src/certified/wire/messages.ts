@@ -286,10 +286,8 @@ export function toProposal(
   return accept({ ...said, outcome });
 }
 
-/** What a session key takes part in. */
 export interface SessionOf {
   readonly run: Digest;
-  /** The key that takes part. */
   readonly session: WorkerId;
 }
 

@@ -91,7 +91,6 @@ export const runFilter = (address?: Omit<RunAddress, 'relays'>): Filter =>
 /** Relays are asked for so many at once. */
 const MOST_LISTED = 500;
 
-/** Relays are asked to keep a run for a year. */
 const KEPT_SECONDS = 365 * 86_400;
 
 export function specLifetime(clock: Clock): Lifetime {

@@ -14,7 +14,6 @@ export interface Room {
   readonly values: Float64Array;
   /** Rows that speak of the chunk, ascending. */
   readonly senders: readonly number[];
-  /** Values in the chunk. */
   readonly length: number;
 }
 

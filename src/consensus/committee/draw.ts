@@ -43,7 +43,6 @@ const DIGIT = new Uint8Array(128).fill(NO_DIGIT);
 const LEAST_BITS = 1.44;
 const MOST_BITS = 1.45;
 
-/** Validates keys and weights once for all later draws. */
 export function createCandidates(members: readonly Weighted[]): Candidates {
   const keys = new Uint32Array(members.length * WORDS);
   const weights = new Float64Array(members.length);

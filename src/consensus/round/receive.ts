@@ -118,7 +118,6 @@ function answer({ state, context, effects }: Turn, message: Signed<Message>): vo
   effects.push({ type: 'resend', ids: [decided.proposal, ...decided.commits] });
 }
 
-/** The parts of a contribution manifest that fault proofs need. */
 export interface ManifestClaim extends Omit<RoundEpoch, 'attempt'> {
   readonly type: 'manifest';
   /** SHA-256 of the content. */
