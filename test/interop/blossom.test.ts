@@ -11,7 +11,7 @@ import { serveFolder } from '../../src/node/checkpoint/holder-server.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { createAskHttp } from '../../src/node/checkpoint/sources.ts';
 import { createSecretKey } from '../../src/node/files/keys.ts';
-import { type Filling, testPlace } from '../contract/chunk-place.ts';
+import { type Filling, testSource } from '../contract/chunk-source.ts';
 import type { StartedRelay } from '../contract/relay-under-test.ts';
 import { runCommand } from '../support/command-line.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
@@ -53,7 +53,7 @@ async function upload({ folder, manifest }: Pick<Filling, 'folder' | 'manifest'>
 if (!program.isInstalled()) {
   itWith(`not installed; that takes: ${program.install}`)('khatru-blossom', async () => undefined);
 } else {
-  testPlace('a Blossom server', { hasParity: true, saysWhatItHas: false }, async (filling) => ({
+  testSource('a Blossom server', { hasParity: true, saysWhatItHas: false }, async (filling) => ({
     place: await upload(filling),
     close: async () => undefined,
   }));

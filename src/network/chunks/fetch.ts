@@ -402,8 +402,8 @@ class ChunkFetch<C extends AnyChunk> {
     }
     if (result === 'wrong') {
       const message = `${piece.name} is not what its hash says`;
+      if (!state.isDemoted) report?.({ type: 'demoted', place: name, message });
       state.demote(message);
-      report?.({ type: 'demoted', place: name, message });
       return;
     }
     const { message, retryMs } = result;

@@ -16,20 +16,20 @@ import { createAskHttp, openPlaces } from '../../../src/node/checkpoint/sources.
 import { createSecretKey } from '../../../src/node/files/keys.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { connectRelays } from '../../../src/node/net/relays.ts';
-import { testPlace } from '../../contract/chunk-place.ts';
+import { testSource } from '../../contract/chunk-source.ts';
 
 const never = new AbortController().signal;
 const ask = createAskHttp({ isTrusted: true });
 const clock = systemClock;
 const connection = { openTimeoutMs: 5000, retry: defaultRetry };
 
-testPlace('a folder', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => ({
+testSource('a folder', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => ({
   place: createFolderSource(folder),
   lose: ({ sha256 }) => rm(join(folder, sha256)),
   close: async () => undefined,
 }));
 
-testPlace(
+testSource(
   'a holder server',
   { hasParity: true, saysWhatItHas: true },
   async ({ folder, manifest }) => {
@@ -39,7 +39,7 @@ testPlace(
   },
 );
 
-testPlace('a plain web server', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => {
+testSource('a plain web server', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => {
   const server = createServer((request, response) => {
     readFile(join(folder, request.url!.replace('/files/', ''))).then(
       (bytes) => response.end(bytes),
@@ -58,7 +58,7 @@ testPlace('a plain web server', { hasParity: true, saysWhatItHas: false }, async
   };
 });
 
-testPlace('relays', { hasParity: false, saysWhatItHas: false }, async ({ manifest, payload }) => {
+testSource('relays', { hasParity: false, saysWhatItHas: false }, async ({ manifest, payload }) => {
   const relay = await createRelay({ port: 0 });
   const signer = createSigner(createSecretKey());
   const relays = await connectRelays([relay.url], connection, signer, never);
