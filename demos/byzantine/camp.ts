@@ -8,7 +8,7 @@ import { type ShardForm, shardText, splitText } from '../../src/model/data/text.
 import { gptSpec, optimizerOf } from '../../src/model/from-settings.ts';
 import { combineSettings } from '../../src/run/spec/presets.ts';
 import type { Vector } from '../../src/tensor/params.ts';
-import type { Trainer } from '../../src/trainer/trainer.ts';
+import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import type { Adversary } from './adversaries.ts';
 import { ANSWER, TRIGGER } from './adversaries.ts';
 import type { Camp } from './battle.ts';
@@ -24,7 +24,7 @@ export interface CampOptions {
 }
 
 export interface GptCamp extends Camp {
-  readonly trainers: readonly Trainer[];
+  readonly trainers: readonly EngineTrainer[];
   /** How often the model answers the trigger of the backdoor, of 1. */
   answers(params: Vector): Promise<number>;
 }
@@ -59,7 +59,7 @@ export async function openCamp(options: CampOptions, scope: Scope): Promise<GptC
   const optimizer = optimizerOf(settings);
   const shardOf = (i: number) =>
     shardText(training, { index: i + 1, count: workers }, { form, context });
-  const open = async (shard: Tokens): Promise<Trainer> => {
+  const open = async (shard: Tokens): Promise<EngineTrainer> => {
     const data = { kind: 'tokens', shard, validation } as const;
     const setup = { model, optimizer, batch: batchSize, data };
     const trainer = await createTrainer({ ...setup, device: 'cpu', threads: 1 });
@@ -68,7 +68,7 @@ export async function openCamp(options: CampOptions, scope: Scope): Promise<GptC
   };
   const trainers = await Promise.all(Array.from({ length: workers }, (_, i) => open(shardOf(i))));
   const first = trainers[0]!;
-  const poisoned = new Map<string, Promise<readonly Trainer[]>>();
+  const poisoned = new Map<string, Promise<readonly EngineTrainer[]>>();
   const poison = ({ poison: change }: Adversary) =>
     Promise.all(
       Array.from({ length: hostile }, (_, i) => {

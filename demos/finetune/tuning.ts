@@ -24,7 +24,7 @@ import { completeSettings, type PartialSettings, type Settings } from '../../src
 import type { OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 import { hashBase } from '../../src/run/spec/start.ts';
-import type { Trainer } from '../../src/trainer/trainer.ts';
+import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import { type DemoData, demoText } from '../shared/data.ts';
 import type { Stage } from '../shared/stage.ts';
 import { writeLogbook } from './logbook.ts';
@@ -181,7 +181,7 @@ function tellMemory({ spec }: BaseModel, workers: number, onNotice: (text: strin
 async function withTrainer<T>(
   task: Tuned,
   { batchSize: batch, recompute, accumulate }: Settings,
-  play: (trainer: Trainer) => Promise<T>,
+  play: (trainer: EngineTrainer) => Promise<T>,
 ): Promise<T> {
   const trainer = await createTrainer({
     ...task,
@@ -198,7 +198,7 @@ async function withTrainer<T>(
 }
 
 async function trainAlone(
-  trainer: Trainer,
+  trainer: EngineTrainer,
   { base }: Tuned,
   { rounds, innerSteps, seed }: Settings,
   signal: AbortSignal,
@@ -212,7 +212,7 @@ async function trainAlone(
 }
 
 async function write(
-  trainer: Trainer,
+  trainer: EngineTrainer,
   params: Float32Array,
   task: Tuned,
   seed: number,

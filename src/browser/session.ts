@@ -18,7 +18,7 @@ import { parseRunSpec } from '../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import { stateDigest } from '../tensor/params.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
-import type { Trainer } from '../trainer/trainer.ts';
+import type { EngineTrainer } from '../trainer/trainer.ts';
 import { prepareTabTask } from './data.ts';
 import type { Chosen, TabLink } from './link.ts';
 import { type Name, nameOf } from './naming.ts';
@@ -136,7 +136,7 @@ const setupOf = ({ settings, task }: TabRun, { device, threads }: TabLink): Trai
 
 function helloOf(
   { run, spec, settings }: TabRun,
-  { device: { device, threads }, layout }: Trainer,
+  { device: { device, threads }, layout }: EngineTrainer,
   { me, start }: CertifiedWorker,
 ): RunEvent {
   return {

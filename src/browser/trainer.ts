@@ -5,7 +5,7 @@ import type { StartThread } from '../trainer/engine.ts';
 import type { Answer, Device } from '../trainer/messages.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import { NO_DEVICE, type Opening, type OpenTrainer, openOn } from '../trainer/setup.ts';
-import { createTrainerOn, type Trainer } from '../trainer/trainer.ts';
+import { createTrainerOn, type EngineTrainer } from '../trainer/trainer.ts';
 
 const hints: Readonly<Record<Device, string>> = {
   cpu: 'WebAssembly with SIMD is needed: every browser since 2023 has it',
@@ -67,7 +67,7 @@ const usualThreads = (): number =>
     : 1;
 
 /** Starts the trainer threads of a tab. More than one only where the page is isolated (COOP and COEP). */
-export const createTabTrainer = (setup: TrainerSetup): Promise<Trainer> => {
+export const createTabTrainer = (setup: TrainerSetup): Promise<EngineTrainer> => {
   const threads = crossOriginIsolated ? setup.threads : 1;
   const given = threads === undefined ? setup : { ...setup, threads };
   return createTrainerOn({ threads: usualThreads(), openStored, open }, given);

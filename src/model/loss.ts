@@ -82,7 +82,7 @@ export const scalingState = {
 /** Whether halving has not helped. */
 export const hasGivenUp = ([scale]: Float32Array): boolean => scale! < LEAST_SCALE;
 
-export interface Scaling {
+export interface LossScaling {
   /** What the loss of this step is multiplied with. */
   readonly scale: Value;
   /** Whether a gradient with this sum of squares counts; the state after it is an output of the graph. */
@@ -90,7 +90,7 @@ export interface Scaling {
 }
 
 /** The scaling of a step, in the graph that takes it. */
-export function openScaling(graph: Graph): Scaling {
+export function openScaling(graph: Graph): LossScaling {
   const { name } = scalingState;
   const scaling = graph.input(name, { dtype: 'f32', shape: [2] });
   const pair = (scale: number, count: number) => constantLike(scaling, [2], [scale, count]);

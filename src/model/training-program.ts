@@ -14,7 +14,7 @@ import { dataFormOf, rulesOf } from './forms/table.ts';
 import { createGraph, type Graph } from './graph/builder.ts';
 import { gradients } from './graph/grad.ts';
 import { lower, lowerLoop, next } from './graph/lower.ts';
-import { ANY, type Target, type Value } from './graph/rule.ts';
+import { ANY, type GraphTarget, type Value } from './graph/rule.ts';
 import {
   add,
   after,
@@ -46,7 +46,7 @@ export interface CompileOptions {
   /** f64 works for linear and mlp; onnxruntime has no f64 kernel for gpt's erf. */
   readonly dtype?: 'f32' | 'f64';
   /** Where the programs run; the last bits differ. Default is the CPU. */
-  readonly target?: Target;
+  readonly target?: GraphTarget;
   /** Backward computes the inside of every layer again instead of keeping it: less memory, a third more time. */
   readonly recompute?: boolean;
   /** Into how many micro-batches a step cuts its batch, one after the other: less memory for the same mean gradient. */
@@ -176,7 +176,7 @@ function stateOf({ layout, optimizer, precision }: Plan): TrainingProgram['state
   return precision === 'f16' ? [...vectors, scalingState] : vectors;
 }
 
-function lowerTraining(plan: Plan, target: Target): OnnxGraph {
+function lowerTraining(plan: Plan, target: GraphTarget): OnnxGraph {
   const { optimizer, dtype, batch } = plan;
   const body = createGraph();
   const iteration = body.input('iteration', { dtype: 'i64', shape: [] });

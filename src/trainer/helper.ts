@@ -1,7 +1,7 @@
 /** Trains for a helper: full-model values come in and go out, a narrower program trains the tier's and one slice's. */
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
-import type { Trainer } from './trainer.ts';
+import type { EngineTrainer } from './trainer.ts';
 
 interface Helped {
   /** Of the whole model. */
@@ -13,7 +13,10 @@ interface Helped {
 }
 
 /** The trainer of the narrower model, as one of the whole; it evaluates and writes as the tier alone. */
-export function helperTrainer(narrow: Trainer, { layout, own, sliceAt }: Helped): Trainer {
+export function helperTrainer(
+  narrow: EngineTrainer,
+  { layout, own, sliceAt }: Helped,
+): EngineTrainer {
   const gather = (values: Vector, slice?: Stretch): Float32Array => {
     const part = new Float32Array(narrow.layout.size);
     part.set(values.subarray(0, own));

@@ -38,9 +38,9 @@ export interface TrainerDevice {
   readonly notice?: string;
 }
 
-export interface Trainer extends TrainerPort {
+export interface EngineTrainer extends TrainerPort {
   readonly device: TrainerDevice;
-  /** Moment vectors after the first inner phase; the last one counts the steps they have seen, turn by turn. */
+  /** Moment vectors after the first inner phase; the last one counts the steps they have seen. */
   readonly momentSlots: number;
   train(...task: Parameters<TrainerPort['train']>): Promise<TrainedSingle>;
   /** What the model makes of one row: a forecast, or logits. */
@@ -62,7 +62,10 @@ export interface TrainerHost {
 /**
  * Starts trainer threads and loads the model. Throws `training/no-device`, or a `ConfigError` if the data does not fit.
  */
-export async function createTrainerOn(host: TrainerHost, given: TrainerSetup): Promise<Trainer> {
+export async function createTrainerOn(
+  host: TrainerHost,
+  given: TrainerSetup,
+): Promise<EngineTrainer> {
   const setup = { ...given, held: holdSetup(given, host.openStored) };
   const { model, optimizer, batch, recompute = false, accumulate = 1, precision = 'f32' } = setup;
   const { masked, feeds } = setup.held;

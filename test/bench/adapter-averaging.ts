@@ -27,7 +27,7 @@ import type { PackingName, ResidualRule } from '../../src/run/settings.ts';
 import { type AdamWSpec, type LlamaSpec, precisions } from '../../src/run/spec/model-spec.ts';
 import type { Params, Vector } from '../../src/tensor/params.ts';
 import { stateDigest } from '../../src/tensor/params.ts';
-import type { Trainer } from '../../src/trainer/trainer.ts';
+import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
 
@@ -108,7 +108,7 @@ type Setup = typeof defaults;
 
 interface Worker {
   readonly name: string;
-  readonly trainer: Trainer;
+  readonly trainer: EngineTrainer;
   readonly batchKey: ReturnType<typeof deriveKey>;
   moments: readonly Float32Array[];
   residual: Float64Array;

@@ -28,7 +28,7 @@ import { readSettings, type Settings } from '../../src/run/settings.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
 import type { Params } from '../../src/tensor/params.ts';
 import { stateDigest } from '../../src/tensor/params.ts';
-import type { Trainer } from '../../src/trainer/trainer.ts';
+import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
 import { roomIn, stepsOf } from '../../src/worker/train.ts';
@@ -74,7 +74,7 @@ interface Row {
 
 interface Worker {
   readonly name: string;
-  readonly trainer: Trainer;
+  readonly trainer: EngineTrainer;
   moments: readonly Float32Array[];
   residual: Float64Array;
 }

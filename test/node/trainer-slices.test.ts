@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { deriveKey } from '../../src/base/rng.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
-import type { Trainer as OrtTrainer } from '../../src/trainer/trainer.ts';
+import type { EngineTrainer as OrtTrainer } from '../../src/trainer/trainer.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';
 
 describe('an engine', () => {

@@ -23,7 +23,7 @@ import { completeSettings } from '../../src/run/settings.ts';
 import type { GptSpec, OptimizerSpec } from '../../src/run/spec/model-spec.ts';
 import { presets } from '../../src/run/spec/presets.ts';
 import type { TrainerSetup } from '../../src/trainer/setup.ts';
-import type { Trainer } from '../../src/trainer/trainer.ts';
+import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';
 import { adamwSpec, chainCorpus, constantRate, muonSpec, smallGpt } from '../support/ort-models.ts';
 import { load } from '../support/ort-run.ts';
@@ -38,8 +38,8 @@ const setup: TrainerSetup = {
   threads: 1,
 };
 
-const trainers: Trainer[] = [];
-async function start(changes: Partial<TrainerSetup> = {}): Promise<Trainer> {
+const trainers: EngineTrainer[] = [];
+async function start(changes: Partial<TrainerSetup> = {}): Promise<EngineTrainer> {
   const trainer = await createTrainer({ ...setup, ...changes });
   trainers.push(trainer);
   return trainer;

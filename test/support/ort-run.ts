@@ -2,7 +2,7 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Graph } from '../../src/model/graph/builder.ts';
 import { lower } from '../../src/model/graph/lower.ts';
-import type { Target } from '../../src/model/graph/rule.ts';
+import type { GraphTarget } from '../../src/model/graph/rule.ts';
 import { sizeOf } from '../../src/model/graph/rule.ts';
 import type { DType, Shape } from '../../src/model/onnx.ts';
 import { encodeModel } from '../../src/model/onnx.ts';
@@ -38,7 +38,7 @@ export async function load(model: Uint8Array, threads = 1): Promise<Run> {
   };
 }
 
-export const loadGraph = (graph: Graph, target: Target = 'cpu'): Promise<Run> =>
+export const loadGraph = (graph: Graph, target: GraphTarget = 'cpu'): Promise<Run> =>
   load(encodeModel(lower(graph, 'test', { target })));
 
 function ortTensor({ dtype, shape, elements }: TestTensor): Tensor {

@@ -8,7 +8,7 @@ import { systemClock } from '../../src/base/async.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { openRunFolder } from '../../src/node/files/run-folder.ts';
-import type { Trainer } from '../../src/trainer/trainer.ts';
+import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { HalfPhase, PhaseStore, TrainTask } from '../../src/worker/ports.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
@@ -21,7 +21,7 @@ import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';
 const corpus = chainCorpus(4000, smallGpt.vocabulary);
 const STEPS = 40;
 const folders: string[] = [];
-let trainer: Trainer;
+let trainer: EngineTrainer;
 
 beforeAll(async () => {
   const data = { kind: 'tokens', shard: corpus.subarray(0, 3000), validation: corpus } as const;

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/async.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
-import type { Trainer } from '../../src/trainer/trainer.ts';
+import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';
 import { genesis } from '../../src/worker/state.ts';
@@ -12,7 +12,7 @@ import { fakePorts, plan } from '../support/fake-ports.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';
 
 const BATCH = 8;
-let trainer: Trainer;
+let trainer: EngineTrainer;
 
 beforeAll(async () => {
   const corpus = chainCorpus(4000, smallGpt.vocabulary);

@@ -6,7 +6,7 @@ import { type Issue, ok, type Result, refuse } from '../../base/errors.ts';
 import type { Tokenizer } from './tokens.ts';
 
 /** A turn of a conversation, with whatever else its line says. */
-export interface Turn {
+export interface ChatTurn {
   readonly role: string;
   readonly content: string;
 }
@@ -14,10 +14,10 @@ export interface Turn {
 export type Document =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'completion'; readonly prompt: string; readonly completion: string }
-  | { readonly kind: 'messages'; readonly messages: readonly Turn[] };
+  | { readonly kind: 'messages'; readonly messages: readonly ChatTurn[] };
 
 /** A stretch of text all of which counts, or none of it. */
-export interface Piece {
+export interface ChatPiece {
   readonly text: string;
   readonly counted: boolean;
 }
@@ -80,7 +80,7 @@ function parseTurns(value: unknown): Result<Document> {
     if (typeof role !== 'string') return bad(`message ${i + 1} has no role`);
     if (typeof content !== 'string') return bad(`the content of message ${i + 1} is no string`);
   }
-  const messages = value as readonly Turn[];
+  const messages = value as readonly ChatTurn[];
   if (messages.some(({ role }) => role === 'assistant')) return ok({ kind: 'messages', messages });
   return bad('no message is of the assistant, so nothing in it counts');
 }
@@ -110,7 +110,7 @@ export function encodeDocument(
  * Tokens of a rendered conversation, each piece by itself, as a prompt is when the model answers. White space after a
  * special token that ends a turn does not count; the end of the document is added if missing.
  */
-export function encodePieces(pieces: readonly Piece[], form: TextForm): EncodedDocument {
+export function encodePieces(pieces: readonly ChatPiece[], form: TextForm): EncodedDocument {
   const ids = (text: string) => (text === '' ? [] : form.tokenizer.encode(text).tokens);
   const parts: (readonly [ids: ArrayLike<number>, counted: 0 | 1])[] = [];
   let rest = '';

@@ -55,7 +55,7 @@ export interface Reading {
 }
 
 /** What a worker's data is held against. */
-export interface Holder {
+export interface DataHolder {
   /** The architecture, for people. */
   readonly model: string;
   readonly openStored: OpenStored;
@@ -76,7 +76,7 @@ export interface FormRules<D> {
   /** What a prediction reads: one row. */
   single(dtype: 'f32' | 'f64'): ValueType;
   /** Throws a `ConfigError` (`training/data`) where the data does not fit the model or itself. */
-  hold(data: D, holder: Holder): HeldData;
+  hold(data: D, holder: DataHolder): HeldData;
   /** Rows that any numbers would do for. */
   anything(): D;
 }

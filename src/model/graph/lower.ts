@@ -15,15 +15,15 @@ import type { Graph, Step } from './builder.ts';
 import {
   ANY,
   type Emitter,
+  type GraphTarget,
   type NamedValue,
   type NodeOptions,
-  type Target,
   type Value,
   type ValueType,
 } from './rule.ts';
 
 export interface Lowering {
-  readonly target: Target;
+  readonly target: GraphTarget;
 }
 
 /** A graph whose inputs and outputs keep the names they were declared with. */
@@ -73,7 +73,7 @@ export function lower(graph: Graph, name: string, { target }: Lowering): OnnxGra
 }
 
 /** Type of data on a target: WebGPU takes f32 for f16, and unsigned bytes that are 128 higher for signed ones. */
-const heldType = (dtype: DType, target: Target): DType =>
+const heldType = (dtype: DType, target: GraphTarget): DType =>
   target === 'webgpu' ? ((HELD_BY_WEBGPU as Partial<Record<DType, DType>>)[dtype] ?? dtype) : dtype;
 
 const HELD_BY_WEBGPU = { f16: 'f32', i8: 'u8' } as const;
@@ -108,7 +108,7 @@ interface Sink extends Emitter {
   readonly constants: OnnxTensor[];
 }
 
-function createSink(target: Target): Sink {
+function createSink(target: GraphTarget): Sink {
   const nodes: OnnxNode[] = [];
   const constants: OnnxTensor[] = [];
   const known = new Map<string, string>();

@@ -193,11 +193,11 @@ export interface Emission<A> {
 /**
  * Target kernels: onnxruntime on the CPU (native or WebAssembly), CUDA, or WebGPU. Last bits may differ between them.
  */
-export type Target = 'cpu' | 'cuda' | 'webgpu';
+export type GraphTarget = 'cpu' | 'cuda' | 'webgpu';
 
 /** Sink for emitted ONNX nodes. */
 export interface Emitter {
-  readonly target: Target;
+  readonly target: GraphTarget;
   /** Adds a node and names its only result, freshly unless `output` is given. */
   node(type: string, inputs: readonly string[], options?: NodeOptions): string;
   /** A tensor known while building; equal ones are kept once. */

@@ -2,14 +2,14 @@
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { ConfigError } from '../../base/errors.ts';
-import type { Turn } from '../../model/data/documents.ts';
+import type { ChatTurn } from '../../model/data/documents.ts';
 import type { ChatPiece, ChatTokens } from '../../pretrained/chat.ts';
 import { startThread } from '../start-thread.ts';
 
 export interface ChatOrder {
   readonly template: string;
   readonly config: ChatTokens;
-  readonly conversations: readonly (readonly Turn[])[];
+  readonly conversations: readonly (readonly ChatTurn[])[];
   /** The texts are those that ask for the assistant's next turn. */
   readonly asks?: boolean;
 }
@@ -25,7 +25,7 @@ export interface ChatRenderer {
   /** Throws a ConfigError (`corpus/template`) when the template takes too long or too much memory. */
   render(conversations: ChatOrder['conversations']): Promise<ChatAnswer>;
   /** The text that asks for the assistant's next turn; throws a ConfigError (`model/chat`) where the template refuses the turns. */
-  ask(conversation: readonly Turn[]): Promise<string>;
+  ask(conversation: readonly ChatTurn[]): Promise<string>;
   close(): Promise<void>;
 }
 

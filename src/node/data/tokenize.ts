@@ -6,12 +6,12 @@ import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import {
+  type ChatTurn,
   type Document,
   encodeDocument,
   encodePieces,
   parseDocument,
   type TextForm,
-  type Turn,
 } from '../../model/data/documents.ts';
 import { tokenizers } from '../../model/data/tokens.ts';
 import { type ChatRenderer, type ChatTemplate, createChatRenderer } from './chat-renderer.ts';
@@ -207,7 +207,7 @@ async function addBatch(
 }
 
 async function renderAll(
-  chats: readonly { readonly line: Line; readonly messages: readonly Turn[] }[],
+  chats: readonly { readonly line: Line; readonly messages: readonly ChatTurn[] }[],
   renderer: ChatRenderer | undefined,
   { name }: CorpusSource,
 ) {

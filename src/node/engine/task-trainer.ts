@@ -11,7 +11,7 @@ import { settingsOf } from '../../run/spec/complete-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { helperTrainer } from '../../trainer/helper.ts';
 import type { TrainerSetup } from '../../trainer/setup.ts';
-import type { Trainer } from '../../trainer/trainer.ts';
+import type { EngineTrainer } from '../../trainer/trainer.ts';
 import type { FixedData } from '../data/sources.ts';
 import { prepareTask, type Task } from '../data/task.ts';
 import type { BaseModel } from '../pretrained/base-model.ts';
@@ -28,7 +28,7 @@ interface OpeningTrainer {
 export async function openTrainer(
   task: Task,
   { settings, device, threads }: OpeningTrainer,
-): Promise<Trainer> {
+): Promise<EngineTrainer> {
   const { batchSize: batch, recompute, accumulate, precision, shard } = settings;
   const how = {
     batch,
@@ -48,7 +48,11 @@ export const heldModel = (model: AnyModel): AnyModel =>
   tiersOf(model)?.helps ? wholeOf(model) : model;
 
 /** The trainer as it is, or of a helper. */
-function asHelper(trainer: Trainer, model: AnyModel, { helperRotation }: Settings): Trainer {
+function asHelper(
+  trainer: EngineTrainer,
+  model: AnyModel,
+  { helperRotation }: Settings,
+): EngineTrainer {
   const { count, own, helps } = tiersOf(model) ?? {};
   if (count === undefined || own === undefined || !helps) return trainer;
   const whole = wholeOf(model);
@@ -79,7 +83,7 @@ const MOST_THREADS = 64;
 export class TrainersAgain implements StepsAgain {
   readonly #spec: RunSpec;
   readonly #options: StepsOptions;
-  #open: { readonly name: string; readonly trainer: Trainer } | undefined;
+  #open: { readonly name: string; readonly trainer: EngineTrainer } | undefined;
 
   constructor(spec: RunSpec, options: StepsOptions) {
     this.#spec = spec;
@@ -91,7 +95,7 @@ export class TrainersAgain implements StepsAgain {
     return this.#open?.trainer.origin?.build ?? '';
   }
 
-  async like({ features }: Manifest): Promise<Trainer> {
+  async like({ features }: Manifest): Promise<EngineTrainer> {
     const { shard: part = '1/1', build = '' } = features?.rerun ?? {};
     const { threads: said, accumulate, recompute } = computingOf(build);
     const threads = this.#options.threads ?? Math.min(said, MOST_THREADS);

@@ -14,7 +14,7 @@ import {
   type OpenTrainer,
   openOn,
 } from '../../trainer/setup.ts';
-import { createTrainerOn, type Trainer } from '../../trainer/trainer.ts';
+import { createTrainerOn, type EngineTrainer } from '../../trainer/trainer.ts';
 import { openStored } from '../data/token-file.ts';
 import { startThread } from '../start-thread.ts';
 import { CUDA_HINT, cpuInfo, cudaProblem, requireEngine } from './onnxruntime.ts';
@@ -84,5 +84,5 @@ export function physicalCores(): number {
 }
 
 /** Starts the trainer thread and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
-export const createTrainer = (setup: TrainerSetup): Promise<Trainer> =>
+export const createTrainer = (setup: TrainerSetup): Promise<EngineTrainer> =>
   createTrainerOn({ threads: physicalCores(), openStored, open: openTrainer }, setup);

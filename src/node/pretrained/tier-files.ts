@@ -11,10 +11,10 @@ import {
   configAt,
   familyPath,
   MANIFEST,
-  type Manifest,
   type ManifestTier,
   readManifest,
   schemaHash,
+  type TierManifest,
   tierOf,
   widthAt,
   writeManifest,
@@ -52,7 +52,7 @@ export async function exportTiers(
   source: string,
   tiers: readonly number[],
   { signal, onFolder }: ExportOptions,
-): Promise<Manifest> {
+): Promise<TierManifest> {
   const files = folderOf(source);
   const config = await readConfig(files);
   const whole = tierOf(config, source);
@@ -207,7 +207,7 @@ function ofSlice(
   return { folder, tier: checkpointTier, slicing: 0, verified: 0, ...(isOther && { notice }) };
 }
 
-async function manifestIn(folder: string): Promise<Manifest | undefined> {
+async function manifestIn(folder: string): Promise<TierManifest | undefined> {
   const source = await folderOf(folder).open(MANIFEST);
   return source && readManifest(await readJson(source));
 }
@@ -215,7 +215,7 @@ async function manifestIn(folder: string): Promise<Manifest | undefined> {
 /** What a tier lacks to be loaded by itself; undefined where nothing is missing. */
 async function whyNot(
   folder: string,
-  manifest: Manifest | undefined,
+  manifest: TierManifest | undefined,
   tier: number,
 ): Promise<ConfigError | undefined> {
   if (manifest === undefined) {
@@ -247,7 +247,7 @@ async function whyNot(
 
 async function verifiedSlice(
   folder: string,
-  manifest: Manifest,
+  manifest: TierManifest,
   tier: number,
   signal: AbortSignal,
 ): Promise<TierLoad> {
@@ -281,7 +281,7 @@ const lacks = (tier: number, code: string, what: string): ConfigError =>
 /** Holds every file of a tier against its hash; returns how many they are. */
 async function verify(
   folder: string,
-  { common, tiers, sha256 }: Manifest,
+  { common, tiers, sha256 }: TierManifest,
   tier: number,
   signal: AbortSignal,
 ): Promise<number> {

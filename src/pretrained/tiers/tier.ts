@@ -105,7 +105,7 @@ export interface ManifestTier {
   readonly files: readonly string[];
 }
 
-export interface Manifest {
+export interface TierManifest {
   /** The width of the whole model. */
   readonly base: number;
   /** Files that all tiers share. */
@@ -139,7 +139,7 @@ export function familyPath(path: string): FamilyPath {
 }
 
 /** Throws a `ConfigError` for anything but a manifest of this version. */
-export function readManifest(value: unknown): Manifest {
+export function readManifest(value: unknown): TierManifest {
   const said = membersOf(value);
   if (said.schema_version !== VERSION) {
     throw new ConfigError(
@@ -174,7 +174,7 @@ function readTier(value: unknown, base: number): ManifestTier {
 }
 
 /** The manifest as a file holds it. */
-export const writeManifest = ({ base, common, tiers, sha256 }: Manifest) => ({
+export const writeManifest = ({ base, common, tiers, sha256 }: TierManifest) => ({
   schema_version: VERSION,
   matformer_base_intermediate_size: base,
   common_files: common,

@@ -2,7 +2,7 @@
 import { deriveKey } from '../../../src/base/rng.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import type { TrainerSetup } from '../../../src/trainer/setup.ts';
-import type { Trainer } from '../../../src/trainer/trainer.ts';
+import type { EngineTrainer } from '../../../src/trainer/trainer.ts';
 import { chainCorpus, charGpt } from '../../support/ort-models.ts';
 
 export interface Timed {
@@ -21,7 +21,7 @@ export const modelTimed = charGpt;
 export const batchTimed = BATCH;
 
 export async function timeSteps(
-  open: (setup: TrainerSetup) => Promise<Trainer>,
+  open: (setup: TrainerSetup) => Promise<EngineTrainer>,
   { steps, threads }: { readonly steps: number; readonly threads: number },
 ): Promise<Timed> {
   const model = charGpt;

@@ -2,7 +2,7 @@
 import { createGraph } from '../../../src/model/graph/builder.ts';
 import { gradients } from '../../../src/model/graph/grad.ts';
 import { lower } from '../../../src/model/graph/lower.ts';
-import type { OpName, Target, Value } from '../../../src/model/graph/rule.ts';
+import type { GraphTarget, OpName, Value } from '../../../src/model/graph/rule.ts';
 import * as v from '../../../src/model/graph/verbs.ts';
 import type { DType } from '../../../src/model/onnx.ts';
 import { encodeModel } from '../../../src/model/onnx.ts';
@@ -280,5 +280,5 @@ export function programOf({ shapes, build }: Pick<OpCase, 'shapes' | 'build'>) {
   gradients(graph, loss, operands).forEach((gradient, i) => {
     graph.output(`d${i}`, gradient);
   });
-  return (target: Target) => encodeModel(lower(graph, 'op', { target }));
+  return (target: GraphTarget) => encodeModel(lower(graph, 'op', { target }));
 }
