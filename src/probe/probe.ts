@@ -61,12 +61,11 @@ export function checkRelays(
   return Promise.all(parseRelayUrls(urls).map(check));
 }
 
-export interface RelayTrialOptions extends ProbeOptions {
-  readonly describe: DescribeRelay;
-}
-
 /** Tries one relay and deletes what it left there. Rejects only when aborted; an unreachable relay has a `problem`. */
-export async function probeRelay(url: string, options: RelayTrialOptions): Promise<RelayReport> {
+export async function probeRelay(
+  url: string,
+  options: ProbeOptions & Pick<CheckOptions, 'describe'>,
+): Promise<RelayReport> {
   const { clock, signal, signer, onStep, describe } = options;
   const startMs = clock.now();
   onStep('reading its description');

@@ -224,24 +224,10 @@ const isTooMuch = ({ outcome }: ProbeSent): boolean =>
 const LIFETIME_SECONDS = 300;
 const ZEROS = '0'.repeat(64);
 
-export interface Samples {
-  readonly run: string;
-  /** What `#s` finds the manifest by. */
-  readonly scope: string;
-  /** A manifest with a payload of that many bytes inside; by default as large as it gets. */
-  manifest(payloadBytes?: number): EventDraft;
-  chunk(): EventDraft;
-  presence(): EventDraft;
-  heartbeat(): EventDraft;
-  gradient(): EventDraft;
-  ephemeral(): EventDraft;
-  /** An event of the kind whose JSON is that many bytes once signed. */
-  padded(kind: number, bytes: number): EventDraft;
-  deletion(events: readonly SignedEvent[]): EventDraft;
-}
+export type Samples = ReturnType<typeof createSamples>;
 
-/** Every sample is made now, that is at `nowSeconds()`. */
-export function createSamples(publicKey: string, nowSeconds: () => number): Samples {
+/** Every sample is made now, that is at `nowSeconds()`; `scope` is what `#s` finds the manifest by. */
+export function createSamples(publicKey: string, nowSeconds: () => number) {
   const run = `relay-check-${toHex(randomBytes(4))}`;
   const scope = `${run}/0`;
   const expiration = () => nowSeconds() + LIFETIME_SECONDS;
@@ -259,7 +245,8 @@ export function createSamples(publicKey: string, nowSeconds: () => number): Samp
   return {
     run,
     scope,
-    manifest(payloadBytes = CHUNK_BYTES) {
+    /** A manifest with a payload of that many bytes inside; by default as large as it gets. */
+    manifest(payloadBytes = CHUNK_BYTES): EventDraft {
       const own = { run, round: 0, base: ZEROS, codec: 'relay-check', examples: 1, steps: 1 };
       const lifetime = { createdAt: nowSeconds(), expiresAt: expiration() };
       return buildManifest(own, randomBytes(payloadBytes), lifetime, sha256).draft;
@@ -274,20 +261,21 @@ export function createSamples(publicKey: string, nowSeconds: () => number): Samp
       const said = { run, round: 0, interval: 60, slot: run, scope: [run] };
       return presence.build({ ...said, expiration: expiration() }, nowSeconds());
     },
-    heartbeat() {
+    heartbeat(): EventDraft {
       const said = { run, worker: publicKey, round: 0, interval: 60, leaving: true as const };
       const built = heartbeat.build({ ...said, scope: true }, nowSeconds());
       return { ...built, tags: [...built.tags, ['expiration', String(expiration())]] };
     },
     gradient: () => draft(gradient.kind, [['d', `run:${run}:worker:${publicKey}:round:0`]]),
     ephemeral: () => draft(27_811, []),
-    padded(kind, bytes) {
+    /** An event of the kind whose JSON is that many bytes once signed. */
+    padded(kind: number, bytes: number): EventDraft {
       const slot = kind >= 30_000 ? [['d', `${run}:${bytes}`]] : [];
       const empty = draft(kind, slot);
       const room = Math.max(0, bytes - signedEventBytes(empty));
       return { ...empty, content: toBase64(randomBytes(room)).slice(0, room) };
     },
-    deletion(events) {
+    deletion(events: readonly SignedEvent[]): EventDraft {
       const kept = events.filter(({ kind }) => kind < 20_000 || kind >= 30_000);
       const kinds = [...new Set(kept.map(({ kind }) => kind))];
       return draft(5, [

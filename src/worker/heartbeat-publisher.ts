@@ -6,17 +6,7 @@ import type { Session } from './ports.ts';
 
 export type HeartbeatContent = Pick<OwnHeartbeat, 'round' | 'digest' | 'cohort' | 'features'>;
 
-export interface HeartbeatPublisher {
-  say(content: HeartbeatContent): void;
-  /** Sends a heartbeat that says this now, but in a crowd; true as soon as a relay took it. */
-  send(content: HeartbeatContent): Promise<boolean>;
-  /** Sends more often to relays without a rate until told otherwise: some forget what is half a minute old. */
-  hurry(isWaiting: boolean): void;
-  /** So many others are there, as far as the run knows, whoever is heard. */
-  expect(members: number): void;
-  again(): void;
-  stop(): Promise<void>;
-}
+export type HeartbeatPublisher = ReturnType<typeof createHeartbeatPublisher>;
 
 const WAITING_MS = 5000;
 
@@ -29,7 +19,7 @@ const FAREWELL_MS = 3000;
 /** A number from 0 to 1 that follows from the key. */
 const placeOf = (key: WorkerId): number => Number.parseInt(key.slice(0, 8), 16) / 2 ** 32;
 
-export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPublisher {
+export function createHeartbeatPublisher({ plan, ports }: Session) {
   const { clock, wire, report } = ports;
   const intervalMs = plan.heartbeatSeconds * 1000;
   const stopping = new AbortController();
@@ -77,7 +67,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
   }
 
   return {
-    say(next) {
+    say(next: HeartbeatContent): void {
       content = next;
       // who is waited for before the first round says at once that it is there
       const isCrowd = crowd() > 1 && plan.waitFor <= 1;
@@ -86,19 +76,24 @@ export function createHeartbeatPublisher({ plan, ports }: Session): HeartbeatPub
       if (isFirst || isFew || plan.heartbeatEachRound) void publish(false);
       running ??= publishWhenSilent(isCrowd);
     },
-    send(next) {
+    /** Sends a heartbeat that says this now, but in a crowd; true as soon as a relay took it. */
+    send(next: HeartbeatContent): Promise<boolean> {
       content = next;
       // what is certified is no news in a crowd either
       return expected > CROWD ? Promise.resolve(true) : publish(false);
     },
-    hurry(waits) {
+    /** Sends more often to relays without a rate until told otherwise: some forget what is half a minute old. */
+    hurry(waits: boolean): void {
       isWaiting = waits;
     },
-    expect(members) {
+    /** So many others are there, as far as the run knows, whoever is heard. */
+    expect(members: number): void {
       expected = members;
     },
-    again: () => void publish(false),
-    async stop() {
+    again(): void {
+      void publish(false);
+    },
+    async stop(): Promise<void> {
       stopping.abort();
       await running;
       // members of a crowd are not missed, and what each says is read by all

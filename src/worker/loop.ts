@@ -10,7 +10,7 @@ import type { Session } from './ports.ts';
 import { measuredBefore, type WorkerState } from './state.ts';
 import type { RoundStrategy } from './strategy.ts';
 import { PhaseKeeper, trainOrResume } from './train.ts';
-import { type RunWatch, watchRun } from './watch.ts';
+import { watchRun } from './watch.ts';
 
 /** Plays the rounds that are left and returns the final state; plain averaging unless another strategy is given. */
 export async function runWorker<S extends WorkerState>(
@@ -39,7 +39,7 @@ interface Place<S> {
 
 interface Parts {
   readonly heartbeats: HeartbeatPublisher;
-  readonly watch: RunWatch;
+  readonly watch: ReturnType<typeof watchRun>;
   readonly keeper: PhaseKeeper;
 }
 

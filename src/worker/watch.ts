@@ -1,5 +1,5 @@
 /** What a worker watches and reports: its peers' progress, bits that differ, and relays that are all away. */
-import { type Watch, watchChanges } from '../base/async.ts';
+import { watchChanges } from '../base/async.ts';
 import { Recent } from '../base/bounded.ts';
 import { type Heartbeat, isStale } from '../run/heartbeat.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
@@ -9,15 +9,8 @@ import { differencesOfPeers, hasOtherTerms } from './peers.ts';
 import type { Session } from './ports.ts';
 import type { OpenRound } from './strategy.ts';
 
-export interface RunWatch extends Watch {
-  /** The round that gradients arrive for from now on. */
-  follow(round: number, open: Pick<OpenRound<never>, 'arrived'>): void;
-  /** Remembers what this worker starts a round from, to compare it with what peers start from. */
-  remember(state: KnownState): void;
-}
-
 /** Watches until stopped; `answer` lets another process with this worker's key know of this one, once. */
-export function watchRun(session: Session, answer: () => void): RunWatch {
+export function watchRun(session: Session, answer: () => void) {
   const stopping = new AbortController();
   const divergences = reportDivergences(session);
   const peers = reportPeers(session);
@@ -34,7 +27,7 @@ export function watchRun(session: Session, answer: () => void): RunWatch {
   return {
     follow: peers.follow,
     remember: divergences.remember,
-    async stop() {
+    async stop(): Promise<void> {
       stopping.abort();
       await watch.stop();
       divergences.look();
@@ -69,9 +62,7 @@ const isSame = (before: Status | undefined, now: Status): boolean =>
   before.eventBytes === now.eventBytes;
 
 /** Reports each change of each peer once. */
-export function reportPeers(
-  session: Session,
-): Pick<RunWatch, 'follow'> & { readonly look: () => void } {
+export function reportPeers(session: Session) {
   const { plan } = session;
   const { clock, wire, report } = session.ports;
   const told = new Map<WorkerId, Status>();
@@ -105,7 +96,8 @@ export function reportPeers(
 
   return {
     look,
-    follow(next, { arrived }) {
+    /** The round that gradients arrive for from now on. */
+    follow(next: number, { arrived }: Pick<OpenRound<never>, 'arrived'>): void {
       round = next;
       arrivals = arrived ?? (() => NONE);
       look();
@@ -146,6 +138,7 @@ function reportDivergences(session: Session) {
 
   return {
     look,
+    /** Remembers what this worker starts a round from, to compare it with what peers start from. */
     remember(mine: KnownState): void {
       known.delete(mine.round);
       known.set(mine.round, mine);

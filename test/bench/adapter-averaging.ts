@@ -19,7 +19,7 @@ import { writePlay } from '../../src/model/data/playwright.ts';
 import type { Tokens } from '../../src/model/data/tokens.ts';
 import { tokenizers } from '../../src/model/data/tokens.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
-import { createPacker, type Packed, type Packer } from '../../src/network/wire/packer.ts';
+import { createPacker, type Packer } from '../../src/network/wire/packer.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import type { ChunkAssignment } from '../../src/run/chunk-assignment.ts';

@@ -100,23 +100,14 @@ export class Exchanges {
   }
 }
 
-/** One side of a set reconciliation (NIP-77): which events a relay has that we lack. */
-interface Reconciliation {
-  readonly opening: string;
-  readonly need: ReadonlySet<string>;
-  /** What to say next, or null at the end; throws when the message makes no sense or the relay claims too much. */
-  answer(message: string): string | null;
-}
-
 /** A relay that names more ids than this is asked in the ordinary way instead. */
 const MAX_NEED = 8192;
 const MAX_ROUNDS = 100;
 /** The codec counts seconds in 32 bits. */
 const LATEST = 2 ** 31 - 1;
 
-async function createReconciliation(
-  known: Iterable<readonly [id: string, createdAt: number]>,
-): Promise<Reconciliation> {
+/** One side of a set reconciliation (NIP-77): which events a relay has that we lack. */
+async function createReconciliation(known: Iterable<readonly [id: string, createdAt: number]>) {
   // this codec has no entry of its own, and the whole package is much to load for something rarely needed
   const { Negentropy, NegentropyStorageVector } = (await import('nostr-tools')).nip77;
   const storage = new NegentropyStorageVector();
@@ -130,7 +121,8 @@ async function createReconciliation(
   return {
     opening: side.initiate(),
     need,
-    answer(message) {
+    /** What to say next, or null at the end. Throws when the message makes no sense or the relay claims too much. */
+    answer(message: string): string | null {
       if (++rounds > MAX_ROUNDS) throw new RangeError('no end after so many rounds');
       return side.reconcile(message, undefined, (id) => {
         need.add(id);

@@ -50,21 +50,15 @@ export async function askFor(
   }
 }
 
-/** Asks back what a relay accepted: the first event of a kind, then one in twenty, and all while some are missing. */
-export interface ReadBack {
-  readonly stores: Stores;
-  /** Accepted events that were not there when asked for. */
-  readonly missing: number;
-  /** The relay accepted this. */
-  note(event: SignedEvent): void;
-}
+export type ReadBack = ReturnType<typeof createReadBack>;
 
+/** Asks back what a relay accepted: the first event of a kind, then one in twenty, and all while some are missing. */
 export function createReadBack(
   connection: RelayConnection,
   clock: Clock,
   random: () => number,
   stop: AbortSignal,
-): ReadBack {
+) {
   const latest = new Map<number, SignedEvent>();
   let isAsking = false;
   let missesInARow = 0;
@@ -97,10 +91,12 @@ export function createReadBack(
     get stores() {
       return stores;
     },
+    /** Accepted events that were not there when asked for. */
     get missing() {
       return missing;
     },
-    note(event) {
+    /** The relay accepted this. */
+    note(event: SignedEvent): void {
       const isFirst = !latest.has(event.kind);
       latest.set(event.kind, event);
       const isDue = missesInARow > 0 || random() < SAMPLED_SHARE;
@@ -115,16 +111,10 @@ const CHALLENGE_MS = 5000;
 const ANSWER_MS = 10_000;
 const MAX_CHALLENGE_LENGTH = 500;
 
-/** Proves a key to one relay: one AUTH per challenge, for all that waits for it. */
-export interface SignIn {
-  hear(challenge: string): void;
-  /** The connection ended, and its challenge with it. */
-  forget(): void;
-  /** Why the relay does not know us, in words; undefined once it does. */
-  prove(signal: AbortSignal): Promise<string | undefined>;
-}
+export type SignIn = ReturnType<typeof createSignIn>;
 
-export function createSignIn(connection: RelayConnection, signer: Signer, clock: Clock): SignIn {
+/** Proves a key to one relay: one AUTH per challenge, for all that waits for it. */
+export function createSignIn(connection: RelayConnection, signer: Signer, clock: Clock) {
   let known: string | undefined;
   /** What became of the AUTH for this challenge: nothing, or why it failed. */
   let proof: Promise<string | undefined> | undefined;
@@ -147,11 +137,13 @@ export function createSignIn(connection: RelayConnection, signer: Signer, clock:
   }
 
   return {
-    hear(challenge) {
+    hear(challenge: string): void {
       if (challenge !== known && challenge.length <= MAX_CHALLENGE_LENGTH) set(challenge);
     },
+    /** The connection ended, and its challenge with it. */
     forget: () => set(undefined),
-    async prove(signal) {
+    /** Why the relay does not know us, in words; undefined once it does. */
+    async prove(signal: AbortSignal): Promise<string | undefined> {
       if (known === undefined)
         await notifiedOrDeadline(changed, clock, clock.now() + CHALLENGE_MS, signal);
       if (known === undefined) return 'the relay wants AUTH and sent no challenge';

@@ -14,7 +14,7 @@ import type { SubscriptionHandlers } from '../transport/feed.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';
 import { createNativeProfile } from './native-profile.ts';
-import { createRelayTroubles, type RelayTroubles } from './relay-troubles.ts';
+import { createRelayTroubles } from './relay-troubles.ts';
 import { isPeer, MAX_WORKERS, type OpenInbox, openRoundInbox } from './round-inbox.ts';
 import type {
   CreateProfile,
@@ -150,8 +150,8 @@ function forgetStale(heartbeats: Map<string, Heartbeat>, nowSeconds: number): vo
 const FORGET_MS = 1000;
 
 interface Watch {
-  readonly again: SendAgain;
-  readonly troubles: RelayTroubles;
+  readonly again: ReturnType<typeof createSendAgain>;
+  readonly troubles: ReturnType<typeof createRelayTroubles>;
   onOwn(heartbeat: Heartbeat): void;
 }
 
@@ -201,16 +201,6 @@ function hearHeartbeats(
   return relays.subscribe([heartbeatFilter], watching, { longLived: true });
 }
 
-export interface SignsOfLife {
-  /** Sends a heartbeat. One that still waits in line gives way to the next sign, which counts as taking it. */
-  sendHeartbeat(own: OwnHeartbeat): Sending;
-  gradient(sealed: Sealed, sending: Sending): void;
-  /** Whether a heartbeat of this key is newer than the first one from this process, and not from it. */
-  isForeign(heartbeat: Heartbeat): boolean;
-  /** Milliseconds since the last one; 0 while a gradient that is one waits for its turn. */
-  readonly silentMs: number;
-}
-
 /** Own heartbeats whose dates are remembered; one that is older than these tells nothing. */
 const MOST_DATES = 256;
 
@@ -220,7 +210,7 @@ const RESTART_SECONDS = 2;
 export function createSignsOfLife(
   { relays, signer, clock, signWorked, signal, advertise = [] }: ProfileOptions,
   { worker, advertised, buildHeartbeat, capabilities, gradientsAreHeartbeats }: Profile,
-): SignsOfLife {
+) {
   let lastMs = clock.now();
   let lastHeartbeatSeconds = 0;
   let dates: readonly number[] = [];
@@ -230,7 +220,8 @@ export function createSignsOfLife(
   let isKnown = false;
 
   return {
-    sendHeartbeat(own) {
+    /** Sends a heartbeat. One that still waits in line gives way to the next sign, which counts as taking it. */
+    sendHeartbeat(own: OwnHeartbeat): Sending {
       inLine.abort(new Error('a newer heartbeat is on its way'));
       inLine = new AbortController();
       const { signal: replaced } = inLine;
@@ -258,7 +249,7 @@ export function createSignsOfLife(
       });
       return { ...sending, taken: isSaid };
     },
-    gradient({ payload }, { taken }) {
+    gradient({ payload }: Sealed, { taken }: Sending): void {
       if (!gradientsAreHeartbeats) return;
       // one in chunks is behind them in line: heartbeats go on meanwhile
       const isInLine = payload === undefined;
@@ -269,33 +260,25 @@ export function createSignsOfLife(
         if (isTaken) lastMs = clock.now();
       });
     },
-    isForeign({ worker: key, createdAt, leaving }) {
+    /** Whether a heartbeat of this key is newer than the first one from this process, and not from it. */
+    isForeign({ worker: key, createdAt, leaving }: Heartbeat): boolean {
       // who goes by another name than its key may share the key
       const [oldest] = dates;
       if (worker !== undefined || key !== signer.publicKey || oldest === undefined) return false;
       return !leaving && createdAt > oldest + RESTART_SECONDS && !dates.includes(createdAt);
     },
-    get silentMs() {
+    /** Milliseconds since the last sign; 0 while a gradient that is one waits for its turn. */
+    get silentMs(): number {
       return gradientsInLine > 0 ? 0 : clock.now() - lastMs;
     },
   };
-}
-
-interface SendAgain {
-  sent(sealed: Sealed): void;
-  /** This relay is being asked for the run's events: for the first time, or after its connection was lost. */
-  connected(relay: string): void;
 }
 
 /** Gradients that are sent again: peers are at most one round behind a worker that they wait for. */
 const GRADIENTS_KEPT = 2;
 
 /** Sends the latest gradients again to a relay that was away and lost them, or late workers would wait for ever. */
-function createSendAgain(
-  relays: RelaySet,
-  send: (sealed: Sealed) => unknown,
-  signal: AbortSignal,
-): SendAgain {
+function createSendAgain(relays: RelaySet, send: (sealed: Sealed) => unknown, signal: AbortSignal) {
   const known = new Set<string>();
   const looking = new Set<string>();
   let latest: readonly Sealed[] = [];
@@ -310,12 +293,13 @@ function createSendAgain(
   }
 
   return {
-    sent(sealed) {
+    sent(sealed: Sealed): void {
       latest = [...latest.filter(({ event }) => event.id !== sealed.event.id), sealed].slice(
         -GRADIENTS_KEPT,
       );
     },
-    connected(relay) {
+    /** The relay is being asked for the run's events: for the first time, or after its connection was lost. */
+    connected(relay: string): void {
       const isBack = known.has(relay);
       known.add(relay);
       // one look at a time at each relay: one that hangs up again and again is not flooded

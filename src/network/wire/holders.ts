@@ -48,22 +48,11 @@ const MOST_EVENTS = 65_536;
 
 /** An unsigned announcement that holds for so many seconds. */
 export function buildHolder(offer: HolderOffer, createdAt: number, seconds: number): EventDraft {
-  const { region, tier, weight, classes, freeBytes, contacts, held } = offer;
+  const { classes, freeBytes, contacts, held, ...said } = offer;
   const list = <T>(values: readonly T[]) => (values.length > 0 ? values : undefined);
-  return kind.build(
-    {
-      slot: 'holder',
-      held: list(held),
-      expiration: createdAt + Math.min(seconds, LONGEST_SECONDS),
-      contacts: list(contacts),
-      region,
-      tier,
-      weight,
-      classes: list(classes),
-      free: freeBytes,
-    },
-    createdAt,
-  );
+  const lists = { held: list(held), contacts: list(contacts), classes: list(classes) };
+  const expiration = createdAt + Math.min(seconds, LONGEST_SECONDS);
+  return kind.build({ slot: 'holder', ...said, ...lists, free: freeBytes, expiration }, createdAt);
 }
 
 export const buildAttestation = (

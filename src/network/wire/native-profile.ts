@@ -193,19 +193,13 @@ function ownUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): OwnUpd
   return { sealed, said: read.value };
 }
 
-interface NativeSending {
-  made(update: OwnUpdate): void;
-  send(sealed: Sealed): Sending;
-  /** The last update that was made or sent, when it is the event of this id. */
-  own(eventId: string): OwnUpdate | undefined;
-  close(): void;
-}
+type NativeSending = ReturnType<typeof createNativeSending>;
 
 /** Uploads in chunks go on while the next round is trained and no longer; whole ones for longer. */
 const UPLOADS_IN_CHUNKS = 2;
 const UPLOADS_WHOLE = 16;
 
-function createNativeSending(options: ProfileOptions): NativeSending {
+function createNativeSending(options: ProfileOptions) {
   const { relays, signer, sha256 } = options;
   const inChunks = createUploads(UPLOADS_IN_CHUNKS);
   const whole = createUploads(UPLOADS_WHOLE);
@@ -225,18 +219,20 @@ function createNativeSending(options: ProfileOptions): NativeSending {
   }
 
   return {
-    made(update) {
+    /** Remembers an update that was made just now. */
+    made(update: OwnUpdate): void {
       last = update;
     },
-    send(sealed) {
+    send(sealed: Sealed): Sending {
       const { event, payload } = sealed;
       last = own(event.id) ?? ownUpdate(sealed, options);
       return payload
         ? sendInChunks(event, payload, last.said)
         : watchOutcomes(relays.send(event, { signal: whole.begin() }), relays);
     },
+    /** The last update that was made or sent, when it is the event of this id. */
     own,
-    close() {
+    close(): void {
       inChunks.close();
       whole.close();
     },

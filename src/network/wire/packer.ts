@@ -5,11 +5,10 @@ import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
 import type { Contribution } from '../../run/contribution.ts';
-import { type HelperRings, tierSaid, trainedRings } from '../../run/helpers.ts';
+import { tierSaid, trainedRings } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { removedPackings } from '../../run/removed.ts';
 import type { PackingName } from '../../run/settings.ts';
-import type { Layout } from '../../tensor/params.ts';
 import {
   CHUNK_LENGTH,
   chunkCount,
@@ -27,12 +26,7 @@ import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, codecReason, type Judged, refusal } from './judged.ts';
 import type { Manifest } from './manifests.ts';
-
-export interface Packed {
-  readonly payload: Uint8Array;
-  readonly codec: string;
-  readonly sent: PartialVector;
-}
+import type { WireOptions } from './wire.ts';
 
 /** What a payload belongs to. */
 export interface PayloadPlace {
@@ -47,24 +41,10 @@ export interface PayloadPlace {
   readonly agreed?: number | undefined;
 }
 
-export interface Packer {
-  pack(delta: Float64Array, place: PayloadPlace): Packed;
-  /** The delta inside a payload from a stranger, or why it is none. */
-  open(payload: Uint8Array, codec: string, place: PayloadPlace): Result<PartialVector>;
-  /** The payload of this delta, packed as that one is; undefined where that one is none. */
-  packLike(payload: Uint8Array, delta: Float64Array, place: PayloadPlace): Uint8Array | undefined;
-}
+export type Packer = ReturnType<typeof createPacker>;
 
-export interface PackerOptions {
-  readonly run: string;
-  readonly layout: Layout;
-  readonly ringEnds?: readonly number[] | undefined;
-  readonly helpers?: (HelperRings & { readonly tier: number }) | undefined;
-  readonly packing?: PackingName | undefined;
-  readonly eventBudget?: number | undefined;
-  readonly ratio: number;
-  readonly sha256: Sha256;
-}
+export type PackerOptions = Pick<WireOptions, Taken> & { readonly sha256: Sha256 };
+type Taken = 'run' | 'layout' | 'ringEnds' | 'helpers' | 'packing' | 'eventBudget' | 'ratio';
 
 const ONE_EVENT = 65_536;
 /** Of a manifest beside its payload, with names of any length. */
@@ -78,7 +58,7 @@ const ENOUGH_TURNED = CHUNK_LENGTH / 4;
 const NO_ROSTER = '0'.repeat(64);
 
 /** Every worker may choose its packing; the chunks it sends follow from the roster. */
-export function createPacker(options: PackerOptions): Packer {
+export function createPacker(options: PackerOptions) {
   const { run, layout, sha256, ringEnds = [layout.size], helpers } = options;
   const runDigest = sha256(utf8(run));
   const size = ringEnds.at(-1)!;
@@ -107,14 +87,15 @@ export function createPacker(options: PackerOptions): Packer {
     return isWhole ? delta : prefixOfPartial(delta, layout.size, until);
   };
   return {
-    pack(delta, place) {
+    pack(delta: Float64Array, place: PayloadPlace) {
       const scope = scopeOf(place);
       const most = Math.min(place.assignment.most, Math.max(1, chunkCount(layout.size)));
       const packing = packingFor(options, { most });
       const { payload, sent } = encodePayload(delta, packing, scope);
       return { payload, sent: within(sent, place), codec: nameOf(packing) };
     },
-    open(payload, codec, place) {
+    /** The delta inside a payload from a stranger, or why it is none. */
+    open(payload: Uint8Array, codec: string, place: PayloadPlace): Result<PartialVector> {
       if (!isKnown(codec)) return refuse('unknown-codec', 'codec', unknownCodec(codec));
       const decoded = decodePayload(payload, scopeOf(place));
       if (!decoded.ok) return decoded;
@@ -123,7 +104,12 @@ export function createPacker(options: PackerOptions): Packer {
       if (name === codec) return ok(within(delta, place));
       return refuse('bad-payload', 'codec', `packed as ${name}, the manifest says ${codec}`);
     },
-    packLike(payload, delta, place) {
+    /** The payload of this delta, packed as that one is; undefined where that one is none. */
+    packLike(
+      payload: Uint8Array,
+      delta: Float64Array,
+      place: PayloadPlace,
+    ): Uint8Array | undefined {
       const decoded = decodePayload(payload, scopeOf(place));
       if (!decoded.ok) return undefined;
       const { packing } = decoded.value;

@@ -1,19 +1,7 @@
 /** Which relays of a run are at fault, in words for errors and notices: away, silent, refusing, not delivering. */
 import type { Clock } from '../../base/async.ts';
 import { type Delivery, wordsOfUnreachable } from '../transport/delivery.ts';
-import type { SubscriptionHandlers } from '../transport/feed.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
-
-export interface RelayTroubles {
-  readonly handlers: Required<
-    Pick<SubscriptionHandlers, 'onAsked' | 'onCaughtUp' | 'onLost' | 'onRepeated'>
-  >;
-  cameBack(relay: string): void;
-  /** What became of a heartbeat of this worker. */
-  delivered(delivery: Delivery): void;
-  /** One line for each relay that is at fault now: its address and what it does, in its own words where it has any. */
-  lines(): readonly string[];
-}
 
 /** How long a relay may take to answer, or to bring an event back, before it counts as silent. */
 const PATIENCE_MS = 10_000;
@@ -28,7 +16,7 @@ interface Seen {
   hasBrought?: boolean;
 }
 
-export function createRelayTroubles(relays: RelaySet, clock: Clock): RelayTroubles {
+export function createRelayTroubles(relays: RelaySet, clock: Clock) {
   const seen = new Map(relays.own.map((relay): [string, Seen] => [relay, {}]));
   const of = (relay: string): Seen => seen.get(relay) ?? {};
   const isLate = (sinceMs: number | undefined) =>
@@ -43,25 +31,27 @@ export function createRelayTroubles(relays: RelaySet, clock: Clock): RelayTroubl
     return isLate(tookMs) && !hasBrought ? 'takes events and does not hand them out' : undefined;
   }
 
-  return {
-    handlers: {
-      onAsked(relay) {
-        Object.assign(of(relay), { askedMs: clock.now(), closed: undefined });
-      },
-      onCaughtUp(relay) {
-        of(relay).askedMs = undefined;
-      },
-      onLost(relay, message) {
-        Object.assign(of(relay), { askedMs: undefined, closed: message });
-      },
-      onRepeated: (_, relay) => {
-        of(relay).hasBrought = true;
-      },
+  const handlers = {
+    onAsked(relay: string) {
+      Object.assign(of(relay), { askedMs: clock.now(), closed: undefined });
     },
-    cameBack(relay) {
+    onCaughtUp(relay: string) {
+      of(relay).askedMs = undefined;
+    },
+    onLost(relay: string, message: string) {
+      Object.assign(of(relay), { askedMs: undefined, closed: message });
+    },
+    onRepeated: (_: string, relay: string) => {
       of(relay).hasBrought = true;
     },
-    delivered({ accepted, failed }) {
+  };
+  return {
+    handlers,
+    cameBack(relay: string): void {
+      of(relay).hasBrought = true;
+    },
+    /** What became of a heartbeat of this worker. */
+    delivered({ accepted, failed }: Delivery): void {
       for (const relay of accepted) {
         const about = of(relay);
         about.refused = undefined;
@@ -69,7 +59,8 @@ export function createRelayTroubles(relays: RelaySet, clock: Clock): RelayTroubl
       }
       for (const { relay, message } of failed) of(relay).refused = message;
     },
-    lines: () =>
+    /** One line for each relay that is at fault now: its address and what it does, in its own words if any. */
+    lines: (): readonly string[] =>
       relays.status().flatMap(({ relay, state }) => {
         if (!seen.has(relay)) return [];
         const line = lineOf(relay, state === 'open');
