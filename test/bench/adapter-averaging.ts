@@ -204,7 +204,7 @@ interface Round {
 async function trainAndPack(
   worker: Worker,
   { params, round, setup, packer, assignment }: Round,
-): Promise<Packed> {
+): Promise<ReturnType<Packer['pack']>> {
   const { residual: rule } = setup;
   const task = { round, steps, firstStep: round * steps, moments: worker.moments };
   const trained = await worker.trainer.train(
