@@ -40,30 +40,19 @@ export interface ContainerLimits {
   readonly zstd?: Zstd | undefined;
 }
 
-/** What is inside a payload. Its size is judged before base64 is decoded. */
+/** Opens a container, in base64 or bytes. A zlib stream is inflated as far as it is asked for, a zstd frame at once. */
 export function openContainer(
-  payload: string,
-  limits: ContainerLimits,
-  maxBlockBytes: number,
-): Result<OpenContainer> {
-  if (payload.length > 4 * Math.ceil(limits.maxContainerBytes / 3)) {
-    return refuse(
-      'too-large',
-      'content',
-      `payload of ${payload.length} characters, over the limit`,
-    );
-  }
-  const container = fromBase64(payload);
-  if (container === undefined) return refuse('bad-base64', 'content', 'not canonical base64');
-  return readContainer(container, limits, maxBlockBytes);
-}
-
-/** What is inside a container. zlib streams are inflated as far as they are asked for, zstd frames at once. */
-export function readContainer(
-  container: Uint8Array,
+  payload: string | Uint8Array,
   { maxContainerBytes, zstd }: ContainerLimits,
   maxBlockBytes: number,
 ): Result<OpenContainer> {
+  const isText = typeof payload === 'string';
+  if (isText && payload.length > 4 * Math.ceil(maxContainerBytes / 3)) {
+    const message = `payload of ${payload.length} characters, over the limit`;
+    return refuse('too-large', 'content', message);
+  }
+  const container = isText ? fromBase64(payload) : payload;
+  if (container === undefined) return refuse('bad-base64', 'content', 'not canonical base64');
   const containerBytes = container.length;
   if (containerBytes > maxContainerBytes) {
     const message = `container of ${containerBytes} bytes, over ${maxContainerBytes}`;
@@ -84,16 +73,16 @@ export function readContainer(
     const name = codec === ZSTD ? 'zstd' : `codec ${codec}`;
     return refuse('unsupported-codec', 'container', `${name} is not supported; send zlib`);
   }
-  const block = expandZstd(stream, maxBlockBytes, zstd);
-  if (!block.ok) return block;
-  return ok({ containerBytes, codec: 'zstd', atMost: (limit) => firstOf(block.value, limit) });
+  const expanded = expandZstd(stream, maxBlockBytes, zstd);
+  if (!expanded.ok) return expanded;
+  const block = expanded.value;
+  const atMost = (limit: number): Inflated => ({
+    bytes: block.subarray(0, limit),
+    end: block.length > limit ? 'more' : 'whole',
+    inflatedBytes: block.length,
+  });
+  return ok({ containerBytes, codec: 'zstd', atMost });
 }
-
-const firstOf = (block: Uint8Array, limit: number): Inflated => ({
-  bytes: block.subarray(0, limit),
-  end: block.length > limit ? 'more' : 'whole',
-  inflatedBytes: block.length,
-});
 
 export interface Inflated {
   /** The first bytes of the output, never more than the limit. */
@@ -182,11 +171,8 @@ export function expandZstd(frame: Uint8Array, limit: number, zstd: Zstd): Result
   }
   const { contentBytes, windowBytes, blocksAt } = header;
   if (contentBytes > limit) {
-    return refuse(
-      'too-large',
-      'container',
-      `${contentBytes} bytes inside, at most ${limit} are read`,
-    );
+    const message = `${contentBytes} bytes inside, at most ${limit} are read`;
+    return refuse('too-large', 'container', message);
   }
   const room = roomOfBlocks(frame, blocksAt, header.hasChecksum);
   if (room === undefined || room < contentBytes || windowBytes > 2 * contentBytes + 1024) {

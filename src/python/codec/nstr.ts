@@ -12,7 +12,6 @@ import {
   type ContainerLimits,
   type OpenContainer,
   openContainer,
-  readContainer,
   sealContainer,
   type Zstd,
 } from './container.ts';
@@ -74,7 +73,7 @@ export interface NstrStats extends NstrHeader {
 }
 
 /** Header bytes up to the tensor descriptors. */
-export function writeHeader({ ratio, total, selected, tensors, scale }: NstrHeader): Uint8Array {
+function writeHeader({ ratio, total, selected, tensors, scale }: NstrHeader): Uint8Array {
   const out = new Uint8Array(FIXED_HEADER_BYTES);
   const view = new DataView(out.buffer);
   out.set(MAGIC);
@@ -87,7 +86,7 @@ export function writeHeader({ ratio, total, selected, tensors, scale }: NstrHead
 }
 
 /** The fields of a header, or undefined when the block is of another format; nothing is judged yet. */
-export function readHeader(block: Uint8Array): NstrHeader | undefined {
+function readHeader(block: Uint8Array): NstrHeader | undefined {
   if (block.length < FIXED_HEADER_BYTES || MAGIC.some((byte, i) => block[i] !== byte)) {
     return undefined;
   }
@@ -102,7 +101,7 @@ export function readHeader(block: Uint8Array): NstrHeader | undefined {
 }
 
 /** Names and shapes of a layout as the block spells them. */
-export function describeTensors(layout: Layout): Uint8Array {
+function describeTensors(layout: Layout): Uint8Array {
   if (layout.slots.length > 0xffff || layout.size > 0xffff_ffff) {
     throw new ConfigError(
       'codec/layout',
@@ -132,7 +131,7 @@ function describe(name: string, shape: readonly number[]): Uint8Array {
 }
 
 /** What a header and the container's size say together. */
-export function payloadStats(
+function payloadStats(
   header: NstrHeader,
   { codec, containerBytes }: Pick<NstrStats, 'codec' | 'containerBytes'>,
   payloadChars: number,
@@ -254,10 +253,7 @@ export function decodeNstr(
 ): Result<{ readonly delta: SparseVector; readonly stats: NstrStats }> {
   const descriptors = describeTensors(layout);
   const mostBytes = FIXED_HEADER_BYTES + descriptors.length + ENTRY_BYTES * layout.size;
-  const opened =
-    typeof payload === 'string'
-      ? openContainer(payload, limits, mostBytes)
-      : readContainer(payload, limits, mostBytes);
+  const opened = openContainer(payload, limits, mostBytes);
   if (!opened.ok) return opened;
   const header = openHeader(opened.value, layout, descriptors);
   if (!header.ok) return header;
@@ -276,16 +272,28 @@ export function decodeNstr(
   return ok({ delta: delta.value, stats });
 }
 
+/** Inflates the fixed header and so many bytes of descriptors. */
+export function openHead(
+  opened: OpenContainer,
+  descriptorBytes: number,
+): Result<{ readonly bytes: Uint8Array; readonly header: NstrHeader }> {
+  const { bytes, end } = opened.atMost(FIXED_HEADER_BYTES + descriptorBytes);
+  if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
+  const header = readHeader(bytes);
+  return header === undefined
+    ? refuse('bad-block', 'block', 'no NSTR block of version 1')
+    : ok({ bytes, header });
+}
+
 /** Inflates the header alone and holds it against the layout. */
 function openHeader(
   opened: OpenContainer,
   layout: Layout,
   descriptors: Uint8Array,
 ): Result<NstrHeader> {
-  const { bytes, end } = opened.atMost(FIXED_HEADER_BYTES + descriptors.length);
-  if (end === 'broken') return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
-  const header = readHeader(bytes);
-  if (header === undefined) return refuse('bad-block', 'block', 'no NSTR block of version 1');
+  const head = openHead(opened, descriptors.length);
+  if (!head.ok) return head;
+  const { bytes, header } = head.value;
   const { total, tensors, selected, scale, ratio } = header;
   if (total !== layout.size || tensors !== layout.slots.length) {
     const expected = `${layout.size} values in ${layout.slots.length}`;

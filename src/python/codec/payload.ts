@@ -13,7 +13,7 @@ import {
   encodeNstr,
   FIXED_HEADER_BYTES,
   type NstrStats,
-  readHeader,
+  openHead,
 } from './nstr.ts';
 
 /** What `compressDelta` takes beside the delta. */
@@ -135,17 +135,14 @@ function readLayout(payload: string, limits: ForeignNstrLimits): Result<Layout> 
   const mostHeader = FIXED_HEADER_BYTES + MAX_DESCRIPTOR_BYTES;
   const opened = openContainer(payload, limits, mostHeader + ENTRY_BYTES * limits.maxValues);
   if (!opened.ok) return opened;
-  const head = opened.value.atMost(mostHeader);
-  if (head.end === 'broken') {
-    return refuse('bad-deflate', 'container', 'the zlib stream is not sound');
-  }
-  const header = readHeader(head.bytes);
-  if (header === undefined) return refuse('bad-block', 'block', 'no NSTR block of version 1');
+  const head = openHead(opened.value, MAX_DESCRIPTOR_BYTES);
+  if (!head.ok) return head;
+  const { bytes, header } = head.value;
   if (header.total > limits.maxValues) {
     const most = `at most ${limits.maxValues} are read`;
     return refuse('too-large', 'block', `a model of ${header.total} values, ${most}`);
   }
-  const tensors = readDescriptors(head.bytes, header.tensors);
+  const tensors = readDescriptors(bytes, header.tensors);
   if (!tensors.ok) return tensors;
   const layout = createLayout(tensors.value);
   if (layout.size === header.total) return ok(layout);

@@ -46,7 +46,7 @@ export const fingerprint = (
 ): string => id ?? toHex(sha256Text(JSON.stringify([kind, created_at, tags, content])));
 
 /** A well-formed event with unknown members dropped, or why it is none. Never throws. */
-export function readLooseEvent(json: unknown, crypto = pureCrypto): Result<LooseEvent> {
+function readLooseEvent(json: unknown, crypto = pureCrypto): Result<LooseEvent> {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) {
     return refuse('malformed', 'event', 'an event is an object');
   }

@@ -34,7 +34,7 @@ export interface RetryTotals {
 }
 
 /** Tries after the first. */
-export const retriesOf = ({ attempts }: RelayAttempts): number => Math.max(0, attempts - 1);
+const retriesOf = ({ attempts }: RelayAttempts): number => Math.max(0, attempts - 1);
 
 /** Adds up; what failed belongs in it as much as what succeeded. */
 export function retryTotals(all: readonly RelayAttempts[]): RetryTotals {

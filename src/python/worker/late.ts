@@ -62,8 +62,8 @@ export async function foldLate(state: PythonState, session: RecordedSession): Pr
 
 function wordFold({ eventIds, lateRounds, round }: Reconciliation): string {
   const what = eventIds.length === 1 ? 'a late gradient' : `${eventIds.length} late gradients`;
-  const rounds = lateRounds.map(roundNumber).join(', ');
-  return `${what} of round ${rounds} folded in before ${roundName(round)}`;
+  const late = `${what} of round ${lateRounds.map(roundNumber).join(', ')}`;
+  return `${late} folded in before ${roundName(round)}`;
 }
 
 const summaryOf = (done: Reconciliation) => ({
