@@ -96,7 +96,7 @@ export interface CertifiedWorker {
 }
 
 /**
- * Joins a run as one worker: catches up from relays, then trains, votes, and ends each round in the state that its committee certified.
+ * Joins a run as one worker: catches up from relays, then trains, votes, and ends each round in the certified state.
  *
  * @example
  * ```ts

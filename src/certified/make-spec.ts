@@ -307,7 +307,8 @@ export function assertNoContradiction(spec: RunSpec, asked: PartialSettings): vo
   const isLonger = found.some(({ name, asked, spec }) => name === 'rounds' && +asked > +spec);
   throw new ConfigError('flag/contradiction', words.join('; '), {
     hint: isLonger
-      ? 'a certified run ends with the rounds of its spec; make another with `nostrain run create --rounds N`'
+      ? 'a certified run ends with the rounds of its spec; make another with `nostrain run ' +
+        'create --rounds N`'
       : 'leave these out: a run is the same for everybody',
     data: { flags: found.map(({ name }) => name) },
   });

@@ -155,7 +155,8 @@ function warningsOfTime(
   return [
     [
       longest < floor,
-      `timing.graceMaxMs closes a round after ${longest} s; on public relays its events take ${needed}: ` +
+      `timing.graceMaxMs closes a round after ${longest} s; ` +
+        `on public relays its events take ${needed}: ` +
         `rounds would end void. Raise it, or ${next}`,
     ],
     [
@@ -174,8 +175,8 @@ function warningsOfTime(
     ],
     [
       queueMs > graceMinMs,
-      `timing.graceMinMs is ${graceMinMs}: on public relays the last of ${events} events from one ` +
-        `address leaves after ${wholeSeconds(queueMs / 1000)} s, ` +
+      `timing.graceMinMs is ${graceMinMs}: on public relays the last of ${events} events from ` +
+        `one address leaves after ${wholeSeconds(queueMs / 1000)} s, ` +
         'and a round that closes before is decided without it',
     ],
   ];
@@ -210,7 +211,8 @@ function warningsOfTrust(
     ],
     [
       hasStakes,
-      'a key that is not in the stake table trains in vain: it sends nothing, and nothing waits for it',
+      'a key that is not in the stake table trains in vain: it sends nothing, and nothing ' +
+        'waits for it',
     ],
     [
       seats > 1 && quorum === seats,
@@ -223,7 +225,8 @@ function warningsOfTrust(
     ],
     [
       workers < least,
-      `${aggregation.rule} with ${aggregation.hostile} hostile needs the rows of ${least} workers, ` +
+      `${aggregation.rule} with ${aggregation.hostile} hostile needs the rows of ` +
+        `${least} workers, ` +
         `${workers} are planned for: with fewer nothing moves`,
     ],
   ];

@@ -118,7 +118,8 @@ class Showing implements MemberFeature {
     if (named.length === 0) {
       throw new ConfigError(
         'run/rerun-relays',
-        `this run shows private state on ${spec.rerun.relays.join(', ')}, and none of them is among the relays in use`,
+        `this run shows private state on ${spec.rerun.relays.join(', ')}, and none of them is ` +
+          'among the relays in use',
         { hint: 'add one: --relay URL' },
       );
     }

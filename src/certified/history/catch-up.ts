@@ -285,7 +285,9 @@ function here<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
   const lacks = 'missing' in verdict ? verdict.missing.map(({ what, id }) => `${what} ${id}`) : [];
   throw new ConfigError('run/missing', `not here: ${lacks.join(', ')}`, {
-    hint: 'name its stakes with --stake FILE, other relays with --relay URL, or endpoints of its beacon',
+    hint:
+      'name its stakes with --stake FILE, other relays with --relay URL, or endpoints of ' +
+      'its beacon',
   });
 }
 

@@ -87,7 +87,8 @@ function lateRow(worker: WorkerId, after: ReplayedRound | undefined): string | u
   const { outcome, certificate } = after.decided;
   const row = outcome.accepted.find((each) => each.late && each.index === index);
   return index >= 0 && row !== undefined
-    ? `Counted late: outcome ${certificate.digest} of ${roundName(after.round)} lists manifest ${row.manifest}.`
+    ? `Counted late: outcome ${certificate.digest} of ${roundName(after.round)} lists manifest ` +
+        `${row.manifest}.`
     : undefined;
 }
 
@@ -134,7 +135,9 @@ function whyUnlisted(
     against.length === 0
       ? []
       : [
-          `Screened: ${against.length} of the ${certificate.commits.length} votes of its certificate say that it does harm by their own measure of the loss: ${against.map(({ id }) => id).join(', ')}.`,
+          `Screened: ${against.length} of the ${certificate.commits.length} votes of its ` +
+            'certificate say that it does harm by their own measure of the loss: ' +
+            `${against.map(({ id }) => id).join(', ')}.`,
         ];
   return [...screened, `Not listed by ${outcome.proposer}, who proposed ${by}; ${seen}.`];
 }

@@ -146,7 +146,8 @@ const wordShown = (round: number, why: string | undefined): string =>
     : `${roundName(round)}: drawn for a check, but no relay has what it asks for: ${why}`;
 
 const wordRepublished = (round: number, count: number): string =>
-  `${roundName(round)}: relays had forgotten earlier rounds; published again what decided ${count} of them`;
+  `${roundName(round)}: relays had forgotten earlier rounds; published again what decided ` +
+  `${count} of them`;
 
 /** Things of a run that are remembered as told, those told last. */
 const MOST_TOLD = 1024;
@@ -206,7 +207,8 @@ export function createReporter(report: (event: RunEvent) => void) {
     partless: (hasStake: boolean) => notice(hasStake ? NO_PART_YET : NO_STAKE),
     keyInUse: (round: number) =>
       notice(
-        `${roundName(round)}: another process signs with this key; stop it, or the key is thrown out of the run`,
+        `${roundName(round)}: another process signs with this key; stop it, or the key is ` +
+          'thrown out of the run',
       ),
     sittingOut: (round: number) => notice(`${roundName(round)}: ${SITS_OUT}`),
     left: (round: number) =>
@@ -218,7 +220,8 @@ export function createReporter(report: (event: RunEvent) => void) {
       notice(`${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`),
     unpublished: (round: number, snapshot: string) =>
       notice(
-        `no relay took the stakes ${snapshot.slice(0, 8)} of ${roundName(round)}: who reaches no chain needs them as a file`,
+        `no relay took the stakes ${snapshot.slice(0, 8)} of ${roundName(round)}: who reaches ` +
+          'no chain needs them as a file',
       ),
     forked: (fork: Omit<Extract<RunEvent, { type: 'fork' }>, 'type'>) =>
       once(`fork ${fork.fork} ${fork.obstacle}`, { type: 'fork', ...fork }),
@@ -244,7 +247,8 @@ const wordUncomposable = (round: number, { code, message }: Invalid): string =>
 
 const wordUnavailable = (round: number, what: string, why: string): string =>
   what === 'snapshot'
-    ? `The stake table of this run is on none of its relays. Ask its author to publish it, or add --stake FILE. (${why})`
+    ? 'The stake table of this run is on none of its relays. Ask its author to publish it, or ' +
+      `add --stake FILE. (${why})`
     : `${roundName(round)} waits for its ${what}: ${why}`;
 
 function listOf(missing: readonly Missing[]): string {

@@ -233,6 +233,8 @@ const unsound = ({ round }: Outcome, why: string): RelayError =>
     'round/unsound',
     `a quorum certified an outcome of ${roundName(round)} that cannot be: ${why}`,
     {
-      hint: 'more of the committee is dishonest than the run allows for; nothing of this outcome was applied',
+      hint:
+        'more of the committee is dishonest than the run allows for; nothing of this ' +
+        'outcome was applied',
     },
   );

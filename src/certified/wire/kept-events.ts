@@ -1,6 +1,6 @@
 /**
- * Events of a certified run in memory, by id: for fault proofs, laggards and copies, bounded per key and in all, so that a flood pushes
- * out nobody else's; and publishing those of a round again to relays that lack them.
+ * Events of a certified run in memory, by id: for fault proofs, laggards and copies, bounded per key and in all, so
+ * that a flood pushes out nobody else's; and publishing those of a round again to relays that lack them.
  */
 
 import { anySignal } from '../../base/async.ts';

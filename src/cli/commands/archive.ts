@@ -40,7 +40,8 @@ export const archive = (): Command =>
   addPushFlags(
     addSourceFlags(
       new Command('archive').description(
-        'write every event of a certified run to a file, or all of the run to a folder; called again it adds what is new',
+        'write every event of a certified run to a file, or all of the run to a folder; called ' +
+          'again it adds what is new',
       ),
     )
       .option('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
@@ -66,7 +67,8 @@ export const archive = (): Command =>
       .addOption(
         repeatable(
           '--to <place>',
-          '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or folder too, repeatable',
+          '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or ' +
+            'folder too, repeatable',
         ),
       ),
   ).action(async (flags: Flags, command: Command) => {

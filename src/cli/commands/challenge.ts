@@ -59,12 +59,14 @@ export const challenge = (): Command =>
   addSigningFlags(
     addSourceFlags(
       new Command('challenge').description(
-        'run the inner steps of listed contributions again and say which are what their authors say',
+        'run the inner steps of listed contributions again and say which are what their ' +
+          'authors say',
       ),
     )
       .option(
         '--events <file>',
-        'read this instead of asking relays; those of rerun.relays are asked for private state all the same',
+        'read this instead of asking relays; those of rerun.relays are asked for private state ' +
+          'all the same',
       )
       .addOption(roundOption('--round <n>', 'a round (default: every one)'))
       .option('--worker <npub>', 'a worker (default: everybody)')
@@ -159,8 +161,10 @@ function assertRerun({ rerun, data }: RunSpec): void {
       : 'workers of this run commit to no private state: their steps cannot be run again',
     {
       hint: isOwn
-        ? 'members can still screen and score what they send: `nostrain run create --screening --scores`'
-        : 'a run whose steps can be checked is made by `nostrain run create --set rerun.permille=N --set rerun.relays=URL`',
+        ? 'members can still screen and score what they send: `nostrain run create --screening ' +
+          '--scores`'
+        : 'a run whose steps can be checked is made by `nostrain run create --set ' +
+          'rerun.permille=N --set rerun.relays=URL`',
     },
   );
 }
@@ -181,7 +185,9 @@ function wantedOf(
   if (wanted.length > 0) return wanted;
   const where = round === undefined ? 'this run' : roundName(round);
   throw new ConfigError('challenge/nothing', `${where} has no contribution that was asked for`, {
-    hint: 'say --round N and --worker NPUB for one that was not drawn; `nostrain explain` lists who counted',
+    hint:
+      'say --round N and --worker NPUB for one that was not drawn; `nostrain explain` ' +
+      'lists who counted',
   });
 }
 

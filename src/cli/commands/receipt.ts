@@ -99,7 +99,10 @@ const words = ({ run, rounds, complete, runRoot, rows, event }: ReceiptDocument)
 const line = ({ worker, counted, late, voted, unseated, score, weight }: ReceiptRow): string => {
   const lost = unseated.length === 0 ? '' : `, no seat for its scores in ${unseated.length} rounds`;
   const worth = score === null ? '' : `, score ${score}, weight ${(100 * weight).toFixed(2)} %`;
-  return `${toNpub(worker)}  ${counted.length + late.length} counted, ${voted.length} voted${worth}${lost}`;
+  return (
+    `${toNpub(worker)}  ${counted.length + late.length} counted, ${voted.length} ` +
+    `voted${worth}${lost}`
+  );
 };
 
 /** Says whether the signature holds, and whether the events say the same. */

@@ -53,7 +53,8 @@ export const replay = (): Command =>
   )
     .option(
       '--events <file>',
-      'read this file or folder instead of asking relays; any bad line is an error; or the digest of its chunks',
+      'read this file or folder instead of asking relays; any bad line is an error; or the ' +
+        'digest of its chunks',
     )
     .addOption(
       repeatable(
@@ -69,7 +70,8 @@ export const replay = (): Command =>
     )
     .option(
       '--corpus <file>',
-      'text or .jsonl file that the run trains on, or the https address of one (default: the usual one)',
+      'text or .jsonl file that the run trains on, or the https address of one (default: the ' +
+        'usual one)',
     )
     .option('--json', 'print JSON')
     .action(async (asked: ReplayFlags, command: Command) => {
@@ -100,7 +102,8 @@ export const replay = (): Command =>
         const { believed } = report;
         if (believed > 0) {
           writeNote(
-            `${believed} block hashes of the beacon are as the file says; --rpc URL compares them with their chain`,
+            `${believed} block hashes of the beacon are as the file says; --rpc URL compares ` +
+              'them with their chain',
           );
         }
         const isAsRecorded = kept === undefined || compareRecord(kept, report);
@@ -145,9 +148,11 @@ function modelIn({ base: path, corpus }: ReplayFlags, signal: AbortSignal) {
 }
 
 const ADAPTERS =
-  'the roots of adapters follow from the events alone: no base is needed for them; --base PATH also evaluates';
+  'the roots of adapters follow from the events alone: no base is needed for them; --base PATH ' +
+  'also evaluates';
 const WHOLE =
-  'all of a published model is trained: without its files (--base PATH) votes are checked, and the model is not';
+  'all of a published model is trained: without its files (--base PATH) votes are checked, and ' +
+  'the model is not';
 
 /** Validation losses, per token. */
 export interface Evaluation {
@@ -221,7 +226,10 @@ export function formatLine(line: RoundReport): string {
   const model =
     checked === 'chain' && lacks !== '' ? `  model not checked,${lacks.trimStart()}` : '';
   const rest = checked === 'nothing' ? lacks : model;
-  return `${head}${how}  ${result.padEnd(5)}  ${rows}  ${signers} of ${seats} signed  ${roots}${notes(line)}${rest}\n`;
+  return (
+    `${head}${how}  ${result.padEnd(5)}  ${rows}  ${signers} of ${seats} signed  ` +
+    `${roots}${notes(line)}${rest}\n`
+  );
 }
 
 function notes({
@@ -257,9 +265,11 @@ export function formatEnd(report: ReplayReport, evaluation?: Evaluation): string
   const wrong = bad.slice(0, MOST_BAD).map(formatBad).join('');
   const more = bad.length > MOST_BAD ? `and ${bad.length - MOST_BAD} more lines\n` : '';
   const full = lines.filter(({ checked }) => checked === 'full').length;
-  const roots = `run root ${runRoot ?? 'none'}\nmodel root ${modelRoot}\nledger root ${ledgerRoot}\n`;
+  const roots =
+    `run root ${runRoot ?? 'none'}\nmodel root ${modelRoot}\nledger root ` + `${ledgerRoot}\n`;
   const loss = evaluation
-    ? `validation loss ${evaluation.before.toFixed(4)} before the first round, ${evaluation.after.toFixed(4)} after the last one\n`
+    ? `validation loss ${evaluation.before.toFixed(4)} before the first round, ` +
+      `${evaluation.after.toFixed(4)} after the last one\n`
     : '';
   if (ok) return `${roots}${loss}ok: ${rounds} rounds, all recomputed in full\n`;
   const untrusted = report.isTrusted ? '' : 'BAD: the outcome to trust is not in this history\n';

@@ -77,4 +77,5 @@ const words = ({ run, rounds, scores: rows, event }: ScoresDocument): string =>
   ].join('\n');
 
 const line = ({ worker, score, weight, isLow }: Standing): string =>
-  `${toNpub(worker)}  ${String(score).padStart(11)}  ${(100 * weight).toFixed(2).padStart(6)} %${isLow ? '  under the floor' : ''}`;
+  `${toNpub(worker)}  ${String(score).padStart(11)}  ${(100 * weight).toFixed(2).padStart(6)} ` +
+  `%${isLow ? '  under the floor' : ''}`;
