@@ -3,6 +3,7 @@
  * and this machine lacks. What came of it stays for the next time, it is bounded before anything is asked for, and
  * it gets its name only when it has its hashes.
  */
+
 import { mkdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { systemClock } from '../../base/async.ts';
@@ -19,7 +20,7 @@ import { nativeSha256 } from '../native/sha256.ts';
 import type { Connection } from '../net/relays.ts';
 import { fetchFolder } from './fetch-folder.ts';
 import { orBadManifest } from './folder.ts';
-import { findManifest, type NamedPlace, openPlaces } from './sources.ts';
+import { type NamedPlace, openFile } from './sources.ts';
 import { unpackFolder } from './unpack.ts';
 
 /** What is wanted: at least the digest of its manifest; of a spec also its hashes and length. */
@@ -118,19 +119,20 @@ async function bring(
   known: FileManifest | undefined,
   options: BringOptions,
 ): Promise<string> {
-  const { places: named, connection, allowPrivate, signal, folder } = options;
+  const { signal, folder, report } = options;
   if (wanted.bytes !== undefined) assertSmall(wanted.bytes, options);
-  const opening = { connection, allowPrivate, signal };
-  const manifest = known ?? (await askManifest(wanted, options));
-  assertSame(manifest, wanted);
-  assertSmall(manifest.bytes, options);
-  await assertRoom(manifest.bytes, folder);
-  await writeWhole(manifestFile(wanted, options), utf8(manifestText(manifest)));
   const chunks = join(folder, `${wanted.manifest.slice(0, 32)}.chunks`);
-  const { places, close } = await openPlaces(named, manifest, opening);
+  const { manifest, places, close } = await openFile(
+    known ?? wanted.manifest,
+    options.places,
+    options,
+  );
   try {
+    assertSame(manifest, wanted);
+    assertSmall(manifest.bytes, options);
+    await assertRoom(manifest.bytes, folder);
+    await writeWhole(manifestFile(wanted, options), utf8(manifestText(manifest)));
     const mostBytes = Math.max(LEAST_CAP, EXCESS * manifest.bytes);
-    const { report } = options;
     await fetchFolder(manifest, chunks, { places, signal, mostBytes, report });
   } finally {
     await close();
@@ -141,21 +143,6 @@ async function bring(
   await rename(made, path);
   await rm(chunks, { recursive: true, force: true });
   return path;
-}
-
-async function askManifest({ manifest: digest }: WantedFile, options: BringOptions) {
-  const { places: named, connection, allowPrivate, signal, onNotice } = options;
-  const { places, refused, close } = await openPlaces(named, undefined, {
-    connection,
-    allowPrivate,
-    signal,
-  });
-  try {
-    for (const { name, reason } of refused) onNotice(`${name} is not asked: ${reason}`);
-    return (await findManifest(digest, places, signal)).manifest;
-  } finally {
-    await close();
-  }
 }
 
 /** The manifest has the digest that was named; what it says has to be what was said beside. */

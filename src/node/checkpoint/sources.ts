@@ -1,9 +1,12 @@
-/** Places that a person, a spec or a directory names, opened for a fetch: relays, HTTP addresses, folders. */
+/**
+ * Opens the sources of chunks that a person, a spec or a directory names, relays, HTTP addresses and folders, and finds the
+ * manifest of a file at them. Addresses that strangers name must be public, after every look-up and every redirect.
+ */
 
 import { stat } from 'node:fs/promises';
 import { type IncomingMessage, Agent as PlainAgent, request as requestPlain } from 'node:http';
 import { request as requestSecure, Agent as SecureAgent } from 'node:https';
-import { anySignal, deferred, firstOf, onAbort, systemClock } from '../../base/async.ts';
+import { anySignal, firstOf, onAbort, systemClock } from '../../base/async.ts';
 import { isHex32, toHex } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, safeLine } from '../../base/errors.ts';
 import { createRelaySource } from '../../network/attachments/relay-source.ts';
@@ -74,6 +77,42 @@ export async function openPlaces(
     refused: [...refused, ...opened.flatMap((each) => each.refused)],
     close: async () => void (await Promise.all(opened.map((each) => each.close()))),
   };
+}
+
+/** A file at named sources. */
+export interface OpenFile extends Pick<OpenPlaces, 'places' | 'close'> {
+  readonly manifest: FileManifest;
+}
+
+/**
+ * Finds the manifest of a file at the named sources, if it is not known, and opens them for its chunks. Reports which are
+ * not asked. Throws as `findManifest` does.
+ */
+export async function openFile(
+  what: string | FileManifest,
+  named: readonly NamedPlace[],
+  options: PlacesOptions & { onNotice(message: string): void },
+): Promise<OpenFile> {
+  const tell = (refused: OpenPlaces['refused']) => {
+    for (const { name, reason } of refused) options.onNotice(`${name} is not asked: ${reason}`);
+  };
+  let found: FoundManifest;
+  if (typeof what === 'string') {
+    const first = await openPlaces(named, undefined, options);
+    try {
+      found = await findManifest(what, first.places, options.signal);
+    } catch (error) {
+      tell(first.refused);
+      throw error;
+    } finally {
+      await first.close();
+    }
+  } else found = { manifest: what, beside: undefined };
+  const { manifest, beside } = found;
+  const all = beside === undefined ? named : [...named, { text: beside, isTrusted: true }];
+  const { places, refused, close } = await openPlaces(all, manifest, options);
+  tell(refused);
+  return { manifest, places, close };
 }
 
 /** Relays that are trusted alike: one place each, that knows the others. */
@@ -251,48 +290,37 @@ const LEAST_RATE = 16_384;
 /** Relays are given up after that: they say nothing while they look. */
 const MOST_MS = 30_000;
 
-/** Asks one place after the other, the next one too where one takes long; only bytes with that hash are read. */
+/** Asks the sources in turn, the next one as soon as one fails or takes long. Only bytes with that hash are parsed. */
 async function ofDigest(
   digest: Digest,
   places: readonly ChunkSource[],
   signal: AbortSignal,
 ): Promise<FileManifest> {
-  const said: string[] = [];
-  const found = deferred<FileManifest | undefined>();
   const over = new AbortController();
   const both = anySignal(signal, over.signal);
-  let isFound = false;
-  const tried = async (place: ChunkSource): Promise<void> => {
-    try {
-      found.settle(await tryPlace(place, digest, both.signal));
-      isFound = true;
-    } catch (error) {
-      if (said.push((error as Error).message) === places.length) found.settle(undefined);
-    }
-  };
-  try {
-    for (const place of places) {
-      await firstOf<unknown>([found.promise, tried(place), pause(both.signal)]);
-      if (isFound) break;
-    }
-    const manifest = places.length === 0 ? undefined : await found.promise;
-    if (manifest) return manifest;
-  } finally {
-    over.abort(new Error('another place was faster'));
-    both.release();
-  }
+  let turn: Promise<unknown> = Promise.resolve();
+  const tries = places.map((place) => {
+    const tried = turn.then(() => tryPlace(place, digest, both.signal));
+    const pause = turn.then(() => systemClock.sleep(NEXT_MS, both.signal));
+    turn = firstOf([tried, pause].map((each) => each.then(ignore, ignore)));
+    return tried;
+  });
+  const failures: string[] = [];
+  const found = await Promise.any(tries).catch(({ errors }: AggregateError) => {
+    failures.push(...errors.map(({ message }: Error) => message));
+  });
+  over.abort(new Error('another place was faster'));
+  both.release();
+  if (found) return found;
   signal.throwIfAborted();
   throw new CheckpointError(
     'checkpoint/no-manifest',
-    `no place has the manifest ${digest}: ${said.join('; ') || 'none was named'}`,
-    {
-      hint: 'name places that have it with --from; relays have manifests that `checkpoint push` sent',
-    },
+    `no place has the manifest ${digest}: ${failures.join('; ') || 'none was named'}`,
+    { hint: 'name places that have it with --from; relays have what `checkpoint push` sent' },
   );
 }
 
-const pause = (signal: AbortSignal): Promise<void> =>
-  systemClock.sleep(NEXT_MS, signal).catch(() => undefined);
+const ignore = (): void => undefined;
 
 /** The manifest from one place, which trickles no longer than it may. */
 async function tryPlace(

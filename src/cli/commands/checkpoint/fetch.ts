@@ -2,6 +2,7 @@
  * `nostrain checkpoint fetch`: a chunked file from wherever its chunks are, into a folder that others can be served
  * from.
  */
+
 import { Command } from 'commander';
 import { anySignal, systemClock } from '../../../base/async.ts';
 import { isHex32 } from '../../../base/bytes.ts';
@@ -13,7 +14,7 @@ import { findHolders } from '../../../node/checkpoint/directory.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
 import { fetchTier } from '../../../node/checkpoint/fetch-tier.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
-import { findManifest, type NamedPlace, openPlaces } from '../../../node/checkpoint/sources.ts';
+import { type NamedPlace, openFile } from '../../../node/checkpoint/sources.ts';
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { MOST_TIERS } from '../../../run/spec/model-spec.ts';
@@ -104,14 +105,13 @@ const tooLate = (seconds: number): CheckpointError =>
   });
 
 async function run(what: string, flags: Flags, signal: AbortSignal): Promise<void> {
-  const options = { connection: connectionOf(flags), allowPrivate: flags.allowPrivate, signal };
   const named = [...placesOf(flags), ...(await foundPlaces(what, flags, signal))];
-  const first = await openPlaces(named, undefined, options);
-  const { manifest, beside } = await findManifest(what, first.places, signal);
-  await first.close();
-  const all = beside === undefined ? named : [...named, { text: beside, isTrusted: true }];
-  const { places, refused, close } = await openPlaces(all, manifest, options);
-  for (const { name, reason } of refused) writeNote(`${name} is not asked: ${reason}`);
+  const { manifest, places, close } = await openFile(what, named, {
+    connection: connectionOf(flags),
+    allowPrivate: flags.allowPrivate,
+    signal,
+    onNotice: writeNote,
+  });
   if (places.length === 0) throw nowhere();
   const server =
     flags.seed === undefined ? undefined : await seedAt(flags.seed, manifest, flags.out);
