@@ -161,6 +161,9 @@ export interface OpRule<A> {
   readonly saves?: true;
 }
 
+/** The rules of some ops. */
+export type OpRules = { readonly [K in OpName]?: OpRule<OpAttributes[K]> };
+
 export type Derive<A> = (derivation: Derivation<A>) => readonly (Value | undefined)[];
 
 /** One recorded op with the gradients of the loss by its results. */

@@ -7,7 +7,7 @@ import {
   isFloat,
   type NamedValue,
   type OpAttributes,
-  type OpRule,
+  type OpRules,
   type Plain,
   sameShape,
   type Value,
@@ -26,8 +26,6 @@ import {
   sub,
   sumTo,
 } from '../verbs.ts';
-
-type Attention = 'causalAttention' | 'groupedAttention';
 
 /** Far below every score: its share of the weight underflows to nothing. */
 const NEVER = -1e9;
@@ -146,47 +144,6 @@ function deriveAttention(
   ];
 }
 
-export const attention = {
-  causalAttention: {
-    infer: ([q, k, v]) => {
-      if (!q || !k || !v || !sameShape(q.shape, k.shape) || !sameShape(q.shape, v.shape)) {
-        throw new TypeError('attention takes queries, keys and values of one shape');
-      }
-      const length = q.shape[q.shape.length - 2]!;
-      return [q, { dtype: q.dtype, shape: [...q.shape.slice(0, -1), length] }];
-    },
-    saves: true,
-    emit: emitCausal,
-    derive: ({ grad, inputs: [q, k, v], outputs: [o, weights], attributes }) =>
-      deriveAttention({ q: q!, k: k!, v: v!, o: o!, weights: weights!, grad }, attributes.scale),
-  },
-  groupedAttention: {
-    infer: ([q, k, v]) => {
-      if (q?.shape.length !== 4 || k?.shape.length !== 4 || !v || !sameShape(k.shape, v.shape)) {
-        throw new TypeError('attention takes queries, and keys and values of one shape');
-      }
-      const { batch, heads, groups, length, size } = sizesOf(q, k);
-      if (!Number.isSafeInteger(groups) || !sameShape([batch, heads, length, size], k.shape)) {
-        throw new TypeError(`queries [${q.shape}] cannot share keys [${k.shape}]`);
-      }
-      return [q, { dtype: q.dtype, shape: [batch, heads, groups * length, length] }];
-    },
-    saves: true,
-    emit: emitGrouped,
-    derive: ({ grad, inputs: [q, k, v], outputs: [o, weights], attributes }) => {
-      const { batch, heads, groups, length, size } = sizesOf(q!, k!);
-      const stacked = (value: Value) => reshape(value, [batch, heads, groups * length, size]);
-      const [dq, dk, dv] = deriveAttention(
-        { q: stacked(q!), k: k!, v: v!, o: stacked(o!), weights: weights!, grad: stacked(grad) },
-        attributes.scale,
-      );
-      return [reshape(dq, q!.shape), dk, dv];
-    },
-  },
-} satisfies { [K in Attention]: OpRule<OpAttributes[K]> };
-
-type Decoding = 'rmsNorm' | 'rotary' | 'swiglu';
-
 const keepLast = { keepdims: { int: 1 } };
 
 /** One operator of onnxruntime; from parts for doubles, whose statistics it keeps as f32, and for other backends. */
@@ -235,7 +192,43 @@ function emitRotary({ inputs: [x, cos, sin], outputs: [y], to }: Emission<Plain>
   to.node('Concat', [left, right], { attributes: { axis: { int: -1 } }, outputs: [y!.name] });
 }
 
-export const decoding = {
+export const attention = {
+  causalAttention: {
+    infer: ([q, k, v]) => {
+      if (!q || !k || !v || !sameShape(q.shape, k.shape) || !sameShape(q.shape, v.shape)) {
+        throw new TypeError('attention takes queries, keys and values of one shape');
+      }
+      const length = q.shape[q.shape.length - 2]!;
+      return [q, { dtype: q.dtype, shape: [...q.shape.slice(0, -1), length] }];
+    },
+    saves: true,
+    emit: emitCausal,
+    derive: ({ grad, inputs: [q, k, v], outputs: [o, weights], attributes }) =>
+      deriveAttention({ q: q!, k: k!, v: v!, o: o!, weights: weights!, grad }, attributes.scale),
+  },
+  groupedAttention: {
+    infer: ([q, k, v]) => {
+      if (q?.shape.length !== 4 || k?.shape.length !== 4 || !v || !sameShape(k.shape, v.shape)) {
+        throw new TypeError('attention takes queries, and keys and values of one shape');
+      }
+      const { batch, heads, groups, length, size } = sizesOf(q, k);
+      if (!Number.isSafeInteger(groups) || !sameShape([batch, heads, length, size], k.shape)) {
+        throw new TypeError(`queries [${q.shape}] cannot share keys [${k.shape}]`);
+      }
+      return [q, { dtype: q.dtype, shape: [batch, heads, groups * length, length] }];
+    },
+    saves: true,
+    emit: emitGrouped,
+    derive: ({ grad, inputs: [q, k, v], outputs: [o, weights], attributes }) => {
+      const { batch, heads, groups, length, size } = sizesOf(q!, k!);
+      const stacked = (value: Value) => reshape(value, [batch, heads, groups * length, size]);
+      const [dq, dk, dv] = deriveAttention(
+        { q: stacked(q!), k: k!, v: v!, o: stacked(o!), weights: weights!, grad: stacked(grad) },
+        attributes.scale,
+      );
+      return [reshape(dq, q!.shape), dk, dv];
+    },
+  },
   rmsNorm: {
     infer: ([x, scale]) => {
       const width = x?.shape[x.shape.length - 1];
@@ -300,4 +293,4 @@ export const decoding = {
       ];
     },
   },
-} satisfies { [K in Decoding]: OpRule<OpAttributes[K]> };
+} satisfies OpRules;

@@ -1,6 +1,4 @@
 /** Fused ops (softmax, cross-entropy, normalization) with faster or more stable derivatives than their parts. */
-
-import type { OpAttributes, Plain } from '../rule.ts';
 import {
   type Derivation,
   type Emission,
@@ -8,7 +6,9 @@ import {
   each,
   integers,
   isFloat,
-  type OpRule,
+  type OpAttributes,
+  type OpRules,
+  type Plain,
   type Value,
   type ValueType,
   withDim,
@@ -30,8 +30,6 @@ import {
   sub,
 } from '../verbs.ts';
 import { emitCut, emitJoin } from './shaping.ts';
-
-type Composite = 'softmax' | 'logSoftmax' | 'crossEntropy' | 'slicedCrossEntropy' | 'standardize';
 
 const real = ([a]: readonly ValueType[]): readonly ValueType[] => {
   if (!a || !isFloat(a.dtype) || a.shape.length === 0) {
@@ -215,4 +213,4 @@ export const composite = {
       return mul(sub(centered, mul(y!, slope)), inverse!);
     }),
   },
-} satisfies { [K in Composite]: OpRule<OpAttributes[K]> };
+} satisfies OpRules;

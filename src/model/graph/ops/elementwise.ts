@@ -1,15 +1,16 @@
 /** Elementwise ops; two operands broadcast as in NumPy. */
+
 import { ELEMENT_TYPE } from '../../onnx.ts';
-import type { OpAttributes, Plain } from '../rule.ts';
 import {
   broadcast,
   type Derivation,
-  type Derive,
   direct,
   type Emission,
   each,
   isFloat,
   type OpRule,
+  type OpRules,
+  type Plain,
   type Value,
   type ValueType,
 } from '../rule.ts';
@@ -33,31 +34,10 @@ import {
   sumTo,
 } from '../verbs.ts';
 
-type Binary = 'add' | 'sub' | 'mul' | 'div' | 'pow' | 'maximum' | 'minimum';
-type Unary =
-  | 'neg'
-  | 'abs'
-  | 'sign'
-  | 'exp'
-  | 'log'
-  | 'sqrt'
-  | 'erf'
-  | 'sin'
-  | 'cos'
-  | 'tanh'
-  | 'sigmoid'
-  | 'relu';
-
 type Partial = (d: Derivation<Plain>, a: Value, b: Value) => Value;
 
-/** Two partial derivatives, each summed back over what broadcasting repeated. */
-const partials = (left: Partial, right: Partial): Derive<Plain> =>
-  each(
-    (d) => sumTo(left(d, d.inputs[0]!, d.inputs[1]!), d.inputs[0]!.shape),
-    (d) => sumTo(right(d, d.inputs[0]!, d.inputs[1]!), d.inputs[1]!.shape),
-  );
-
-const binary = (type: string, derive: Derive<Plain>): OpRule<Plain> => ({
+/** Two operands with their partial derivatives, each summed back over what broadcasting repeated. */
+const binary = (type: string, left: Partial, right: Partial): OpRule<Plain> => ({
   infer: ([a, b]) => {
     if (!a || !b || a.dtype !== b.dtype) {
       throw new TypeError(`${type} takes two operands of one type, not ${a?.dtype}, ${b?.dtype}`);
@@ -65,7 +45,10 @@ const binary = (type: string, derive: Derive<Plain>): OpRule<Plain> => ({
     return [{ dtype: a.dtype, shape: broadcast(a.shape, b.shape) }];
   },
   emit: direct(type),
-  derive,
+  derive: each(
+    (d) => sumTo(left(d, d.inputs[0]!, d.inputs[1]!), d.inputs[0]!.shape),
+    (d) => sumTo(right(d, d.inputs[0]!, d.inputs[1]!), d.inputs[1]!.shape),
+  ),
 });
 
 const floats = ([a]: readonly ValueType[]): readonly ValueType[] => {
@@ -105,52 +88,38 @@ const LOG_ERF_SLOPE = 0.12078223763524522;
 export const elementwise = {
   add: binary(
     'Add',
-    partials(
-      (d) => d.grad,
-      (d) => d.grad,
-    ),
+    (d) => d.grad,
+    (d) => d.grad,
   ),
   sub: binary(
     'Sub',
-    partials(
-      (d) => d.grad,
-      (d) => neg(d.grad),
-    ),
+    (d) => d.grad,
+    (d) => neg(d.grad),
   ),
   mul: binary(
     'Mul',
-    partials(
-      (d, _, b) => mul(d.grad, b),
-      (d, a) => mul(d.grad, a),
-    ),
+    (d, _, b) => mul(d.grad, b),
+    (d, a) => mul(d.grad, a),
   ),
   div: binary(
     'Div',
-    partials(
-      (d, _, b) => div(d.grad, b),
-      (d, _, b) => neg(div(mul(d.grad, d.outputs[0]!), b)),
-    ),
+    (d, _, b) => div(d.grad, b),
+    (d, _, b) => neg(div(mul(d.grad, d.outputs[0]!), b)),
   ),
   pow: binary(
     'Pow',
-    partials(
-      (d, a, b) => mul(d.grad, mul(b, pow(a, sub(b, 1)))),
-      (d, a) => mul(d.grad, mul(d.outputs[0]!, log(a))),
-    ),
+    (d, a, b) => mul(d.grad, mul(b, pow(a, sub(b, 1)))),
+    (d, a) => mul(d.grad, mul(d.outputs[0]!, log(a))),
   ),
   maximum: binary(
     'Max',
-    partials(
-      (d, a, b) => mul(d.grad, half(greater(a, b), equal(a, b), a)),
-      (d, a, b) => mul(d.grad, half(less(a, b), equal(a, b), a)),
-    ),
+    (d, a, b) => mul(d.grad, half(greater(a, b), equal(a, b), a)),
+    (d, a, b) => mul(d.grad, half(less(a, b), equal(a, b), a)),
   ),
   minimum: binary(
     'Min',
-    partials(
-      (d, a, b) => mul(d.grad, half(less(a, b), equal(a, b), a)),
-      (d, a, b) => mul(d.grad, half(greater(a, b), equal(a, b), a)),
-    ),
+    (d, a, b) => mul(d.grad, half(less(a, b), equal(a, b), a)),
+    (d, a, b) => mul(d.grad, half(greater(a, b), equal(a, b), a)),
   ),
   neg: { infer: floats, emit: direct('Neg'), derive: each((d) => neg(d.grad)) },
   abs: unary('Abs', (x) => sign(x)),
@@ -192,7 +161,7 @@ export const elementwise = {
       return mul(grad, add(gate!, mul(a!, bell)));
     }),
   },
-} satisfies { [K in Binary | Unary | 'clip' | 'erfGate']: OpRule<OpAttributes[K]> };
+} satisfies OpRules;
 
 /** 1 where `wins` holds and 1/2 at a tie, so that both operands share it. */
 const half = (wins: Value, ties: Value, like: Value): Value =>

@@ -1,7 +1,15 @@
 /** Matrix products. */
+
 import type { Shape } from '../../onnx.ts';
-import type { OpAttributes } from '../rule.ts';
-import { broadcast, type Emission, each, isFloat, type OpRule, type ValueType } from '../rule.ts';
+import {
+  broadcast,
+  type Emission,
+  each,
+  isFloat,
+  type OpAttributes,
+  type OpRules,
+  type ValueType,
+} from '../rule.ts';
 import { gemm, matmul, mul, sumTo, transpose } from '../verbs.ts';
 
 /** Rows and columns of a matrix that may be transposed first. */
@@ -138,4 +146,4 @@ export const matrix = {
         ),
     ),
   },
-} satisfies { [K in 'gemm' | 'matmul']: OpRule<OpAttributes[K]> };
+} satisfies OpRules;

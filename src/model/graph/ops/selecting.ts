@@ -1,4 +1,5 @@
 /** Comparison ops, `where` and `cast`, reductions over axes, and picking by index. */
+
 import { ELEMENT_TYPE } from '../../onnx.ts';
 import {
   broadcast,
@@ -9,6 +10,7 @@ import {
   isFloat,
   type OpAttributes,
   type OpRule,
+  type OpRules,
   type Plain,
   type Reduction,
   sizeOf,
@@ -32,8 +34,6 @@ import {
   where,
 } from '../verbs.ts';
 
-type Choosing = 'equal' | 'less' | 'greater' | 'not' | 'where' | 'cast';
-
 const compared = ([a, b]: readonly ValueType[]): readonly ValueType[] => {
   if (!a || !b || a.dtype !== b.dtype) throw new TypeError('only equal types compare');
   return [{ dtype: 'bool', shape: broadcast(a.shape, b.shape) }];
@@ -45,7 +45,53 @@ const comparison = (type: string): OpRule<Plain> => ({
   derive: 'true and false have no slope',
 });
 
-export const choosing = {
+const kept = (shape: readonly number[], axes: readonly number[]): readonly number[] =>
+  shape.map((dim, i) => (axes.includes(i) ? 1 : dim));
+
+const reduced = ([a]: readonly ValueType[], { axes, keep }: Reduction): readonly ValueType[] => [
+  {
+    dtype: a!.dtype,
+    shape: keep ? kept(a!.shape, axes) : a!.shape.filter((_, i) => !axes.includes(i)),
+  },
+];
+
+/** Since opset 18 the axes of these two are an input, except ReduceMax whose form is the same. */
+const emit =
+  (type: string): OpRule<Reduction>['emit'] =>
+  ({ inputs: [a], outputs: [y], attributes: { axes, keep }, to }) => {
+    to.node(type, [a!.name, integers(to, axes)], {
+      attributes: { keepdims: { int: Number(keep) } },
+      outputs: [y!.name],
+    });
+  };
+
+/** A value of the reduced shape, repeated over the axes that were folded. */
+const spread = (value: Value, like: Value, axes: readonly number[]): Value =>
+  expand(reshape(value, kept(like.shape, axes)), like.shape);
+
+/** Up to this many rows a table's gradient is one product with one-hot rows; beyond, rows are added one by one. */
+const SMALL_TABLE = 1024;
+
+function indices(value: ValueType | undefined): ValueType {
+  if (value?.dtype !== 'i32' && value?.dtype !== 'i64') {
+    throw new TypeError(`indices are whole numbers, not ${value?.dtype}`);
+  }
+  return value;
+}
+
+/** Compares with 0, 1, 2, ...: as fast as the OneHot operator and known to every backend. */
+function emitOneHot(e: Emission<OpAttributes['oneHot']>): void {
+  const { depth, to: dtype } = e.attributes;
+  const [rows, y] = [e.inputs[0]!, e.outputs[0]!];
+  const column = e.to.node('Unsqueeze', [rows.name, integers(e.to, [-1])]);
+  const numbers = e.to.constant(rows.dtype, [depth], [...Array(depth).keys()]);
+  e.to.node('Cast', [e.to.node('Equal', [column, numbers])], {
+    attributes: { to: { int: ELEMENT_TYPE[dtype] } },
+    outputs: [y.name],
+  });
+}
+
+export const selecting = {
   equal: comparison('Equal'),
   less: comparison('Less'),
   greater: comparison('Greater'),
@@ -76,33 +122,6 @@ export const choosing = {
     emit: direct('Cast', ({ to }) => ({ to: { int: ELEMENT_TYPE[to] } })),
     derive: each(({ grad, inputs: [a] }) => cast(grad, a!.dtype)),
   },
-} satisfies { [K in Choosing]: OpRule<OpAttributes[K]> };
-
-const kept = (shape: readonly number[], axes: readonly number[]): readonly number[] =>
-  shape.map((dim, i) => (axes.includes(i) ? 1 : dim));
-
-const reduced = ([a]: readonly ValueType[], { axes, keep }: Reduction): readonly ValueType[] => [
-  {
-    dtype: a!.dtype,
-    shape: keep ? kept(a!.shape, axes) : a!.shape.filter((_, i) => !axes.includes(i)),
-  },
-];
-
-/** Since opset 18 the axes of these two are an input, except ReduceMax whose form is the same. */
-const emit =
-  (type: string): OpRule<Reduction>['emit'] =>
-  ({ inputs: [a], outputs: [y], attributes: { axes, keep }, to }) => {
-    to.node(type, [a!.name, integers(to, axes)], {
-      attributes: { keepdims: { int: Number(keep) } },
-      outputs: [y!.name],
-    });
-  };
-
-/** A value of the reduced shape, repeated over the axes that were folded. */
-const spread = (value: Value, like: Value, axes: readonly number[]): Value =>
-  expand(reshape(value, kept(like.shape, axes)), like.shape);
-
-export const reducing = {
   reduceSum: {
     infer: reduced,
     emit: emit('ReduceSum'),
@@ -135,35 +154,6 @@ export const reducing = {
     },
     derive: 'a position is a whole number',
   },
-} satisfies {
-  [K in 'reduceSum' | 'reduceMean' | 'reduceMax' | 'argMax']: OpRule<OpAttributes[K]>;
-};
-
-type Indexing = 'gather' | 'scatterRows' | 'pick' | 'oneHot';
-
-/** Up to this many rows a table's gradient is one product with one-hot rows; beyond, rows are added one by one. */
-const SMALL_TABLE = 1024;
-
-function indices(value: ValueType | undefined): ValueType {
-  if (value?.dtype !== 'i32' && value?.dtype !== 'i64') {
-    throw new TypeError(`indices are whole numbers, not ${value?.dtype}`);
-  }
-  return value;
-}
-
-/** Compares with 0, 1, 2, ...: as fast as the OneHot operator and known to every backend. */
-function emitOneHot(e: Emission<OpAttributes['oneHot']>): void {
-  const { depth, to: dtype } = e.attributes;
-  const [rows, y] = [e.inputs[0]!, e.outputs[0]!];
-  const column = e.to.node('Unsqueeze', [rows.name, integers(e.to, [-1])]);
-  const numbers = e.to.constant(rows.dtype, [depth], [...Array(depth).keys()]);
-  e.to.node('Cast', [e.to.node('Equal', [column, numbers])], {
-    attributes: { to: { int: ELEMENT_TYPE[dtype] } },
-    outputs: [y.name],
-  });
-}
-
-export const indexing = {
   gather: {
     infer: ([table, rows]) => [
       { dtype: table!.dtype, shape: [...indices(rows).shape, ...table!.shape.slice(1)] },
@@ -231,4 +221,4 @@ export const indexing = {
     emit: emitOneHot,
     derive: 'an index is a whole number',
   },
-} satisfies { [K in Indexing]: OpRule<OpAttributes[K]> };
+} satisfies OpRules;

@@ -1,6 +1,6 @@
 /** Ops that move elements without computing: reshape, transpose, expand, concat, split, slice, pad, after. */
+
 import { type DType, ELEMENT_TYPE } from '../../onnx.ts';
-import type { OpAttributes } from '../rule.ts';
 import {
   broadcast,
   type Emission,
@@ -9,15 +9,14 @@ import {
   integers,
   isFloat,
   type NamedValue,
-  type OpRule,
+  type OpAttributes,
+  type OpRules,
   sameShape,
   sizeOf,
   type ValueType,
   withDim,
 } from '../rule.ts';
 import { concat, filled, pad, reshape, slice, split, sumTo, transpose } from '../verbs.ts';
-
-type Shaping = 'reshape' | 'transpose' | 'expand' | 'concat' | 'split' | 'slice' | 'pad' | 'after';
 
 /** A node whose last input is the target shape. */
 const shaped =
@@ -242,4 +241,4 @@ export const shaping = {
     },
     derive: each(({ grad }) => grad),
   },
-} satisfies { [K in Shaping]: OpRule<OpAttributes[K]> };
+} satisfies OpRules;

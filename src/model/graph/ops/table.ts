@@ -1,10 +1,10 @@
 /** The table of op rules by name. An op without a rule does not compile. */
 import type { OpAttributes, OpRule } from '../rule.ts';
-import { attention, decoding } from './attention.ts';
+import { attention } from './attention.ts';
 import { composite } from './composite.ts';
 import { elementwise } from './elementwise.ts';
 import { matrix } from './matrix.ts';
-import { choosing, indexing, reducing } from './selecting.ts';
+import { selecting } from './selecting.ts';
 import { shaping } from './shaping.ts';
 import { widening } from './widening.ts';
 
@@ -12,11 +12,8 @@ export const ops: { readonly [K in keyof OpAttributes]: OpRule<OpAttributes[K]> 
   ...elementwise,
   ...matrix,
   ...shaping,
-  ...reducing,
-  ...choosing,
-  ...indexing,
+  ...selecting,
   ...composite,
   ...widening,
   ...attention,
-  ...decoding,
 };

@@ -2,21 +2,18 @@
  * Tensors in few bits: f16, or blocks of 32 integers of a row in 8 or 4 bits that share an f16 scale and, in 4 bits, an
  * f16 offset. A byte has two 4-bit values: i of the block in the low half, i + 16 in the high one.
  */
-
-import type { OpAttributes } from '../rule.ts';
 import {
   type Emission,
   type Emitter,
   integers,
   type NamedValue,
-  type OpRule,
+  type OpAttributes,
+  type OpRules,
   sizeOf,
   type ValueType,
 } from '../rule.ts';
 import { mul, reshape } from '../verbs.ts';
 import { emitAfter, emitCut } from './shaping.ts';
-
-type Widening = 'widen' | 'piecedCrossEntropy';
 
 /** Values of a block. */
 export const BLOCK = 32;
@@ -216,4 +213,4 @@ export const widening = {
       mul(slopes!, reshape(grad, [x!.shape[0]!, 1])),
     ],
   },
-} satisfies { [K in Widening]: OpRule<OpAttributes[K]> };
+} satisfies OpRules;
