@@ -60,8 +60,8 @@ export interface Members {
 }
 
 /**
- * Screening by loss: workers propose in turn and list what their own measure allows. The list of a hostile worker has to
- * be acceptable to an honest member, whose bound is wider.
+ * Screening by loss: workers propose in turn and list what their own measure allows. The list of a hostile worker has
+ * to be acceptable to an honest member, whose bound is wider.
  */
 export const screenOf =
   ({ trainers, hostile, seed }: Members): Screen =>

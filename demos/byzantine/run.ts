@@ -7,7 +7,7 @@ import { withScope } from '../../src/base/async.ts';
 import { toHex } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
-import { onInterrupt } from '../../src/terminal/interrupt.ts';
+import { interruptibly } from '../../src/terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../src/terminal/output.ts';
 import type { DemoFlags } from '../shared/stage.ts';
 import { type Adversary, adversaries } from './adversaries.ts';
@@ -30,37 +30,32 @@ const QUICK = { rounds: 3, innerSteps: 5 };
 const NORM_BOUND = 1.5;
 
 export const runAttackLab = (flags: DemoFlags): Promise<number> =>
-  withScope(async (scope) => {
+  interruptibly(async (signal) => {
     const startedMs = Date.now();
-    const interrupt = onInterrupt();
-    scope.defer(interrupt.dispose);
-    const { signal } = interrupt;
     const { index: hostile, count: workers } = flags.hostile ?? { index: 2, count: 8 };
     const fights = fightsOf(flags, workers, hostile);
     const kept = await KeptBattles.open(flags.keep);
     const { bytes: corpus } = await loadCorpus({
-      ...(flags.corpus === undefined ? {} : { file: flags.corpus }),
+      file: flags.corpus,
       cacheDir: join(dataHome(), 'corpora'),
       allowDownload: true,
       onNotice: writeNote,
       signal,
     });
-    const extent = { ...(flags.quick ? QUICK : USUAL), ...given(flags) };
+    const usual = flags.quick ? QUICK : USUAL;
+    const { rounds = usual.rounds, innerSteps = usual.innerSteps, seeds = 1 } = flags;
     const form = flags.skewed ? 'contiguous' : 'interleaved';
-    const lab = { corpus, workers, hostile, form, ...extent } as const;
+    const lab = { corpus, workers, hostile, form, rounds, innerSteps } as const;
     const losses: SeedLosses[] = [];
-    for (let seed = flags.seed; seed < flags.seed + (flags.seeds ?? 1); seed++) {
+    for (let seed = flags.seed; seed < flags.seed + seeds; seed++) {
       losses.push(await playSeed({ ...lab, seed }, fights, kept, signal));
     }
     const wallSeconds = (Date.now() - startedMs) / 1000;
-    await tell({ ...tableOf(fights, losses), wallSeconds }, flags);
+    const document: LabDocument = { ...tableOf(fights, losses), wallSeconds };
+    if (flags.picture !== undefined) await writeFile(flags.picture, drawTable(document));
+    writeOut(flags.json ? asJson(document) : `${describeRows(document).join('\n')}\n`);
     return 0;
   });
-
-const given = ({ rounds, innerSteps }: DemoFlags) => ({
-  ...(rounds !== undefined && { rounds }),
-  ...(innerSteps !== undefined && { innerSteps }),
-});
 
 /** The attacks and rules that the flags choose. Throws a `ConfigError` that lists all of them. */
 function fightsOf(
@@ -90,13 +85,9 @@ function named<T extends { readonly name: string }>(
 ): T {
   const found = all.find((each) => each.name === name);
   if (found !== undefined) return found;
-  throw new ConfigError(
-    'lab/unknown',
-    `${flag} is ${name}, which there is not with so many workers`,
-    {
-      hint: `there are ${all.map((each) => each.name).join(', ')}`,
-    },
-  );
+  const message = `${flag} is ${name}, which there is not with so many workers`;
+  const hint = `there are ${all.map((each) => each.name).join(', ')}`;
+  throw new ConfigError('lab/unknown', message, { hint });
 }
 
 /** The run without an attack and every fight with one seed, except those that --keep has. */
@@ -108,28 +99,20 @@ const playSeed = (
 ): Promise<SeedLosses> =>
   withScope(async (scope) => {
     const { corpus, workers, hostile, ...extent } = lab;
-    const plan: BattlePlan = {
-      ...extent,
-      hostile,
-      signal,
-      packing: 'int4',
-      normBound: NORM_BOUND,
-    };
+    const rules = { packing: 'int4', normBound: NORM_BOUND } as const;
+    const plan: BattlePlan = { ...extent, ...rules, hostile, signal };
     let opened: Promise<GptCamp> | undefined;
-    const camp = () => {
-      opened ??= openCamp(lab, scope);
-      return opened;
-    };
     const digest = toHex(sha256(corpus));
     const take = (adversary: Adversary | undefined, defence: Defence) => {
       const said = { attack: adversary?.name ?? 'none', rule: defence.name };
       const name = { corpus: digest, ...extent, hostile: `${hostile}/${workers}`, ...said };
       return kept.take(name, async () => {
-        const { trainers } = await camp();
-        const screen = defence.screens
-          ? screenOf({ trainers, hostile, seed: lab.seed })
-          : undefined;
-        return resultOf(await camp(), plan, { adversary, defence, screen });
+        // trainers are opened by the first battle that --keep does not have
+        opened ??= openCamp(lab, scope);
+        const camp = await opened;
+        const members = { trainers: camp.trainers, hostile, seed: lab.seed };
+        const screen = defence.screens ? screenOf(members) : undefined;
+        return resultOf(camp, plan, { adversary, defence, screen });
       });
     };
     const plain = defencesFor(workers, hostile).find(({ name }) => name === 'mean')!;
@@ -146,7 +129,7 @@ const playSeed = (
       const penalty = result.loss === null ? 'broke off' : (result.loss - free).toFixed(3);
       writeNote(`${adversary.name} against ${defence.name}: ${penalty}`);
     }
-    return { free: free, results };
+    return { free, results };
   });
 
 async function resultOf(camp: GptCamp, plan: BattlePlan, chosen: Fight): Promise<Result> {
@@ -161,9 +144,4 @@ async function resultOf(camp: GptCamp, plan: BattlePlan, chosen: Fight): Promise
     ...(chosen.adversary?.name === 'backdoor' && { answers: await camp.answers(params) }),
     ...(refused > 0 && { refused }),
   };
-}
-
-async function tell(document: LabDocument, { json, picture }: DemoFlags): Promise<void> {
-  if (picture !== undefined) await writeFile(picture, drawTable(document));
-  writeOut(json ? asJson(document) : `${describeRows(document).join('\n')}\n`);
 }

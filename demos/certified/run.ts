@@ -1,6 +1,6 @@
 /**
- * `nostrain demo certified`: seven workers over three relays, of which one lies. One worker is silent, one is killed and
- * comes back, one votes twice, one sends the opposite of what it learned.
+ * `nostrain demo certified`: seven workers over three relays, of which one lies. One worker is silent, one is killed
+ * and comes back, one votes twice, one sends the opposite of what it learned.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Plays one run of a demo: worker processes that average or found a certified run, and the log of what they reported. */
+/** Plays one run of a demo: worker processes that average or found a certified run, and the log of their events. */
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';
 import type { PartialSettings } from '../../src/run/settings.ts';

@@ -126,7 +126,7 @@ export const onStage = (
     });
   });
 
-/** The folder of --dir, or the demo's own one, emptied. Throws `demo/folder` if --dir is not empty, `run/busy` if in use. */
+/** The folder of --dir, or the demo's own, emptied. Throws `demo/folder` if --dir has files, `run/busy` if in use. */
 async function demoFolder(name: string, given: string | undefined, scope: Scope): Promise<string> {
   const dir = given ?? join(dataHome(), 'demos', name);
   await mkdir(dir, { recursive: true });

@@ -64,7 +64,7 @@ export interface WorkerLine {
 }
 
 /** Flags that each worker of every demo has. */
-export const workerFlags = ({ folder, workers, threads, ...line }: WorkerLine) =>
+const workerFlags = ({ folder, workers, threads, ...line }: WorkerLine) =>
   asFlags({
     dir: folder,
     threads: threads ?? Math.max(1, Math.floor(availableParallelism() / workers)),

@@ -65,7 +65,7 @@ export const slash = (): Command =>
         .option('--worker <npub>', 'only this key')
         .option('--events <file>', 'proofs in a file that `nostrain archive` wrote')
         .option('--dir <dir>', 'proofs in the folder of a worker')
-        .option('--run <run>', 'proofs that relays have: id of the run, naddr1…, or its name here')
+        .option('--run <run>', 'proofs on relays: id of the run, naddr1…, or its name here')
         .addOption(
           repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of --run'),
         )
