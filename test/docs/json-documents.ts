@@ -11,8 +11,10 @@ import { code, table } from './markdown.ts';
 const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, example: string])[]>> =
   {
     'challenge.ts': [['nostrain challenge --json', 'challenge']],
-    'checkpoint/list.ts': [['nostrain checkpoint list --json', 'checkpoint-list']],
-    'checkpoint/verify.ts': [['nostrain checkpoint verify --json', 'checkpoint-verify']],
+    'checkpoint/checkpoint.ts': [
+      ['nostrain checkpoint verify --json', 'checkpoint-verify'],
+      ['nostrain checkpoint list --json', 'checkpoint-list'],
+    ],
     'demos/train/run.ts': [
       [
         'nostrain demo gpt --json`, `nostrain demo linear --json`, `nostrain demo finetune --json`, `nostrain demo series --json`, `nostrain demo images --json',
@@ -24,7 +26,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'demos/certified/run.ts': [['nostrain demo certified --json', 'demo-certified']],
     'demos/elastic/run.ts': [['nostrain demo elastic --json', 'demo-elastic']],
     'demos/shared/stage.ts': [['', '']],
-    'directory/find.ts': [['nostrain directory find --json', 'directory-find']],
+    'directory.ts': [['nostrain directory find --json', 'directory-find']],
     'doctor/doctor.ts': [['nostrain doctor --json', 'doctor']],
     'explain.ts': [['nostrain explain --json', 'explain']],
     'model.ts': [['nostrain model inspect --json', 'model-inspect']],
