@@ -1,4 +1,4 @@
-/** What a tab trains on: the data that the spec names or the person chose, from wherever this browser has it, or examples that are made. */
+/** What a tab trains on: data that the spec names or the person chose, or synthetic examples. */
 import { concatBytes } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
@@ -38,7 +38,7 @@ export interface TaskSources {
   readonly signal: AbortSignal;
 }
 
-/** Throws `tab/corpus` where the data is not here or does not do, `tab/pictures` of a folder of pictures: the page then asks for it. */
+/** Throws `tab/corpus`, or `tab/pictures` for a folder, if the page has to ask for other data. */
 export async function prepareTabTask(
   spec: RunSpec,
   settings: Settings,

@@ -1,4 +1,4 @@
-/** What a tab is told: the link in its address, which names the run and how this tab takes part in it, and the messages between page and worker. */
+/** What a tab is told: the link in its address (run, relays, device), and the messages of page and worker. */
 import { ConfigError } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { decodeRunAddress, type RunAddress } from '../certified/wire/runs.ts';
@@ -29,7 +29,7 @@ const SLOT = /^[\w-]{1,32}$/;
 /** Hosts that are this machine: whoever serves a page from there may name relays on it. */
 const LOCAL = new Set(['localhost', '127.0.0.1', '[::1]']);
 
-/** Reads `#naddr1…&device=wasm&threads=1&relay=wss://…&slot=b`, in a page of that host. Throws a ConfigError that says what is wrong. */
+/** Reads `#naddr1…&device=wasm&threads=1&relay=wss://…&slot=b`. Throws a ConfigError that says what is wrong. */
 export function parseLink(hash: string, host: string): TabLink {
   const [named = '', ...rest] = hash.replace(/^#/, '').split('&');
   const asked = new URLSearchParams(rest.join('&'));

@@ -1,6 +1,6 @@
 /**
- * In whose name a tab takes part, in a run with sessions: under the key that was made in this browser, or for an owner whose own signer said so once
- * (NIP-07 in the page, a NIP-46 bunker from here). No secret key of an owner ever comes here.
+ * In whose name a tab takes part, in a run with sessions: under its own key, or for an owner whose signer agreed once
+ * (NIP-07 in the page, or a NIP-46 bunker). An owner's secret key never comes here.
  */
 
 import { systemClock } from '../base/async.ts';
@@ -29,7 +29,7 @@ export interface NamingOptions extends SessionOf {
   readonly signal: AbortSignal;
 }
 
-/** As kept, else as said; null for the tab's own key. Throws `tab/name`, with what a signer is to sign, where nobody has said yet. */
+/** The kept name, else the given one; null for the tab's own key. Throws `tab/name` with a draft to sign if neither. */
 export async function nameOf(
   { sessions, training }: RunSpec,
   options: NamingOptions,

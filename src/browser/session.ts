@@ -1,4 +1,4 @@
-/** One worker in a tab: from the link to the last round of a certified run, with everything it needs kept in the browser. */
+/** One worker in a tab, from the link to the last round of a certified run; all it keeps is in the browser. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { type Scope, systemClock, withScope } from '../base/async.ts';
 import { ConfigError, RelayError } from '../base/errors.ts';
@@ -155,13 +155,15 @@ function helloOf(
   };
 }
 
-/** Held until the tab is closed: two of one key would contradict each other. Throws `run/busy` where another tab has it. */
+/** Locks this worker until the tab closes: two would contradict each other. Throws `run/busy` if another has it. */
 async function takeLock(prefix: string): Promise<() => void> {
   return await new Promise((resolve, reject) => {
     const held = navigator.locks.request(`nostrain/${prefix}`, { ifAvailable: true }, (lock) => {
       if (lock === null) {
         throw new ConfigError('run/busy', 'another tab of this browser trains in this run', {
-          hint: 'close it, or add &slot=second to the link for another worker with a key of its own',
+          hint:
+            'close it, or add &slot=second to the link for another worker with a key ' +
+            'of its own',
         });
       }
       return new Promise<void>((release) => resolve(release));

@@ -1,6 +1,6 @@
 /**
- * What a worker in a tab keeps: its key, the spec, its state, its votes, what decided earlier rounds, and the text it trains on. Everything is
- * in one IndexedDB; a write is there whole, and on disk, before anybody is told of it, so that a tab that was closed goes on where it was.
+ * What a worker in a tab keeps in IndexedDB: key, spec, state, votes, earlier rounds, text. Every write is whole and
+ * on disk before anybody hears of it, so that a closed tab resumes.
  */
 import { CheckpointError } from '../base/errors.ts';
 import type { PrivateStore } from '../certified/features/feature.ts';
@@ -51,7 +51,9 @@ export async function openStorage(): Promise<TabStorage> {
 
 const unusable = (what: string, cause: unknown): CheckpointError =>
   new CheckpointError('tab/storage', `the browser ${what}`, {
-    hint: 'make room, and leave private windows: a worker that keeps nothing cannot go on after a reload',
+    hint:
+      'make room, and leave private windows: a worker that keeps nothing cannot go on ' +
+      'after a reload',
     cause,
   });
 

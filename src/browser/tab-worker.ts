@@ -1,6 +1,6 @@
 /**
- * The Web Worker of a tab: it speaks with relays, keeps what must be kept, votes, and has trainer threads of its own. Nothing of it runs
- * on the page's thread, whose timers browsers slow down in the background.
+ * The Web Worker of a tab: relays, storage, votes, trainer threads. It is apart from the page's thread, whose timers
+ * browsers slow down in the background.
  */
 import { systemClock } from '../base/async.ts';
 import { NostrainError } from '../base/errors.ts';

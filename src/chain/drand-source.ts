@@ -1,6 +1,6 @@
 /**
- * Rounds of drand over HTTP (`GET <endpoint>/public/<round>`). A signature is checked with the key in the run spec, so any endpoint will do
- * and none is trusted; the first that proves itself counts.
+ * Rounds of drand over HTTP (`GET <endpoint>/public/<round>`). Signatures are checked with the key in the run spec,
+ * so no endpoint is trusted; the first valid answer counts.
  */
 
 import type { Clock } from '../base/async.ts';

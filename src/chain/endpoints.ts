@@ -73,7 +73,7 @@ async function readBody(response: Response, maxBytes: number): Promise<string> {
 export interface Endpoint {
   /** Host and port, without what could be a secret in the path. */
   readonly name: string;
-  /** The result as JSON, unchecked. Throws a `ChainError`: `chain/unreachable`, `chain/answer`, or `chain/refused` with its words. */
+  /** The result as unchecked JSON. Throws a ChainError: `chain/unreachable`, `chain/answer` or `chain/refused`. */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Follows a certified run over relays without any key, or opens one from an archive: events in, pictures out. Only what members sign is kept,
- * within the limits of an archive, so that strangers cannot fill a page; nothing here trains, votes or publishes.
+ * Follows a certified run over relays without a key, or opens an archive: events in, pictures out. Keeps only what
+ * members sign, within an archive's limits, so that strangers cannot fill a page.
  */
 import type { Clock } from '../base/async.ts';
 import { ConfigError, safeLine } from '../base/errors.ts';
@@ -48,11 +48,11 @@ export interface OpenRun {
   readonly run: Digest;
   readonly spec: RunSpec;
   readonly picture: RunPicture;
-  /** Why a contribution did or did not count, as far as that is known without the model; undefined for rounds that are not here. */
+  /** Why a contribution counted or not, as far as known without the model; undefined for unknown rounds. */
   explain(worker: WorkerId, round: number): Explanation | undefined;
   /** All that is needed to replay it; asks relays for payloads. */
   archive(onProgress?: (have: number) => void): Promise<Opened>;
-  /** Once all that relays had stored is in the picture, or nobody waits for it any more; a run that is followed goes on after it. */
+  /** Stops following; called once everything stored is in the picture, or nobody waits for it. */
   close(): void;
 }
 

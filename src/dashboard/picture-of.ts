@@ -1,4 +1,4 @@
-/** Makes the picture of a certified run from its verified messages: pure, without the model, the same for whoever has the same events. */
+/** Makes the picture of a certified run from its verified messages: pure, and without the model. */
 import { type Chain, electorateOf, stakesOf, withEntropy } from '../certified/decisions/chain.ts';
 import type { Gathered } from '../certified/decisions/evidence.ts';
 import { type ReplayedRound, replay, withoutModel } from '../certified/decisions/replay.ts';

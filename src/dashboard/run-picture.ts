@@ -1,4 +1,4 @@
-/** What of a certified run can be shown to anybody who has its events: the shapes that the run page, `nostrain watch` and metrics share. Plain data. */
+/** Shapes of a certified run that the run page, `nostrain watch` and metrics share: plain data from its events. */
 import type { Digest, WorkerId } from '../run/ids.ts';
 
 /** A contribution as its author announced it; losses are its own words. */

@@ -132,7 +132,7 @@ export function agreementOf({ workers, peers, diverged }: View, round: RoundView
 /** Rounds that the time of one is taken from. */
 const RECENT = 3;
 
-/** Seconds until the last round ends, if the rest takes as long as the last rounds did; undefined before the first has ended. */
+/** Seconds until the last round ends, at the pace of the last rounds; undefined before the first has ended. */
 export function secondsLeft({ workers, rounds, finished }: View): number | undefined {
   const recent = finished.slice(-RECENT);
   const active = workers.filter(({ phase }) => phase !== 'failed');
@@ -230,13 +230,23 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
       return `Round ${roundNumber(event.round)} is not decided yet${attempt}${why}. Trying again.`;
     }
     case 'voids':
-      return `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; find out who is missing, or make a new run that waits longer (run create with a larger --timing-grace-min-ms)`;
+      return (
+        `${at}: ALERT, ${event.count} rounds in a row were void: nobody's work counts; ` +
+        'find out who is missing, or make a new run that waits longer ' +
+        '(run create with a larger --timing-grace-min-ms)'
+      );
     case 'fault':
-      return `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules (${event.kind})`;
+      return (
+        `${at}: FAULT, ${short(event.worker)} is proven to have broken the rules ` +
+        `(${event.kind})`
+      );
     case 'screened': {
       const { worker, gain, bound } = event;
       const loss = gain === null ? 'to no number any more' : `by ${(-gain).toPrecision(3)}`;
-      return `${at}: SCREENED, what ${short(worker)} sent raises the loss ${loss} on data of this worker, ${(-bound).toPrecision(3)} is allowed`;
+      return (
+        `${at}: SCREENED, what ${short(worker)} sent raises the loss ${loss} on data ` +
+        `of this worker, ${(-bound).toPrecision(3)} is allowed`
+      );
     }
     case 'conflict':
       return `${at}: CONFLICT, ${short(event.expected)} is certified and so is ${short(event.got)}`;
@@ -245,7 +255,10 @@ export function troubleOf(event: Extract<RunEvent, { type: Trouble }>): string {
     case 'switched': {
       const { fork, depth, ours, theirs } = event;
       const branches = `from ${short(ours)} to ${short(theirs)}`;
-      return `${at}: SWITCHED ${branches}: the run forked in ${roundName(fork)}, ${depth} of this worker's rounds are undone`;
+      return (
+        `${at}: SWITCHED ${branches}: the run forked in ${roundName(fork)}, ${depth} ` +
+        `of this worker's rounds are undone`
+      );
     }
   }
 }
@@ -255,11 +268,14 @@ type Fork = Extract<RunEvent, { type: 'fork' }>;
 /** Why a worker does not follow another branch automatically, and what its user can do. */
 const STAYS: Readonly<Record<Fork['obstacle'], (fork: Fork) => string>> = {
   'too-deep': ({ depth, ours, theirs }) =>
-    `${depth} rounds would be undone, more than the run lets a worker decide: start again with --branch ${theirs} to follow, --branch ${ours} to stay`,
+    `${depth} rounds would be undone, more than the run lets a worker decide: start ` +
+    `again with --branch ${theirs} to follow, --branch ${ours} to stay`,
   'ours-unseen': ({ theirs }) =>
-    `and no relay here has this worker's branch to compare with: ask more relays, or start again with --branch ${theirs} to follow the other one`,
+    `and no relay here has this worker's branch to compare with: ask more relays, or ` +
+    `start again with --branch ${theirs} to follow the other one`,
   'not-whole': ({ theirs }) =>
-    `${short(theirs)} is better, but not all of what it counts is on a relay; it is asked for again`,
+    `${short(theirs)} is better, but not all of what it counts is on a relay; it is ` +
+    'asked for again',
 };
 
 const short = (id: string): string => id.slice(0, 8);

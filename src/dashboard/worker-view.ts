@@ -1,4 +1,4 @@
-/** One worker of this screen, which tells of everything it does; and one of the others, of whom it tells what it hears. */
+/** The workers of this screen, which report everything; and other workers, as they are heard of. */
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 

@@ -1,5 +1,5 @@
 /**
- * What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files and keys; and joining a certified run with one call.
+ * What a worker needs from Node.js: training on onnxruntime-node, WebSockets, files, keys; joining a certified run.
  *
  * @module nostrain/node
  */

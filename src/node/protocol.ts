@@ -1,6 +1,6 @@
 /**
- * What a worker of one kind of run is made of: the wire it speaks, the state it starts from, and how it plays its rounds. Plain
- * averaging is here; certified runs and runs of the Python reference's profile bring protocols of their own.
+ * What a worker of one kind of run is made of: its wire, its first state, and how it plays rounds. Plain averaging is
+ * here; certified runs and the Python reference's profile bring their own.
  */
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Journal } from '../certified/rounds/journal.ts';
@@ -73,7 +73,7 @@ export interface Protocol<M extends object = object> {
   open(options: WireOptions): Promise<OpenProtocol<M>>;
 }
 
-/** Frames of events in this project's own wire: what is larger than 128 KiB travels in chunks, and a proof holds two events in its text. */
+/** Longest event of our own wire: more than 128 KiB travels in chunks, and a proof holds the text of two events. */
 export const LONGEST_EVENT_BYTES = 512 << 10;
 
 /** Everybody averages what they have when a round closes. */

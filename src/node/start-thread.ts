@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 import { type ResourceLimits, Worker } from 'node:worker_threads';
 
-/** Runs `<name>.ts`, named from this folder, in as much memory as `limits` say; from sources the thread loads tsx by itself, before the first import. */
+/** Runs `<name>.ts` of this folder within these limits; from sources the thread loads tsx before its first import. */
 export function startThread(name: string, limits: ResourceLimits = {}): Worker {
   if (!import.meta.url.endsWith('.ts')) {
     return new Worker(new URL(`./${name}.js`, import.meta.url), { resourceLimits: limits });

@@ -79,7 +79,7 @@ const SAMPLE_LENGTH = 160;
 /** Of published tokenizers, about. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** Trains to the end of the run and returns the final state; a later call with the same folder goes on where it stopped. */
+/** Trains to the end of the run and returns the final state; with the same folder it resumes. */
 export const runWorkerSession = <M extends object>(
   options: WorkerSessionOptions<M>,
 ): Promise<WorkerState> =>
@@ -187,7 +187,7 @@ const baseFor = async (
   { openBase: open = openBase, ...options }: Pick<WorkerSessionOptions, 'openBase'> & OpenBase,
 ) => (settings.model === 'pretrained' ? await open(settings, options) : undefined);
 
-/** The lock of the key in this run; a data folder that cannot be written to is told of, and keeps nobody from training. */
+/** Locks the key in this run. If the data folder cannot be written to, warns and trains without the lock. */
 async function lockKey(
   run: string,
   key: string,
@@ -227,9 +227,12 @@ function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array 
   if (numbers !== undefined) return numbers;
   throw new ConfigError(
     'start/other',
-    `the state to start from is of another model: it holds ${layout.size} parameters, and ${wanted.size} are trained`,
+    `the state to start from is of another model: it holds ${layout.size} ` +
+      `parameters, and ${wanted.size} are trained`,
     {
-      hint: 'give the sizes it was trained with (--model, --set width=N, --set ffn=N, --tiers and so on), or a state of this model',
+      hint:
+        'give the sizes it was trained with (--model, --set width=N, --set ffn=N, ' +
+        '--tiers and so on), or a state of this model',
     },
   );
 }

@@ -1,4 +1,4 @@
-/** A line chart as plain SVG: axes, one path a series, and a mark at the chosen round. The table beside it says the same. */
+/** A line chart as plain SVG: axes, a path for each series, a mark at the chosen round. */
 
 import { roundNumber } from '../run/round-name.ts';
 import { s } from './dom.ts';
@@ -120,7 +120,10 @@ function roundTicks(
 function describe(label: string, series: readonly Series[]): string {
   const said = series.map(({ name, points }) => {
     const [first, last] = [points[0]!, points.at(-1)!];
-    return `${name} from ${first.value.toFixed(3)} in round ${roundNumber(first.round)} to ${last.value.toFixed(3)} in round ${roundNumber(last.round)}`;
+    return (
+      `${name} from ${first.value.toFixed(3)} in round ${roundNumber(first.round)} to ` +
+      `${last.value.toFixed(3)} in round ${roundNumber(last.round)}`
+    );
   });
   return `${label}: ${said.join('; ')}`;
 }

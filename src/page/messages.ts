@@ -1,4 +1,4 @@
-/** What the page and its background thread say to each other: plain data, copied; and how the page starts the thread. */
+/** Messages between the page and its background thread, as plain data; and how the page starts the thread. */
 import type { ReplayReport, RoundReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
 

@@ -1,4 +1,7 @@
-/** The page of a worker in a tab: starts its Web Worker, shows what it reports as text, and tells it whether anybody looks. */
+/**
+ * The page of a tab that trains: starts its Web Worker, shows its reports as text, and tells it if the page is
+ * visible.
+ */
 import type { Chosen, FromWorker, ToWorker } from '../link.ts';
 import type { Name } from '../naming.ts';
 
@@ -85,7 +88,7 @@ function hear(message: FromWorker): void {
 }
 
 const asked = new URLSearchParams(location.hash.split('&').slice(1).join('&'));
-/** The server of this page, on this machine, is told what happens and may ask for something: `nostrain demo browser`. */
+/** `nostrain demo browser`: the server of this page hears what happens and may ask for something. */
 const isTelling = asked.has('tell');
 let told: Promise<void> = Promise.resolve();
 

@@ -1,4 +1,4 @@
-/** Finds the block of a stake snapshot: number from the schedule, hash from k agreeing endpoints, both only once it is final. */
+/** Blocks of an EVM chain that k endpoints agree on, once final: for stake snapshots and block beacons. */
 
 import type { Clock } from '../../base/async.ts';
 import { ChainError } from '../../base/errors.ts';
@@ -19,7 +19,7 @@ export interface ChainAccess {
   readonly pollMs: number;
 }
 
-/** Throws `chain/wrong-chain` unless every endpoint that answers is of the chain, and `chain/too-few` unless k answer. */
+/** Throws `chain/wrong-chain` if an endpoint is of another chain, `chain/too-few` if fewer than k answer. */
 export async function assertChain(
   { chain, endpoints }: ChainAccess,
   signal: AbortSignal,
@@ -114,7 +114,7 @@ function verified(endpoint: Endpoint, block: unknown): Header {
   throw new ChainError('chain/answer', `${endpoint.name}: ${header.issue.message}`);
 }
 
-/** How state is asked for: by hash (EIP-1898), so that a reorganized block fails instead of answering for another one. */
+/** Asks for state by block hash (EIP-1898), so that a reorganized block fails instead of answering for another. */
 export const blockId = ({ hash }: Header) => ({ blockHash: `0x${hash}`, requireCanonical: true });
 
 interface EvmSnapshots extends Pick<StakeSnapshot, 'strategy' | 'params' | 'unit'> {

@@ -1,4 +1,4 @@
-/** How Ethereum writes bytes: hex of its JSON-RPC, RLP (Yellow Paper, appendix B), and as much of the contract ABI as is needed. */
+/** Ethereum encodings: hex of its JSON-RPC, RLP (Yellow Paper, appendix B), and a little of the contract ABI. */
 import { bytesToNumberBE, numberToBytesBE, numberToVarBytesBE } from '@noble/curves/utils.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes, fromHex, toHex, utf8 } from '../../base/bytes.ts';

@@ -1,4 +1,4 @@
-/** Verified state of an EVM chain: block headers checked by their hash, and contract storage proved by Merkle-Patricia proofs. */
+/** Verified state of an EVM chain: headers checked by their hash, and storage by Merkle-Patricia proofs. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { toHex } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
@@ -82,8 +82,8 @@ export const mappingSlot = (key: Uint8Array, slot: bigint): Uint8Array =>
   keccak_256(encodeWords(key, slot));
 
 /**
- * What a contract stores under the asked keys, in their order; zero where the trie proves that there is nothing. Only the
- * nodes of the answer are used, never what it says the values are.
+ * Returns what a contract stores under these keys, zero if the trie proves absence. Uses only the nodes of the
+ * answer, never the values it claims.
  */
 export function readStorageProof(
   answer: unknown,
@@ -138,8 +138,8 @@ const EMPTY_ROOT = toHex(keccak_256(encodeRlp(new Uint8Array(0))));
 const ABSENT = ok(undefined);
 
 /**
- * The value under a key, or undefined where the trie proves that there is none; refused when the nodes do not lead from the
- * root to either. Nodes that the path does not touch are ignored.
+ * Returns the value under a key, or undefined if the trie proves there is none. Refuses nodes that do not lead from
+ * the root to either; nodes off the path are ignored.
  */
 export function proveTrieValue(
   root: Uint8Array,

@@ -1,6 +1,6 @@
 /**
- * Stakes on EVM chains (docs/stake.md). Of the registry contract: all of its events, replayed in sequence into the rolling hash that one
- * storage proof at a late block shows. Of tokens: ERC-20 balances, proved if the storage slot is known, or past votes of ERC-5805.
+ * Stakes on EVM chains (docs/stake.md). Registry: its events, replayed into the rolling hash that one storage proof
+ * shows. Tokens: ERC-20 balances, proved if the storage slot is known, or past votes of ERC-5805.
  */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
@@ -37,7 +37,7 @@ export interface RegistryPlace {
   readonly from: number;
 }
 
-/** The registry as a source. Needs k endpoints for headers, and one of them that serves all events and a recent proof. */
+/** A registry as a source. Needs k endpoints for headers, one of which serves all events and a recent proof. */
 export function createRegistrySource(
   access: ChainAccess,
   { contract, from }: RegistryPlace,
@@ -55,7 +55,8 @@ export function createRegistrySource(
       access.endpoints,
       `the table of registry ${address} at block ${height}`,
       (endpoint) => provedRows(endpoint, { contract, from }, { anchor, height }, signal),
-      'name an endpoint with --rpc that serves eth_getProof at the newest final block and all events',
+      'name an endpoint with --rpc that serves eth_getProof at the newest final ' +
+        'block and all events',
     );
   });
 }
@@ -304,7 +305,8 @@ async function readerOf(
 }
 
 const STATE_HINT =
-  'name endpoints with --rpc that keep the state of that block, or take the snapshot as a file from whoever could read it';
+  'name endpoints with --rpc that keep the state of that block, or take the snapshot ' +
+  'as a file from whoever could read it';
 
 function callReader(
   { endpoints }: ChainAccess,
@@ -393,7 +395,7 @@ const provedBalances = (
 
 const EVEN = Uint8Array.of(2);
 
-/** The 20 bytes of the account whose point is the key's one with even y; undefined when the key is on no point of the curve. */
+/** The EVM account of the key's point with even y, 20 bytes; undefined if the key is on no point. */
 export function evmAddress(key: WorkerId): Uint8Array | undefined {
   const x = fromHex(key);
   if (x?.length !== 32) return undefined;

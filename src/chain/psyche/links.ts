@@ -1,6 +1,6 @@
 /**
- * Links from accounts of other chains to Nostr keys: a statement in plain text that both keys signed, so that neither can claim
- * the other. The latest valid one of an account counts; two of one second that differ count for nothing.
+ * Links from accounts of other chains to Nostr keys: a plain-text statement that both keys sign. The latest valid one
+ * of an account counts; two of one second that differ cancel each other.
  */
 
 import { ed25519 } from '@noble/curves/ed25519.js';
@@ -37,12 +37,13 @@ const WORDS = ['chain', 'account', 'key', 'run', 'accountSig', 'keySig'] as cons
 
 /** What both sign, UTF-8: a wallet shows it as it is. */
 export const linkStatement = ({ chain, account, key, run, made, expires }: Link): string =>
-  `nostrain link 1\nchain: ${chain}\naccount: ${account}\nkey: ${key}\nrun: ${run}\nmade: ${made}\nexpires: ${expires}`;
+  `nostrain link 1\nchain: ${chain}\naccount: ${account}\nkey: ${key}\nrun: ` +
+  `${run}\nmade: ${made}\nexpires: ${expires}`;
 
 /** Symbols of the longest base58 text for one byte: log 256 / log 58. */
 const PER_BYTE = 1.366;
 
-/** Exactly so many bytes of base58 (addresses 32, signatures 64), or undefined for anything else; longer texts are refused unread. */
+/** Exactly `length` bytes of base58 (addresses 32, signatures 64), else undefined; longer texts are not decoded. */
 export function fromBase58(text: string, length = 32): Uint8Array | undefined {
   if (text.length < length || text.length > Math.ceil(PER_BYTE * length)) return undefined;
   try {

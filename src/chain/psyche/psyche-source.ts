@@ -1,8 +1,7 @@
 /**
- * Stakes of a Psyche run: who takes part in its present epoch, and what they earned, out of the coordinator account on Solana, version 1
- * (offsets in docs/stake.md). The account has no stake field, so weights are 1 each, or earned minus slashed points. A Solana endpoint cannot
- * be asked about the past and proves nothing, so an account is read twice without a change in between, and k endpoints must give the same
- * rows.
+ * Stakes of a Psyche run from its coordinator account on Solana, version 1 (offsets in docs/stake.md): 1 each, or
+ * earned minus slashed points. Solana endpoints prove nothing, so an account is read twice without a change between,
+ * and k endpoints must give the same rows.
  */
 
 import { fromBase64, toHex } from '../../base/bytes.ts';

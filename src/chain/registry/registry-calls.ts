@@ -1,4 +1,4 @@
-/** Using a registry from an account that the endpoint itself signs for, as local chains do: deploy, bond, exit, withdraw. */
+/** Registry transactions from an account that the endpoint signs for: deploy, bond, exit, withdraw, slash. */
 
 import type { Clock } from '../../base/async.ts';
 import { fromHex, isHex32, utf8 } from '../../base/bytes.ts';
@@ -127,10 +127,11 @@ export const requestExit = keyCall('requestExit(bytes32)');
 export const withdraw = keyCall('withdraw(bytes32)');
 
 const STATEMENT =
-  '(uint8,uint64,uint64,uint64,uint64,bytes32,uint64,uint64,uint64,int64,bytes32,bytes32,bytes32,bytes,bytes,bytes,uint256,uint256)';
+  '(uint8,uint64,uint64,uint64,uint64,bytes32,uint64,uint64,uint64,int64,' +
+  'bytes32,bytes32,bytes32,bytes,bytes,bytes,uint256,uint256)';
 const SLASH = `slash(bytes32,${STATEMENT},${STATEMENT})`;
 
-/** Forms of the contract, with the members of a content that it is told as text: before, between and after those that it reads. */
+/** Forms of the contract, with the members it takes as text: before, between and after those that it reads. */
 const FORMS = {
   prepare: { form: 0n, texts: [[], [], []] },
   commit: { form: 1n, texts: [['features'], ['unlisted'], []] },
@@ -155,7 +156,7 @@ const FORMS = {
 
 type Form = (typeof FORMS)[keyof typeof FORMS];
 
-/** The transaction with which `from` shows two contradicting events of one key; undefined where the contract has no form for one of them. */
+/** The transaction that proves two contradicting events of one key; undefined if the contract lacks a form for one. */
 export function slashCall(
   { contract }: Pick<DeployedRegistry, 'contract'>,
   from: string,
@@ -223,7 +224,7 @@ function formOf(kind: number, { step, type }: JsonObject): Form | undefined {
 const tagOf = (tags: SignedEvent['tags'], name: string): readonly string[] =>
   tags.find(([each]) => each === name)?.slice(1) ?? [];
 
-/** Members as they are inside the serialization of the event, where quotes are escaped; each with the comma after it. */
+/** Members as in the serialized event, with escaped quotes; each is followed by a comma. */
 function membersOf(said: JsonObject, names: readonly string[]): string {
   const text = names
     .filter((name) => said[name] !== undefined)

@@ -24,7 +24,9 @@ export type Lessons = readonly (readonly ChatPiece[])[];
 export interface ChatRenderer {
   /** Throws a ConfigError (`corpus/template`) when the template takes too long or too much memory. */
   render(conversations: ChatOrder['conversations']): Promise<ChatAnswer>;
-  /** The text that asks for the assistant's next turn; throws a ConfigError (`model/chat`) where the template refuses the turns. */
+  /**
+   * The prompt for the assistant's next turn. Throws a ConfigError (`model/chat`) if the template refuses the turns.
+   */
   ask(conversation: readonly ChatTurn[]): Promise<string>;
   close(): Promise<void>;
 }

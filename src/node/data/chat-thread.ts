@@ -1,4 +1,4 @@
-/** A thread that renders conversations by a model's template, which may be anything: whoever started it ends it when it takes too long. */
+/** A thread that renders conversations by a model's template; its owner ends it if it takes too long. */
 import { parentPort } from 'node:worker_threads';
 import { type Chat, createChat } from '../../pretrained/chat.ts';
 import type { ChatAnswer, ChatOrder } from './chat-renderer.ts';

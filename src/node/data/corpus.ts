@@ -1,4 +1,4 @@
-/** Corpora in files of any size: hashed and read in pieces, and brought from an address where none of this machine is named. */
+/** Corpora: files, downloads that a hash may pin, tiny Shakespeare, or a built-in play; each says which it is. */
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -45,8 +45,8 @@ export async function hashFile(
 }
 
 /**
- * The file at an address, from the cache or the internet. `#sha256=<hex>` behind the address pins what it holds, as a run spec does; a
- * pinned download goes on where it was broken off. Throws a ConfigError (`corpus/address`, `corpus/away`, `corpus/other`).
+ * The file at an address, from the cache or the internet. `#sha256=<hex>` pins its content, and a pinned download
+ * resumes. Throws a ConfigError (`corpus/address`, `corpus/away`, `corpus/other`).
  */
 export async function fetchCorpus(named: string, options: FetchOptions): Promise<CorpusFile> {
   const { cacheDir, onNotice, signal } = options;
@@ -75,7 +75,8 @@ export async function fetchCorpus(named: string, options: FetchOptions): Promise
   await rename(part, path);
   if (pin === undefined)
     onNotice(
-      `${basename(url.pathname)} has SHA-256 ${sha256}: #sha256=${sha256} behind the address pins it`,
+      `${basename(url.pathname)} has SHA-256 ${sha256}: #sha256=${sha256} behind the ` +
+        'address pins it',
     );
   return { path, name, source: 'download', sha256 };
 }
@@ -83,7 +84,9 @@ export async function fetchCorpus(named: string, options: FetchOptions): Promise
 function readAddress(named: string, wanted: string | undefined) {
   const bad = (reason: string) =>
     new ConfigError('corpus/address', `${safeLine(named)} is no address of a corpus: ${reason}`, {
-      hint: 'say https://host/path/file.txt (or .jsonl), with #sha256=<64 hex digits> behind it where you know the hash',
+      hint:
+        'say https://host/path/file.txt (or .jsonl), with #sha256=<64 hex digits> ' +
+        'behind it where you know the hash',
     });
   if (!URL.canParse(named)) throw bad('it cannot be read');
   const url = new URL(named);
@@ -107,7 +110,9 @@ async function download(url: URL, part: string, { onNotice, signal }: FetchOptio
     const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
     const reason = inner instanceof Error ? inner.message : String(inner);
     return new ConfigError('corpus/away', `${url.href} cannot be fetched (${safeLine(reason)})`, {
-      hint: 'try again: what has arrived of a pinned corpus is kept; or download it by hand and name the file',
+      hint:
+        'try again: what has arrived of a pinned corpus is kept; or download it by ' +
+        'hand and name the file',
       cause,
     });
   };
@@ -191,7 +196,7 @@ const MIN_FILE_BYTES = 1024;
 const MAX_DOWNLOAD_BYTES = 2 * 1024 * 1024;
 const DOWNLOAD_TIMEOUT_MS = 5000;
 
-/** Throws a ConfigError about a named or a wrong text, and `signal.reason` when stopped; else falls to the next source. */
+/** Opens the corpus of these options. Throws a ConfigError about a named or wrong text, and `signal.reason`. */
 export async function openCorpus(options: CorpusOptions): Promise<OpenCorpus> {
   const { file, wanted, download = tinyShakespeare } = options;
   if (file !== undefined) return assertWanted(await openNamed(file, options), options);

@@ -1,4 +1,4 @@
-/** Data of a worker as its user or its run names it, opened and held against the run: texts, series, pictures, rows of a regression. */
+/** A worker's data, opened and checked against its run: texts, series, pictures, rows of a regression. */
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { concatBytes, toHex } from '../../base/bytes.ts';
@@ -68,7 +68,9 @@ export const readDataset = async (file: string): Promise<RegressionDataset> =>
     await readJsonFile(file, {
       code: 'data/file',
       what: 'the dataset',
-      hint: 'write it like {"task": "linear-regression", "examples": [{"inputs": [1, 2], "target": 3}]}',
+      hint:
+        'write it like {"task": "linear-regression", "examples": [{"inputs": [1, 2], ' +
+        '"target": 3}]}',
     }),
   );
 
@@ -119,7 +121,7 @@ export interface OpenSeries {
   readonly file?: OpenCorpus;
 }
 
-/** The CSV that is named, held against a run where it names one; else what the run evaluates on, or the made-up series of a seed. */
+/** Opens the named CSV and checks it against the run; else the run's evaluation data, or a synthetic series. */
 export async function openSeries(
   { seed }: Pick<Settings, 'seed'>,
   sources: CorpusSources,
@@ -153,7 +155,7 @@ export interface OpenPictures {
   readonly held?: Pictures;
 }
 
-/** The folder that is named, held against a run where it names one; else what the run evaluates on, or the shapes of a seed. */
+/** Opens the named folder and checks it against the run; else the run's evaluation data, or synthetic shapes. */
 export async function openPictures(
   { seed, pixels }: Pick<Settings, 'seed' | 'pixels'>,
   { corpus, fixed = {}, signal }: Pick<Sources, 'corpus' | 'fixed' | 'signal'>,
@@ -163,7 +165,9 @@ export async function openPictures(
     if (held) return { pictures: held, held };
     if (fixed.sha256 === undefined) return { pictures: madeShapes(seed, pixels) };
     throw new ConfigError('corpus/missing', 'the run trains on a folder of pictures', {
-      hint: `name it with --corpus FOLDER${fixed.from ? `; whoever made the run says it is at ${fixed.from}` : ''}`,
+      hint:
+        'name it with --corpus ' +
+        `FOLDER${fixed.from ? `; whoever made the run says it is at ${fixed.from}` : ''}`,
     });
   }
   const pictures = await readPictures(corpus, pixels, signal, held);
@@ -172,12 +176,13 @@ export async function openPictures(
   if (fixed.sha256 === undefined || fixed.sha256 === sha256) return found;
   throw new ConfigError(
     'corpus/other',
-    `the pictures of ${corpus} have SHA-256 ${sha256}; the run trains on those with ${fixed.sha256}`,
+    `the pictures of ${corpus} have SHA-256 ${sha256}; the run trains on those with ` +
+      `${fixed.sha256}`,
     { hint: 'name the folder that the run was made with, with all its files and no other' },
   );
 }
 
-/** A folder for each class, its name; files by name. Throws `data/pictures` that names what is wrong with which file. */
+/** Reads a folder of class folders, files by name. Throws `data/pictures` that names the file and its problem. */
 export async function readPictures(
   folder: string,
   pixels: number,

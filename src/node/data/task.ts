@@ -1,4 +1,4 @@
-/** From settings to something to train: the model sized to its data, the optimizer, and this worker's part of the data. */
+/** From settings to a task: the model sized to its data, the optimizer, and this worker's part of the data. */
 import { join } from 'node:path';
 import type { AnyModel } from '../../model/architectures/table.ts';
 import { dividePictures } from '../../model/data/pictures.ts';

@@ -1,6 +1,6 @@
 /**
- * A corpus as tokens in files: ids of 32 bits, a byte for each that says whether it counts, and where documents end. Written once, aside and
- * renamed, so that a file that is there is whole.
+ * A corpus as tokens in files: 32-bit ids, a byte each that says whether it counts, and where documents end. Written
+ * aside and renamed, so that a file that is there is whole.
  */
 
 import { randomUUID } from 'node:crypto';

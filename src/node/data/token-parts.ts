@@ -1,4 +1,4 @@
-/** What a worker trains and evaluates on of a corpus, as tokens: its end for validation, the rest among the workers, whole documents each. */
+/** Divides a tokenized corpus: its end for validation, the rest among the workers in whole documents. */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { TextForm } from '../../model/data/documents.ts';
@@ -142,7 +142,8 @@ function tellReplaced(
 ): void {
   if (replaced === 0) return;
   onNotice(
-    `${replaced} characters of ${name} are not among the ${vocabulary} tokens and became spaces (--set tokens=bytes keeps them)`,
+    `${replaced} characters of ${name} are not among the ${vocabulary} tokens and ` +
+      'became spaces (--set tokens=bytes keeps them)',
   );
 }
 
@@ -155,13 +156,13 @@ export interface Division {
   readonly vocabulary: number;
 }
 
-/** The share of a corpus that is for validation, and the tokens of a text that are dealt as one: as `splitText` and `shardText` do. */
+/** The validation share, and the block in which a text is dealt, as in `splitText` and `shardText`. */
 const VALIDATION = 0.1;
 const BLOCK = 4096;
 /** Window starts are numbers of 32 bits. */
 const MOST_TOKENS = 2 ** 31 - 1;
 
-/** The shard of a worker, and the validation part unless all is kept. Throws a ConfigError where one is too short for a window. */
+/** Returns the worker's shard and the validation part. Throws a ConfigError if one is shorter than a window. */
 export function divideTokens(
   file: TokenFile,
   { context, shard, form, keepsAll, vocabulary }: Division,
@@ -200,9 +201,10 @@ function cutOf({ tokens, stops, documents }: TokenFile): number {
   const wanted = tokens - Math.floor(tokens * VALIDATION);
   if (stops.length === 0) return wanted;
   if (stops.length === 1) {
+    const lines = documents === 1 ? 'only one line' : `only ${documents} lines`;
     throw new ConfigError(
       'corpus/too-few',
-      `the corpus has ${documents === 1 ? 'only one line' : `only ${documents} lines`}; the last tenth of its documents is for validation`,
+      `the corpus has ${lines}; the last tenth of its documents is for validation`,
       { hint: 'give it more lines: each of them is one document' },
     );
   }

@@ -1,6 +1,6 @@
 /**
- * A corpus of any size made into a file of tokens, once: a text, or documents on the lines of a .jsonl file. Neither text nor tokens are ever
- * in memory as a whole.
+ * Makes a corpus of any size into a file of tokens, once: a text, or the documents of a .jsonl file, a piece at a
+ * time.
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -70,7 +70,7 @@ const BATCH = { lines: 64, characters: 2 ** 20 };
 
 export const isDocuments = (name: string): boolean => /\.jsonl$/i.test(name);
 
-/** The tokens of a corpus: those kept from another time, or new ones. Throws a ConfigError about what cannot be used of it. */
+/** Returns the tokens of a corpus, kept or made now. Throws a ConfigError about what cannot be used of it. */
 export async function tokenizeCorpus(
   source: CorpusSource,
   form: CorpusForm,
@@ -276,7 +276,9 @@ export const lineError = (
   cause?: unknown,
 ): ConfigError =>
   new ConfigError('corpus/line', `line ${number} of ${file} cannot be used: ${reason}`, {
-    hint: 'each line of a .jsonl corpus is {"text": …}, {"prompt": …, "completion": …} or {"messages": […]}',
+    hint:
+      'each line of a .jsonl corpus is {"text": …}, {"prompt": …, "completion": …} or ' +
+      '{"messages": […]}',
     data: { line: number },
     cause,
   });

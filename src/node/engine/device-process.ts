@@ -1,4 +1,4 @@
-/** A process that tries one device, named by its first argument, on the model of the settings in its second, and tells its parent how it went. */
+/** A process that tries the device in its first argument on the settings in its second, and reports to its parent. */
 import type { Device } from '../../trainer/messages.ts';
 import { probeDevice } from './device.ts';
 

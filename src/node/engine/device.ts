@@ -1,4 +1,4 @@
-/** Which devices can train a model here, found out by training it on each: lists of supported backends promise too much. */
+/** Finds out which devices can train a model here by training it on each. */
 import { fork } from 'node:child_process';
 import { deriveKey } from '../../base/rng.ts';
 import { dataFormOf, rulesOf } from '../../model/forms/table.ts';
@@ -32,8 +32,7 @@ const STEPS = 2;
 const MOST_ROWS = 2;
 
 /**
- * Takes two steps of the model of these settings on every device, each in a process of its own: drivers write to stderr, or end the
- * process.
+ * Takes two steps of the model on every device, each in its own process: drivers write to stderr or end the process.
  */
 export async function probeDevices(settings: Settings): Promise<readonly DeviceReport[]> {
   const reports: DeviceReport[] = [];
@@ -68,7 +67,9 @@ export async function probeDevice(
     const settings = completeSettings({ relay: [] }, readSettings(written, 'settings'));
     const { seconds, parameters } = await trainBriefly(device, settings);
     const took = `${(1000 * seconds).toFixed(0)} ms`;
-    const message = `two steps of ${settings.model} with ${parameters.toLocaleString('en')} parameters took ${took}`;
+    const message =
+      `two steps of ${settings.model} with ${parameters.toLocaleString('en')} ` +
+      `parameters took ${took}`;
     return { device, works: true, message, halves: await halvesOf(device) };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);

@@ -1,4 +1,7 @@
-/** onnxruntime-node on this machine: where it is, which CUDA libraries it lacks, and the name of the build that decides the bits of inner steps. */
+/**
+ * onnxruntime-node on this machine: its path, missing CUDA libraries, and the build name that fixes the bits of
+ * steps.
+ */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -86,8 +89,8 @@ const hasDriver = (): boolean =>
   existsSync('/proc/driver/nvidia/version') || existsSync('/dev/dxg');
 
 export const CUDA_HINT =
-  '`nostrain doctor --fix cuda` puts the provider in place, for CUDA 13; docs/devices.md says what brings the rest, all but the ' +
-  'driver; or choose the cpu device';
+  '`nostrain doctor --fix cuda` puts the provider in place, for CUDA 13; docs/devices.md says ' +
+  'what brings the rest, all but the driver; or choose the cpu device';
 
 export const PROVIDER = 'libonnxruntime_providers_cuda.so';
 
@@ -96,8 +99,8 @@ export const providerFolder = (): string =>
   join(dirname(requireEngine()), '../bin/napi-v6', process.platform, process.arch);
 
 /**
- * What CUDA lacks here, if anything is known of it before it is tried. Its part of onnxruntime is not in the npm package, and
- * asking for it in vain prints errors of its own.
+ * Returns what CUDA lacks on this machine, if that shows before it is tried; trying it in vain prints errors of its
+ * own.
  */
 export async function cudaProblem(folder = providerFolder()): Promise<string | undefined> {
   const file = join(folder, PROVIDER);
@@ -133,7 +136,8 @@ export function machineBuild({
 }: Computing): string {
   const machine = `${process.platform}-${process.arch}-${vectorsOf(cpuFlags())}`;
   const half = precision === 'f32' ? '' : ` ${precision}`;
-  const more = `${half}${accumulate > 1 ? ` accumulate-${accumulate}` : ''}${recompute ? ' recompute' : ''}`;
+  const micro = accumulate > 1 ? ` accumulate-${accumulate}` : '';
+  const more = `${half}${micro}${recompute ? ' recompute' : ''}`;
   return `onnxruntime-node-${engineVersion()} ${machine} ${device} threads-${threads}${more}`;
 }
 

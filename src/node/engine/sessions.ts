@@ -1,4 +1,4 @@
-/** onnxruntime-node as trainer threads use it. Loaded by who trains: without onnxruntime-node this file cannot be imported. */
+/** onnxruntime-node for trainer threads. Importing this file fails if onnxruntime-node is not installed. */
 import { InferenceSession, Tensor } from 'onnxruntime-node';
 import type { Runtime } from '../../trainer/runtime.ts';
 

@@ -1,4 +1,4 @@
-/** Trainers of a task on this machine: the one that a worker trains with, and others that run the steps of other workers again. */
+/** Trainers on this machine: a worker's own, and those that recompute the steps of other workers. */
 
 import type { StepsAgain } from '../../certified/features/feature.ts';
 import { type AnyModel, tiersOf } from '../../model/architectures/table.ts';

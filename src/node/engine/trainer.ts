@@ -41,8 +41,8 @@ const start: StartThread = ({ onAnswer, onEnd }) => {
 const devices: Devices = { start, hints };
 
 /**
- * Throws `training/no-device` when a device was named and does not work, `training/no-engine` without onnxruntime-node. Half precision, which is
- * slower on the CPU than f32, is not taken there unasked.
+ * Throws `training/no-device` if the named device does not work, `training/no-engine` without onnxruntime-node. On
+ * the CPU half precision is used only on request: it is slower than f32.
  */
 export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Promise<OpenTrainer> {
   requireEngine();
@@ -61,7 +61,9 @@ export async function openTrainer(wanted: 'auto' | Device, opening: Opening): Pr
 const refuseHalf = (half: Half) => (cause: unknown) => {
   if (!(cause instanceof TrainingError) || cause.code !== NO_DEVICE) throw cause;
   throw new TrainingError(NO_DEVICE, `no device for ${half}: ${cause.message}`, {
-    hint: 'leave --precision out; or --device webgpu where that GPU has f16; or --device cpu, which rounds as a GPU does and is slower than in f32',
+    hint:
+      'leave --precision out; or --device webgpu where that GPU has f16; or --device ' +
+      'cpu, which rounds as a GPU does and is slower than in f32',
     cause,
   });
 };
@@ -83,6 +85,6 @@ export function physicalCores(): number {
   return Math.min(availableParallelism(), cores.size || Number.POSITIVE_INFINITY);
 }
 
-/** Starts the trainer thread and loads the model. Throws `training/no-device`, or a `ConfigError` for data that does not fit. */
+/** Starts the trainer thread and loads the model. Throws `training/no-device`, or a ConfigError for unfit data. */
 export const createTrainer = (setup: TrainerSetup): Promise<EngineTrainer> =>
   createTrainerOn({ threads: physicalCores(), openStored, open: openTrainer }, setup);

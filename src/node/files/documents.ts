@@ -1,4 +1,4 @@
-/** Documents that a person names: JSON, or TOML if the file name ends so; read and parsed, or a ConfigError that names the file. */
+/** Reads JSON documents, or TOML if the name ends so. Throws a ConfigError that names the file. */
 import { readFile } from 'node:fs/promises';
 import { parse as parseToml, TomlError } from 'smol-toml';
 import { ConfigError } from '../../base/errors.ts';

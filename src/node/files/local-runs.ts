@@ -1,4 +1,4 @@
-/** The runs kept in the data folder of this machine: which there are, how far each is, and which folder a name means. */
+/** The runs in the data folder of this machine: which there are, how far each is, and which one a name means. */
 
 import type { Dirent } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
@@ -58,8 +58,8 @@ export async function listLocalRuns(home = dataHome()): Promise<readonly LocalRu
 }
 
 /**
- * The run with this name, folder, id or beginning of an id; or that of a path. Throws `run/unknown` where there is none. Where several
- * workers of one run are kept here, `anyWorker` takes the one that is furthest.
+ * Finds a run by name, folder, id, beginning of an id, or path. Throws `run/unknown` if there is none. If several
+ * workers of one run match, `anyWorker` takes the furthest.
  */
 export async function findLocalRun(
   nameOrPath: string,
@@ -93,7 +93,7 @@ export async function withHistory(run: LocalRun): Promise<LocalRun> {
   return { ...run, history: [...earlier, ...run.history] };
 }
 
-/** Rounds before this one in a log, oldest first: of one that was played twice the last line counts, of a branch that was left none. */
+/** Rounds before this one in a log, oldest first: the last line of each counts, and none of an abandoned branch. */
 async function roundsInLog(path: string, before: number): Promise<readonly CertifiedSummary[]> {
   const rounds = new Map<number, CertifiedSummary>();
   const file = await open(path).catch(() => undefined);

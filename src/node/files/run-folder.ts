@@ -1,6 +1,6 @@
 /**
- * One process at a time plays the worker of a folder, and one at a time plays a key in a run on this machine: files with process ids, taken
- * over from the dead. Two processes with one key contradict each other, and the key is thrown out.
+ * The folder of a worker: state, votes, phase, earlier rounds and private states, each in files replaced whole; and
+ * locks, so that one process at a time plays a folder, and one a key in a run (two would contradict each other).
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
@@ -126,7 +126,9 @@ const ownerOf = (text: string): number => Number(text.split(/\s/)[0]);
 
 const busy = (pid: number, { does }: Pick<Locked, 'does'>): ConfigError =>
   new ConfigError('run/busy', `process ${pid} already ${does}`, {
-    hint: 'stop it first; a second worker needs a key of its own (--key-file FILE) and a folder of its own (--dir DIR)',
+    hint:
+      'stop it first; a second worker needs a key of its own (--key-file FILE) and a ' +
+      'folder of its own (--dir DIR)',
   });
 
 function isAlive(pid: number): boolean {
@@ -150,8 +152,8 @@ export interface RunFolder<M extends object> {
 }
 
 /**
- * Opens or makes the folder and takes its lock; `added` writes what the run's strategy adds to the state. Throws `run/busy` when
- * another live process holds it.
+ * Opens or makes the folder and locks it; `added` writes what the strategy adds to the state. Throws `run/busy` if
+ * another process holds it.
  */
 export async function openRunFolder<M extends object = object>(
   dir: string,
@@ -239,11 +241,13 @@ async function load(file: string): Promise<Entry | undefined> {
 
 const broken = (file: string, cause: unknown): CheckpointError =>
   new CheckpointError('run/votes', `${file} cannot be read as what this worker signed`, {
-    hint: 'without it the worker does not vote in the round in progress; move the file away to go on so',
+    hint:
+      'without it the worker does not vote in the round in progress; move the file ' +
+      'away to go on so',
     cause,
   });
 
-/** The saved state, or undefined when there is none yet. Throws `run/state` when the file is broken or holds another model. */
+/** Returns the saved state, or undefined. Throws `run/state` if the file is broken or holds another model. */
 export async function loadState<M extends object>(
   file: string,
   layout: Layout,

@@ -14,8 +14,9 @@ import { kindOf } from './whole-file.ts';
 const FORMATS = 'name a state as JSON, .npz, .pt, .pth or .safetensors, or the folder of a run';
 
 /**
- * The state in a file, sorted by name, and the runtime that the file names; the format is what the file's name promises unless
- * told. A folder is that of a run. Throws a CheckpointError (`state/file`) naming the file and what is wrong with it.
+ * Reads the state in a file, sorted by name, and the runtime it names; the format is that of the file's name
+ * unless told. A folder is that of a run. Throws a CheckpointError (`state/file`) that names the file and what is
+ * wrong with it.
  *
  * @example
  * ```ts
@@ -54,8 +55,8 @@ export async function readStateFile(
 }
 
 /**
- * Writes a state, in the format the file's name promises unless told another; makes the folder it goes to. Throws a ConfigError
- * when the format cannot hold the state, a CheckpointError (`state/write`) when the disk refuses.
+ * Writes a state and makes its folder; the format is that of the file's name unless told. Throws a ConfigError if
+ * the format cannot hold the state, a CheckpointError (`state/write`) if the disk refuses.
  *
  * @example
  * ```ts
@@ -85,6 +86,9 @@ export async function writeStateFile(
     await writeFile(path, bytes);
   };
   await write().catch((cause: unknown) => {
-    throw new CheckpointError('state/write', `cannot write the state ${path}`, { cause });
+    throw new CheckpointError('state/write', `cannot write the state ${path}`, {
+      hint: 'name a file in a folder that you may write to',
+      cause,
+    });
   });
 }

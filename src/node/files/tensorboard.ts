@@ -1,4 +1,4 @@
-/** Numbers by round as a TensorBoard event file: TFRecord framing with masked CRC-32C around small protobuf messages. */
+/** Numbers by round as a TensorBoard event file: TFRecords with masked CRC-32C around protobuf messages. */
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import { concatBytes } from '../../base/bytes.ts';
 

@@ -1,4 +1,4 @@
-/** What a run has learned, read from its folder or a state file: its numbers by the layout of a model, its base, and text written with it. */
+/** What a run has learned: its state, its base, and what the model writes, forecasts or recognizes. */
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
 import { forecastsPerNumber, QUANTILES } from '../../model/architectures/patches.ts';
@@ -44,7 +44,7 @@ export interface TrainedRun {
   readonly values: Float32Array;
 }
 
-/** A run's numbers in the order of the model that reads them, which may be a smaller tier; undefined where they are another model's. */
+/** A run's numbers in the layout of the model, which may be a smaller tier; undefined if they are of another model. */
 export function numbersFor(
   { layout, values }: Pick<TrainedRun, 'layout' | 'values'>,
   wanted: Layout,
@@ -96,7 +96,7 @@ export async function openPublishedWriter(
   };
 }
 
-/** With a model that began from nothing. Throws a ConfigError (`sample/model`) where the settings are those of another. */
+/** Opens a model trained from scratch. Throws a ConfigError (`sample/model`) if the settings are of another one. */
 export async function openGptWriter(
   { path, settings, layout, values }: TrainedRun,
   threads: number | undefined,
@@ -116,7 +116,9 @@ export async function openGptWriter(
     await trainer.close();
     const sizes = `${layout.size} parameters, the model has ${trainer.layout.size}`;
     throw new ConfigError('sample/model', `${path} holds ${sizes}`, {
-      hint: 'give the sizes it was trained with: width, layers, heads, ffn, tokens (with --set), --context, --tiers',
+      hint:
+        'give the sizes it was trained with: width, layers, heads, ffn, tokens (with ' +
+        '--set), --context, --tiers',
     });
   }
   return {
@@ -161,8 +163,8 @@ export interface TrainedBase {
 }
 
 /**
- * The published model that the run trained, or trained adapters for. Throws a ConfigError where the run has none (`base/none`) or
- * this one is another (`base/other`).
+ * Opens the published model that the run trained. Throws a ConfigError if it has none (`base/none`) or another one
+ * (`base/other`).
  */
 export async function openTrainedBase(run: TrainedRun, options: OpenBase): Promise<TrainedBase> {
   const { path, isFolder, settings, layout } = run;
@@ -289,7 +291,7 @@ function softmax(logits: Float32Array): readonly number[] {
   return weights.map((weight) => weight / all);
 }
 
-/** The model that the data is laid out for. Throws a ConfigError (`sample/model`) where the parameters are another's. */
+/** Opens the model for this data. Throws a ConfigError (`sample/model`) if the parameters are of another one. */
 async function openTrained<M extends ForecasterSpec | VitSpec>(run: TrainedRun, from: From) {
   const settings = { ...run.settings, shard: { index: 1, count: 1 } };
   const task = await prepareTask(settings, from);

@@ -22,7 +22,7 @@ export async function writeWhole(file: string, bytes: Uint8Array): Promise<void>
   }
 }
 
-/** Until its folder is on disk too, a file that was renamed may come back under its old name. Not every system has this. */
+/** Syncs the folder of a renamed file, which could return under its old name; not every system has this. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r').catch(() => undefined);
   await handle?.sync().catch(() => undefined);

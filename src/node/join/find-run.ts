@@ -1,6 +1,6 @@
 /**
- * A certified run by its file, its name on this machine or its address: its spec, checked against the id that the address holds, and
- * its relays. What a worker keeps of it in its folder: the spec and the evaluation slice.
+ * Finds a certified run by its file, its name on this machine or its address, and checks its spec against the id of
+ * the address. Keeps the spec and the evaluation slice in the worker's folder.
  */
 
 import { readFile, writeFile } from 'node:fs/promises';
@@ -113,7 +113,7 @@ function addressed(source: string, asked: LocateOptions): RunPlace | undefined {
   return { ...place, relays: publicOnly ? dialable(hints, asked) : hints, publicOnly };
 }
 
-/** A certified run of this machine by its name or id, with the relays it was joined over; undefined if there is none. */
+/** A certified run of this machine by its name or id, with its relays; undefined if there is none. */
 async function findKept(name: string, asked: LocateOptions): Promise<RunPlace | undefined> {
   const kept = await findLocalRun(name).catch((error: unknown) => {
     if (error instanceof ConfigError && error.code === 'run/unknown') return undefined;
@@ -128,7 +128,7 @@ async function findKept(name: string, asked: LocateOptions): Promise<RunPlace | 
   return { run: runIdOf(spec), spec, relays, publicOnly };
 }
 
-/** Those that a stranger's word is enough to dial. Throws if there are only others: whoever wrote the address chose them. */
+/** The hints that are safe to dial. Throws if the address names private relays only. */
 function dialable(hints: readonly string[], { onNotice }: LocateOptions): readonly string[] {
   const usable = hints.filter((url) => hintProblem(url) === undefined);
   const refused = hints.filter((url) => !usable.includes(url));

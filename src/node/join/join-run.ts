@@ -1,6 +1,6 @@
 /**
- * Joining a certified run on this machine: finds the run, takes its key and folder, gets what the spec names, and trains to the end.
- * What comes from blockchains, or needs a person, is passed in as a port.
+ * Joins a certified run on this machine: finds it, takes its key and folder, fetches what the spec names, and trains.
+ * What needs a blockchain or a person comes in through ports.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -124,8 +124,9 @@ export interface OpenJoin {
 }
 
 /**
- * Joins a certified run by its file, name, address (`naddr1…`) or spec, and trains to its end; called again it goes on where it
- * stopped. Returns the final state. Throws a ConfigError if the run or this machine does not allow it, and `signal.reason`.
+ * Joins a certified run by its file, name, address (`naddr1…`) or spec, trains to its end and returns the final
+ * state; called again, it resumes. Throws a ConfigError if the run or this machine does not allow it, and
+ * `signal.reason`.
  */
 export const joinRun = (
   source: string | RunSpec,
@@ -257,7 +258,7 @@ interface Choices {
   readonly me: WorkerId;
 }
 
-/** The settings of this worker: of the spec, then as asked; one that goes on keeps its base and its tier unless others are asked for. */
+/** The worker's settings: the spec, then what was asked; a worker that resumes keeps its base and tier by default. */
 async function settingsFor(
   spec: RunSpec,
   { dir, asked, base, relays, me }: Choices,
@@ -280,7 +281,7 @@ async function settingsFor(
 
 const DISCOVER_MS = 10_000;
 
-/** Where workers meet: the relays of the run, those that workers name if asked for, and those on which it shows private state. */
+/** Relays to use: those of the run, those that workers name if asked for, and those for private state. */
 async function meetingPlaces(
   { run, spec, relays, connection }: FoundRun,
   { discoverRelays, allowPrivateRelays: allowPrivate = false }: JoinMachine,
@@ -296,7 +297,8 @@ async function meetingPlaces(
   if (own !== undefined && !allowPrivate) {
     throw new ConfigError(
       'flag/discover-relays',
-      `--discover-relays dials what strangers name, and ${withoutSecrets(own)} is of a private network`,
+      `--discover-relays dials what strangers name, and ${withoutSecrets(own)} is of ` +
+        'a private network',
       {
         hint: 'leave it out, or say --allow-private-relays: then theirs may lead into your network',
       },
@@ -321,7 +323,8 @@ function assertReady(
   if (rerun.permille > 0 && settings.precision !== 'f32') {
     throw new ConfigError(
       'flag/precision',
-      `the steps of this run are run again by others, in f32: those in ${settings.precision} could lead further away than its band`,
+      'the steps of this run are run again by others, in f32: those in ' +
+        `${settings.precision} could lead further away than its band`,
       { hint: 'leave --precision out' },
     );
   }
@@ -355,7 +358,7 @@ interface DelegationOptions extends RelayReach {
   readonly bunker: string | undefined;
 }
 
-/** The delegation in the folder of the run, else a new one from the bunker; null if the key takes part in its own name. */
+/** The delegation in the run's folder, else a new one from the bunker; null if the key acts in its own name. */
 async function delegationIn(
   { sessions, training }: RunSpec,
   { dir, run, signer, bunker, connection, signal, onNotice = () => undefined }: DelegationOptions,

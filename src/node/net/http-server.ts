@@ -1,4 +1,4 @@
-/** Small HTTP servers of this machine: files of a page for browsers, and the numbers of a worker for OpenMetrics scrapers. */
+/** HTTP servers of this machine: the files of a page for browsers, and a worker's numbers for OpenMetrics scrapers. */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -46,7 +46,10 @@ export async function readPage(folder: string): Promise<PageFiles> {
   return new Map(await Promise.all(read));
 }
 
-/** What tabs that train are served: the page of a worker, onnxruntime's WebAssembly, and texts. `texts` are files by the SHA-256 of their bytes. Throws where the page was not built, or onnxruntime-web is not installed. */
+/**
+ * The files of a tab that trains: its page, onnxruntime's WebAssembly, and `texts` by their SHA-256. Throws if one is
+ * missing.
+ */
 export async function readTab(texts: ReadonlyMap<string, string>): Promise<PageFiles> {
   const page = await readPage(pageFolder());
   const folder = engineFolder();
@@ -90,8 +93,7 @@ export interface PageServerOptions {
   /** Isolates the pages (COOP, COEP), so that their scripts may compute with several threads. */
   readonly isolated?: boolean;
   /**
-   * Hears what pages of this server post to `told`, as text; what it answers is what the page shall do: `reload`, `verify`, or
-   * nothing.
+   * Receives the text that pages of this server post to `told`; its answer (`reload`, `verify` or nothing) goes back.
    */
   onTold?(text: string): string;
 }

@@ -1,4 +1,4 @@
-/** Programs of this machine that demos and tests start: a headless Chromium that opens one page, and a local chain (anvil of Foundry). */
+/** Programs that demos and tests start on this machine: a headless Chromium, and a local chain (anvil of Foundry). */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -69,7 +69,8 @@ const READY_MS = 20_000;
 
 /** Path of the anvil program of npm's `@foundry-rs/anvil`, or undefined where that has none for this machine. */
 export function findAnvil(): string | undefined {
-  const name = `@foundry-rs/anvil-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  const arch = process.arch === 'x64' ? 'amd64' : process.arch;
+  const name = `@foundry-rs/anvil-${process.platform}-${arch}`;
   const program = process.platform === 'win32' ? 'anvil.exe' : 'anvil';
   try {
     return createRequire(import.meta.url).resolve(`${name}/bin/${program}`);

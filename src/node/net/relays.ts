@@ -1,4 +1,4 @@
-/** Relays as Node.js reaches them: WebSockets by `ws`, their NIP-11 description, connecting before training, and whether a run fits them. */
+/** Relays from Node.js: WebSockets, NIP-11 descriptions, connecting, and whether a run fits what relays take. */
 
 import { type LookupAddress, lookup } from 'node:dns';
 import { get as httpGet, type IncomingMessage } from 'node:http';
@@ -136,7 +136,7 @@ export async function describeRelay(url: string, signal: AbortSignal): Promise<R
   };
 }
 
-/** Seconds this machine is ahead of the relay, from the Date of an HTTP answer, which is up to a second old; undefined without one. */
+/** Seconds this machine is ahead of the relay, by the Date of an HTTP answer (up to 1 s old); undefined without one. */
 export async function fetchClockSkew(
   url: string,
   options: FetchOptions = {},
@@ -244,7 +244,7 @@ export interface Connection {
   readonly publicOnly?: boolean | undefined;
   /** Longer events are passed over unread. */
   readonly longestEventBytes?: number | undefined;
-  /** Relays that are read, of those given, so that each event comes so many times; without it, or with 0, all of them. */
+  /** How many of the relays to read, so that each event comes that often; default, and with 0, all of them. */
   readonly copies?: number | undefined;
 }
 
@@ -296,7 +296,7 @@ export const noticeOfWaiting =
   (onNotice: (message: string) => void) => (relays: readonly string[]) =>
     onNotice(`waiting for an answer from ${relays.join(', ')}`);
 
-/** Connects for one piece of work. Hands it what readers of relays need, with a signal that ends what it leaves under way. */
+/** Connects for one piece of work. The signal that it hands on ends what the work leaves under way. */
 export async function withRelays<T>(
   urls: readonly string[],
   { connection, signer = passingSigner(), signal, onNotice = () => undefined }: RelayReach,
@@ -325,8 +325,8 @@ export function stripeOver(relays: readonly string[], { need, of }: Spread): Str
 }
 
 /**
- * Says which relays state a limit that a run's largest event would break: they carry what fits them. Throws `relay/too-small` when the
- * others do not carry a whole payload.
+ * Reports relays whose stated limits a run's largest event would break. Throws `relay/too-small` if the others cannot
+ * carry a whole payload.
  */
 export async function assertRelaysFit(
   urls: readonly string[],
@@ -348,7 +348,9 @@ export async function assertRelaysFit(
     limit === undefined ? [] : [`${withoutSecrets(urls[i]!)} takes ${kilobytes(limit)}`],
   );
   if (small.length === 0) return;
-  const words = `${small.join(', ')}, the largest event of this run is about ${kilobytes(size.eventBytes)}`;
+  const words =
+    `${small.join(', ')}, the largest event of this run is about ` +
+    `${kilobytes(size.eventBytes)}`;
   // relay i gets part i modulo their number
   const { data, parity } = stripe ?? { data: 1, parity: 0 };
   const carried = new Set(
@@ -359,7 +361,9 @@ export async function assertRelaysFit(
     return;
   }
   throw new ConfigError('relay/too-small', words, {
-    hint: 'send less (a smaller eventBudget, or --topk where that decides), or use a relay you run: nostrain relay --max-event-bytes N',
+    hint:
+      'send less (a smaller eventBudget, or --topk where that decides), or use a relay ' +
+      'you run: nostrain relay --max-event-bytes N',
   });
 }
 

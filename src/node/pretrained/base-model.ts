@@ -1,6 +1,6 @@
 /**
- * The published model that training starts from, for whoever trains, samples or exports it: fetched or opened as settings say, its
- * files hashed, and made into what is trained, all of it or adapters beside it. Nothing of the weights is read before it is asked for.
+ * The published model that training starts from: fetched or opened as settings say, its files hashed, and made into
+ * what is trained. No weight is read before it is asked for.
  */
 import { resolve } from 'node:path';
 import { toHex, utf8 } from '../../base/bytes.ts';
@@ -51,7 +51,7 @@ export interface BaseModel extends BaseIdentity {
   readonly rings: readonly Digest[] | undefined;
   /** What is trained: its layout is that of the run's parameters. */
   readonly model: AnyModel;
-  /** The tensors of the model that are not trained, each read anew when its turn comes; throws a ConfigError where a number is not finite. */
+  /** The frozen tensors, each read when needed. Throws a ConfigError if a number is not finite. */
   frozen(): Promise<Readonly<Record<string, FrozenNumbers>>>;
   /** The parameters of the first round: seeded adapters, which change nothing yet, or the base's own weights. */
   first(seed: number): Promise<Float32Array>;
@@ -75,7 +75,7 @@ export interface OpenBase {
 
 export type OpensBase = (settings: Settings, options: OpenBase) => Promise<BaseModel>;
 
-/** Opens the base of these settings. Throws a ConfigError that says what is wrong with it (`base/missing`, `model/…`, `adapter/…`). */
+/** Opens the base of these settings. Throws a ConfigError (`base/missing`, `model/…`, `adapter/…`). */
 export async function openBase(settings: BaseSettings, options: OpenBase): Promise<BaseModel> {
   const path = await localBase(settings.base, options);
   const { context, basePrecision, tiers = 0 } = settings;
@@ -92,7 +92,8 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   if (helper && adapter !== undefined) {
     throw new ConfigError(
       'adapter/helper',
-      'a helper trains all parameters, and no adapters: its slice of the base is another one every few rounds',
+      'a helper trains all parameters, and no adapters: its slice of the base is ' +
+        'another one every few rounds',
       { hint: 'give --rank 0, or leave helper out' },
     );
   }

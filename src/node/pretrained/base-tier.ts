@@ -1,4 +1,4 @@
-/** The tier of a published model that a worker takes: a slice, or cut out of the whole model while it is read; and which model that is a tier of. */
+/** A worker's tier of a published model: a slice, or cut out of the whole model while reading; and its identity. */
 import { stat } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -32,7 +32,7 @@ interface Opening {
   readonly signal: AbortSignal;
 }
 
-/** Opens the tier of these settings. Throws a `ConfigError` that says which file is missing or changed, or that there is no such tier. */
+/** Opens the tier of these settings. Throws a ConfigError if a file is missing or changed, or there is no such tier. */
 export async function openBaseTier(
   path: string,
   settings: TierSettings,
@@ -82,7 +82,7 @@ function ofFile(
   });
 }
 
-/** What makes a base the same for workers of all its tiers, whatever files they have: its shape, and the numbers that all of them hold. */
+/** Identifies a base across tiers, whatever its files: its shape, and the numbers that all tiers hold. */
 export function identityOfTiers(
   { pretrained, spec }: BaseTier,
   rings: readonly RingNumbers[],

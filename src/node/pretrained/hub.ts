@@ -1,7 +1,7 @@
 /**
- * Models on the Hugging Face hub, by plain HTTPS: `hf:owner/name`, `hf:owner/name@revision`, or one .gguf file of such a
- * repository. Every file is held against the hash that the hub names, an interrupted download goes on where it was, and what
- * the Python programs have in their cache is used as it is.
+ * Models on the Hugging Face hub, by HTTPS: `hf:owner/name[@revision]`, or one .gguf file of such a repository.
+ * Every file is checked against the hub's hash, interrupted downloads resume, and the cache of the Python programs
+ * is used.
  *
  * Paths: https://huggingface.co/docs/hub/api; cache: https://huggingface.co/docs/huggingface_hub/guides/manage-cache.
  */
@@ -88,7 +88,9 @@ const besideOf = ({ wanted }: HubOptions): readonly string[] =>
 async function need(files: ModelFiles, name: string): Promise<void> {
   if (await files.open(name)) return;
   throw new ConfigError('model/hub', `${files.name} has no ${name}`, {
-    hint: 'look at its files on the hub: a model needs config.json and safetensors, or say which .gguf file',
+    hint:
+      'look at its files on the hub: a model needs config.json and safetensors, or say ' +
+      'which .gguf file',
   });
 }
 

@@ -1,4 +1,4 @@
-/** Tiers of a published model as folders beside it: writing them with their manifest, and finding and verifying the one that a worker loads. */
+/** Tiers of a published model in folders beside it: exports them with a manifest; finds and verifies one to load. */
 
 import { readdir, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -47,7 +47,7 @@ export interface ExportOptions {
 export const tierFolder = (source: string, tier: number): string =>
   join(dirname(resolve(source)), `${basename(resolve(source))}-tier${tier}`);
 
-/** Returns the manifest that it wrote. Throws a `ConfigError` before anything is written where a tier cannot be, or is there. */
+/** Returns the manifest it wrote. Throws a ConfigError before writing if a tier is impossible or exists. */
 export async function exportTiers(
   source: string,
   tiers: readonly number[],
@@ -265,7 +265,8 @@ async function verifiedSlice(
   if (own.tier !== tier || own.base !== manifest.base) {
     throw new ConfigError(
       'tiers/config',
-      `config.json of ${at} is of tier ${own.tier} of ${own.base}, and the manifest says ${tier} of ${manifest.base}`,
+      `config.json of ${at} is of tier ${own.tier} of ${own.base}, and the manifest ` +
+        `says ${tier} of ${manifest.base}`,
       { hint: 'export the tiers again: `nostrain tiers export`' },
     );
   }
@@ -294,7 +295,8 @@ async function verify(
     if (actual === expected) continue;
     throw new ConfigError(
       'tiers/altered',
-      `${join(folder, path)} is not what the manifest names: sha256 ${actual}, expected ${expected}`,
+      `${join(folder, path)} is not what the manifest names: sha256 ${actual}, ` +
+        `expected ${expected}`,
       { hint: 'get that file again', data: { path, expected, actual } },
     );
   }

@@ -1,4 +1,4 @@
-/** Which tier of width a worker of this machine trains: as asked, or the largest whose memory and step time it can afford, measured; and what it is told of that. */
+/** Chooses a worker's tier: as asked, or the largest whose measured memory and step time fit this machine. */
 import { freemem, totalmem } from 'node:os';
 import { deriveKey } from '../../base/rng.ts';
 import type { FrozenTensor } from '../../model/architectures/architecture.ts';
@@ -56,7 +56,10 @@ export async function chooseTier({
       const { bytes, secondsPerStep } = await measure(next);
       if (bytes > most) return `tier ${next} took ${megabytes(bytes)}`;
       if (secondsPerStep <= patienceSeconds) return undefined;
-      return `a step of tier ${next} takes ${secondsPerStep.toFixed(1)} s, and rounds leave ${patienceSeconds.toFixed(1)} s`;
+      return (
+        `a step of tier ${next} takes ${secondsPerStep.toFixed(1)} s, and rounds leave ` +
+        `${patienceSeconds.toFixed(1)} s`
+      );
     };
     const refused = await refusal();
     if (refused !== undefined) {
@@ -77,7 +80,7 @@ export interface Measuring {
   readonly signal: AbortSignal;
 }
 
-/** The settings with the tier that this worker trains, and the task of that where it was prepared; unchanged where the run has no tiers. */
+/** The settings with this worker's tier, and its task if it was prepared; unchanged in a run without tiers. */
 export async function withTier(settings: Settings, measuring: Measuring): Promise<Chosen> {
   const { tiers: count, tier: asked } = settings;
   if (count === 0) return { settings };
@@ -93,7 +96,8 @@ export async function withTier(settings: Settings, measuring: Measuring): Promis
   const bytes = leastBytesOf(task);
   if (asked !== 'auto' && bytes > room) {
     measuring.onNotice(
-      `tier ${asked} takes ${megabytes(bytes)} at least and ${megabytes(room)} are free here: --tier auto takes one that fits`,
+      `tier ${asked} takes ${megabytes(bytes)} at least and ${megabytes(room)} are ` +
+        'free here: --tier auto takes one that fits',
     );
   }
   return { settings: at(settings, ownTier(task)), task };
@@ -190,4 +194,6 @@ export const tierBanner = (
   { own, of, width, wholeWidth, share, strategy }: WorkerTier,
   asked: string,
 ): string =>
-  `tier ${own} of ${of} (asked for ${asked}), effective tier ${own}, strategy ${strategy}: feed-forward layers ${width} of ${wholeWidth} wide, ${(100 * share).toFixed(1)} % of the parameters`;
+  `tier ${own} of ${of} (asked for ${asked}), effective tier ${own}, ` +
+  `strategy ${strategy}: feed-forward layers ${width} of ${wholeWidth} wide, ` +
+  `${(100 * share).toFixed(1)} % of the parameters`;

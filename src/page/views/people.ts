@@ -19,7 +19,9 @@ export function nowView({ open, rounds, planned, isCaughtUp }: RunPicture): read
     h(
       'p',
       {},
-      `Round ${roundNumber(open.round)} of ${planned}: ${open.sent.length} of ${open.roster.length} contributions are here, ${open.prepared.length} members prepared, ${open.committed.length} of ${open.quorum} needed committed.`,
+      `Round ${roundNumber(open.round)} of ${planned}: ${open.sent.length} of ` +
+        `${open.roster.length} contributions are here, ${open.prepared.length} members prepared, ` +
+        `${open.committed.length} of ${open.quorum} needed committed.`,
     ),
     ...troubles(open),
     open.committee.length > 0 ? seats(open) : undefined,
@@ -39,7 +41,8 @@ function troubles(open: OpenRoundPicture): readonly Child[] {
       h(
         'p',
         { class: 'warn', role: 'status' },
-        `No sign in this round of ${missing.map(shortKey).join(', ')}; the last round ended ${ago(since)}.`,
+        `No sign in this round of ${missing.map(shortKey).join(', ')}; the last ` +
+          `round ended ${ago(since)}.`,
       ),
     lacks !== undefined && h('p', { class: 'warn' }, `Not here: ${lacks}.`),
   ];

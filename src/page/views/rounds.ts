@@ -1,4 +1,4 @@
-/** Rounds of a run: loss by round as a chart and a table, and one decided round for time travel, with its reasons on request. */
+/** Rounds of a run: loss as a chart and a table, and one decided round with its reasons on request. */
 
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import type { RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
@@ -33,7 +33,11 @@ export function lossView(
 
 function whyEmpty({ reports, rounds }: RunPicture): string {
   if (!reports) {
-    return 'The contributions of this run do not say their losses: it was made without --telemetry. Whoever has trained in it can open the page from their own folder, where losses are.';
+    return (
+      'The contributions of this run do not say their losses: it was made without ' +
+      '--telemetry. Whoever has trained in it can open the page from their own folder, ' +
+      'where losses are.'
+    );
   }
   return rounds.length === 0 ? 'No round is decided yet.' : 'No losses have been reported yet.';
 }

@@ -72,6 +72,7 @@ function proofOf(
 ): readonly string[] {
   const signers = lines.reduce((sum, line) => sum + (line.signers ?? 0), 0);
   const faults = lines.flatMap((line) => line.faults ?? []);
+  const culprits = faults.map(({ worker, kind }) => `${shortKey(worker)} (${kind})`);
   const problems = lines.flatMap(({ round, problem }) =>
     problem === undefined ? [] : [`Round ${roundNumber(round)}: ${problem}`],
   );
@@ -79,17 +80,20 @@ function proofOf(
     lacks === undefined ? [] : [`Round ${roundNumber(round)} lacks ${lacks.join(', ')}`],
   );
   return [
-    `Certificates: ${signers} signatures of members in ${rounds} rounds, each of a committee drawn as the rules say.`,
-    `Model: the parameters of ${full} of ${rounds} rounds were computed again here, and hash to the roots that were signed.`,
+    `Certificates: ${signers} signatures of members in ${rounds} rounds, ` +
+      'each of a committee drawn as the rules say.',
+    `Model: the parameters of ${full} of ${rounds} rounds were computed again here, ` +
+      'and hash to the roots that were signed.',
     faults.length === 0
       ? 'Faults: nobody is proven to have broken the rules.'
-      : `Faults, proven by two signed statements each: ${faults.map(({ worker, kind }) => `${shortKey(worker)} (${kind})`).join(', ')}.`,
+      : `Faults, proven by two signed statements each: ${culprits.join(', ')}.`,
     ...(believed > 0
       ? [`${believed} block hashes of the beacon were believed: nobody was asked about them.`]
       : []),
     ...problems.slice(0, 5),
     ...missing.slice(0, 5),
-    `It took ${seconds.toFixed(1)} seconds in this browser, without any key. What it does not prove: losses, texts and devices are the words of workers.`,
+    `It took ${seconds.toFixed(1)} seconds in this browser, without any key. ` +
+      'What it does not prove: losses, texts and devices are the words of workers.',
   ];
 }
 

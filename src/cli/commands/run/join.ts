@@ -59,11 +59,13 @@ export function joinRun(): Command {
   )
     .option(
       '--bunker <address>',
-      'take part in the name of the key behind this remote signer (bunker://…, NIP-46), which signs that once; in runs made with --set sessions=true',
+      'take part in the name of the key behind this remote signer (bunker://…, ' +
+        'NIP-46), which signs that once; in runs made with --set sessions=true',
     )
     .option(
       '--no-seats',
-      'ask for no seats in committees, in runs made with --set seatWishes=true; without it the next time it asks for them again',
+      'ask for no seats in committees, in runs made with --set seatWishes=true; ' +
+        'without it the next time it asks for them again',
     );
   // what the spec says already is taken too, and refused if it differs
   for (const option of command.options) {
