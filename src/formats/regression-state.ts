@@ -227,21 +227,21 @@ export function exportTorchStateDict(params: Params, asked?: RegressionTask): Pa
  * ```
  */
 export function importTorchStateDict(stateDict: Params, asked?: RegressionTask): Params {
-  const tensors = tensorsOfState(stateDict);
+  const given = tensorsOfState(stateDict);
   const runtimes = asked === undefined ? runtimeNames : [asked];
-  for (let cut: Cut | undefined = { tensors }; cut; cut = withoutPrefix(cut)) {
-    const found = cut.tensors
-      .map(({ name }) => name)
-      .sort()
-      .join();
-    const runtime = runtimes.find((name) => Object.keys(names[name]).sort().join() === found);
+  for (let tensors = given; tensors.length > 0; tensors = withoutPrefix(tensors)) {
+    const found = new Set(tensors.map(({ name }) => name));
+    const runtime = runtimes.find((task) => {
+      const theirs = Object.keys(names[task]);
+      return theirs.length === tensors.length && theirs.every((name) => found.has(name));
+    });
     if (runtime === undefined) continue;
-    const theirs = names[runtime];
-    const params = sorted(cut.tensors.map((each) => ({ ...each, name: theirs[each.name]! })));
+    const ours = names[runtime];
+    const params = sorted(tensors.map((each) => ({ ...each, name: ours[each.name]! })));
     runtimeOfState(params, runtime);
     return params;
   }
-  const found = tensors.slice(0, 4).map(({ name }) => name.slice(0, 80));
+  const found = given.slice(0, 4).map(({ name }) => name.slice(0, 80));
   throw new ConfigError('state/model', `no ${runtimes.join(' or ')} has tensors named ${found}`, {
     hint: 'PyTorch states are read for nn.Linear and for hidden and output layers of an mlp',
   });
@@ -267,16 +267,11 @@ export const runtimeOfTorchStateDict = (stateDict: Params): RegressionTask =>
 
 const runtimeNames: readonly RegressionTask[] = ['linear-regression', 'mlp-regression'];
 
-interface Cut {
-  readonly tensors: readonly NamedTensor[];
-}
-
-/** Names without the first part they all share, or undefined. */
-function withoutPrefix({ tensors }: Cut): Cut | undefined {
+/** The tensors without the first part that their names share; none where they share none. */
+function withoutPrefix(tensors: readonly NamedTensor[]): readonly NamedTensor[] {
   const prefix = /^[^.]*\./.exec(tensors[0]?.name ?? '')?.[0];
-  if (prefix === undefined || !tensors.every(({ name }) => name.startsWith(prefix)))
-    return undefined;
-  return { tensors: tensors.map((each) => ({ ...each, name: each.name.slice(prefix.length) })) };
+  if (prefix === undefined || !tensors.every(({ name }) => name.startsWith(prefix))) return [];
+  return tensors.map((each) => ({ ...each, name: each.name.slice(prefix.length) }));
 }
 
 function sorted(tensors: readonly NamedTensor[]): Params {

@@ -157,8 +157,15 @@ export async function collectGradients(
   const known = workers ? workersOf(workers) : [];
   const isAlone = relays.length === 1;
   const syncAt = isAlone || sync === 'async' ? sync : 'timeout';
-  const reasonFor = (strategy: SyncStrategy) => (count: number, isCaughtUp: boolean) =>
-    reasonToEnd({ strategy, count, limit, known: known.length, isCaughtUp });
+  /** Why a collection that has come so far may end, if it may. */
+  const reasonFor = (strategy: SyncStrategy) => (count: number, isCaughtUp: boolean) => {
+    if (limit !== undefined && count >= limit) return 'limit';
+    if (strategy === 'async' && isCaughtUp) return 'async';
+    if (known.length === 0) return undefined;
+    if (strategy === 'strict' && count >= known.length) return 'strict';
+    if (strategy === 'quorum' && count > Math.floor(known.length / 2)) return 'quorum';
+    return undefined;
+  };
   const found = await collect(
     isAlone && workers && workers.failed.length > 0 ? [] : relays,
     {
@@ -190,26 +197,6 @@ export async function collectGradients(
     known,
     workers,
   };
-}
-
-interface RoundProgress {
-  readonly strategy: SyncStrategy;
-  /** Workers whose gradient is there. */
-  readonly count: number;
-  readonly limit: number | undefined;
-  readonly known: number;
-  readonly isCaughtUp: boolean;
-}
-
-/** Why a collection that has come so far may end, if it may. */
-function reasonToEnd(progress: RoundProgress): string | undefined {
-  const { strategy, count, limit, known, isCaughtUp } = progress;
-  if (limit !== undefined && count >= limit) return 'limit';
-  if (strategy === 'async' && isCaughtUp) return 'async';
-  if (known === 0) return undefined;
-  if (strategy === 'strict' && count >= known) return 'strict';
-  if (strategy === 'quorum' && count > Math.floor(known / 2)) return 'quorum';
-  return undefined;
 }
 
 /** Of several relays that all ended for one of these, else silence. */

@@ -35,22 +35,21 @@ export function reportPublishing(
   outcomes: readonly PublishOutcome[],
   noticesOf: (relay: string) => readonly string[] = () => [],
 ): PublishingReport {
-  const told = outcomes.map((outcome) => ({
-    isHere: isTaken(outcome),
-    relay: outcome.relay,
-    attempts: outcome.attempts,
-    delaysMs: outcome.delaysMs,
-    message: outcome.message,
-  }));
+  const attemptOf = ({ relay, attempts, delaysMs, message }: PublishOutcome) => ({
+    relay,
+    attempts,
+    delaysMs,
+    message,
+  });
   return {
-    relays: told.map(({ relay }) => relay),
+    relays: outcomes.map(({ relay }) => relay),
     eventId,
-    accepted: told
-      .filter(({ isHere }) => isHere)
-      .map(({ isHere: _, ...at }) => ({ ...at, notices: noticesOf(at.relay) })),
-    failed: told
-      .filter(({ isHere }) => !isHere)
-      .map(({ isHere: _, ...at }) => ({ ...at, operation: 'publish' })),
+    accepted: outcomes
+      .filter(isTaken)
+      .map((outcome) => ({ ...attemptOf(outcome), notices: noticesOf(outcome.relay) })),
+    failed: outcomes
+      .filter((outcome) => !isTaken(outcome))
+      .map((outcome) => ({ ...attemptOf(outcome), operation: 'publish' })),
   };
 }
 

@@ -86,16 +86,11 @@ export interface RecordedSession extends PythonSession {
 export interface Notes {
   heartbeat?: Sending;
   gradient?: Sending;
-  local?: LocalWork;
+  /** What the worker learned alone; absent in a round that was begun by an earlier process. */
+  local?: { readonly params: Vector };
   mean?: Mean;
   /** Late gradients that were found before the round. */
   late?: readonly LateGradient[];
-}
-
-/** What the worker learned alone; absent in a round that was begun by an earlier process. */
-export interface LocalWork {
-  readonly params: Vector;
-  readonly seconds: number;
 }
 
 /** A round, whole: for artifacts. */
