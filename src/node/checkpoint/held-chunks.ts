@@ -25,15 +25,6 @@ import {
 } from './folder.ts';
 import type { HolderServer, Shelf } from './holder-server.ts';
 
-/** What is held of one checkpoint. */
-export interface Held {
-  readonly folder: string;
-  readonly manifest: FileManifest;
-  readonly shelf: Shelf;
-  /** Lengths of the chunks that are here. */
-  readonly chunks: Map<Digest, number>;
-}
-
 export interface HeldOptions {
   readonly folder: string;
   readonly mostBytes: number;
@@ -42,13 +33,13 @@ export interface HeldOptions {
   onFull(why: string): void;
 }
 
-const bytesOf = (held: readonly Held[]): number =>
+const bytesOf = (held: readonly Shelf[]): number =>
   held.flatMap(({ chunks }) => [...chunks.values()]).reduce((sum, bytes) => sum + bytes, 0);
 
 export class HeldChunks {
   readonly #options: HeldOptions;
   /** Oldest first. */
-  readonly #held = new Map<Digest, Held>();
+  readonly #held = new Map<Digest, Shelf>();
   #isFull = false;
 
   constructor(options: HeldOptions) {
@@ -56,7 +47,7 @@ export class HeldChunks {
   }
 
   /** Oldest first. */
-  get all(): readonly Held[] {
+  get all(): readonly Shelf[] {
     return [...this.#held.values()];
   }
 
@@ -75,7 +66,7 @@ export class HeldChunks {
       const held = this.#shelve(folder, manifest);
       for (const piece of piecesOf(manifest)) {
         const how = await judge(workers, folder, piece);
-        if (how === 'whole') this.add(held, piece);
+        if (how === 'whole') held.add(piece.sha256);
         else if (how === 'changed')
           await rm(chunkFile(folder, piece.sha256), { recursive: true, force: true });
       }
@@ -83,15 +74,14 @@ export class HeldChunks {
     await workers.close();
   }
 
-  #shelve(folder: string, manifest: FileManifest): Held {
+  #shelve(folder: string, manifest: FileManifest): Shelf {
     const shelf = this.#options.server.shelve(folder, manifest);
-    const held = { folder, manifest, shelf, chunks: new Map<Digest, number>() };
-    this.#held.set(shelf.digest, held);
-    return held;
+    this.#held.set(shelf.digest, shelf);
+    return shelf;
   }
 
   /** The folder of this checkpoint, made where there is none. */
-  async open(manifest: FileManifest): Promise<Held> {
+  async open(manifest: FileManifest): Promise<Shelf> {
     const digest = manifestDigest(manifest, nativeSha256);
     const before = this.#held.get(digest);
     if (before) return before;
@@ -101,15 +91,9 @@ export class HeldChunks {
     return this.#shelve(folder, manifest);
   }
 
-  /** A chunk that is on the disk now. */
-  add({ shelf, chunks }: Held, { sha256, bytes }: Pick<Piece, 'sha256' | 'bytes'>): void {
-    chunks.set(sha256, bytes);
-    shelf.add(sha256);
-  }
-
   /** Puts chunks on the disk, until there is no room. */
   async store(
-    held: Held,
+    held: Shelf,
     pieces: readonly Piece[],
     contents: ReadonlyMap<Digest, Uint8Array>,
     signal: AbortSignal,
@@ -125,22 +109,21 @@ export class HeldChunks {
         this.#fill(String(((error as Error).cause as Error | undefined)?.message));
         return;
       }
-      this.add(held, piece);
+      held.add(piece.sha256);
     }
   }
 
   /** Lets go of chunks that are none of these. */
-  async keepOnly(held: Held, wanted: ReadonlySet<Digest>): Promise<void> {
+  async keepOnly(held: Shelf, wanted: ReadonlySet<Digest>): Promise<void> {
     for (const sha256 of held.chunks.keys()) {
       if (wanted.has(sha256)) continue;
-      held.shelf.remove(sha256);
-      held.chunks.delete(sha256);
+      held.remove(sha256);
       await rm(chunkFile(held.folder, sha256), { force: true });
     }
   }
 
   /** Room for so many bytes of this checkpoint: older ones go first; false where that is not enough. */
-  async makeRoom(held: Held, bytes: number): Promise<boolean> {
+  async makeRoom(held: Shelf, bytes: number): Promise<boolean> {
     while (this.#isFull || (await this.#free()) < bytes) {
       const [oldest] = this.#held.values();
       if (oldest === undefined || oldest === held) {
@@ -162,9 +145,9 @@ export class HeldChunks {
     for (const each of this.all.slice(0, -count)) await this.#drop(each);
   }
 
-  async #drop({ shelf, folder }: Held): Promise<void> {
-    this.#options.server.drop(shelf.digest);
-    this.#held.delete(shelf.digest);
+  async #drop({ digest, folder }: Shelf): Promise<void> {
+    this.#options.server.drop(digest);
+    this.#held.delete(digest);
     await rm(folder, { recursive: true, force: true });
     this.#isFull = false;
   }

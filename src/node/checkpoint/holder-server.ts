@@ -67,15 +67,18 @@ export async function serveFolder(
 /** What a server gives of one manifest. */
 export class Shelf {
   readonly digest: Digest;
-  readonly #folder: string;
+  readonly folder: string;
+  readonly manifest: FileManifest;
   readonly #text: Uint8Array;
   /** Length and places of every chunk that there can be. */
   readonly #known = new Map<Digest, { readonly bytes: number; readonly places: number[] }>();
-  readonly #held = new Set<Digest>();
+  /** Lengths of the chunks that are given, by hash. */
+  readonly chunks = new Map<Digest, number>();
   readonly #have: Uint8Array;
 
   constructor(folder: string, manifest: FileManifest) {
-    this.#folder = folder;
+    this.folder = folder;
+    this.manifest = manifest;
     this.digest = manifestDigest(manifest, nativeSha256);
     this.#text = utf8(manifestText(manifest));
     const pieces = piecesOf(manifest);
@@ -90,18 +93,18 @@ export class Shelf {
   add(sha256: Digest): void {
     const known = this.#known.get(sha256);
     if (!known) return;
-    this.#held.add(sha256);
+    this.chunks.set(sha256, known.bytes);
     for (const place of known.places) this.#have[place >> 3]! |= 1 << (place & 7);
   }
 
   remove(sha256: Digest): void {
-    this.#held.delete(sha256);
+    this.chunks.delete(sha256);
     for (const place of this.#known.get(sha256)?.places ?? [])
       this.#have[place >> 3]! &= ~(1 << (place & 7));
   }
 
   /** The manifest, or which of its chunks are here. */
-  own(more: string): Held {
+  own(more: string): Content {
     const [bytes, type] =
       more === '.have' ? [this.#have, HAVE_TYPE] : [this.#text, 'application/json'];
     return {
@@ -111,10 +114,10 @@ export class Shelf {
     };
   }
 
-  find(name: Digest): Held | undefined {
-    const known = this.#held.has(name) ? this.#known.get(name) : undefined;
+  find(name: Digest): Content | undefined {
+    const known = this.chunks.has(name) ? this.#known.get(name) : undefined;
     if (!known) return undefined;
-    const file = chunkFile(this.#folder, name);
+    const file = chunkFile(this.folder, name);
     const { bytes } = known;
     return {
       bytes,
@@ -136,7 +139,7 @@ interface Reply {
 }
 
 /** What is asked for. */
-interface Held {
+interface Content {
   readonly bytes: number;
   open(from: number, to: number): Readable;
   readonly type?: string;
@@ -244,7 +247,7 @@ export class HolderServer {
   }
 
   /** By its address; a name that leads anywhere else on the disk there is none. */
-  #find(url: string): Held | undefined {
+  #find(url: string): Content | undefined {
     const [, name = '', more = ''] = /^\/([0-9a-f]{64})(\.\w{1,8})?(?:\?.*)?$/.exec(url) ?? [];
     const own = this.#shelves.get(name);
     if (own) return own.own(more);

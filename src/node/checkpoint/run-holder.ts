@@ -17,8 +17,8 @@ import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-poli
 import { nativeCrypto } from '../native/event-crypto.ts';
 import { announce, createSearch, directoryRoute, unixSeconds } from './directory.ts';
 import { openSink } from './fetch-folder.ts';
-import { type Held, HeldChunks } from './held-chunks.ts';
-import { HolderServer } from './holder-server.ts';
+import { HeldChunks } from './held-chunks.ts';
+import { HolderServer, type Shelf } from './holder-server.ts';
 import { askHolders, holderPlaces, placeChunks } from './run-chunks.ts';
 
 export interface RunHolderOptions {
@@ -103,7 +103,7 @@ export class RunHolder implements ChunkHolder {
   /** Chunks that are held, by the digest of their manifest. */
   held(): ReadonlyMap<Digest, ReadonlySet<Digest>> {
     const { all } = this.#parts.chunks;
-    return new Map(all.map(({ shelf, chunks }) => [shelf.digest, new Set(chunks.keys())]));
+    return new Map(all.map(({ digest, chunks }) => [digest, new Set(chunks.keys())]));
   }
 
   /** Resolves when what was to be held until now is. */
@@ -192,11 +192,11 @@ export class RunHolder implements ChunkHolder {
   }
 
   /** From other holders: somebody who had them is gone. */
-  async #fetch(held: Held, pieces: readonly Piece[]): Promise<void> {
+  async #fetch(held: Shelf, pieces: readonly Piece[]): Promise<void> {
     if (pieces.length === 0) return;
     const { allowPrivate, signer } = this.#options;
     const { chunks } = this.#parts;
-    const { digest } = held.shelf;
+    const { digest } = held;
     const search = createSearch(this.#relays, { allowPrivate, signal: this.#signal });
     const found = await holderPlaces(digest, search);
     const others = found.filter(({ key }) => key !== signer.publicKey);
@@ -211,7 +211,7 @@ export class RunHolder implements ChunkHolder {
       wanted: pieces.map((piece) => ({ piece, index: index.get(piece.sha256)! })),
       places: others.map(({ place }) => place),
       openSink: (piece) => openSink(held.folder, piece),
-      onChunk: (piece) => chunks.add(held, piece),
+      onChunk: (piece) => held.add(piece.sha256),
     });
   }
 
@@ -223,7 +223,7 @@ export class RunHolder implements ChunkHolder {
       ...offer,
       classes: [CHECKPOINT_CLASS],
       contacts: [url.replace(/\/+$/, '')],
-      held: held.map(({ shelf }) => shelf.digest),
+      held: held.map(({ digest }) => digest),
       freeBytes: await chunks.room(),
     };
   }
