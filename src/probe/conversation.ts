@@ -1,7 +1,7 @@
 /** One connection with a relay under test: gives the relay's own answers, unjudged and bounded. */
 import { type Clock, within } from '../base/async.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
-import { judgeAnswer, speaksOfSize } from '../network/transport/answers.ts';
+import { idOf, judgeAnswer, speaksOfSize } from '../network/transport/answers.ts';
 import { type Filter, parseFrame, type RelayFrame } from '../network/transport/frames.ts';
 import type { OpenSocket, Socket } from '../network/transport/socket.ts';
 
@@ -195,9 +195,6 @@ const ASKS_AUTH = /auth-required/i;
 /** Some relays answer an event that is too large, or one too many, with a NOTICE and nothing else. */
 const tells = (notice: string): boolean =>
   speaksOfSize(notice) || judgeAnswer(false, notice).status === 'throttled';
-
-const idOf = (event: unknown): unknown =>
-  typeof event === 'object' && event !== null && 'id' in event ? event.id : undefined;
 
 /** Whether a relay gave back the event it was given; it may add fields and reorder them. */
 export function isSame(found: unknown, event: SignedEvent): boolean {

@@ -33,11 +33,9 @@ export interface PayloadPlace {
   readonly round: number;
   readonly worker: WorkerId;
   readonly assignment: ChunkAssignment;
-  /** How many rings of the model the worker has, in a run with tiers; left out of what is this worker's own. */
-  readonly rings?: number | undefined;
-  /** Which tier the worker trains, in a run with helpers. */
-  readonly tier?: number | undefined;
-  /** How many of them, from the first on, started from the bits that this worker has; the others count for nothing. */
+  /** What the worker's manifest says of its slices, in a run with tiers; left out of what is this worker's own. */
+  readonly widths?: Parameters<typeof tierSaid>[0];
+  /** How many of its rings, from the first on, started from the bits that this worker has; the others count for nothing. */
   readonly agreed?: number | undefined;
 }
 
@@ -63,8 +61,9 @@ export function createPacker(options: PackerOptions) {
   const runDigest = sha256(utf8(run));
   const size = ringEnds.at(-1)!;
   const ringOf = (chunk: number) => ringEnds.findIndex((end) => chunk < chunkCount(end));
-  const scopeOf = ({ round, worker, assignment, rings, tier }: PayloadPlace): PayloadScope => {
-    const end = rings === undefined ? layout.size : ringEnds[rings - 1]!;
+  const scopeOf = ({ round, worker, assignment, widths }: PayloadPlace): PayloadScope => {
+    const end = widths === undefined ? layout.size : ringEnds[widths.rings.length - 1]!;
+    const tier = tierSaid(widths);
     const held = ringEnds.indexOf(end) + 1;
     const trained = helpers && trainedRings(helpers, { tier: tier ?? helpers.tier, held, round });
     const isSent = (chunk: number) => !trained || trained.includes(ringOf(chunk));
@@ -206,9 +205,7 @@ export function openContribution(
   agreed?: number,
 ): Judged<Contribution> {
   const { worker, round } = said;
-  const rings = said.features?.widths?.rings.length;
-  const tier = tierSaid(said.features?.widths);
-  const place = { round, worker, assignment, rings, agreed, tier };
+  const place = { round, worker, assignment, widths: said.features?.widths, agreed };
   const opened = packer.open(payload, said.codec, place);
   if (!opened.ok) {
     const { code, at, message } = opened.issue;
