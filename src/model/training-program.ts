@@ -95,15 +95,9 @@ export function compileTraining(
   spec: AnyModel,
   optimizerSpec: OptimizerSpec,
   batch: number,
-  {
-    dtype = 'f32',
-    target = 'cpu',
-    recompute = false,
-    accumulate = 1,
-    masked = false,
-    precision = 'f32',
-  }: CompileOptions = {},
+  options: CompileOptions = {},
 ): TrainingProgram {
+  const { accumulate, dtype, target } = { ...usual, ...options };
   if (!Number.isSafeInteger(accumulate) || accumulate < 1 || batch % accumulate !== 0) {
     throw new ConfigError(
       'training/accumulate',
@@ -112,18 +106,8 @@ export function compileTraining(
   }
   const layout = modelLayout(spec);
   const optimizer = optimizerOf(optimizerSpec, hiddenMatrices(spec));
-  const plan: Plan = {
-    form: dataFormOf(spec),
-    model: modelOf(spec),
-    layout,
-    optimizer,
-    batch,
-    dtype,
-    recompute,
-    accumulate,
-    masked,
-    precision,
-  };
+  const sources = { form: dataFormOf(spec), model: modelOf(spec), layout, optimizer, batch };
+  const plan: Plan = { ...usual, ...options, ...sources };
   const encode = (name: string, build: (graph: Graph, plan: Plan) => void) => () => {
     const graph = createGraph();
     build(graph, plan);
@@ -134,7 +118,7 @@ export function compileTraining(
     optimizer,
     dataInputs: dataInputs(plan),
     state: stateOf(plan),
-    loop: () => encodeModel(lowerTraining(plan, target)),
+    loop: () => encodeModel(lowerTraining(plan)),
     step: encode('step', (graph) => {
       const rates = graph.input('rates', { dtype, shape: [optimizer.rateCount] });
       const rows = graph.input('rows', { dtype: 'i32', shape: [batch] });
@@ -142,10 +126,7 @@ export function compileTraining(
     }),
     evaluate: encode('evaluate', buildEvaluation),
     gradient: encode('gradient', buildGradient),
-    combine: (parts) =>
-      encode('combine', (graph, p) => {
-        buildCombine(graph, p, parts);
-      })(),
+    combine: (parts) => encode('combine', (graph, p) => buildCombine(graph, p, parts))(),
     updates: (count) => {
       const ranges = cutRanges(layout.size, count, optimizer.whole);
       const model = ({ from, to }: Range, size = to - from) =>
@@ -157,17 +138,22 @@ export function compileTraining(
   };
 }
 
-interface Plan {
+const usual = {
+  dtype: 'f32',
+  target: 'cpu',
+  recompute: false,
+  accumulate: 1,
+  masked: false,
+  precision: 'f32',
+} as const satisfies Required<CompileOptions>;
+
+/** What all programs are built from. */
+interface Plan extends Required<CompileOptions> {
   readonly form: DataForm;
   readonly model: Model;
   readonly layout: Layout;
   readonly optimizer: Optimizer;
   readonly batch: number;
-  readonly dtype: 'f32' | 'f64';
-  readonly recompute: boolean;
-  readonly accumulate: number;
-  readonly masked: boolean;
-  readonly precision: Arithmetic;
 }
 
 function stateOf({ layout, optimizer, precision }: Plan): TrainingProgram['state'] {
@@ -176,8 +162,8 @@ function stateOf({ layout, optimizer, precision }: Plan): TrainingProgram['state
   return precision === 'f16' ? [...vectors, scalingState] : vectors;
 }
 
-function lowerTraining(plan: Plan, target: GraphTarget): OnnxGraph {
-  const { optimizer, dtype, batch } = plan;
+function lowerTraining(plan: Plan): OnnxGraph {
+  const { optimizer, dtype, batch, target } = plan;
   const body = createGraph();
   const iteration = body.input('iteration', { dtype: 'i64', shape: [] });
   const allRates = body.input('rates', { dtype, shape: [ANY, optimizer.rateCount] });
