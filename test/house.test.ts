@@ -77,7 +77,7 @@ describe('the house', () => {
       'src/consensus/committee/beacon.ts',
       'src/python/commands/collect.ts',
       'src/python/commands/reports.ts',
-      'src/run/round-name.ts',
+      'src/run/ids.ts',
     ]);
     const raw = sources.filter(
       (file) =>

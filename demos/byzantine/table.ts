@@ -7,8 +7,8 @@ import { type Json, parseJson } from '../../src/base/canonical-json.ts';
 import { formatLoss } from '../../src/base/numbers.ts';
 import { writeWhole } from '../../src/node/files/whole-file.ts';
 import { JsonReader } from '../../src/run/json-reader.ts';
-import { bar } from '../../src/terminal/render/bars.ts';
-import { alignColumns } from '../../src/terminal/render/columns.ts';
+import { bar } from '../../src/terminal/render/forecast.ts';
+import { alignColumns } from '../../src/terminal/render/text.ts';
 import type { Adversary } from './adversaries.ts';
 import type { Defence } from './defences.ts';
 

@@ -8,7 +8,7 @@ import { createRefreshPort, readStakeFile } from '../../src/cli/shared/stake-ref
 import { fixedData } from '../../src/node/engine/task-trainer.ts';
 import { certifiedProtocol, tablesOf } from '../../src/node/join/join-run.ts';
 import { runWorkerSession } from '../../src/node/worker-session.ts';
-import { settingsOf } from '../../src/run/spec/complete-spec.ts';
+import { settingsOf } from '../../src/run/spec/read-spec.ts';
 import { connectionOf } from '../../src/terminal/connection.ts';
 import type { Hand } from '../shared/certified.ts';
 import {

@@ -19,11 +19,14 @@ import {
 } from '../../src/chain/registry/registry-calls.ts';
 import { publishOver } from '../../src/cli/shared/stake-refresh.ts';
 import { findAnvil, startLocalChain } from '../../src/node/net/local-programs.ts';
-import type { WorkerId } from '../../src/run/ids.ts';
-import { roundName } from '../../src/run/round-name.ts';
+import { roundName, type WorkerId } from '../../src/run/ids.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
-import { formatStakeJson } from '../../src/run/stake/stake-json.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
+import {
+  formatStakeJson,
+  type StakeSnapshot,
+  snapshotId,
+  stakeRows,
+} from '../../src/run/stake/stake-snapshot.ts';
 import { certify, enlist, replayKept, smallGpt } from '../shared/certified.ts';
 import { demoText } from '../shared/data.ts';
 import { EventLog } from '../shared/document.ts';

@@ -11,7 +11,7 @@ import { parseEvent, type SignedEvent } from '../network/event.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
 import { openSocket } from '../network/transport/socket.ts';
 import { askBunker, parseBunker } from '../network/wire/bunker.ts';
-import { type Delegation, delegationField } from '../run/delegation.ts';
+import { type Delegation, delegationField } from '../run/spec/feature-fields.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import type { TabStorage } from './storage.ts';
 

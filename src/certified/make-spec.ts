@@ -10,12 +10,10 @@ import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import type { Sha256 } from '../network/event-crypto.ts';
 import { ruleForms, ruleNames, usualAggregation, verifiedAggregation } from '../run/aggregation.ts';
 import { runDataOf } from '../run/data-forms.ts';
-import type { Shard } from '../run/field.ts';
-import { readKey } from '../run/field.ts';
+import { readKey, type Shard } from '../run/field.ts';
 import type { WorkerId } from '../run/ids.ts';
 import { inputSettings } from '../run/input.ts';
 import { fields } from '../run/options.ts';
-import { usualPace } from '../run/pace.ts';
 import {
   adapterNames,
   inputNames,
@@ -24,9 +22,9 @@ import {
   type Settings,
   sharedNames,
   spell,
+  usualPace,
   writeSettings,
 } from '../run/settings.ts';
-import { completeDocument, contradictions } from '../run/spec/complete-spec.ts';
 import { weightCapOf } from '../run/spec/exclusions.ts';
 import {
   combineSettings,
@@ -35,7 +33,7 @@ import {
   packsForOneEvent,
   presets,
 } from '../run/spec/presets.ts';
-import { readSpec } from '../run/spec/read-spec.ts';
+import { completeDocument, contradictions, readSpec } from '../run/spec/read-spec.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import type { Evaluation } from '../run/spec/spec-table.ts';

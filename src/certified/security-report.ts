@@ -14,7 +14,7 @@ import {
 } from '../network/wire/cost.ts';
 import { leastRows } from '../run/aggregation.ts';
 import type { Settings } from '../run/settings.ts';
-import { settingsOf } from '../run/spec/complete-spec.ts';
+import { settingsOf } from '../run/spec/read-spec.ts';
 import { type RunSpec, runIdOf } from '../run/spec/run-spec.ts';
 import type { Layout } from '../tensor/params.ts';
 

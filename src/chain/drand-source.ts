@@ -12,7 +12,7 @@ import {
   drandRoundAt,
   isDrandKey,
 } from '../consensus/committee/beacon.ts';
-import type { BeaconSource } from '../run/beacon-source.ts';
+import type { BeaconSource } from '../run/committee.ts';
 import { type Get, inTime, nameOf } from './endpoints.ts';
 
 export interface DrandAccess {

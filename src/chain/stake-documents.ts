@@ -4,8 +4,14 @@ import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../base/canonical-json.ts';
 import { ChainError, ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import { MAX_STAKE, type StakeSnapshot, stakeRows } from '../run/stake/stake-snapshot.ts';
-import { keyListHash, type SnapshotSchedule, type StakeSource } from '../run/stake/stake-source.ts';
+import {
+  keyListHash,
+  MAX_STAKE,
+  type SnapshotSchedule,
+  type StakeSnapshot,
+  type StakeSource,
+  stakeRows,
+} from '../run/stake/stake-snapshot.ts';
 import type { ChainAccess } from './evm/blocks.ts';
 import { dataOf } from './evm/encoding.ts';
 import { createRegistrySource, createTokenSource } from './evm/stake-sources.ts';

@@ -1,13 +1,12 @@
-/** The command line: parses, dispatches, words errors, sets the exit code (src/terminal/exit-codes.ts). */
+/** The command line: parses, dispatches, words errors, sets the exit code (src/terminal/output.ts). */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command, CommanderError } from 'commander';
 import { NostrainError } from '../base/errors.ts';
-import { exitCodes } from '../terminal/exit-codes.ts';
 import { Interrupted } from '../terminal/interrupt.ts';
-import { writeNote, writeOut } from '../terminal/output.ts';
+import { exitCodes, writeNote, writeOut } from '../terminal/output.ts';
 import { dressHelp, helpConfiguration, programHelp, pythonHelp, settingsHelp } from './help.ts';
 
 const { done, failed, usage } = exitCodes;

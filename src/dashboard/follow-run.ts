@@ -21,9 +21,9 @@ import { onlookerFilters, type ProtocolMessage } from '../certified/wire/certifi
 import type { SignedEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { toPresence } from '../network/wire/manifests.ts';
-import type { BeaconSource } from '../run/beacon-source.ts';
+import type { BeaconSource } from '../run/committee.ts';
+import type { Heartbeat } from '../run/contribution.ts';
 import { lossUnitOf } from '../run/data-forms.ts';
-import type { Heartbeat } from '../run/heartbeat.ts';
 import type { Digest, EventId, WorkerId } from '../run/ids.ts';
 import { isOfText } from '../run/settings.ts';
 import { featureSet } from '../run/spec/features.ts';

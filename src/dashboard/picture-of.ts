@@ -5,9 +5,9 @@ import { type ReplayedRound, replay, withoutModel } from '../certified/decisions
 import type { ProtocolMessage } from '../certified/wire/certified-events.ts';
 import { rollingScore } from '../consensus/scores.ts';
 import type { Manifest } from '../network/wire/manifests.ts';
-import { principalOf } from '../run/delegation.ts';
-import { type Heartbeat, isStale } from '../run/heartbeat.ts';
+import { type Heartbeat, isStale } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
+import { principalOf } from '../run/spec/feature-fields.ts';
 import type {
   OpenRoundPicture,
   RoundPicture,

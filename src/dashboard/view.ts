@@ -1,7 +1,6 @@
 /** The state of the live view: a pure fold over the events of a run's workers. Rendering is in src/terminal. */
 import type { CertifiedRound, RunEvent } from '../certified/rounds/events.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import { roundName, roundNumber } from '../run/round-name.ts';
+import { type Digest, roundName, roundNumber, type WorkerId } from '../run/ids.ts';
 import {
   createWorkerView,
   foldPeer,

@@ -1,6 +1,6 @@
 /** A line chart as plain SVG: axes, a path for each series, a mark at the chosen round. */
 
-import { roundNumber } from '../run/round-name.ts';
+import { roundNumber } from '../run/ids.ts';
 import { s } from './dom.ts';
 
 /** How wide it is drawn, in CSS pixels, and which round is looked at. */

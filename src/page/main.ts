@@ -3,7 +3,7 @@
 import { formatBytes, formatLoss, formatShare } from '../base/numbers.ts';
 import type { ReplayReport } from '../certified/records/replay-run.ts';
 import type { RunPicture } from '../dashboard/run-picture.ts';
-import { roundNumber } from '../run/round-name.ts';
+import { roundNumber } from '../run/ids.ts';
 import { type Address, readAddress, writeAddress } from './address.ts';
 import { button, type Child, h, show } from './dom.ts';
 import { shortHash } from './format.ts';

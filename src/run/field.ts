@@ -2,8 +2,8 @@
 import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
+import { formatSync, parseSync, type Sync } from './aggregation.ts';
 import type { Digest, WorkerId } from './ids.ts';
-import { formatSync, parseSync, type Sync } from './sync.ts';
 
 /** Reads one form of value. */
 export interface Reader<T> {

@@ -1,4 +1,4 @@
-/** Names of things in a run. Brands keep a worker's key from being passed where a digest belongs. */
+/** Names of things in a run, branded so that a key is not passed for a digest, and rounds as people count them: from 1, where code counts from 0. */
 
 /** A worker: its x-only public key, 64 lowercase hex characters (BIP-340). */
 export type WorkerId = string & { readonly __brand?: 'WorkerId' };
@@ -8,3 +8,12 @@ export type Digest = string & { readonly __brand?: 'Digest' };
 
 /** The id of a signed event, 64 lowercase hex characters. */
 export type EventId = string & { readonly __brand?: 'EventId' };
+
+/** `round 1` of index 0. */
+export const roundName = (index: number): string => `round ${roundNumber(index)}`;
+
+/** What a person reads for an index: 1 of 0. */
+export const roundNumber = (index: number): number => index + 1;
+
+/** The index of a round that a person typed: 0 of 1. */
+export const roundIndex = (number: number): number => number - 1;

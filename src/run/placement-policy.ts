@@ -1,11 +1,9 @@
 /**
- * Reads a placement document: how many holders keep an object of each class, in how many regions and trust tiers,
- * and whose word on that counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the
- * one it is probably meant to be.
+ * Placement documents: how many holders keep an object of each class, in how many regions and trust tiers, and whose word on that counts.
+ * From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is probably meant to be.
  */
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { readKey } from './field.ts';
-import { type Attribute, attributes, type Holder, isPlaceName, MOST_WEIGHT } from './holder.ts';
 import type { WorkerId } from './ids.ts';
 import { isObject, type Untyped } from './spec/spec-readers.ts';
 
@@ -298,3 +296,29 @@ function distance(a: string, b: string): number {
   }
   return row[b.length]!;
 }
+
+/** What of a holder an attestor may confirm. */
+export type Attribute = 'region' | 'tier';
+
+export const attributes: readonly Attribute[] = ['region', 'tier'];
+
+export interface Holder {
+  readonly key: WorkerId;
+  /** Where it is. */
+  readonly region: string;
+  /** Its trust tier. */
+  readonly tier: string;
+  /** Its share of what is placed, beside the others'; 0 takes nothing more. */
+  readonly weight: number;
+  /** Classes of objects it takes; empty is all. */
+  readonly classes: readonly string[];
+  /** By which attestor its region and its tier, exactly as it says them, are confirmed; the rest is its own word. */
+  readonly attested: Readonly<Partial<Record<Attribute, WorkerId>>>;
+  /** Objects that it still has room for; left out where it has them already, or nobody says. */
+  readonly room?: number | undefined;
+}
+
+export const MOST_WEIGHT = 1_000_000;
+/** Regions, tiers and classes: short enough for a tag, and nothing that a terminal or a path could take amiss. */
+export const isPlaceName = (text: unknown): text is string =>
+  typeof text === 'string' && /^[a-z0-9][a-z0-9._-]{0,31}$/.test(text);

@@ -2,7 +2,7 @@
 import { Option } from 'commander';
 import { ConfigError } from '../base/errors.ts';
 import { formatBytes } from '../base/numbers.ts';
-import { roundIndex } from '../run/round-name.ts';
+import { roundIndex } from '../run/ids.ts';
 
 const option = (flags: string, help: string): Option => new Option(flags, help);
 

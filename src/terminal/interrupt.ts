@@ -1,5 +1,5 @@
 /** Ctrl-C as a signal: the first one ends things in order, a second one ends the process at once. */
-import { exitCodes } from './exit-codes.ts';
+import { exitCodes } from './output.ts';
 
 export interface Interrupt {
   readonly signal: AbortSignal;

@@ -7,10 +7,9 @@ import { boundRows, nextSizes, rootMeanSquare } from '../consensus/aggregate/nor
 import { type Aggregate, aggregate } from '../consensus/aggregate/rules.ts';
 import { nesterovStep } from '../consensus/outer/nesterov.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
+import type { CompletionReason } from '../run/aggregation.ts';
 import type { Contribution } from '../run/contribution.ts';
-import type { Digest, WorkerId } from '../run/ids.ts';
-import { roundName } from '../run/round-name.ts';
-import type { CompletionReason } from '../run/sync.ts';
+import { type Digest, roundName, type WorkerId } from '../run/ids.ts';
 import { createLayout, type Params, type Vector } from '../tensor/params.ts';
 import { CHUNK_LENGTH, type Stretch, stretchOfPartial } from '../tensor/partial-vector.ts';
 import type { RoundSummary } from './events.ts';

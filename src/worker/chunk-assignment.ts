@@ -8,7 +8,7 @@ import {
   rosterDigest,
   seatsAtMost,
 } from '../consensus/committee/hrw.ts';
-import type { ChunkAssignment } from '../run/chunk-assignment.ts';
+import type { ChunkAssignment } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import { CHUNK_LENGTH, chunkCount, type Stretch } from '../tensor/partial-vector.ts';
 

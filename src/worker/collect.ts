@@ -2,8 +2,8 @@
 import { notifiedOrDeadline } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
 import type { RoundInbox } from '../network/wire/wire.ts';
-import { roundName } from '../run/round-name.ts';
-import type { CompletionReason, Sync } from '../run/sync.ts';
+import type { CompletionReason, Sync } from '../run/aggregation.ts';
+import { roundName } from '../run/ids.ts';
 import { assertCompany, liveWorkers, RELAY_HINT, relaysAreAtFault } from './peers.ts';
 import type { Session } from './ports.ts';
 import { progressReporter, REPORT_MS } from './publish.ts';

@@ -1,7 +1,8 @@
 /** Progress events of a worker: plain data, one line of JSON each, in the order things happened. */
+
+import type { CompletionReason } from '../run/aggregation.ts';
 import type { RejectReason } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import type { CompletionReason } from '../run/sync.ts';
 
 /** One finished round, as kept in the run's folder and shown to people. */
 export interface RoundSummary {

@@ -2,7 +2,7 @@
  * One worker's life, top to bottom: it plays rounds (open, train, publish, finish) until the run ends or is aborted.
  * State is saved before a gradient is sent and after every round, so a killed worker goes on with the same bytes.
  */
-import { heartbeatTelemetry } from '../run/telemetry.ts';
+import { heartbeatTelemetry } from '../run/contribution.ts';
 import { createAveraging } from './averaging.ts';
 import { createHeartbeatPublisher, type HeartbeatPublisher } from './heartbeat-publisher.ts';
 import { hearPeers, waitForWorkers } from './peers.ts';

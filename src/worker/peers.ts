@@ -2,9 +2,8 @@
 import { notifiedOrDeadline, within } from '../base/async.ts';
 import { RelayError, safeLine } from '../base/errors.ts';
 import type { Gradient, Wire } from '../network/wire/wire.ts';
-import { type Heartbeat, isStale } from '../run/heartbeat.ts';
-import type { WorkerId } from '../run/ids.ts';
-import { roundName } from '../run/round-name.ts';
+import { type Heartbeat, isStale } from '../run/contribution.ts';
+import { roundName, type WorkerId } from '../run/ids.ts';
 import { differencesOf, differentFiles, type Terms } from '../run/terms.ts';
 import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';

@@ -1,8 +1,7 @@
 /** What every worker of a run does the same, and what this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
-import { type Pace, usualPace } from '../run/pace.ts';
-import { aggregationOf, type Settings } from '../run/settings.ts';
+import { aggregationOf, type Pace, type Settings, usualPace } from '../run/settings.ts';
 import { type Terms, termsOf } from '../run/terms.ts';
 import type { Stretch } from '../tensor/partial-vector.ts';
 

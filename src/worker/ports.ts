@@ -5,7 +5,7 @@ import type { Key } from '../base/rng.ts';
 import type { Tokens } from '../model/data/tokens.ts';
 import type { Choice } from '../model/sample.ts';
 import type { Wire } from '../network/wire/wire.ts';
-import type { Machine } from '../run/telemetry.ts';
+import type { Machine } from '../run/contribution.ts';
 import type { Layout, Vector } from '../tensor/params.ts';
 import type { WorkerEvent } from './events.ts';
 import type { Plan } from './plan.ts';

@@ -2,7 +2,7 @@
 import { within } from '../base/async.ts';
 import { RelayError } from '../base/errors.ts';
 import type { Delivery, Progress } from '../network/transport/delivery.ts';
-import { roundName } from '../run/round-name.ts';
+import { roundName } from '../run/ids.ts';
 import type { Session } from './ports.ts';
 import type { Sent } from './state.ts';
 

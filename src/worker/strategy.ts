@@ -2,7 +2,7 @@
  * How a run decides its rounds: what a round starts from, what counts in it and which state it ends in. The loop never
  * asks which strategy it plays (averaging.ts, src/certified, src/python).
  */
-import type { ChunkAssignment } from '../run/chunk-assignment.ts';
+import type { ChunkAssignment } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
 import type { SealedState, WorkerState } from './state.ts';

@@ -1,7 +1,7 @@
 /** What a worker watches and reports: its peers' progress, bits that differ, and relays that are all away. */
 import { watchChanges } from '../base/async.ts';
 import { Recent } from '../base/bounded.ts';
-import { type Heartbeat, isStale } from '../run/heartbeat.ts';
+import { type Heartbeat, isStale } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
 import type { WorkerEvent } from './events.ts';

@@ -22,7 +22,7 @@ import { initialParameters, modelLayout } from '../../src/model/parameters.ts';
 import { createPacker, type Packer } from '../../src/network/wire/packer.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import type { ChunkAssignment } from '../../src/run/chunk-assignment.ts';
+import type { ChunkAssignment } from '../../src/run/contribution.ts';
 import type { PackingName, ResidualRule } from '../../src/run/settings.ts';
 import { type AdamWSpec, type LlamaSpec, precisions } from '../../src/run/spec/model-spec.ts';
 import type { Params, Vector } from '../../src/tensor/params.ts';

@@ -3,8 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { place } from '../../src/consensus/placement/place.ts';
-import type { Holder } from '../../src/run/holder.ts';
-import type { PlacementPolicy } from '../../src/run/placement-policy.ts';
+import type { Holder, PlacementPolicy } from '../../src/run/placement-policy.ts';
 
 const SEEDS = 5;
 const regions = ['africa', 'america', 'asia', 'europe', 'oceania'];

@@ -21,7 +21,7 @@ import { createSecretKey } from '../../src/node/files/keys.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { openSocket } from '../../src/node/net/relays.ts';
-import { alignColumns } from '../../src/terminal/render/columns.ts';
+import { alignColumns } from '../../src/terminal/render/text.ts';
 
 const { values: flags } = parseArgs({
   options: {

@@ -8,7 +8,7 @@ import {
   readDelegation,
 } from '../../src/certified/wire/messages.ts';
 import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
-import { type Delegation, delegationField } from '../../src/run/delegation.ts';
+import { type Delegation, delegationField } from '../../src/run/spec/feature-fields.ts';
 import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';

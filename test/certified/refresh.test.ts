@@ -5,9 +5,12 @@ import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { Refresh, type RefreshPort } from '../../src/certified/features/stakes.ts';
 import { createReporter, type RunEvent } from '../../src/certified/rounds/events.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';
-import { stakeParams } from '../../src/run/stake/stake-json.ts';
-import { type StakeSnapshot, snapshotId } from '../../src/run/stake/stake-snapshot.ts';
-import { keyListHash } from '../../src/run/stake/stake-source.ts';
+import {
+  keyListHash,
+  type StakeSnapshot,
+  snapshotId,
+  stakeParams,
+} from '../../src/run/stake/stake-snapshot.ts';
 import { certifiedSpec, generateRun, signerOf } from '../support/certified-run.ts';
 
 const keys = [1, 2, 3, 4].map((number) => signerOf(number).publicKey).sort();

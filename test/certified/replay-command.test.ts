@@ -14,8 +14,12 @@ import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { toNpub } from '../../src/node/files/keys.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { openSocket } from '../../src/node/net/relays.ts';
-import { formatStakeJson } from '../../src/run/stake/stake-json.ts';
-import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
+import {
+  formatStakeJson,
+  type StakeSnapshot,
+  snapshotId,
+  stakeRows,
+} from '../../src/run/stake/stake-snapshot.ts';
 import {
   certifiedSpec,
   foundersOf,

@@ -15,7 +15,7 @@ import {
   readPrivate,
 } from '../../src/certified/features/showing.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
-import { isDrawn } from '../../src/run/rerun.ts';
+import { isDrawn } from '../../src/run/committee.ts';
 import { specRules } from '../../src/run/spec/exclusions.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';

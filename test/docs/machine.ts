@@ -1,12 +1,12 @@
 /** docs/reference/: exit codes, environment variables, files and folders. What they say of code is from tables of the code. */
 
-import { exitCodes } from '../../src/terminal/exit-codes.ts';
+import { exitCodes } from '../../src/terminal/output.ts';
 import { code, table } from './markdown.ts';
 
 export const renderExitCodes = (): string =>
   [
     '# Exit codes',
-    'What `$?` is after a command, made from [src/terminal/exit-codes.ts](../../src/terminal/exit-codes.ts).',
+    'What `$?` is after a command, made from [src/terminal/output.ts](../../src/terminal/exit-codes.ts).',
     table(
       ['code', 'what happened'],
       Object.values(exitCodes).map(({ code: number, means }) => [code(`${number}`), means]),

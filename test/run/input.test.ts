@@ -3,9 +3,13 @@ import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { layoutOfRun } from '../../src/model/from-settings.ts';
 import { sharedNames, writeSettings } from '../../src/run/settings.ts';
-import { contradictions, settingsOf } from '../../src/run/spec/complete-spec.ts';
 import { presets } from '../../src/run/spec/presets.ts';
-import { parseRunSpec, readSpec } from '../../src/run/spec/read-spec.ts';
+import {
+  contradictions,
+  parseRunSpec,
+  readSpec,
+  settingsOf,
+} from '../../src/run/spec/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';

@@ -2,7 +2,7 @@ import { parse } from 'smol-toml';
 import { expect, it } from 'vitest';
 import { buildRun, toRun } from '../../src/certified/wire/runs.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
-import { completeDocument } from '../../src/run/spec/complete-spec.ts';
+import { completeDocument } from '../../src/run/spec/read-spec.ts';
 import { sampleDocument, sampleSpec } from '../support/run-spec.ts';
 import { example, renderPage } from '../support/run-spec-page.ts';
 

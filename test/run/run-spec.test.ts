@@ -7,9 +7,14 @@ import { toNpub } from '../../src/node/files/keys.ts';
 import type { Field, Group } from '../../src/run/field.ts';
 import { paceSettings, ruleSettings, settingNames, sharedNames } from '../../src/run/settings.ts';
 import { tierRules } from '../../src/run/spec/aggregation-rules.ts';
-import { contradictions, settingsOf } from '../../src/run/spec/complete-spec.ts';
 import { specRules } from '../../src/run/spec/exclusions.ts';
-import { parseRunSpec, readSpec, trainingFields } from '../../src/run/spec/read-spec.ts';
+import {
+  contradictions,
+  parseRunSpec,
+  readSpec,
+  settingsOf,
+  trainingFields,
+} from '../../src/run/spec/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { isObject, type Untyped } from '../../src/run/spec/spec-readers.ts';
 import { groupFields, plainFields } from '../../src/run/spec/spec-table.ts';

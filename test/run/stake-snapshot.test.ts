@@ -1,18 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { fromHex, toHex } from '../../src/base/bytes.ts';
-import { formatStakeJson, parseStakeJson, stakeParams } from '../../src/run/stake/stake-json.ts';
 import {
   decodeSnapshot,
+  formatStakeJson,
+  heightOf,
   MAX_STAKE,
+  parseStakeJson,
   type StakeSnapshot,
   snapshotBytes,
   snapshotId,
   stakeOf,
+  stakeParams,
   stakeRows,
   totalStake,
 } from '../../src/run/stake/stake-snapshot.ts';
-import { heightOf } from '../../src/run/stake/stake-source.ts';
 import { readVectors } from '../support/vectors.ts';
 
 interface Vectors {

@@ -1,12 +1,14 @@
 import { expect, test } from 'vitest';
-import { stakeParams } from '../../src/run/stake/stake-json.ts';
 import {
+  isSuccessor,
+  keyListHash,
   MAX_STAKE_ROWS,
   type StakeSnapshot,
   snapshotIssue,
+  stakeParams,
   stakeRows,
+  successorOf,
 } from '../../src/run/stake/stake-snapshot.ts';
-import { isSuccessor, keyListHash, successorOf } from '../../src/run/stake/stake-source.ts';
 
 const [A, B, C, D] = ['0a', '0b', '0c', '0d'].map((part) => part.repeat(32)) as [
   string,

@@ -2,8 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { layoutOf } from '../../src/model/from-settings.ts';
-import { completeDocument } from '../../src/run/spec/complete-spec.ts';
-import { parseRunSpec, readSpec } from '../../src/run/spec/read-spec.ts';
+import { completeDocument, parseRunSpec, readSpec } from '../../src/run/spec/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   assertSameBase,

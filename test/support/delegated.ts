@@ -5,8 +5,8 @@ import {
   type SessionOf,
 } from '../../src/certified/wire/messages.ts';
 import type { Signer } from '../../src/network/event.ts';
-import type { Delegation } from '../../src/run/delegation.ts';
 import type { Digest } from '../../src/run/ids.ts';
+import type { Delegation } from '../../src/run/spec/feature-fields.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import { signerOf } from './signers.ts';
 

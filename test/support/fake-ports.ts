@@ -1,11 +1,9 @@
 /** A worker's ports without a network, a disk or an engine: what arrives is put there by the test. */
 
-import type { Clock } from '../../src/base/async.ts';
-import { createNotifier } from '../../src/base/async.ts';
+import { type Clock, createNotifier } from '../../src/base/async.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { OwnHeartbeat, Wire } from '../../src/network/wire/wire.ts';
-import type { Contribution, Rejection } from '../../src/run/contribution.ts';
-import type { Heartbeat } from '../../src/run/heartbeat.ts';
+import type { Contribution, Heartbeat, Rejection } from '../../src/run/contribution.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import type { WorkerEvent } from '../../src/worker/events.ts';

@@ -1,9 +1,8 @@
 /** A whole run spec to change in tests: two founders and a linear model. */
 
 import { sharedNames, writeSettings } from '../../src/run/settings.ts';
-import { completeDocument } from '../../src/run/spec/complete-spec.ts';
 import { presets } from '../../src/run/spec/presets.ts';
-import { readSpec } from '../../src/run/spec/read-spec.ts';
+import { completeDocument, readSpec } from '../../src/run/spec/read-spec.ts';
 import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';
 import { signerOf } from './signers.ts';

@@ -53,8 +53,12 @@ import { ledgerBytes, parseLedger } from '../../src/run/ledger.ts';
 import { outcomeBody, parseOutcome } from '../../src/run/outcome.ts';
 import { anyFeatures } from '../../src/run/spec/features.ts';
 import { canonicalSpec } from '../../src/run/spec/run-spec.ts';
-import { formatStakeJson, parseStakeJson } from '../../src/run/stake/stake-json.ts';
-import { decodeSnapshot, snapshotBytes } from '../../src/run/stake/stake-snapshot.ts';
+import {
+  decodeSnapshot,
+  formatStakeJson,
+  parseStakeJson,
+  snapshotBytes,
+} from '../../src/run/stake/stake-snapshot.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { outcomeWith } from './large-bodies.ts';
 import { type Draw, mutateBytes, mutateJson, mutateText, pick, textOf } from './mutations.ts';

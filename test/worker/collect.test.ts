@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { NostrainError } from '../../src/base/errors.ts';
-import type { Sync } from '../../src/run/sync.ts';
+import type { Sync } from '../../src/run/aggregation.ts';
 import { collect } from '../../src/worker/collect.ts';
 import { contribution } from '../support/contributions.ts';
 import { everything, fakePorts, plan } from '../support/fake-ports.ts';

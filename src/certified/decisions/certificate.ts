@@ -2,11 +2,10 @@
 import { hasQuorum } from '../../consensus/committee/quorum.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Committee } from '../../run/committee.ts';
-import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { type Digest, type EventId, roundName, type WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Commit, Signed, ViewChangeVote } from '../../run/vote.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';

@@ -4,10 +4,9 @@
  */
 import { quorumOf } from '../../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import type { ListedVotes } from '../../run/listed.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import { roundName } from '../../run/round-name.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
 import type { Certified, Chain } from './chain.ts';

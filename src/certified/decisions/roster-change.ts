@@ -10,11 +10,9 @@ import { cappedStakes, hasQuorum, quorumOf } from '../../consensus/committee/quo
 import type { RosterChange } from '../../consensus/round/membership.ts';
 import { joinsBeforeLeaving, refuseChange } from '../../consensus/round/roster-change.ts';
 import { scoreAt, type Witnessed } from '../../consensus/scores.ts';
-import type { Committee } from '../../run/committee.ts';
-import type { EventId, WorkerId } from '../../run/ids.ts';
+import type { Committee, Drawn } from '../../run/committee.ts';
+import { type EventId, roundName, type WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
-import type { Drawn } from '../../run/rerun.ts';
-import { roundName } from '../../run/round-name.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Join, Signed } from '../../run/vote.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';

@@ -4,9 +4,9 @@
  * worker does not train, and no vote waits for them.
  */
 import { anySignal, createNotifier } from '../../base/async.ts';
+import { isDrawn } from '../../run/committee.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import { isDrawn } from '../../run/rerun.ts';
 import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
 import type { CheckVerdict, Signed } from '../../run/vote.ts';
 import type { Trainer } from '../../worker/ports.ts';

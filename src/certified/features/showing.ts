@@ -7,9 +7,9 @@ import { type ChunkRelays, sendChunks } from '../../network/attachments/publish.
 import { chunkTree, type PayloadRoot } from '../../network/chunks/payload.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
+import { isDrawn } from '../../run/committee.ts';
 import { formatShard, type Shard } from '../../run/field.ts';
 import type { Digest } from '../../run/ids.ts';
-import { isDrawn } from '../../run/rerun.ts';
 import { type FeatureSet, type FeatureValues, featureSet } from '../../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import type { Origin } from '../../worker/ports.ts';

@@ -3,17 +3,19 @@
  * checked for its form. It is an opinion for first votes; validity is in consensus/round/roster-change.ts.
  */
 import { Recent } from '../../base/bounded.ts';
-import { principalOf } from '../../run/delegation.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Ledger, nextSnapshotOf } from '../../run/ledger.ts';
+import { principalOf } from '../../run/spec/feature-fields.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake/stake-snapshot.ts';
 import {
   heightOf,
   isSuccessor,
   type SnapshotSchedule,
+  type StakeSnapshot,
+  snapshotId,
+  stakeOf,
   successorOf,
-} from '../../run/stake/stake-source.ts';
+} from '../../run/stake/stake-snapshot.ts';
 import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import type { RunReporter } from '../rounds/events.ts';

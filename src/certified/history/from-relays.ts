@@ -11,7 +11,7 @@ import type { Filter } from '../../network/transport/frames.ts';
 import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { MOST_CLAIMS } from '../../network/wire/addressed.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
-import type { BeaconSource } from '../../run/beacon-source.ts';
+import type { BeaconSource } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { anyFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';

@@ -10,7 +10,7 @@ import { MOST_BODY_BYTES } from '../../network/attachments/bodies.ts';
 import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../network/event-crypto.ts';
-import type { BeaconProof, BeaconSource } from '../../run/beacon-source.ts';
+import type { BeaconProof, BeaconSource } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { featureSet } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';

@@ -8,7 +8,7 @@ import { heapChunks, type PayloadRoot, partsOf } from '../../network/chunks/payl
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import { readManifest } from '../../network/wire/manifests.ts';
-import type { BeaconSource } from '../../run/beacon-source.ts';
+import type { BeaconSource } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { anyFeatures, featureSet } from '../../run/spec/features.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';

@@ -7,7 +7,7 @@ import { layoutOfRun } from '../../model/from-settings.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import type { EventCrypto } from '../../network/event-crypto.ts';
-import type { BeaconSource } from '../../run/beacon-source.ts';
+import type { BeaconSource } from '../../run/committee.ts';
 import type { Digest } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { type Certified, type Chain, openingOf } from '../decisions/chain.ts';

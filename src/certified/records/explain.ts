@@ -1,7 +1,6 @@
 /** Why a worker's contribution to a round was or was not counted, in plain words, each with the ids that show it. */
 import type { Manifest } from '../../network/wire/manifests.ts';
-import type { WorkerId } from '../../run/ids.ts';
-import { roundName } from '../../run/round-name.ts';
+import { roundName, type WorkerId } from '../../run/ids.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { Decided } from '../decisions/certificate.ts';
 import { openingOf } from '../decisions/chain.ts';

@@ -2,9 +2,8 @@
 import { Recent } from '../../base/bounded.ts';
 import type { Effect, Refusal } from '../../consensus/round/round-state.ts';
 import type { Rejection } from '../../run/contribution.ts';
-import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import { type Digest, type EventId, roundName, type WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import { roundName } from '../../run/round-name.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { RoundSummary, WorkerEvent } from '../../worker/events.ts';
 import type { Ports, Session } from '../../worker/ports.ts';

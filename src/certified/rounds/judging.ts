@@ -11,9 +11,8 @@ import type {
   RoundState,
   ViewId,
 } from '../../consensus/round/round-state.ts';
-import type { Digest, EventId } from '../../run/ids.ts';
+import { type Digest, type EventId, roundName } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
-import { roundName } from '../../run/round-name.ts';
 import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import { type Certified, type Decision, stakesOf } from '../decisions/chain.ts';
 import { lacking, type Missing, type Ruling } from '../decisions/evidence.ts';

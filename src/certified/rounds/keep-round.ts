@@ -7,7 +7,7 @@ import { stateBytes } from '../../consensus/roots.ts';
 import { parseEvent } from '../../network/event.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { ledgerBytes, snapshotOf } from '../../run/ledger.ts';
-import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-json.ts';
+import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-snapshot.ts';
 import type { Certified, Decision, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import { isPart, ringStates } from '../decisions/widths.ts';

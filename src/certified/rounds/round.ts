@@ -9,9 +9,8 @@ import type { Sealed } from '../../network/wire/wire.ts';
 import type { Rejection } from '../../run/contribution.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
-import { leastSeconds } from '../../run/lifetime.ts';
 import type { ListedVotes } from '../../run/listed.ts';
-import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { leastSeconds, type RunSpec } from '../../run/spec/run-spec.ts';
 import {
   type Certified,
   type Decision,

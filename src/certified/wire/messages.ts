@@ -13,10 +13,10 @@ import { type BodyOf, carryBody, noBodies, openBody } from '../../network/attach
 import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import { type EventDraft, eventId, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { accept, type Judged, reject } from '../../network/wire/judged.ts';
-import type { Delegation } from '../../run/delegation.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { readNonce, type Signature } from '../../run/listed.ts';
 import { bodyDigest, outcomeBody, parseOutcome } from '../../run/outcome.ts';
+import type { Delegation } from '../../run/spec/feature-fields.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import type {
   CheckVerdict,

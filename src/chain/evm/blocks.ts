@@ -2,9 +2,14 @@
 
 import type { Clock } from '../../base/async.ts';
 import { ChainError } from '../../base/errors.ts';
-import type { BeaconSource } from '../../run/beacon-source.ts';
-import type { StakeRow, StakeSnapshot } from '../../run/stake/stake-snapshot.ts';
-import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake/stake-source.ts';
+import type { BeaconSource } from '../../run/committee.ts';
+import {
+  heightOf,
+  type SnapshotSchedule,
+  type StakeRow,
+  type StakeSnapshot,
+  type StakeSource,
+} from '../../run/stake/stake-snapshot.ts';
 import { agree, askAll, assertEnough, type Endpoint, type Endpoints } from '../endpoints.ts';
 import { numberOf, toQuantity } from './encoding.ts';
 import { type Header, readHeader } from './proof.ts';

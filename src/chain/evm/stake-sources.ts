@@ -7,13 +7,15 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes, fromHex, toHex } from '../../base/bytes.ts';
 import { ChainError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { stakeParams } from '../../run/stake/stake-json.ts';
-import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';
 import {
   keyListHash,
+  MAX_STAKE,
   type SnapshotSchedule,
+  type StakeRow,
   type StakeSource,
-} from '../../run/stake/stake-source.ts';
+  stakeParams,
+  stakeRows,
+} from '../../run/stake/stake-snapshot.ts';
 import { agree, type Endpoint, firstProved } from '../endpoints.ts';
 import { blockId, type ChainAccess, createEvmSource, headerAt } from './blocks.ts';
 import {

@@ -7,9 +7,15 @@
 import { fromBase64, toHex } from '../../base/bytes.ts';
 import { ChainError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { stakeParams } from '../../run/stake/stake-json.ts';
-import { MAX_STAKE, type StakeRow, stakeRows } from '../../run/stake/stake-snapshot.ts';
-import { heightOf, type SnapshotSchedule, type StakeSource } from '../../run/stake/stake-source.ts';
+import {
+  heightOf,
+  MAX_STAKE,
+  type SnapshotSchedule,
+  type StakeRow,
+  type StakeSource,
+  stakeParams,
+  stakeRows,
+} from '../../run/stake/stake-snapshot.ts';
 import { agree, assertEnough, type Endpoint } from '../endpoints.ts';
 import type { ChainAccess } from '../evm/blocks.ts';
 import { linkedKeys, linksHash, type SignedLink } from './links.ts';

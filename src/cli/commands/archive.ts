@@ -8,11 +8,10 @@ import { type Archive, archiveRun, formatArchive } from '../../certified/records
 import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../network/chunks/manifest.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';
-import { exitCodes } from '../../terminal/exit-codes.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
-import { writeNote, writeOut } from '../../terminal/output.ts';
+import { exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
   eventsIn,

@@ -26,14 +26,12 @@ import { TrainersAgain } from '../../node/engine/task-trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
-import type { Digest } from '../../run/ids.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
+import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
-import { exitCodes } from '../../terminal/exit-codes.ts';
 import { roundOption, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
-import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
   openSource,

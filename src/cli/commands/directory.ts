@@ -7,16 +7,15 @@ import { buildAttestation } from '../../network/wire/holders.ts';
 import { type FoundHolders, findHolders, unixSeconds } from '../../node/checkpoint/directory.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { readKey } from '../../run/field.ts';
-import { isPlaceName } from '../../run/holder.ts';
+import { isPlaceName } from '../../run/placement-policy.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
   connectionOf,
 } from '../../terminal/connection.ts';
-import { exitCodes } from '../../terminal/exit-codes.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
-import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../shared/holder-flags.ts';
 import { withRelays } from '../shared/with-relays.ts';
 

@@ -12,10 +12,9 @@ import {
 import type { RoundProof } from '../../consensus/roots.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/files/keys.ts';
-import { exitCodes } from '../../terminal/exit-codes.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
-import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
   askingRule,

@@ -13,12 +13,10 @@ import {
   type RelayReport,
   type Verdict,
 } from '../../probe/index.ts';
-import { exitCodes } from '../../terminal/exit-codes.ts';
 import { whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
-import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import { alignColumns } from '../../terminal/render/columns.ts';
-import { clip, wrap } from '../../terminal/render/text.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
+import { alignColumns, clip, wrap } from '../../terminal/render/text.ts';
 
 interface Flags {
   readonly seconds: number;

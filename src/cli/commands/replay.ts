@@ -14,16 +14,14 @@ import { prepareTask } from '../../node/data/task.ts';
 import { createTrainer } from '../../node/engine/trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { type BaseModel, openWholeBaseOf } from '../../node/pretrained/base-model.ts';
-import type { Digest } from '../../run/ids.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
-import { settingsOf } from '../../run/spec/complete-spec.ts';
+import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
+import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
-import { exitCodes } from '../../terminal/exit-codes.ts';
 import { repeatable } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
-import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
   addSourceFlags,
   askingRule,

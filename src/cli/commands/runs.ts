@@ -15,7 +15,7 @@ import { formOf } from '../../run/data-forms.ts';
 import { commandLine } from '../../terminal/command-line.ts';
 import { whole } from '../../terminal/flags.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
-import { alignColumns } from '../../terminal/render/columns.ts';
+import { alignColumns } from '../../terminal/render/text.ts';
 
 export const runs = (): Command =>
   new Command('runs')

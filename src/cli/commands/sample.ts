@@ -22,8 +22,7 @@ import { numeric, whole } from '../../terminal/flags.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { addSettingFlags, refuseUnused, settingsFromFlags } from '../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
-import { bar } from '../../terminal/render/bars.ts';
-import { forecastChart, pictureLines } from '../../terminal/render/forecast.ts';
+import { bar, forecastChart, pictureLines } from '../../terminal/render/forecast.ts';
 
 interface Flags {
   readonly prompt: string;

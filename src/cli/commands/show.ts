@@ -7,9 +7,9 @@ import { formatBytes, formatCount, formatLoss, formatShare } from '../../base/nu
 import { findLocalRun, type LocalRun, withHistory } from '../../node/files/local-runs.ts';
 import { type Scalar, tensorboardFile } from '../../node/files/tensorboard.ts';
 import { formOf } from '../../run/data-forms.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
+import { roundName, roundNumber } from '../../run/ids.ts';
 import { asJson, writeNote, writeOut, writeResult } from '../../terminal/output.ts';
-import { plot } from '../../terminal/render/bars.ts';
+import { plot } from '../../terminal/render/forecast.ts';
 import { clip, wrap } from '../../terminal/render/text.ts';
 import {
   curveOf,

@@ -9,7 +9,7 @@ import type { OpenRoundPicture, RoundPicture, RunPicture } from '../../dashboard
 import { toNpub } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
+import { roundName, roundNumber } from '../../run/ids.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

@@ -37,7 +37,7 @@ import type { RelayReach as Reach } from '../../node/net/relays.ts';
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
-import { parseStakeJson } from '../../run/stake/stake-json.ts';
+import { parseStakeJson } from '../../run/stake/stake-snapshot.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

@@ -4,7 +4,7 @@ import { ConfigError } from '../../base/errors.ts';
 import { createDrandSource } from '../../chain/drand-source.ts';
 import { createGet } from '../../chain/endpoints.ts';
 import { createBlockBeacon } from '../../chain/evm/blocks.ts';
-import type { BeaconSource } from '../../run/beacon-source.ts';
+import type { BeaconSource } from '../../run/committee.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { accessOf, type EndpointFlags } from './endpoints.ts';
 

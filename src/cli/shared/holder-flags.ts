@@ -8,11 +8,10 @@ import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
 import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Signer } from '../../network/event.ts';
 import { isRelayUrl } from '../../network/transport/relay-urls.ts';
-import type { DirectorySearch } from '../../node/checkpoint/directory.ts';
-import { createSearch } from '../../node/checkpoint/directory.ts';
+import { createSearch, type DirectorySearch } from '../../node/checkpoint/directory.ts';
 import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder.ts';
-import { isPlaceName, MOST_WEIGHT } from '../../run/holder.ts';
+import { isPlaceName, MOST_WEIGHT } from '../../run/placement-policy.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import {
   addConnectionFlags,

@@ -15,8 +15,7 @@ import { nativeSha256 } from '../../node/native/sha256.ts';
 import { passingSigner } from '../../node/net/relays.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import { parseStakeJson } from '../../run/stake/stake-json.ts';
-import { type StakeSnapshot, snapshotId } from '../../run/stake/stake-snapshot.ts';
+import { parseStakeJson, type StakeSnapshot, snapshotId } from '../../run/stake/stake-snapshot.ts';
 import { orRefuse, readText } from './files.ts';
 import { withRelays } from './with-relays.ts';
 

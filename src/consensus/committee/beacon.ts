@@ -6,7 +6,7 @@ import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { fromHex, isHex32 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256, sha256Hex } from '../../base/hash.ts';
-import type { BeaconProof } from '../../run/beacon-source.ts';
+import type { BeaconProof } from '../../run/committee.ts';
 import type { Digest } from '../../run/ids.ts';
 
 /** A drand chain as a run spec pins it. */

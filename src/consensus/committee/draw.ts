@@ -4,9 +4,8 @@
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { bytes32, hashTails, taggedHash, u32, WORDS } from '../../base/hash.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
-import { roundName } from '../../run/round-name.ts';
 
 export interface Weighted {
   readonly key: WorkerId;

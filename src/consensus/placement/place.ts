@@ -5,9 +5,8 @@
  * without a message; a holder that leaves moves little but its own objects.
  */
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
-import type { Holder } from '../../run/holder.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import type { PlacementPolicy, PlacementRule } from '../../run/placement-policy.ts';
+import type { Holder, PlacementPolicy, PlacementRule } from '../../run/placement-policy.ts';
 import {
   bestOf,
   createCandidates,

@@ -3,9 +3,14 @@
  * Regions and tiers are spread at once: a holder may add one of each, so how few are enough is a matching between
  * those that are still missing.
  */
-import type { Attribute, Holder } from '../../run/holder.ts';
+
 import type { WorkerId } from '../../run/ids.ts';
-import type { PlacementPolicy, PlacementRule } from '../../run/placement-policy.ts';
+import type {
+  Attribute,
+  Holder,
+  PlacementPolicy,
+  PlacementRule,
+} from '../../run/placement-policy.ts';
 
 export interface Exclusion {
   readonly key: WorkerId;

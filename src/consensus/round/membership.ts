@@ -2,11 +2,10 @@
  * The ledger transition between rounds: roster, eligibility and randomness. Depends on certified outcomes only
  * (docs/committee.md, section 4).
  */
-import { principalOf } from '../../run/delegation.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
+
+import { type Digest, roundName, type WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
-import { roundName } from '../../run/round-name.ts';
-import { JURY_ROUNDS } from '../../run/spec/feature-fields.ts';
+import { JURY_ROUNDS, principalOf } from '../../run/spec/feature-fields.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import { nextSizes } from '../aggregate/norm-bound.ts';
 import { drawnOf, seenUndrawn } from '../committee/draw.ts';

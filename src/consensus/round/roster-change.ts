@@ -4,9 +4,9 @@
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash } from '../../base/hash.ts';
-import { principalOf } from '../../run/delegation.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { type Ledger, type Member, nextSnapshotOf } from '../../run/ledger.ts';
+import { principalOf } from '../../run/spec/feature-fields.ts';
 import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/randomness.ts';
 import type { MembershipRules, RosterChange, RosterJoin } from './membership.ts';

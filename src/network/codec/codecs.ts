@@ -1,6 +1,6 @@
 /** Every way to pack a payload, how many bytes each takes, and the header of a payload: 84 bytes, little-endian. */
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
+import { roundName, roundNumber } from '../../run/ids.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { int4, int8 } from './integers.ts';

@@ -1,8 +1,8 @@
 /** What a round costs on the wire before it starts, and its largest event, by building events of stand-in values. */
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
+import type { Heartbeat } from '../../run/contribution.ts';
 import type { Spread } from '../../run/field.ts';
-import type { Heartbeat } from '../../run/heartbeat.ts';
 import type { PackingName } from '../../run/settings.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { chunkCount, planChunks } from '../chunks/payload.ts';

@@ -1,7 +1,7 @@
 /** A worker's connection to its run over relays: heartbeats and contributions in, signed events out. */
 import { anySignal, createNotifier, type Notifier } from '../../base/async.ts';
 import { sha256 } from '../../base/hash.ts';
-import { type Heartbeat, isStale } from '../../run/heartbeat.ts';
+import { type Heartbeat, isStale } from '../../run/contribution.ts';
 import type { SignedEvent } from '../event.ts';
 import { createWorkingSigner } from '../proof-of-work.ts';
 import {

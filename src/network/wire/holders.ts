@@ -2,8 +2,8 @@
 import { attestation } from '../../../kinds/attestation.ts';
 import { holder as kind } from '../../../kinds/holder.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
-import { attributes, type Holder } from '../../run/holder.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
+import { attributes, type Holder } from '../../run/placement-policy.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import { newer } from './judged.ts';
 

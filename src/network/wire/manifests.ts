@@ -4,10 +4,8 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
 import { fromBase64, toBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
-import type { Rejection } from '../../run/contribution.ts';
-import type { Heartbeat } from '../../run/heartbeat.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
+import type { Heartbeat, Rejection } from '../../run/contribution.ts';
+import { type Digest, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import {
   type FeatureSet,
   type FeatureValues,

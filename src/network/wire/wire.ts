@@ -1,8 +1,11 @@
 /** Types of a worker's side of a run on its relays: the wire, and the profile that says which events carry what. */
 import type { Clock, Notifier } from '../../base/async.ts';
-import type { ChunkAssignment } from '../../run/chunk-assignment.ts';
-import type { Contribution, Rejection } from '../../run/contribution.ts';
-import type { Heartbeat } from '../../run/heartbeat.ts';
+import type {
+  ChunkAssignment,
+  Contribution,
+  Heartbeat,
+  Rejection,
+} from '../../run/contribution.ts';
 import type { HelperRings } from '../../run/helpers.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';

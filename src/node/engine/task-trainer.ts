@@ -7,7 +7,7 @@ import type { Manifest } from '../../network/wire/manifests.ts';
 import { formatShard, parseShard } from '../../run/field.ts';
 import { helperRing } from '../../run/helpers.ts';
 import type { Settings } from '../../run/settings.ts';
-import { settingsOf } from '../../run/spec/complete-spec.ts';
+import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { helperTrainer } from '../../trainer/helper.ts';
 import type { TrainerSetup } from '../../trainer/setup.ts';

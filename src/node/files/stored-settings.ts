@@ -5,9 +5,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
+import { roundName } from '../../run/ids.ts';
 import { fields } from '../../run/options.ts';
 import { withoutRemoved } from '../../run/removed.ts';
-import { roundName } from '../../run/round-name.ts';
 import {
   type PartialSettings,
   readSettings,

@@ -26,13 +26,13 @@ import { hintProblem, parseRelayUrls, withoutSecrets } from '../../network/trans
 import { askBunker, parseBunker } from '../../network/wire/bunker.ts';
 import { createWire } from '../../network/wire/create-wire.ts';
 import { relaysOfWorkers } from '../../network/wire/worker-relays.ts';
-import type { BeaconSource } from '../../run/beacon-source.ts';
+import type { BeaconSource } from '../../run/committee.ts';
 import { runDataOf } from '../../run/data-forms.ts';
-import { type Delegation, delegationField } from '../../run/delegation.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PartialSettings, Settings } from '../../run/settings.ts';
-import { settingsOf } from '../../run/spec/complete-spec.ts';
+import { type Delegation, delegationField } from '../../run/spec/feature-fields.ts';
 import { featureSet } from '../../run/spec/features.ts';
+import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake/stake-snapshot.ts';
 import type { WorkerState } from '../../worker/state.ts';

@@ -2,7 +2,7 @@
 
 import { formatBytes, formatLoss } from '../../base/numbers.ts';
 import type { OpenRoundPicture, RunPicture, WorkerPicture } from '../../dashboard/run-picture.ts';
-import { roundNumber } from '../../run/round-name.ts';
+import { roundNumber } from '../../run/ids.ts';
 import { type Child, h, table } from '../dom.ts';
 import { ago, clock, score, shortKey } from '../format.ts';
 

@@ -2,7 +2,7 @@
 
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import type { RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
-import { roundNumber } from '../../run/round-name.ts';
+import { roundNumber } from '../../run/ids.ts';
 import { chart, type Series } from '../chart.ts';
 import { button, type Child, h, table } from '../dom.ts';
 import { clock, shortHash, shortKey } from '../format.ts';

@@ -1,6 +1,6 @@
 /** What a replay in the page has found so far, and what it proves. */
 import type { ReplayReport, RoundReport } from '../../certified/records/replay-run.ts';
-import { roundNumber } from '../../run/round-name.ts';
+import { roundNumber } from '../../run/ids.ts';
 import { type Child, h } from '../dom.ts';
 import { shortKey } from '../format.ts';
 import type { FromJob } from '../messages.ts';

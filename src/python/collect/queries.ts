@@ -1,7 +1,6 @@
 /** What relays have of a run: gradients of a round, late gradients, workers by their heartbeats, checkpoints. */
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
-import type { RejectReason } from '../../run/contribution.ts';
-import { isStale } from '../../run/heartbeat.ts';
+import { isStale, type RejectReason } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { EventOf } from '../wire/reference-event.ts';

@@ -10,7 +10,7 @@ import { parseRelayUrls, withoutSecrets } from '../../network/transport/relay-ur
 import { judgeClaim } from '../../network/wire/judged.ts';
 import { toPresence } from '../../network/wire/manifests.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
-import { isStale } from '../../run/heartbeat.ts';
+import { isStale } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { exactRetry } from '../../terminal/connection.ts';
 import type { Patience } from '../collect/collect.ts';

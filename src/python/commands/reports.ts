@@ -1,7 +1,7 @@
 /** Reports of collections, as JSON and as lines for people: the Python reference's members and words in its order, then our own. */
 import { safeLine } from '../../base/errors.ts';
 import type { PythonJson, PythonObject } from '../../formats/python-json.ts';
-import { roundName } from '../../run/round-name.ts';
+import { roundName } from '../../run/ids.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { CollectedAt, Collection, KeptEvent } from '../collect/collect.ts';
 import {

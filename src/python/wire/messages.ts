@@ -14,10 +14,8 @@ import {
   judgeClaim,
   reject,
 } from '../../network/wire/judged.ts';
-import type { Contribution } from '../../run/contribution.ts';
-import type { Heartbeat } from '../../run/heartbeat.ts';
-import type { Digest, WorkerId } from '../../run/ids.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
+import type { Contribution, Heartbeat } from '../../run/contribution.ts';
+import { type Digest, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import type { Layout, Params, Vector } from '../../tensor/params.ts';
 import { type PartialVector, partialOf } from '../../tensor/partial-vector.ts';
 import type { ContainerLimits } from '../codec/container.ts';

@@ -18,7 +18,7 @@ import {
   type Wire,
   type WireOptions,
 } from '../../network/wire/wire.ts';
-import type { Heartbeat } from '../../run/heartbeat.ts';
+import type { Heartbeat } from '../../run/contribution.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { BlockCodec, Zstd } from '../codec/container.ts';
 import {

@@ -4,7 +4,7 @@
  * leaves it alone. Workers agree only where all of them saw the same late gradients.
  */
 import { nesterovStep } from '../../consensus/outer/nesterov.ts';
-import { roundName, roundNumber } from '../../run/round-name.ts';
+import { roundName, roundNumber } from '../../run/ids.ts';
 import { type Layout, type Params, stateDigest, type Vector } from '../../tensor/params.ts';
 import {
   addPartial,

@@ -1,5 +1,5 @@
 /** Readers of the fields that features add to contents of a run: bounded, in one written form, and refused for anything else. */
-import { isHex32 } from '../../base/bytes.ts';
+import { fromHex, isHex32 } from '../../base/bytes.ts';
 import {
   canonicalJson,
   isJsonObject,
@@ -213,3 +213,42 @@ export const rerunCommitment = {
     (json): json is string => typeof json === 'string' && BUILD.test(json),
   )('what the bits of its steps depend on: engine, machine, threads'),
 } as const;
+
+/** What makes the event of a delegation again, beside the run and the session key. */
+export type Delegation = {
+  /** The principal: whose name it is. */
+  readonly key: WorkerId;
+  /** The last round in which the session key may take part. */
+  readonly until: number;
+  readonly createdAt: number;
+  /** BIP-340, 128 hex digits. */
+  readonly sig: string;
+};
+
+const MOST_ROUND = 0xffff_ffff;
+const DELEGATION = ['createdAt', 'key', 'sig', 'until'];
+
+/** The delegation in a join; null where the key takes part in its own name. */
+export const delegationField: FeatureField<Delegation | null> = {
+  accepted: 'null, or an object of key, until, createdAt and sig',
+  doc: 'who delegated this key, up to which round, when, and the signature of that; null for nobody',
+  read: (json) => {
+    if (json === null) return null;
+    if (!isJsonObject(json) || Object.keys(json).sort().join() !== DELEGATION.join())
+      return undefined;
+    const { key, until, createdAt, sig } = json;
+    const isSig = typeof sig === 'string' && fromHex(sig)?.length === 64;
+    if (!isKey(key) || !isSig || !isWhole(until, 0, MOST_ROUND)) return undefined;
+    if (!isWhole(createdAt, 1)) return undefined;
+    return { key, until, createdAt, sig };
+  },
+};
+
+interface Named {
+  readonly key: WorkerId;
+  readonly features?: { readonly sessions?: { readonly principal: WorkerId | '' } };
+}
+
+/** In whose name a member of the roster takes part: it has its stake, its place on lists, and answers for its faults. */
+export const principalOf = ({ key, features }: Named): WorkerId =>
+  features?.sessions?.principal || key;

@@ -6,12 +6,12 @@
 import { isJsonObject, type Json, type JsonObject } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { readChunkedFiles } from '../chunked-files.ts';
-import { delegationField } from '../delegation.ts';
 import type { Field } from '../field.ts';
 import { readInput } from '../input.ts';
 import { readPlacementField } from '../placement-policy.ts';
 import {
   bit,
+  delegationField,
   digest,
   digests,
   type FeatureField,

@@ -3,8 +3,14 @@
  * SHA-256 of those bytes. Where the numbers come from, and what proves them, is the business of its source; see docs/stake.md.
  */
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
-import { canonicalize } from '../../base/canonical-json.ts';
-import { ok, type Result, refuse } from '../../base/errors.ts';
+import {
+  canonicalize,
+  canonicalJson,
+  isJsonObject,
+  type Json,
+  parseJson,
+} from '../../base/canonical-json.ts';
+import { ok, type Result, refuse, safeJson } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { Digest, WorkerId } from '../ids.ts';
 
@@ -215,4 +221,152 @@ export function stakeDifference(
     return { field: `rows.${key}`, one: stakeOn(a), other: stakeOn(b) };
   }
   return undefined;
+}
+
+export interface StakeSource {
+  /** For people: `file stakes.json`, `registry 0x… on eip155:1`. */
+  readonly name: string;
+  /**
+   * The snapshot of an epoch. A chain reads it at block base + epoch * period and waits until that block is final; a source
+   * without a chain has epoch 0 alone. Throws a `ChainError` when it cannot say, never returns what it could not check.
+   */
+  snapshot(epoch: number, signal: AbortSignal): Promise<StakeSnapshot>;
+}
+
+/** At which blocks a run reads stakes. */
+export interface SnapshotSchedule {
+  /** Height of epoch 0. */
+  readonly base: number;
+  /** Blocks from one epoch to the next. */
+  readonly period: number;
+}
+
+/** The height of an epoch: arithmetic, so that nobody chooses it. */
+export function heightOf({ base, period }: SnapshotSchedule, epoch: number): number {
+  const height = base + epoch * period;
+  if (Number.isSafeInteger(height) && height >= 0) return height;
+  throw new RangeError(`epoch ${epoch} has no height`);
+}
+
+/** Strategies that ask what each key of a list has. */
+const LISTED: readonly string[] = ['erc20', 'erc5805'];
+
+/** Everything a later table says of itself before anybody looks at the chain. */
+export interface Successor
+  extends Pick<StakeSnapshot, 'chain' | 'strategy' | 'params' | 'unit' | 'height'> {
+  /** Whose balances it is of, ascending; undefined where the source itself says who has stake. */
+  readonly keys: readonly WorkerId[] | undefined;
+}
+
+/** The table at that height, which a round with this roster may name. */
+export function successorOf(
+  first: StakeSnapshot,
+  height: number,
+  roster: readonly WorkerId[],
+): Successor {
+  const { chain, strategy, params, unit } = first;
+  if (!LISTED.includes(strategy)) return { chain, strategy, params, unit, height, keys: undefined };
+  const all = new Set([...roster, ...first.rows.map(({ key }) => key)]);
+  const keys = [...all].slice(0, MAX_STAKE_ROWS).sort();
+  return { chain, strategy, unit, height, keys, params: withKeys(params, keys) };
+}
+
+/** Whether a document is such a table, as far as it shows without the chain. */
+export function isSuccessor(table: StakeSnapshot, expected: Successor): boolean {
+  const { keys } = expected;
+  const fields = ['chain', 'strategy', 'params', 'unit', 'height'] as const;
+  if (fields.some((field) => table[field] !== expected[field])) return false;
+  const known = keys && new Set(keys);
+  return table.rows.every(({ key }) => known?.has(key) ?? true);
+}
+
+/** Names a set of keys, in whatever order they are given. */
+export const keyListHash = (keys: readonly WorkerId[]): string =>
+  sha256Hex(concatBytes(utf8('nostrain/keys/1'), fromHex([...new Set(keys)].sort().join(''))!));
+
+/** The same parameters, of other keys. */
+function withKeys(params: string, keys: readonly WorkerId[]): string {
+  const parsed = parseJson(params);
+  if (!parsed.ok || !isJsonObject(parsed.value)) return params;
+  return canonicalJson({ ...parsed.value, keys: keyListHash(keys) });
+}
+
+/** Longest file there can be, with room for spaces. */
+const MAX_STAKE_JSON = 64 * 1024 * 1024;
+const MEMBERS = 'blockHash chain height id params rows strategy total unit'.split(' ');
+
+/** The document, two spaces of indent, one row per line. */
+export function formatStakeJson(snapshot: StakeSnapshot): string {
+  const { chain, strategy, params, height, blockHash, unit, rows } = snapshot;
+  const text = safeJson;
+  const lines = rows.map(({ key, stake }) => `    { "key": "${key}", "stake": "${stake}" }`);
+  return `${[
+    '{',
+    `  "id": ${text(snapshotId(snapshot))},`,
+    `  "chain": ${text(chain)},`,
+    `  "strategy": ${text(strategy)},`,
+    `  "params": ${params},`,
+    `  "height": ${height},`,
+    `  "blockHash": ${text(blockHash)},`,
+    `  "unit": ${text(unit)},`,
+    `  "total": ${text(String(totalStake(snapshot)))},`,
+    lines.length === 0 ? '  "rows": []' : `  "rows": [\n${lines.join(',\n')}\n  ]`,
+    '}',
+  ].join('\n')}\n`;
+}
+
+/** A document from anyone: every member checked, unknown ones refused, and the id and the total must be those of the rows. */
+export function parseStakeJson(text: string): Result<StakeSnapshot> {
+  const broken = (at: string, message: string) => refuse('bad-snapshot', at, `${at} ${message}`);
+  if (text.length > MAX_STAKE_JSON) return broken('the document', 'is too long');
+  const parsed = parseJson(text);
+  if (!parsed.ok || !isJsonObject(parsed.value)) return broken('the document', 'is not JSON');
+  const json = parsed.value;
+  const odd = Object.keys(json).find((key) => !MEMBERS.includes(key));
+  if (odd !== undefined) return broken(odd, 'is not a member of a stake snapshot');
+  const missing = MEMBERS.find((key) => !(key in json));
+  if (missing !== undefined) return broken(missing, 'is missing');
+  const { id, chain, strategy, params, height, blockHash, unit, total, rows } = json;
+  if (typeof height !== 'number') return broken('height', 'is not a whole number');
+  if (!isJsonObject(params)) return broken('params', 'is not a JSON object');
+  if (!Array.isArray(rows) || rows.length > MAX_STAKE_ROWS) {
+    return broken('rows', `is not a list of at most ${MAX_STAKE_ROWS}`);
+  }
+  const table: StakeRow[] = [];
+  for (const [i, row] of rows.entries()) {
+    const read = rowIn(row);
+    if (read === undefined)
+      return broken(`rows.${i}`, 'is not { "key": hex, "stake": decimal text }');
+    table.push(read);
+  }
+  const snapshot: StakeSnapshot = {
+    chain: asText(chain),
+    strategy: asText(strategy),
+    params: canonicalJson(params),
+    height,
+    blockHash: asText(blockHash),
+    unit: asText(unit),
+    rows: table,
+  };
+  const issue = snapshotIssue(snapshot);
+  if (issue !== undefined) return refuse('bad-snapshot', issue.at, issue.message);
+  const sum = String(totalStake(snapshot));
+  if (total !== sum) return broken('total', `is not ${sum}, which the rows sum up to`);
+  const real = snapshotId(snapshot);
+  return id === real ? ok(snapshot) : broken('id', `is not ${real}, to which the document hashes`);
+}
+
+/** What is not text becomes what no field accepts. */
+const asText = (value: Json | undefined): string => (typeof value === 'string' ? value : '');
+
+/** Parameters as canonical JSON text. */
+export const stakeParams = (params: Readonly<Record<string, string | number>>): string =>
+  canonicalJson(params);
+
+/** A row as written: decimal text without sign or leading zero. */
+function rowIn(row: Json): StakeRow | undefined {
+  if (!isJsonObject(row) || Object.keys(row).length !== 2) return undefined;
+  const { key, stake } = row;
+  if (typeof key !== 'string' || typeof stake !== 'string') return undefined;
+  return /^[1-9]\d{0,38}$/.test(stake) ? { key, stake: BigInt(stake) } : undefined;
 }

@@ -1,4 +1,4 @@
-/** Series and pictures out of characters: what was, what a model expects, and how sure it is of that. */
+/** Series, forecasts, pictures and shares drawn in characters. */
 import { formatLoss } from '../../base/numbers.ts';
 
 /** What is expected of one step. */
@@ -61,4 +61,64 @@ export function pictureLines(
       return (SHADES[Math.floor(bright * SHADES.length)] ?? ' ').repeat(2);
     }).join(''),
   );
+}
+
+const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+const LEVELS = '▁▂▃▄▅▆▇█';
+
+/** `width` characters, the filled part to an eighth of one. */
+export function bar(share: number, width: number): string {
+  const eighths = Math.round(Math.min(1, Math.max(0, share)) * width * 8);
+  const filled = '█'.repeat(Math.floor(eighths / 8)) + EIGHTHS[eighths % 8];
+  return filled + '░'.repeat(width - filled.length);
+}
+
+/** At most `width` characters, from the lowest to the highest value; values that are not finite leave a gap. */
+export function sparkline(values: readonly number[], width: number): string {
+  const columns = resample(values, width);
+  const finite = columns.filter(Number.isFinite);
+  const low = Math.min(...finite);
+  const span = Math.max(...finite) - low;
+  return columns
+    .map((value) => {
+      if (!Number.isFinite(value)) return ' ';
+      const level = span > 0 ? Math.round(((value - low) / span) * (LEVELS.length - 1)) : 0;
+      return LEVELS[level];
+    })
+    .join('');
+}
+
+const MOST_COLUMNS = 4;
+
+/** `height` lines of at most `width` characters, the highest and lowest value at the left; none of fewer than two values. */
+export function plot(values: readonly number[], width: number, height: number): readonly string[] {
+  if (values.length < 2) return [];
+  const [high, low] = [Math.max(...values), Math.min(...values)];
+  const labels = [formatLoss(high), formatLoss(low)];
+  const margin = Math.max(...labels.map((label) => label.length));
+  const room = Math.max(1, width - margin - 2);
+  const each = Math.min(MOST_COLUMNS, Math.max(1, Math.floor(room / values.length)));
+  const columns = resample(values, room).flatMap((value) => Array<number>(each).fill(value));
+  const steps = LEVELS.length;
+  const filled = columns.map((value) =>
+    Math.round(1 + (high > low ? (value - low) / (high - low) : 0) * (height * steps - 1)),
+  );
+  return Array.from({ length: height }, (_, line) => {
+    const below = (height - 1 - line) * steps;
+    const cells = filled.map((all) => ` ${LEVELS}`[Math.min(steps, Math.max(0, all - below))]);
+    const label = line === 0 ? labels[0]! : line === height - 1 ? labels[1]! : '';
+    return `${label.padStart(margin)} │${cells.join('')}`.trimEnd();
+  });
+}
+
+/** Means of equal stretches, where there are more values than columns. */
+function resample(values: readonly number[], width: number): readonly number[] {
+  if (values.length <= width) return values;
+  return Array.from({ length: width }, (_, i) => {
+    const part = values.slice(
+      Math.floor((i * values.length) / width),
+      Math.floor(((i + 1) * values.length) / width),
+    );
+    return part.reduce((sum, value) => sum + value, 0) / part.length;
+  });
 }

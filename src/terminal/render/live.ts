@@ -3,7 +3,7 @@
 import { safe, safeLine } from '../../base/errors.ts';
 import { formatCount } from '../../base/numbers.ts';
 import { type RoundView, secondsLeft, type View } from '../../dashboard/view.ts';
-import { roundName } from '../../run/round-name.ts';
+import { roundName } from '../../run/ids.ts';
 import { roundTable } from './round-table.ts';
 import { clip, createPaint, type Paint, widthOf, wrap } from './text.ts';
 import { workerRows } from './worker-rows.ts';

@@ -11,7 +11,7 @@ import {
 } from '../../base/numbers.ts';
 import type { CertifiedRound, RunEvent } from '../../certified/rounds/events.ts';
 import { troubleOf } from '../../dashboard/view.ts';
-import { roundName } from '../../run/round-name.ts';
+import { roundName } from '../../run/ids.ts';
 import type { RoundSummary } from '../../worker/events.ts';
 
 const short = (id: string): string => id.slice(0, 8);

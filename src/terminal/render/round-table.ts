@@ -2,7 +2,7 @@
 
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import { type Agreement, agreementOf, type RoundView, type View } from '../../dashboard/view.ts';
-import { roundNumber } from '../../run/round-name.ts';
+import { roundNumber } from '../../run/ids.ts';
 import { clip, type Paint, padStart, widthOf, wrap } from './text.ts';
 
 export interface RoundTable {

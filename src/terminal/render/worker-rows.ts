@@ -3,9 +3,8 @@ import { safeLine } from '../../base/errors.ts';
 import { formatBytes, formatLoss, formatRate } from '../../base/numbers.ts';
 import type { View } from '../../dashboard/view.ts';
 import { type PeerView, pointsOf, type WorkerView } from '../../dashboard/worker-view.ts';
-import type { WorkerId } from '../../run/ids.ts';
-import { roundName } from '../../run/round-name.ts';
-import { bar, sparkline } from './bars.ts';
+import { roundName, type WorkerId } from '../../run/ids.ts';
+import { bar, sparkline } from './forecast.ts';
 import { clip, type Paint, padEnd, padStart, widthOf } from './text.ts';
 
 /** What there is room for. */

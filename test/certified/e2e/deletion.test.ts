@@ -6,8 +6,7 @@ import { replayRun } from '../../../src/certified/records/replay-run.ts';
 import { toProposed } from '../../../src/certified/wire/messages.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { keptSeconds, leastSeconds } from '../../../src/run/lifetime.ts';
-import { runIdOf } from '../../../src/run/spec/run-spec.ts';
+import { keptSeconds, leastSeconds, runIdOf } from '../../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,

@@ -4,8 +4,11 @@ import { createRelay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
 import { type DeployedRegistry, requestExit } from '../../../src/chain/registry/registry-calls.ts';
 import { toNpub } from '../../../src/node/files/keys.ts';
-import { formatStakeJson, parseStakeJson } from '../../../src/run/stake/stake-json.ts';
-import type { StakeSnapshot } from '../../../src/run/stake/stake-snapshot.ts';
+import {
+  formatStakeJson,
+  parseStakeJson,
+  type StakeSnapshot,
+} from '../../../src/run/stake/stake-snapshot.ts';
 import { anvilMissing, startAnvil, type TestChain } from '../../support/anvil.ts';
 import { runCommand } from '../../support/command-line.ts';
 import { describeWith } from '../../support/needs.ts';

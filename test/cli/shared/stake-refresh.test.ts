@@ -3,13 +3,15 @@ import { writeFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
 import { sourceOf } from '../../../src/chain/stake-documents.ts';
 import { createRefreshPort, readStakeFile } from '../../../src/cli/shared/stake-refresh.ts';
-import { formatStakeJson, stakeParams } from '../../../src/run/stake/stake-json.ts';
 import {
+  formatStakeJson,
+  keyListHash,
   type StakeSnapshot,
   snapshotId,
+  stakeParams,
   stakeRows,
+  successorOf,
 } from '../../../src/run/stake/stake-snapshot.ts';
-import { keyListHash, successorOf } from '../../../src/run/stake/stake-source.ts';
 import { accessTo, never } from '../../support/anvil.ts';
 import { certifiedSpec } from '../../support/certified-run.ts';
 import { fakeChain } from '../../support/fake-chain.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { buildHeartbeat, toHeartbeat } from '../../../src/python/wire/messages.ts';
-import { type Heartbeat, isStale } from '../../../src/run/heartbeat.ts';
+import { type Heartbeat, isStale } from '../../../src/run/contribution.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const me = signerOf(1);

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { formatBytes, formatCount, formatRate } from '../../../src/base/numbers.ts';
-import { bar, sparkline } from '../../../src/terminal/render/bars.ts';
+import { bar, sparkline } from '../../../src/terminal/render/forecast.ts';
 import { clip, padEnd, padStart, widthOf, wrap } from '../../../src/terminal/render/text.ts';
 
 it.each([

@@ -30,11 +30,10 @@ import {
   type ConnectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { byteCount, repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
-import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { alignColumns } from '../../../terminal/render/columns.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
+import { alignColumns } from '../../../terminal/render/text.ts';
 import { addPushFlags, type PushFlags, pushFolders } from '../../shared/chunks.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { fetch } from './fetch.ts';

@@ -20,9 +20,9 @@ import {
 import { readDocument } from '../../../node/files/documents.ts';
 import { tablesOf } from '../../../node/join/join-run.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
-import type { Holder } from '../../../run/holder.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import {
+  type Holder,
   type PlacementDocument,
   type PlacementPolicy,
   readPlacement,

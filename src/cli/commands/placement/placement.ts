@@ -5,13 +5,16 @@ import { ConfigError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
 import { type Objects, place } from '../../../consensus/placement/place.ts';
 import type { Exclusion, Unsatisfied } from '../../../consensus/placement/satisfy.ts';
-import type { Attribute, Holder } from '../../../run/holder.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import type { PlacementPolicy, PlacementRule } from '../../../run/placement-policy.ts';
-import { exitCodes } from '../../../terminal/exit-codes.ts';
+import type {
+  Attribute,
+  Holder,
+  PlacementPolicy,
+  PlacementRule,
+} from '../../../run/placement-policy.ts';
 import { wholeFlag } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
-import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import {
   type AskFlags,
   addAskFlags,

@@ -12,7 +12,6 @@ import { stripeOver } from '../../../node/net/relays.ts';
 import { openBase } from '../../../node/pretrained/base-model.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
-import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { positive, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import {
@@ -22,13 +21,12 @@ import {
   settingsFromFile,
   settingsFromFlags,
 } from '../../../terminal/options.ts';
-import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
 import { protocolOf } from '../../shared/protocol.ts';
 import { checkRelaysHere } from '../relays.ts';
-import { advise } from './advice.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from './relay-fit.ts';
-import { formatPlan, type Plan } from './words.ts';
+import { advise, formatPlan, type Plan } from './words.ts';
 
 interface Flags {
   readonly settings?: string;

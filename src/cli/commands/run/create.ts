@@ -40,7 +40,7 @@ import { measuring } from '../../shared/estimate.ts';
 import { dataOfSpec, withPacked } from '../../shared/spec-data.ts';
 import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh.ts';
 import { withRelays } from '../../shared/with-relays.ts';
-import { summarizeReport } from './describe.ts';
+import { summarizeReport } from './inspect.ts';
 
 interface Flags extends ConnectionFlags {
   readonly corpus?: string;

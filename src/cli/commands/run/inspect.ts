@@ -1,10 +1,20 @@
-/** `nostrain run inspect` and `run list`: what a run says, and which runs there are. Nothing is published. */
+/** `nostrain run inspect` and `run list`: what a run says field by field, and which runs there are. Nothing is published. */
 import { Argument, Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
-import { securityReportOf } from '../../../certified/security-report.ts';
+import { formatBytes } from '../../../base/numbers.ts';
+import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
 import { encodeRunAddress, listRuns, type PublishedRun } from '../../../certified/wire/runs.ts';
+import { wholeSeconds } from '../../../network/wire/cost.ts';
 import { toNpub } from '../../../node/files/keys.ts';
-import { canonicalSpec } from '../../../run/spec/run-spec.ts';
+import type { Group } from '../../../run/field.ts';
+import { writeSettings } from '../../../run/settings.ts';
+import { canonicalSpec, type RunSpec } from '../../../run/spec/run-spec.ts';
+import {
+  groupFields,
+  plainFields,
+  variantFields,
+  variantTags,
+} from '../../../run/spec/spec-table.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,
@@ -14,10 +24,10 @@ import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { addSettingFlags } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
+import { wrap } from '../../../terminal/render/text.ts';
 import { measuring } from '../../shared/estimate.ts';
 import { hintOption } from '../../shared/member-flags.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
-import { describeReport, describeSpec } from './describe.ts';
 
 interface Flags extends ConnectionFlags {
   readonly relay?: readonly string[];
@@ -132,4 +142,152 @@ function words(runs: readonly Summary[]): string {
     `  nostrain run join ${naddr}`,
   ]);
   return `${lines.join('\n')}\n`;
+}
+
+const WIDTH = 100;
+/** Room for a path and a value before what it means. */
+const INDENT = 44;
+const MOST_KEYS = 8;
+/** Fields that hold keys, shown as npub. */
+const KEYS = ['author', 'founders', 'keys'];
+
+/** Every field in sections, one line each. */
+export function describeSpec(spec: RunSpec): readonly string[] {
+  const groups = Object.entries<Group>(groupFields).flatMap(([name, fields]) => [
+    '',
+    ...rows(spec[name as keyof typeof groupFields], fields, `${name}.`),
+  ]);
+  const variants = Object.entries(variantTags).flatMap(([name, { tag }]) =>
+    describeVariant(spec, name as keyof typeof variantTags, tag),
+  );
+  const training = Object.entries(writeSettings(spec.training)).map(
+    ([name, value]) => `${name} ${formatValue(value)}`,
+  );
+  return [
+    ...rows(spec, plainFields, ''),
+    '',
+    ...wrap(`training: ${training.join(', ')}`, WIDTH),
+    ...startWords(spec),
+    ...filesWords(spec),
+    ...groups,
+    '',
+    ...variants,
+    row('evaluation', evaluationWords(spec), 'data on which everybody evaluates'),
+  ].flat();
+}
+
+/** The published model that a run starts from, and what of it is trained. */
+function startWords({ start }: RunSpec): readonly string[] {
+  if (start === null) return [];
+  const { files, from, adapter, tokenizerSha256, rings = [] } = start;
+  const trained =
+    adapter.rank === 0
+      ? 'all parameters'
+      : `adapters of rank ${adapter.rank} on ${adapter.targets} (both), alpha ${adapter.alpha}`;
+  const shown = files.slice(0, MOST_KEYS);
+  const more = files.length > shown.length ? [`and ${files.length - shown.length} files more`] : [];
+  return [
+    '',
+    ...row('start.adapter', trained, 'what is trained of the published model'),
+    ...shown.flatMap(({ name, bytes, sha256 }) =>
+      row(`start ${name}`, `${formatBytes(bytes)}, SHA-256 ${sha256}`, ''),
+    ),
+    ...more,
+    ...row('start.tokenizerSha256', tokenizerSha256, ''),
+    ...rings.flatMap((sha256, ring) =>
+      row(`start.rings of tier ${rings.length - 1 - ring}`, sha256, ''),
+    ),
+    ...row('start.from', from.length === 0 ? 'nowhere said' : from.join(' '), 'hints'),
+  ];
+}
+
+/** What joiners fetch in chunks, and from where. */
+function filesWords({ files }: RunSpec): readonly string[] {
+  if (files === null) return [];
+  const shown = files.each.slice(0, MOST_KEYS);
+  const more = files.each.length - shown.length;
+  return [
+    '',
+    ...row('files.at', files.at.join(' ') || 'the relays of the run', 'where chunks are'),
+    ...shown.flatMap(({ name, bytes, manifest }) =>
+      row(`files ${name}`, `${formatBytes(bytes)}, manifest ${manifest}`, ''),
+    ),
+    ...(more > 0 ? [`and ${more} files more`] : []),
+  ];
+}
+
+function describeVariant(
+  spec: RunSpec,
+  name: keyof typeof variantTags,
+  tag: string,
+): readonly string[] {
+  const value: Readonly<Record<string, unknown>> = spec[name];
+  const groups: Readonly<Record<string, Group>> = variantFields[name];
+  const word = String(value[tag]);
+  return [...row(`${name}.${tag}`, word, ''), ...rows(value, groups[word]!, `${name}.`)];
+}
+
+const evaluationWords = ({ evaluation }: RunSpec): string =>
+  evaluation === null
+    ? 'none'
+    : `${formatBytes(evaluation.bytes)}, SHA-256 ${evaluation.sha256}, root ${evaluation.root}`;
+
+const rows = (values: object, fields: Group, path: string): readonly string[] =>
+  Object.entries(fields).flatMap(([name, { help }]) =>
+    row(
+      path + name,
+      formatValue((values as Readonly<Record<string, unknown>>)[name], KEYS.includes(name)),
+      help,
+    ),
+  );
+
+/** Path and value, and what it means beside them, or under them where they are long. */
+function row(path: string, value: string, meaning: string): readonly string[] {
+  const head = safeLine(`${path.padEnd(30)} ${value}`);
+  const words = meaning === '' ? [] : wrap(meaning, WIDTH - INDENT);
+  const indented = words.map((line) => ' '.repeat(INDENT) + line);
+  if (words.length === 0 || head.length >= INDENT) return [head, ...indented];
+  return [head.padEnd(INDENT) + words[0], ...indented.slice(1)];
+}
+
+function formatValue(value: unknown, isKey = false): string {
+  if (!Array.isArray(value)) return isKey ? toNpub(String(value)) : String(value);
+  const shown = value.slice(0, MOST_KEYS).map((each) => formatValue(each, isKey));
+  const rest = value.length - MOST_KEYS;
+  return `${shown.join(' ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+/** What rounds will ask of relays, in sentences. */
+export const describeReport = (report: SecurityReport): readonly string[] => [
+  ...costWords(report),
+  ...(report.stakeRule === undefined ? [] : wrap(report.stakeRule, WIDTH)),
+  ...report.warnings.flatMap((warning) =>
+    wrap(`warning: ${warning}`, WIDTH).map((line, i) => (i === 0 ? line : `  ${line}`)),
+  ),
+];
+
+/** The same in at most so many lines, which a terminal may wrap: what does not fit is counted. */
+export function summarizeReport(report: SecurityReport, lines: number): readonly string[] {
+  const { stakeRule, warnings } = report;
+  const head = [costWords(report).join('; '), ...(stakeRule === undefined ? [] : [stakeRule])];
+  const room = lines - head.length;
+  const shown = warnings.length <= room ? warnings : warnings.slice(0, room - 1);
+  const left = warnings.length - shown.length;
+  return [
+    ...head,
+    ...shown.map((warning) => `warning: ${warning}`),
+    ...(left > 0 ? [`and ${left} more warnings, which \`nostrain run inspect\` shows`] : []),
+  ];
+}
+
+function costWords(report: SecurityReport): readonly string[] {
+  const { workers, seats, quorum, eventsPerRound, eventsPerMember, payloadBytes } = report;
+  const floor = Number.isFinite(report.floorSeconds)
+    ? `at least ${wholeSeconds(report.floorSeconds)} s on public relays`
+    : 'longer than public relays allow';
+  return [
+    `${workers} worker${workers === 1 ? '' : 's'}: ${seats} seat${seats === 1 ? '' : 's'}, ${quorum} decide`,
+    `${eventsPerRound} events a round, ${eventsPerMember} of each member, payload at most ${formatBytes(payloadBytes)}`,
+    `a round lasts ${floor}`,
+  ];
 }

@@ -10,9 +10,8 @@ import type { Signer } from '../../../network/event.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import { tablesOf } from '../../../node/join/join-run.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
-import { keptSeconds } from '../../../run/lifetime.ts';
-import { roundName } from '../../../run/round-name.ts';
-import { type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
+import { roundName } from '../../../run/ids.ts';
+import { keptSeconds, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
 import {
   addConnectionFlags,
   type ConnectionFlags,

@@ -28,11 +28,10 @@ import {
   connectionFlagNames,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { exitCodes } from '../../../terminal/exit-codes.ts';
 import { repeatable } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
-import { writeNote, writeOut } from '../../../terminal/output.ts';
+import { exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import { readArchiveFile } from '../../shared/archive-source.ts';
 import { readText } from '../../shared/files.ts';
 import { hintOption } from '../../shared/member-flags.ts';

@@ -11,20 +11,21 @@ import { createRegistrySource, createTokenSource } from '../../../chain/evm/stak
 import { parseLinks } from '../../../chain/psyche/links.ts';
 import { createPsycheSource } from '../../../chain/psyche/psyche-source.ts';
 import { createEventSource, parseStakeList, sourceOf } from '../../../chain/stake-documents.ts';
-import { formatStakeJson, parseStakeJson } from '../../../run/stake/stake-json.ts';
 import {
+  formatStakeJson,
+  parseStakeJson,
   type StakeSnapshot,
+  type StakeSource,
   snapshotId,
   stakeDifference,
   totalStake,
 } from '../../../run/stake/stake-snapshot.ts';
-import type { StakeSource } from '../../../run/stake/stake-source.ts';
 import { repeatable, whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
-import { bar } from '../../../terminal/render/bars.ts';
-import { alignColumns } from '../../../terminal/render/columns.ts';
+import { bar } from '../../../terminal/render/forecast.ts';
+import { alignColumns } from '../../../terminal/render/text.ts';
 import { type AccessFlags, accessOf, addAccessFlags } from '../../shared/endpoints.ts';
 import { orRefuse, readKeys, readText } from '../../shared/files.ts';
 import { findOver, publishOver } from '../../shared/stake-refresh.ts';

@@ -23,7 +23,7 @@ import { roundOption, whole, wholeFlag } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
-import { alignColumns } from '../../../terminal/render/columns.ts';
+import { alignColumns } from '../../../terminal/render/text.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import {
   addFollowFlags,

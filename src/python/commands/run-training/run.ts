@@ -14,7 +14,7 @@ import { openRunFolder } from '../../../node/files/run-folder.ts';
 import { agreeOnSettings } from '../../../node/files/stored-settings.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { openSocket } from '../../../node/net/relays.ts';
-import { roundName } from '../../../run/round-name.ts';
+import { roundName } from '../../../run/ids.ts';
 import {
   type PartialSettings,
   paceSettings,

@@ -4,8 +4,7 @@ import { CheckpointError, ConfigError, type Result } from '../../../base/errors.
 import { sha256Hex } from '../../../base/hash.ts';
 import type { RegressionDataset } from '../../../model/data/regression.ts';
 import { readStateFile } from '../../../node/files/state-file.ts';
-import type { WorkerId } from '../../../run/ids.ts';
-import { roundName } from '../../../run/round-name.ts';
+import { roundName, type WorkerId } from '../../../run/ids.ts';
 import { discoverCheckpoints } from '../../collect/queries.ts';
 import type { ReadingPorts } from '../../collect/read-relay.ts';
 import { evaluateRegression } from '../../regression/train.ts';

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { sha256Hex } from '../../../../src/base/hash.ts';
 import { assertAdmitted, placeIn } from '../../../../src/certified/make-spec.ts';
 import { securityReportOf } from '../../../../src/certified/security-report.ts';
-import { describeReport } from '../../../../src/cli/commands/run/describe.ts';
+import { describeReport } from '../../../../src/cli/commands/run/inspect.ts';
 import { measuring } from '../../../../src/cli/shared/estimate.ts';
 import { toNpub } from '../../../../src/node/files/keys.ts';
 import { parseRunSpec } from '../../../../src/run/spec/read-spec.ts';
