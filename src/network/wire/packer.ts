@@ -3,8 +3,7 @@
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
-import type { ChunkAssignment } from '../../run/contribution.ts';
-import type { Contribution } from '../../run/contribution.ts';
+import type { ChunkAssignment, Contribution } from '../../run/contribution.ts';
 import { tierSaid, trainedRings } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { removedPackings } from '../../run/removed.ts';
