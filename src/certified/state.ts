@@ -26,6 +26,7 @@ import {
   type Certified,
   type ChainHead,
   chainHeadOf,
+  endedRound,
   type PastRound,
   type StakeEvidence,
   stakesOf,
@@ -242,7 +243,7 @@ const isSettledBy = (sent: Sent, outcome: Outcome): boolean =>
 /** The list after a round: `now` was sent in it, `lost` is what it gave back of the round before. */
 function contributedAfter(
   known: readonly Contributed[],
-  { round, parent, modelRoot: base, rings, ledger, spec }: Certified,
+  state: Certified,
   now: Pick<Contributed, 'sent' | 'isOut'> | undefined,
   lost: Sent | undefined,
 ): readonly Contributed[] {
@@ -250,7 +251,8 @@ function contributedAfter(
   const before = known.map((each) =>
     id !== undefined && idOf(each.sent) === id ? { ...each, isOut: false } : each,
   );
-  const past = { round, parent, base, ledger, ...(rings && { rings }) };
+  const { spec } = state;
+  const past = endedRound(state);
   // a check of one needs the one before it
   const least = spec.rerun.permille > 0 ? 2 : 1;
   const kept = Math.min(Math.max(least, spec.timing.reorgDepth), MOST_KEPT);

@@ -319,6 +319,21 @@ export function openingOf(
   return genesisOf(spec, startOf(spec, first, tier), sha256);
 }
 
+/** The round of a state, once it is over. */
+export const endedRound = ({
+  round,
+  parent,
+  modelRoot: base,
+  ledger,
+  rings,
+}: Chain): PastRound => ({
+  round,
+  parent,
+  base,
+  ledger,
+  ...(rings && { rings }),
+});
+
 /** A join names one of so many last outcomes. */
 const RECENT = 16;
 
@@ -328,7 +343,7 @@ export function follow(
   change: RosterChange,
   roots: Roots,
 ): { readonly outcome: Outcome; readonly next: Chain } {
-  const { spec, run, round, parent, modelRoot: base } = chain;
+  const { spec, run, round } = chain;
   const { modelRoot, rings } = roots;
   const ledger = nextLedger(membershipOf(spec, run), chain.ledger, change);
   const { rowSize, outerSizes: sizes = [] } = change;
@@ -348,13 +363,7 @@ export function follow(
     modelRoot,
     ledgerRoot: outcome.ledgerRoot,
     ...(rings && { rings }),
-    before: {
-      round,
-      parent,
-      base,
-      ledger: chain.ledger,
-      ...(chain.rings && { rings: chain.rings }),
-    },
+    before: endedRound(chain),
     departed: nextDepartures(chain.departed, change.leaves, {
       round,
       oldest: round + 1 - recent.length,

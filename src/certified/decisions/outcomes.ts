@@ -28,18 +28,13 @@ import { rosterChange } from './roster-change.ts';
 import { acceptedRows, type CountedRow, checkRejected, markEmpty } from './rows.ts';
 import { heldOf, isPart, ofRings, type Roots, rootsAfter } from './widths.ts';
 
-export interface Completed {
-  readonly outcome: Outcome;
-  readonly next: Certified;
-}
-
 /** A draft with its roots, and the state it leads to: what a proposer composes. */
 export function completeOutcome(
   before: Certified,
   draft: Draft,
   evidence: Evidence,
   hash?: Sha256,
-): Ruling<Completed> {
+): Ruling<{ readonly outcome: Outcome; readonly next: Certified }> {
   const ready = withEntropy(before, evidence);
   if (!ready.ok) return ready;
   const state = ready.value;

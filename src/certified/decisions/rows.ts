@@ -64,13 +64,6 @@ export function known<T>(verdict: Ruling<T>): T {
   throw new TypeError('the stakes of a round that was opened are not here');
 }
 
-interface Senders {
-  /** Keys that may sit, whether they want to or not: every chunk has some of them as its owners. */
-  readonly owners: readonly WorkerId[];
-  /** Other keys of the roster that weigh something, such as newcomers: they send chunks beside the owners. */
-  readonly beside: readonly WorkerId[];
-}
-
 /** Those of the keys whose rows weigh something: all of them in a run without stakes. */
 export const weighingOf = (
   { committee: rules }: RunSpec,
@@ -78,13 +71,11 @@ export const weighingOf = (
   eligible: readonly WorkerId[],
 ): readonly WorkerId[] => weigh({ eligible, stakes, rules }).map(({ key }) => key);
 
-/** The senders of a round. In a run with stakes, keys without enough stake send nothing. */
-function sendersOf({
-  spec,
-  run,
-  ledger,
-  stakes,
-}: Pick<RoundTerms, 'spec' | 'run' | 'ledger' | 'stakes'>): Senders {
+/**
+ * Keys that may sit own the chunks; others of the roster, such as newcomers, send chunks beside them. In a run with
+ * stakes, keys without enough stake send nothing.
+ */
+function sendersOf({ spec, run, ledger, stakes }: Omit<RoundTerms, 'base' | 'parent'>) {
   const rules = membershipOf(spec, run);
   const drawn = drawnOf(rules, ledger);
   const isDrawn = (key: WorkerId) => drawn?.has(key) !== false;

@@ -117,41 +117,24 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   rowSizes: [],
   ballots: null,
   features: ledgerFeatures(rules, {
-    snapshot: rules.stake.snapshot ?? '',
-    next: rules.stake.snapshot ?? '',
-    late: [],
-    sizes: Array.from({ length: rules.tiers ?? 0 }, () => []),
+    defer: { late: [] },
+    stake: { snapshot: rules.stake.snapshot ?? '', next: rules.stake.snapshot ?? '' },
+    widths: { sizes: Array.from({ length: rules.tiers ?? 0 }, () => []) },
   }),
 });
 
-/** What the features of a run say in its ledger. */
+/** The values of those features that the run has. */
 const ledgerFeatures = (
-  { late: policy, stake, tiers = 0 }: MembershipRules,
-  {
-    snapshot,
-    next,
-    late,
-    sizes,
-  }: {
-    readonly snapshot: Digest | '';
-    readonly next: Digest | '';
-    readonly late: readonly WorkerId[];
-    readonly sizes: readonly (readonly number[])[];
-  },
+  { late, stake, tiers = 0 }: MembershipRules,
+  values: Required<Ledger['features']>,
 ): Ledger['features'] => ({
-  ...(policy === 'defer' && { defer: { late } }),
-  ...(stake.source !== 'none' && { stake: { snapshot, next } }),
-  ...(tiers > 0 && { widths: { sizes } }),
+  ...(late === 'defer' && { defer: values.defer }),
+  ...(stake.source !== 'none' && { stake: values.stake }),
+  ...(tiers > 0 && { widths: values.widths }),
 });
 
 const newMember = (
-  {
-    scores,
-    seatWishes,
-    sessions,
-    jury,
-    tiers,
-  }: Pick<MembershipRules, 'scores' | 'seatWishes' | 'sessions' | 'jury' | 'tiers'>,
+  { scores, seatWishes, sessions, jury, tiers }: MembershipRules,
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
   { session = OWN, tier = 0 }: Pick<RosterJoin, 'session' | 'tier'> = {},
 ): Member => ({
@@ -201,12 +184,13 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
     rowSizes: nextSizes(ledger.rowSizes, change.rowSize),
     ballots: change.viewChangeKeys && ascending(change.viewChangeKeys),
     features: ledgerFeatures(rules, {
-      snapshot,
-      next: change.snapshot || snapshot,
-      late: keysOf(members, (member) => isOwed(member, round, accepted)),
-      sizes: (ledger.features.widths?.sizes ?? []).map((history, i) =>
-        nextSizes(history, change.outerSizes?.[i] ?? 0),
-      ),
+      defer: { late: keysOf(members, (member) => isOwed(member, round, accepted)) },
+      stake: { snapshot, next: change.snapshot || snapshot },
+      widths: {
+        sizes: (ledger.features.widths?.sizes ?? []).map((history, i) =>
+          nextSizes(history, change.outerSizes?.[i] ?? 0),
+        ),
+      },
     }),
   };
   return completeLedger(rules, next, change.beacon);
