@@ -256,16 +256,6 @@ function listOf(missing: readonly Missing[]): string {
   return [...counts].map(([what, count]) => `${count} ${what}${count === 1 ? '' : 's'}`).join(', ');
 }
 
-export interface Refusals {
-  readonly list: readonly Rejection[];
-  /** With an id it counts once: relays bring the same again and again. */
-  note(rejection: Rejection, id: EventId | undefined): void;
-  /** An event of a kind of ours that says nothing of any use. */
-  noteUnreadable(event: Signed<Unreadable>): void;
-  /** What the round machine did not take. */
-  noteRefusal(refusal: Refusal): void;
-}
-
 /** A flood costs no more memory than this. */
 const MOST = 1000;
 
@@ -277,38 +267,47 @@ const VOTES: Readonly<Record<Extract<Refusal, { readonly key: string }>['code'],
   'too-many': 'more than two contents in one place',
 };
 
-/** None yet. */
-export function createRefusals(
-  round: number,
-  {
-    reporter,
-    branches,
-  }: { readonly reporter: RunReporter; readonly branches: { hint(key?: string): void } },
-): Refusals {
-  const list: Rejection[] = [];
-  const noted = new Set<string>();
-  function note(rejection: Rejection, of: string | undefined): void {
-    const name = of && `${rejection.reason} ${of}`;
-    if (list.length >= MOST || (name && noted.has(name))) return;
-    if (name) noted.add(name);
-    list.push(rejection);
-    reporter.refused(round, rejection);
+interface RefusalHost {
+  readonly reporter: RunReporter;
+  readonly branches: { hint(key?: string): void };
+}
+
+/** What a round refused, reported once each and kept in bounded number. */
+export class Refusals {
+  readonly list: Rejection[] = [];
+  readonly #noted = new Set<string>();
+  readonly #round: number;
+  readonly #member: RefusalHost;
+
+  constructor(round: number, member: RefusalHost) {
+    this.#round = round;
+    this.#member = member;
   }
-  return {
-    list,
-    note,
-    noteUnreadable({ id, key, reason }) {
-      note({ reason, worker: key, detail: 'it says nothing of any use' }, id);
-    },
-    noteRefusal(refusal) {
-      if (refusal.code === 'conflicting-finalize') {
-        reporter.conflict(refusal.round, refusal.expected, refusal.got);
-        branches.hint();
-      } else if ('key' in refusal) {
-        const { code, key } = refusal;
-        if (code === 'other-history') branches.hint(key);
-        note({ reason: code, worker: key, detail: VOTES[code] }, `vote of ${key}`);
-      }
-    },
-  };
+
+  /** With an id it counts once: relays bring the same again and again. */
+  note(rejection: Rejection, id: EventId | undefined): void {
+    const name = id && `${rejection.reason} ${id}`;
+    if (this.list.length >= MOST || (name && this.#noted.has(name))) return;
+    if (name) this.#noted.add(name);
+    this.list.push(rejection);
+    this.#member.reporter.refused(this.#round, rejection);
+  }
+
+  /** An event of a kind of ours that says nothing of any use. */
+  noteUnreadable({ id, key, reason }: Signed<Unreadable>): void {
+    this.note({ reason, worker: key, detail: 'it says nothing of any use' }, id);
+  }
+
+  /** What the round machine did not take. */
+  noteRefusal(refusal: Refusal): void {
+    const { reporter, branches } = this.#member;
+    if (refusal.code === 'conflicting-finalize') {
+      reporter.conflict(refusal.round, refusal.expected, refusal.got);
+      branches.hint();
+    } else if ('key' in refusal) {
+      const { code, key } = refusal;
+      if (code === 'other-history') branches.hint(key);
+      this.note({ reason: code, worker: key, detail: VOTES[code] }, `vote of ${key}`);
+    }
+  }
 }

@@ -61,10 +61,10 @@ export class Judge {
     this.#options = options;
     this.#host = host;
     const { state, ports, context } = options;
-    const { signal, observer, wake } = host;
+    const { signal, observer } = host;
     const find = (id: EventId) => contributionOf(id, state, ports.evidence);
     const arrived = () => observer.good().flatMap(({ manifest }) => find(manifest) ?? []);
-    const round = { state, context, signal, find, arrived, wake };
+    const round = { state, context, signal, find, arrived, wake: () => host.wake() };
     this.#features = ports.features.flatMap((feature) => feature.judge?.(round) ?? []);
   }
 
@@ -215,13 +215,17 @@ export class Judge {
     if (this.#askedMs > 0 && nowMs - this.#askedMs < ASK_MS) return false;
     const isAgain = this.#askedMs > 0;
     this.#askedMs = nowMs;
-    const { observer, fetch, fetchOutcome, wake } = this.#host;
+    const host = this.#host;
     const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
-    if (events.length > 0) fetch(events);
-    for (const { what, id } of missing) if (what === 'payload') observer.pull(id);
-    for (const { what, id } of missing) if (what === 'proposal') fetchOutcome(id);
+    if (events.length > 0) host.fetch(events);
+    for (const { what, id } of missing) if (what === 'payload') host.observer.pull(id);
+    for (const { what, id } of missing) if (what === 'proposal') host.fetchOutcome(id);
     const others = missing.filter(({ what }) => what === 'snapshot' || what === 'beacon');
-    for (const each of others) void ports.inputs.obtain(each, state).then(wake, () => undefined);
+    for (const each of others)
+      void ports.inputs.obtain(each, state).then(
+        () => host.wake(),
+        () => undefined,
+      );
     if (isAgain) ports.reporter.lacking(context.round, missing);
     return false;
   }

@@ -22,9 +22,9 @@ import type { Decision } from '../decisions/chain.ts';
 import { isMessage, type ProtocolMessage } from '../wire/certified-events.ts';
 import type { OwnEvent, RoundListening } from '../wire/control.ts';
 import { type CopiesFetcher, createCopiesSearch } from './apply-decision.ts';
-import { createRefusals, type Refusals } from './events.ts';
+import { Refusals } from './events.ts';
 import { ArrivalTimes } from './journal.ts';
-import { ASK_MS, Judge } from './judging.ts';
+import { ASK_MS, Judge, type JudgeHost } from './judging.ts';
 import { createObserver, type Observer } from './observer.ts';
 import type { DrivenRound, DriverOptions } from './round.ts';
 
@@ -37,19 +37,19 @@ const LONGEST_MS = 60_000;
 
 export const driveRound = (options: DriverOptions): DrivenRound => new RoundDriver(options);
 
-class RoundDriver implements DrivenRound {
+class RoundDriver implements DrivenRound, JudgeHost {
   readonly decided: Promise<Decision>;
   readonly #end = deferred<Decision>();
   readonly #looked = deferred<void>();
   readonly looked = this.#looked.promise;
-  readonly #observer: Observer;
+  readonly observer: Observer;
   readonly #options: DriverOptions;
   readonly #judge: Judge;
   readonly #copies: CopiesFetcher;
   readonly #listening: RoundListening;
   readonly #changed = createNotifier();
   readonly #stop = new AbortController();
-  readonly #signal: AbortSignal;
+  readonly signal: AbortSignal;
   readonly #release: () => void;
   readonly #inputs: Input[] = [];
   readonly #pending = new PendingActions();
@@ -64,9 +64,9 @@ class RoundDriver implements DrivenRound {
   constructor(options: DriverOptions) {
     const { context, ports, entry, beginning, voteFrom } = options;
     this.#options = options;
-    this.#refusals = createRefusals(context.round, ports);
+    this.#refusals = new Refusals(context.round, ports);
     const { signal, release } = anySignal(ports.signal, this.#stop.signal);
-    this.#signal = signal;
+    this.signal = signal;
     this.#release = release;
     this.#machine = entry?.machine ?? beginRound(context, beginning, voteFrom);
     this.#own = { ...entry?.own };
@@ -74,28 +74,21 @@ class RoundDriver implements DrivenRound {
     this.#arrivals = new ArrivalTimes({ ...told, delays: ports.memory.delays });
     if (entry) this.#resume(entry.machine);
     const wants = {
-      signal: this.#signal,
+      signal: this.signal,
       bring: (manifest: Manifest) => this.#listening.pull(manifest),
       onHeld: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
       onFault: (events: readonly [EventId, EventId]) => this.#accuse(events),
       onRefused: (rejection: Rejection, id: EventId) => this.#refusals.note(rejection, id),
-      onChange: () => this.#wake(),
+      onChange: () => this.wake(),
     };
-    this.#observer = createObserver(options, wants, (message) => this.take(message));
-    this.#judge = new Judge(options, {
-      feed: (input) => this.#feed(input),
-      fetch: (ids) => this.#fetch(ids),
-      fetchOutcome: (digest) => this.#fetchOutcome(digest),
-      wake: () => this.#wake(),
-      observer: this.#observer,
-      signal: this.#signal,
-    });
+    this.observer = createObserver(options, wants, (message) => this.take(message));
+    this.#judge = new Judge(options, this);
     this.#listening = ports.control.listen(context.round, {
       take: (message) => this.take(message),
       refuse: (rejection, id) => this.refuse(rejection, id),
       onCaughtUp: () => this.#changed.notify(),
     });
-    this.#observer.begin();
+    this.observer.begin();
     this.#copies = createCopiesSearch(options, this, () => this.#changed.notify());
     if (options.isBehind) this.#copies.ask();
     this.decided = Promise.race([this.#end.promise, this.#run()]);
@@ -128,12 +121,12 @@ class RoundDriver implements DrivenRound {
     const isNew = ports.evidence.add(message, isAsked);
     ports.keyWatch.heard(message);
     if (isMessage(message) && message.round === context.round) {
-      this.#feed({ type: 'message', message });
+      this.feed({ type: 'message', message });
     }
     // also what was here before this round was opened
-    if (message.type === 'manifest') this.#observer.take(message);
+    if (message.type === 'manifest') this.observer.take(message);
     if (message.type === 'unreadable') this.#refusals.noteUnreadable(message);
-    if (isNew) this.#wake();
+    if (isNew) this.wake();
   }
 
   refuse(rejection: Rejection, id: EventId | undefined): void {
@@ -143,7 +136,7 @@ class RoundDriver implements DrivenRound {
   close(): void {
     this.#stop.abort(new Error('closed'));
     this.#release();
-    this.#observer.close();
+    this.observer.close();
     this.#listening.close();
   }
 
@@ -159,13 +152,13 @@ class RoundDriver implements DrivenRound {
     this.#dirty = true;
   }
 
-  #feed(input: Input): void {
+  feed(input: Input): void {
     this.#inputs.push(input);
     this.#changed.notify();
   }
 
   /** Something arrived that a check may have waited for. */
-  #wake(): void {
+  wake(): void {
     this.#dirty = true;
     this.#changed.notify();
   }
@@ -174,7 +167,7 @@ class RoundDriver implements DrivenRound {
   async #run(): Promise<never> {
     const { clock } = this.#options.ports;
     for (;;) {
-      this.#signal.throwIfAborted();
+      this.signal.throwIfAborted();
       const input = this.#inputs.shift() ?? this.#tick(clock.now());
       if (input) {
         await this.#step(input);
@@ -186,7 +179,7 @@ class RoundDriver implements DrivenRound {
       const soon = this.#pending.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
-      await notifiedOrDeadline(this.#changed, clock, Math.min(wakeMs, nowMs + soon), this.#signal);
+      await notifiedOrDeadline(this.#changed, clock, Math.min(wakeMs, nowMs + soon), this.signal);
     }
   }
 
@@ -237,9 +230,9 @@ class RoundDriver implements DrivenRound {
           this.#judge.check(effect, this.#machine),
         );
       case 'want':
-        if (effect.what === 'events') return this.#fetch(effect.ids);
+        if (effect.what === 'events') return this.fetch(effect.ids);
         return effect.what === 'outcome'
-          ? this.#fetchOutcome(effect.digest)
+          ? this.fetchOutcome(effect.digest)
           : this.#listening.again();
       case 'finalized':
         return this.#pending.attempt('finish', () =>
@@ -295,7 +288,7 @@ class RoundDriver implements DrivenRound {
     const message = evidence.message(manifest);
     this.#arrivals.note(worker, message, this.#machine, clock.now());
     reporter.arrived(worker, message);
-    this.#feed({ type: 'held', worker, manifest });
+    this.feed({ type: 'held', worker, manifest });
     this.#judge.arrived(manifest);
   }
 
@@ -314,11 +307,11 @@ class RoundDriver implements DrivenRound {
     reporter.fault(context.round, proof.message);
   }
 
-  #fetch(ids: readonly EventId[]): void {
+  fetch(ids: readonly EventId[]): void {
     this.#options.ports.control.fetch(ids, this);
   }
 
-  #fetchOutcome(digest: Digest): void {
+  fetchOutcome(digest: Digest): void {
     this.#options.ports.control.fetchOutcome(digest, this);
     this.#copies.ask();
   }
