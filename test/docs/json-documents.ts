@@ -35,7 +35,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain page --publish --json', 'page-publish'],
       ['', ''],
     ],
-    'placement/check.ts': [['nostrain placement check --json', 'placement-check']],
+    'placement/placement.ts': [['nostrain placement check --json', 'placement-check']],
     'plan/plan.ts': [['nostrain plan --json', 'plan']],
     'receipt.ts': [
       ['', ''],
