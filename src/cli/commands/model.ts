@@ -32,6 +32,7 @@ import { ggufFile } from '../../pretrained/export/gguf.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import { formOf } from '../../run/data-forms.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
+import type { Layout } from '../../tensor/params.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { addSettingFlags, settingsFromFlags } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
@@ -166,7 +167,7 @@ const exportModel = (): Command =>
         );
       }
       const run = await readTrainedRun(named, settingsFromFlags(command));
-      if (state !== undefined) return writeOwn(run, state, { asked: targets });
+      if (state !== undefined) return writeOwn(run, state, targets);
       const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
       const writes = planned({ ...run, values }, base, flags);
       for (const path of targets) await assertFree(path);
@@ -216,15 +217,15 @@ const unfit = (message: string, instead: string): ConfigError =>
 /** The adapter, or the whole model; of a tier in ordinary rows and columns. */
 function learnedOf({ values }: TrainedRun, base: BaseModel): Learned {
   const { pretrained, adapter, spec, model } = base;
-  const slots = modelLayout(model).slots;
-  const own = new Map(
-    slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)]),
-  );
+  const own = valuesByName(modelLayout(model), values);
   const tensors = adapter ? loraTensors(spec, adapter) : modelOf(spec).tensors;
   const named = new Map(tensors.map((tensor) => [tensor.name, tensor]));
-  const ringOf = (name: string) => own.get(name);
-  return { pretrained, adapter, own: (name) => joinRings(named.get(name)!, ringOf)! };
+  const sliceOf = (name: string) => own.get(name);
+  return { pretrained, adapter, own: (name) => joinRings(named.get(name)!, sliceOf)! };
 }
+
+const valuesByName = ({ slots }: Layout, values: Float32Array) =>
+  new Map(slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)]));
 
 /** As other programs find it: its name on the hub, or where it lies; of a tier that of the slice it fits. */
 function baseName(base: string, { tier, pretrained }: BaseModel): string {
@@ -235,13 +236,9 @@ function baseName(base: string, { tier, pretrained }: BaseModel): string {
 }
 
 /** A model of our own as a state file: of a tier a narrower model, in ordinary rows and columns. */
-async function writeOwn(
-  run: TrainedRun,
-  path: string,
-  { asked }: { readonly asked: readonly string[] },
-): Promise<void> {
+async function writeOwn(run: TrainedRun, path: string, others: readonly string[]): Promise<void> {
   const { settings } = run;
-  if (settings.model === 'pretrained' || asked.length > 0) {
+  if (settings.model === 'pretrained' || others.length > 0) {
     throw unfit(
       '--state is for models of our own',
       '--peft, --merged or --gguf for published ones',
@@ -254,16 +251,13 @@ async function writeOwn(
   const values = numbersFor(run, modelLayout(spec));
   if (values === undefined)
     throw unfit(`${run.path} holds another model`, '--tiers and --tier as it was trained');
-  const { slots } = modelLayout(spec);
-  const rings = new Map(
-    slots.map(({ name, offset, size }) => [name, values.subarray(offset, offset + size)]),
-  );
+  const slices = valuesByName(modelLayout(spec), values);
   const narrow = ofTier(spec);
   const layout = modelLayout(narrow);
   const own = new Map(modelOf(narrow).tensors.map((tensor) => [tensor.name, tensor]));
   const joined = new Float32Array(layout.size);
   for (const { name, offset } of layout.slots) {
-    joined.set(joinRings(own.get(name)!, (ring) => rings.get(ring))!, offset);
+    joined.set(joinRings(own.get(name)!, (slice) => slices.get(slice))!, offset);
   }
   await writeStateFile(path, { layout, values: joined });
   writeOut(`${path}: feed-forward layers ${narrow.ffn} wide (--set ffn=${narrow.ffn})\n`);

@@ -93,11 +93,12 @@ export const sample = (): Command =>
     .action((named: string | undefined, flags: Flags, command: Command) =>
       interruptibly(async (signal) => {
         const given = settingsFromFlags(command);
-        if (await showOther(named, given, flags, { command, signal })) return;
+        const run = named === undefined ? undefined : await readTrainedRun(named, given);
+        if (run && (await showOther(run, flags, command, signal))) return;
         refuseUnused(command, OF_PATCHES);
-        const opened = await open(named, given, flags.threads, signal);
+        const opened = await open(run, given, flags.threads, signal);
         try {
-          await write(opened, flags, { seed: opened.seed, signal });
+          await write(opened, flags, signal);
         } finally {
           await opened.writer.close();
         }
@@ -109,15 +110,13 @@ const OF_PATCHES = [
   { flags: ['corpus', 'picture'], goesWith: '--model forecaster and vit', holds: false },
 ];
 
-/** Whether the run is of a model that writes no text, and was shown. */
+/** Shows a run whose model writes no text; returns whether it is one. */
 async function showOther(
-  named: string | undefined,
-  given: PartialSettings,
+  run: TrainedRun,
   flags: Flags,
-  { command, signal }: { readonly command: Command; readonly signal: AbortSignal },
+  command: Command,
+  signal: AbortSignal,
 ): Promise<boolean> {
-  if (named === undefined) return false;
-  const run = await readTrainedRun(named, given);
   const { model } = run.settings;
   if (model !== 'forecaster' && model !== 'vit') return false;
   const names = command.options.map((option) => option.attributeName());
@@ -141,13 +140,13 @@ interface Opened {
 }
 
 async function open(
-  named: string | undefined,
+  run: TrainedRun | undefined,
   given: PartialSettings,
   threads: number | undefined,
   signal: AbortSignal,
 ): Promise<Opened> {
   const options = { onNotice: writeNote, signal };
-  if (named === undefined) {
+  if (run === undefined) {
     const { base: from = '', seed = DEFAULT_SEED } = given;
     if (from === '') {
       throw new ConfigError('flag/state', 'name a run, or a published model with --base', {
@@ -158,7 +157,6 @@ async function open(
     const base = await openBase({ base: from, seed, ...untrained }, options);
     return { writer: await openPublishedWriter(base, await base.first(seed), threads), base, seed };
   }
-  const run = await readTrainedRun(named, given);
   const { seed } = run.settings;
   if (run.settings.model !== 'pretrained') {
     return { writer: await openGptWriter(run, threads), base: undefined, seed };
@@ -169,9 +167,9 @@ async function open(
 
 /** Shows the text as it is written, or keeps it for the file. */
 async function write(
-  { writer, base }: Opened,
+  { writer, base, seed }: Opened,
   { prompt, chat, output, ...choice }: Flags,
-  { seed, signal }: { readonly seed: number; readonly signal: AbortSignal },
+  signal: AbortSignal,
 ): Promise<void> {
   const { tokenizer } = writer;
   const ends = endsOf(base);
