@@ -60,7 +60,9 @@ export function readChunkedFiles(spec: Untyped): ChunkedFiles | null {
   };
 }
 
-const PLACES = `a list of at most ${MOST_PLACES} addresses (https, http, wss, ws), each once, ascending, without user and query`;
+const PLACES =
+  `a list of at most ${MOST_PLACES} addresses (https, http, wss, ws), each once, ` +
+  'ascending, without user and query';
 
 function readPlaces(value: unknown): readonly string[] {
   const isPlace = (each: unknown): each is string => typeof each === 'string' && PLACE.test(each);

@@ -63,7 +63,8 @@ export const addBringFlags = (command: Command): Command =>
     .addOption(
       repeatable(
         '--files-from <place>',
-        'where a text or base that is named by its hash is in chunks: https://…, wss://… or a folder; repeatable',
+        'where a text or base that is named by its hash is in chunks: ' +
+          'https://…, wss://… or a folder; repeatable',
       ),
     )
     .addOption(
@@ -137,7 +138,9 @@ function bringing(
       'flag/files-from',
       'nobody says where a file is that is named by its hash',
       {
-        hint: 'name a place that has its chunks: --files-from (replay: --from) https://…, wss://… or a folder',
+        hint:
+          'name a place that has its chunks: ' +
+          '--files-from (replay: --from) https://…, wss://… or a folder',
       },
     );
   }

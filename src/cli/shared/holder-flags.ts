@@ -192,7 +192,8 @@ export const addDirectoryFlags = (command: Command): Command =>
     .addOption(
       repeatable(
         '--directory <url>',
-        'relay (wss://…) or holder server (https://…) to ask and tell who holds what, repeatable',
+        'relay (wss://…) or holder server (https://…) to ask and tell who holds what, ' +
+          'repeatable',
       )
         .argParser((url: string, before: readonly string[] | undefined) => [
           ...(before ?? []),

@@ -157,7 +157,9 @@ export async function withPacked(
         'spec/packed',
         `${what} is not of the text of the run, nor of its base`,
         {
-          hint: 'pack the very file that --corpus or --base names; of a base say NAME=FOLDER for what is read beside its weights',
+          hint:
+            'pack the very file that --corpus or --base names; ' +
+            'of a base say NAME=FOLDER for what is read beside its weights',
         },
       );
     }

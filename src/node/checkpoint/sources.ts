@@ -1,6 +1,7 @@
 /**
- * Opens the sources of chunks that a person, a spec or a directory names, relays, HTTP addresses and folders, and finds the
- * manifest of a file at them. Addresses that strangers name must be public, after every look-up and every redirect.
+ * Opens the sources of chunks that a person, a spec or a directory names, relays, HTTP addresses and folders, and
+ * finds the manifest of a file at them. Addresses that strangers name must be public, after every look-up and every
+ * redirect.
  */
 
 import { stat } from 'node:fs/promises';
@@ -85,8 +86,8 @@ export interface OpenFile extends Pick<OpenPlaces, 'places' | 'close'> {
 }
 
 /**
- * Finds the manifest of a file at the named sources, if it is not known, and opens them for its chunks. Reports which are
- * not asked. Throws as `findManifest` does.
+ * Finds the manifest of a file at the named sources, if it is not known, and opens them for its chunks. Reports
+ * which are not asked. Throws as `findManifest` does.
  */
 export async function openFile(
   what: string | FileManifest,

@@ -168,7 +168,8 @@ function tooMuchLost(
   const need = data.length;
   return new CheckpointError(
     'checkpoint/lost',
-    `stripe ${stripe} has ${have} of ${all.length} chunks and needs ${need}: ${names} lost or changed`,
+    `stripe ${stripe} has ${have} of ${all.length} chunks and needs ${need}: ` +
+      `${names} lost or changed`,
     {
       hint: 'get them from another place with `nostrain checkpoint fetch`',
       data: { stripe, have, need },
@@ -192,7 +193,7 @@ async function removeRestored(
 
 const changed = (what: string): CheckpointError =>
   new CheckpointError('checkpoint/other', `${what} is not what the manifest says`, {
-    hint: 'every chunk was correct: a program writes to the folder, or the manifest is inconsistent',
+    hint: 'every chunk was right: a program writes to the folder, or the manifest is inconsistent',
   });
 
 export interface VerifyOptions {

@@ -42,7 +42,8 @@ import { seed } from './seed.ts';
 export const checkpoint = (): Command =>
   new Command('checkpoint')
     .description(
-      'cut a file into chunks that verify themselves, with parity; check, join, fetch and serve them',
+      'cut a file into chunks that verify themselves, with parity; ' +
+        'check, join, fetch and serve them',
     )
     .addCommand(pack())
     .addCommand(verify())
@@ -100,12 +101,15 @@ function packWords(manifest: FileManifest, out: string): string {
   const { bytes, chunks, parity, stripe, root } = manifest;
   const extra = parity.reduce((sum, _, i) => sum + parityBytes(manifest, i), 0);
   const share = `${((100 * extra) / bytes).toFixed(0)} % more`;
+  const count = formatCount(chunks.length);
+  const all = stripe === null ? 0 : stripe.data + stripe.parity;
+  const rule = `any ${stripe?.data} of ${all} restore the rest`;
   return [
     `digest   ${manifestDigest(manifest, nativeSha256)}`,
-    `bytes    ${formatCount(bytes)} in ${formatCount(chunks.length)} chunks of ${formatBytes(manifest.chunkBytes)}`,
+    `bytes    ${formatCount(bytes)} in ${count} chunks of ${formatBytes(manifest.chunkBytes)}`,
     stripe === null
       ? 'parity   none'
-      : `parity   ${formatCount(parity.length)} chunks, ${share}: any ${stripe.data} of ${stripe.data + stripe.parity} restore the rest`,
+      : `parity   ${formatCount(parity.length)} chunks, ${share}: ${rule}`,
     ...(root === null ? [] : [`root     ${root}`]),
     `folder   ${out}`,
     '',
@@ -343,7 +347,8 @@ const push = (): Command =>
     addConnectionFlags(
       new Command('push')
         .description(
-          'store the chunks of a folder and their manifest on relays, on Blossom servers or in folders',
+          'store the chunks of a folder and their manifest on relays, ' +
+            'on Blossom servers or in folders',
         )
         .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
         .addOption(

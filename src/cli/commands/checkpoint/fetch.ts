@@ -183,7 +183,8 @@ function words(
 ): string {
   return [
     `digest   ${manifestDigest(manifest, nativeSha256)}`,
-    `bytes    ${formatCount(manifest.bytes)} in ${file ?? out}, ${formatSeconds(ms / 1000)}; ${formatBytes(bytes)} came, ${formatBytes(kept)} were here`,
+    `bytes    ${formatCount(manifest.bytes)} in ${file ?? out}, ${formatSeconds(ms / 1000)}; ` +
+      `${formatBytes(bytes)} came, ${formatBytes(kept)} were here`,
     ...(restored > 0 ? [`parity   restored ${restored} chunks`] : []),
     ...(manifest.root === null ? [] : [`root     ${manifest.root}`]),
     ...places.map(placeLine),
@@ -194,5 +195,6 @@ function words(
 function placeLine({ name, bytes, chunks, failures, state, message }: SourceReport): string {
   const trouble = message === '' ? '' : ` (${message})`;
   const failed = failures > 0 ? `, ${failures} failures` : '';
-  return `from     ${name}: ${formatCount(chunks)} chunks, ${formatBytes(bytes)}, ${state}${failed}${trouble}`;
+  const what = `${formatCount(chunks)} chunks, ${formatBytes(bytes)}`;
+  return `from     ${name}: ${what}, ${state}${failed}${trouble}`;
 }

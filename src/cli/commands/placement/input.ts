@@ -73,7 +73,9 @@ export async function readPlacementFiles(
   const policies = documents.flatMap(({ policy }) => policy ?? []);
   const refuse = (what: string) =>
     new ConfigError('placement/file', what, {
-      hint: `give one with [objects.<class>], and others with holders only, or --run of a run that has a placement; ${HINT}`,
+      hint:
+        'give one with [objects.<class>], and others with holders only, ' +
+        `or --run of a run that has a placement; ${HINT}`,
     });
   if (policies.length > 1) throw refuse('two files say what is placed');
   const { events: heard, members, policy } = await ask(policies[0]);

@@ -113,9 +113,8 @@ async function check(files: readonly string[], flags: Flags, signal: AbortSignal
   const { onUnsatisfiable } = input.policy;
   for (const each of classes) {
     if (each.unsatisfied === undefined) continue;
-    writeNote(
-      `${each.placed ? 'ALERT' : 'error'} (placement/unsatisfied): ${wordShortage(each.unsatisfied)}`,
-    );
+    const level = each.placed ? 'ALERT' : 'error';
+    writeNote(`${level} (placement/unsatisfied): ${wordShortage(each.unsatisfied)}`);
     if (!each.placed)
       writeNote(
         `  nothing of class ${each.class} is placed: on_unsatisfiable is "${onUnsatisfiable}"`,
@@ -231,10 +230,11 @@ function rulesOf(
 const wordShortage = ({ rule, needed, available }: Unsatisfied): string =>
   `${rule} needs ${needed}, ${available} ${available === 1 ? 'is' : 'are'} to be had`;
 
-const wordRelaxation = ({ relaxation }: Unsatisfied): string =>
-  relaxation.length === 0
-    ? 'more holders: no change of the rule is enough'
-    : `${relaxation.map(({ rule, from, to }) => `${rule} = ${to} (is ${from})`).join(', ')}, or more holders`;
+function wordRelaxation({ relaxation }: Unsatisfied): string {
+  if (relaxation.length === 0) return 'more holders: no change of the rule is enough';
+  const changes = relaxation.map(({ rule, from, to }) => `${rule} = ${to} (is ${from})`);
+  return `${changes.join(', ')}, or more holders`;
+}
 
 const MOST_SHOWN = 32;
 
@@ -243,8 +243,9 @@ function words(document: ClassDocument): string {
   const what = count === 1 ? 'object' : `${count} objects of`;
   const lines = [`${document.class}: ${what} ${object}`];
   for (const each of holders.slice(0, MOST_SHOWN)) lines.push(`  ${holderLine(each, count)}`);
-  if (holders.length > MOST_SHOWN)
+  if (holders.length > MOST_SHOWN) {
     lines.push(`  and ${holders.length - MOST_SHOWN} more (--json has all)`);
+  }
   for (const { rule, needed, has, holds } of rules) {
     lines.push(`  ${holds ? 'holds' : 'DOES NOT HOLD'}  ${rule} = ${needed}: ${has}`);
   }
@@ -259,8 +260,10 @@ function holderLine(
   { key, region, tier, weight, attested, objects }: ShownHolder,
   count: number,
 ): string {
-  const claim = (name: Attribute, value: string) =>
-    `${name} ${value} (${attested[name] === undefined ? 'self-reported' : `attested by ${attested[name].slice(0, 8)}`})`;
+  const claim = (name: Attribute, value: string) => {
+    const by = attested[name]?.slice(0, 8);
+    return `${name} ${value} (${by === undefined ? 'self-reported' : `attested by ${by}`})`;
+  };
   const load = count === 1 ? '' : `, ${objects} objects`;
   return `${key}  ${claim('region', region)}, ${claim('tier', tier)}, weight ${weight}${load}`;
 }
