@@ -154,8 +154,9 @@ const callables: Readonly<Record<string, Callable>> = {
 };
 
 /** Classes whose objects hold tensors; DataParallel is where `module.` comes from. */
-const MODULE =
-  /^torch\.nn\.(?:modules\.[a-z_]+ [A-Z]\w*|parallel\.(?:data_parallel DataParallel|distributed DistributedDataParallel))$/;
+const MODULE = /^torch\.nn\.modules\.[a-z_]+ [A-Z]\w*$/;
+const PARALLEL =
+  /^torch\.nn\.parallel\.(?:data_parallel DataParallel|distributed DistributedDataParallel)$/;
 
 /** Fresh things each time, since a pickle can hang members on what it is given. */
 function resolveGlobal(
@@ -170,7 +171,7 @@ function resolveGlobal(
     types.set(type, stored);
     return type;
   }
-  if (MODULE.test(path)) return class extends TorchModule {};
+  if (MODULE.test(path) || PARALLEL.test(path)) return class extends TorchModule {};
   const callable = Object.hasOwn(callables, path) ? callables[path] : undefined;
   if (callable) return (...values) => callable(...values);
   const dotted = path.replace(' ', '.').slice(0, 120);

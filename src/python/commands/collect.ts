@@ -1,4 +1,6 @@
-/** Commands that read a run of the Python reference from relays: collect or average a round, list workers and checkpoints. */
+/**
+ * Commands that read a run of the Python reference from relays: collect or average a round, list workers, checkpoints.
+ */
 import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
 import { indentedJson } from '../../formats/python-json.ts';
 import { formatStateJson } from '../../formats/state-json.ts';
@@ -55,7 +57,8 @@ const roundFlags = {
   sync: withDefault(
     choice(
       '<strategy>',
-      'what to wait for: silence (timeout), all known workers (strict), most of them (quorum), or nothing beyond what relays store (async)',
+      'what to wait for: silence (timeout), all known workers (strict), most of them (quorum), ' +
+        'or nothing beyond what relays store (async)',
       ['timeout', 'strict', 'quorum', 'async'],
     ),
     'timeout',
@@ -102,7 +105,8 @@ async function readRound(
 export const collectEvents = pythonCommand({
   name: 'collect-events',
   description:
-    'collect the gradients of one round from relays: verified, each worker once, in the same order everywhere',
+    'collect the gradients of one round from relays: ' +
+    'verified, each worker once, in the same order everywhere',
   flags: { ...roundFlags, ...jsonFlags },
   async run(flags, _, ports) {
     const found = await readRound('collect-events', flags, ports);
@@ -166,7 +170,8 @@ const otherModel = (cause: ConfigError): ConfigError =>
 export const discoverWorkers = pythonCommand({
   name: 'discover-workers',
   description:
-    'list the workers of a run by their heartbeats, on the wire of the Python reference or on nostrain/1',
+    'list the workers of a run by their heartbeats, ' +
+    'on the wire of the Python reference or on nostrain/1',
   flags: {
     ...listeningFlags,
     round: integer('<n>', 'only workers in this round, from 0, or a later one', 0),
@@ -190,10 +195,14 @@ export const discoverWorkers = pythonCommand({
   },
 });
 
-const ABOUT_CHECKPOINTS = `
-"latest" claims the highest round, and anybody can claim that. What speaks for a state is its author, if you know the key
-(--worker KEY), or that FAULTS + 1 authors you know publish equal hashes of it; keys cost nothing, so authors you do not know
-prove nothing.`;
+const ABOUT_CHECKPOINTS = [
+  '',
+  '"latest" claims the highest round, and anybody can claim that. ' +
+    'What speaks for a state is its author, if you know the key',
+  '(--worker KEY), or that FAULTS + 1 authors you know publish equal hashes of it; ' +
+    'keys cost nothing, so authors you do not know',
+  'prove nothing.',
+].join('\n');
 
 export const discoverCheckpoints = pythonCommand({
   name: 'discover-checkpoints',

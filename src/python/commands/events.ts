@@ -1,4 +1,6 @@
-/** Commands on single events of the Python reference: build a gradient, heartbeat or checkpoint, inspect one, publish one. */
+/**
+ * Commands on single events of the Python reference: build a gradient, heartbeat or checkpoint, inspect or publish one.
+ */
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import {
   indentedJson,
@@ -168,9 +170,15 @@ function signedBy({ secKey, pubkey, sig, eventId }: AuthorFlags, draft: EventDra
   const { at, message } = event.issue;
   const flag = { pubkey: '--pubkey', id: '--event-id', sig: '--sig' }[at] ?? at;
   throw new ConfigError('event/author', `${flag}: ${message}`, {
-    hint: 'build it with --pubkey alone, have that id signed, then give --sig beside the same flags',
+    hint: SIGN_ELSEWHERE,
   });
 }
+
+const SIGN_ELSEWHERE = [
+  'build it with --pubkey alone',
+  'have that id signed',
+  'then give --sig beside the same flags',
+].join(', ');
 
 const hex = (typed: string | undefined): string | undefined => typed?.trim().toLowerCase();
 

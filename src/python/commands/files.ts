@@ -108,6 +108,8 @@ const payloadLimits = async (): Promise<ForeignNstrLimits> => ({
   zstd: await openZstd(),
 });
 
+const EVENTS = 'of events, aggregate-payloads and outer-step take the delta';
+
 /** The payload in a file, as base64 without line breaks. */
 export async function readPayloadText(path: string): Promise<string> {
   const text = await readTextFile(path, 'a payload');
@@ -115,7 +117,7 @@ export async function readPayloadText(path: string): Promise<string> {
   const { payload } = readJsonText(text, path, 'a payload');
   if (typeof payload === 'string') return payload;
   throw new ConfigError('payload/missing', `${path} has no "payload" member`, {
-    hint: 'give what `nostrain encode-delta` wrote; of events, aggregate-payloads and outer-step take the delta',
+    hint: `give what \`nostrain encode-delta\` wrote; ${EVENTS}`,
   });
 }
 

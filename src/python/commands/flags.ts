@@ -60,8 +60,8 @@ const DECIMAL =
   /^\s*[+-]?(?:\d[\d_]*\.?[\d_]*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|inf(?:inity)?|nan)\s*$/i;
 
 /**
- * A whole number from `least` on, spelled as Python spells it. A text that is no number is a wrong command line (exit code 2), a
- * number out of range a wrong value (1), as in the Python reference.
+ * A whole number from `least` on, spelled as Python spells it. As in the Python reference, a text that is no number is
+ * a wrong command line (exit code 2), a number out of range a wrong value (1).
  */
 export const integer = (value: string, help: string, least: number): Flag<number | undefined> => ({
   value,
@@ -118,7 +118,8 @@ export const runtimeFlag = choice('<name>', 'which model it must be (default: wh
 export const backendFlag = withDefault(
   choice(
     '<name>',
-    "what computes: python is the reference's order of operations, to the bit; numpy, torch and onnx are onnxruntime",
+    "what computes: python is the reference's order of operations, to the bit; " +
+      'numpy, torch and onnx are onnxruntime',
     regressionBackends,
   ),
   'python',
@@ -163,7 +164,8 @@ export const listeningFlags = {
   ),
   maxWait: decimal(
     '<s>',
-    'stop after so many seconds, whatever the relay sends (default: 60, or 30 idle timeouts if that is longer)',
+    'stop after so many seconds, whatever the relay sends ' +
+      '(default: 60, or 30 idle timeouts if that is longer)',
     above0,
   ),
 };

@@ -1,4 +1,4 @@
-/** Reports of collections, as JSON and as lines for people: the Python reference's members and words in its order, then our own. */
+/** Reports of collections, as JSON and as lines: the Python reference's members in its order, then our own. */
 import { safeLine } from '../../base/errors.ts';
 import type { PythonJson, PythonObject } from '../../formats/python-json.ts';
 import { roundName } from '../../run/ids.ts';
@@ -243,14 +243,13 @@ export function checkpointsText(
   const slot = said?.slot === undefined ? '' : ` (slot ${said.slot})`;
   const equals = states.find(({ checkpoints }) => latest && checkpoints.includes(latest));
   const agreed = newestAgreed(states, faults);
+  const by = agreed && `model ${agreed.model}, by ${list(agreed.authors)}`;
   const members = {
     ...checkpointsMembers(found, states, faults),
     latest: said ? `round ${said.round}${slot} -> next ${said.nextRound}` : null,
     latest_author: said?.worker ?? null,
     latest_equal_hashes: equals ? `${equals.authors.length} of ${faults + 1} needed` : null,
-    newest_agreed: agreed
-      ? `round ${agreed.round} -> next ${agreed.nextRound}, model ${agreed.model}, by ${list(agreed.authors)}`
-      : null,
+    newest_agreed: agreed ? `round ${agreed.round} -> next ${agreed.nextRound}, ${by}` : null,
   };
   return linesOf('checkpoint', found, members, [
     'run',

@@ -1,6 +1,6 @@
 /**
- * Commands on model states and payloads of the Python reference: make, hash, convert and train a state, take the
- * outer step of a round; pack the difference of two states, unpack, apply, average.
+ * Commands on model states and payloads of the Python reference: make, hash, convert and train a state, take the outer
+ * step of a round; pack the difference of two states, unpack, apply, average.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { difference, moved } from '../../formats/arithmetic.ts';

@@ -145,8 +145,9 @@ export function workerName(
   key: string,
 ): string {
   if (worker === undefined || worker === key || referenceCompatible) return worker ?? key;
+  const ways = `leave it out (this key is ${key}), or give --reference-compatible to every worker`;
   throw new ConfigError('worker/name', `--worker ${worker} is not this worker's key`, {
-    hint: `peers refuse names that are not keys: leave it out (this key is ${key}), or give --reference-compatible to every worker`,
+    hint: `peers refuse names that are not keys: ${ways}`,
   });
 }
 

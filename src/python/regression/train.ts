@@ -283,7 +283,8 @@ const trainAs =
  *
  * const dataset = parseRegressionDataset({ examples: [{ inputs: [1], target: 1 }] });
  * const options = { steps: 1, learningRate: 0.25, batchSize: 1 };
- * trainLinearRegression(initializeLinearRegressionState(1), dataset, options).params.values; // => Float64Array.of(0.5, 0.5)
+ * const { params } = trainLinearRegression(initializeLinearRegressionState(1), dataset, options);
+ * params.values; // => Float64Array.of(0.5, 0.5)
  * ```
  */
 export const trainLinearRegression = trainAs('linear-regression');

@@ -94,7 +94,8 @@ function taken(
     if (!record || one.worker === wire.me || known.has(slot(one))) return false;
     if (record.collectedWorkers.includes(one.worker)) return false;
     if (one.base === record.digestBefore) return true;
-    const detail = `late for ${roundName(one.round)}, started from ${one.base}, we from ${record.digestBefore}`;
+    const states = `started from ${one.base}, we from ${record.digestBefore}`;
+    const detail = `late for ${roundName(one.round)}, ${states}`;
     report({ type: 'refused', round, worker: one.worker, reason: 'base-mismatch', detail });
     return false;
   };

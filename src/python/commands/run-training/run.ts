@@ -229,7 +229,9 @@ function settingsOf(asked: PartialSettings, flags: Flags): Settings {
   const odd = MEANINGLESS.find((name) => asked[name] !== undefined);
   if (odd !== undefined) {
     throw new ConfigError('flag/reference', `${spell(odd)} means nothing with STATE and DATASET`, {
-      hint: 'leave it out: such runs train as the Python reference does; --model NAME trains in our ways',
+      hint:
+        'leave it out: such runs train as the Python reference does; ' +
+        '--model NAME trains in our ways',
     });
   }
   if (asked.profile === 'nostrain/1') {
@@ -258,7 +260,7 @@ function reporterOf(run: string, flags: Flags) {
     return {
       event(event: WorkerEvent) {
         if (event.type === 'notice') writeNote(safeLine(event.message));
-        if (event.type === 'divergence') writeNote(DIVERGED(event));
+        if (event.type === 'divergence') writeNote(wordDivergence(event));
       },
       close: () => undefined,
     };
@@ -270,8 +272,12 @@ function reporterOf(run: string, flags: Flags) {
   };
 }
 
-const DIVERGED = ({ round, peer, ours, theirs }: Extract<WorkerEvent, { type: 'divergence' }>) =>
-  `${roundName(round)}: ${safeLine(peer.slice(0, 16))} holds ${safeLine(theirs.slice(0, 16))}, this worker ${ours.slice(0, 16)}`;
+function wordDivergence(event: Extract<WorkerEvent, { type: 'divergence' }>): string {
+  const [peer, theirs, ours] = [event.peer, event.theirs, event.ours].map((word) =>
+    safeLine(word.slice(0, 16)),
+  );
+  return `${roundName(event.round)}: ${peer} holds ${theirs}, this worker ${ours}`;
+}
 
 async function writeFiles(state: PythonState, facts: SessionFacts, flags: Flags): Promise<void> {
   const { runtime } = facts;

@@ -109,17 +109,15 @@ async function fromRelays(options: StartOptions): Promise<PythonState> {
   const { choice, refused } = chooseCheckpoint(events, { me: key, authors, faults });
   for (const { checkpoint, why } of refused)
     onNotice(`not trusted: ${wordsOf(checkpoint)}: ${why}`);
-  if (!choice)
-    throw nothingToResume(
-      run,
-      refused.length,
-      failed.map(({ relay, message }) => `${relay} ${message}`),
-    );
+  if (!choice) {
+    const failures = failed.map(({ relay, message }) => `${relay} ${message}`);
+    throw nothingToResume(run, refused.length, failures);
+  }
   const { read } = choice.checkpoint;
-  if (!choice.isVouched)
-    onNotice(
-      `going on from ${wordsOf(choice.checkpoint)}, which ${faults + 1} authors or more publish`,
-    );
+  if (!choice.isVouched) {
+    const authors = `which ${faults + 1} authors or more publish`;
+    onNotice(`going on from ${wordsOf(choice.checkpoint)}, ${authors}`);
+  }
   const { nextRound } = read.said;
   const lossBefore = evaluateRegression(read.body.state, dataset);
   const resumed = resumeFrom(read.body, { nextRound, lossBefore, keepsLate: choice.isVouched });
@@ -129,19 +127,18 @@ async function fromRelays(options: StartOptions): Promise<PythonState> {
 const wordsOf = ({ read: { said } }: FoundCheckpoint): string =>
   `the checkpoint of ${roundName(said.round)} by ${said.worker.slice(0, 16)}`;
 
-const nothingToResume = (run: string, refused: number, failures: readonly string[]) =>
-  new CheckpointError(
-    'resume/nothing',
-    refused > 0
-      ? `none of the ${refused} checkpoints of run ${run} on the relays can be trusted`
-      : `no checkpoint of run ${run} on the relays${failures.length > 0 ? ` (${failures.join('; ')})` : ''}`,
-    {
-      hint:
-        refused > 0
-          ? 'name an author you know with --checkpoint-worker KEY; `nostrain discover-checkpoints` lists them'
-          : 'check --run and --relay, or start from STATE without --resume-latest-checkpoint',
-    },
-  );
+function nothingToResume(run: string, refused: number, failures: readonly string[]) {
+  if (refused > 0) {
+    const message = `none of the ${refused} checkpoints of run ${run} on the relays can be trusted`;
+    const way = 'name an author you know with --checkpoint-worker KEY';
+    const hint = `${way}; \`nostrain discover-checkpoints\` lists them`;
+    return new CheckpointError('resume/nothing', message, { hint });
+  }
+  const why = failures.length > 0 ? ` (${failures.join('; ')})` : '';
+  const message = `no checkpoint of run ${run} on the relays${why}`;
+  const hint = 'check --run and --relay, or start from STATE without --resume-latest-checkpoint';
+  return new CheckpointError('resume/nothing', message, { hint });
+}
 
 function usable<T>(result: Result<T>, what: string): T {
   if (result.ok) return result.value;
