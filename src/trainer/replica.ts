@@ -247,10 +247,7 @@ export interface Barrier {
 }
 
 /** One replica's view of the barrier. */
-export const createBarrier = (
-  control: Int32Array<SharedArrayBuffer>,
-  replicas: number,
-): Barrier => ({
+const createBarrier = (control: Int32Array<SharedArrayBuffer>, replicas: number): Barrier => ({
   meet: () => {
     const generation = Atomics.load(control, GENERATION);
     if (Atomics.add(control, ARRIVED, 1) + 1 === replicas) {

@@ -213,7 +213,7 @@ export type OpenedSetup = TrainerSetup & { readonly held: HeldData };
 const SLICE_SECONDS = 1;
 
 /** What the graphs hold. */
-export const asFloat32 = (params: Vector): Float32Array =>
+const asFloat32 = (params: Vector): Float32Array =>
   params instanceof Float32Array ? params : Float32Array.from(params);
 
 interface Training {
@@ -225,7 +225,7 @@ interface Training {
 }
 
 /** Steps until they are taken, or the task has no room for more. */
-export async function train(
+async function train(
   setup: OpenedSetup,
   { engine, program }: OpenTrainer,
   task: TrainTask,

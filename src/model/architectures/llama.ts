@@ -160,13 +160,13 @@ function feedforward(spec: LlamaSpec, { weights, linear }: Layers, at: string, h
   return linear(down, swiglu(linear(gate, u), linear(up, u)));
 }
 
-export interface RopeTables {
+interface RopeTables {
   readonly cos: Value;
   readonly sin: Value;
 }
 
 /** Cosines and sines of the angles of positions 0 .. length - 1, both (length, headSize / 2), of the type of `like`. */
-export function ropeTables(
+function ropeTables(
   { rope, headSize }: Pick<LlamaSpec, 'rope' | 'headSize'>,
   length: number,
   like: Value,

@@ -185,8 +185,7 @@ export function squareOf({ width, height, colours }: Picture, pixels: number): U
 
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 
-export const isPng = (bytes: Uint8Array): boolean =>
-  SIGNATURE.every((byte, i) => bytes[i] === byte);
+const isPng = (bytes: Uint8Array): boolean => SIGNATURE.every((byte, i) => bytes[i] === byte);
 
 export interface PngHeader {
   readonly width: number;
@@ -239,7 +238,7 @@ function* chunksOf(bytes: Uint8Array): Generator<Chunk> {
 }
 
 /** The header alone: nothing behind it is looked at. */
-export function readPngHeader(bytes: Uint8Array): PngHeader {
+function readPngHeader(bytes: Uint8Array): PngHeader {
   const first = chunksOf(bytes).next().value;
   if (first?.type !== 'IHDR' || first.data.length !== 13) throw new Error('it has no header');
   const view = new DataView(first.data.buffer, first.data.byteOffset, 13);
@@ -252,7 +251,7 @@ export function readPngHeader(bytes: Uint8Array): PngHeader {
 }
 
 /** The file reduced to what pixels depend on, once complete. The sizes in its header are bounded already. */
-export function neededOfPng(bytes: Uint8Array, header: PngHeader): Uint8Array {
+function neededOfPng(bytes: Uint8Array, header: PngHeader): Uint8Array {
   const chunks = [...chunksOf(bytes)].filter(({ type }) => NEEDED.includes(type));
   const isInterlaced = chunks[0]!.data[12] === 1;
   if (isInterlaced && header.depth < 8) {

@@ -42,7 +42,7 @@ export function hashPictures(pictures: Pictures, createSha256: CreateSha256): Ui
 const LINE_END = 10;
 /** Of the line before the pixels: names of classes and a few letters for each picture. */
 const MOST_HEAD_BYTES = 2 ** 24;
-export const MOST_CLASSES = 10_000;
+const MOST_CLASSES = 10_000;
 const MOST_PIXELS = 1024;
 const LONGEST_NAME = 255;
 

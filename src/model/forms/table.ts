@@ -29,7 +29,7 @@ export interface RowData extends Rows {
   readonly validation?: Rows;
 }
 
-export const rows = ({ features }: RowForm): FormRules<RowData> => ({
+const rows = ({ features }: RowForm): FormRules<RowData> => ({
   data: 'regression',
   says: `rows of ${features} features`,
   tokensPerRow: 1,
@@ -100,7 +100,7 @@ export interface SeriesData {
 /** Windows to evaluate on where there are so many, even if they overlap. */
 const FEW = 32;
 
-export const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesData> => ({
+const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesData> => ({
   data: 'series',
   says: `series of ${channels} channels`,
   tokensPerRow: 1,
@@ -178,7 +178,7 @@ export interface ImageData {
 /** Half of the largest byte: 0 becomes -1, 255 becomes 1. */
 const HALF = 127.5;
 
-export const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> => {
+const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> => {
   const shape = [pixels, pixels, channels];
   const size = pixels * pixels * channels;
   return {

@@ -82,7 +82,7 @@ const heldAs = (dtype: DType) => (element: number) =>
   dtype === 'i8' ? element + 128 : halfToNumber(numberToHalf(element));
 
 /** Open dimensions get names of their own, so that none is forced to equal another. */
-export const declared = ([name, { dtype, shape }]: readonly [
+const declared = ([name, { dtype, shape }]: readonly [
   string,
   { readonly dtype: DType; readonly shape: Shape },
 ]): OnnxValue => ({
@@ -235,7 +235,7 @@ const HALF_TYPE: Readonly<Record<Half, number>> = { f16: ELEMENT_TYPE.f16, bf16:
 const PRODUCTS = new Set(['Gemm', 'MatMul', 'FusedMatMul']);
 
 /** The emitter with its products in half precision. An operand is rounded once for all that read it. */
-export function inHalf(to: Emitter, half: Half): Emitter {
+function inHalf(to: Emitter, half: Half): Emitter {
   const rounded = new Map<string, string>();
   const cast = (name: string, type: number, options: NodeOptions = {}) =>
     to.node('Cast', [name], { ...options, attributes: { to: { int: type } } });
