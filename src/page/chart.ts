@@ -11,7 +11,7 @@ export interface Drawing {
   readonly rounds: number;
 }
 
-export interface Series {
+export interface ChartSeries {
   readonly name: string;
   /** Class that gives it a colour and a dash. */
   readonly className: string;
@@ -29,7 +29,7 @@ const MOST_POINTS = 600;
 /** The chart; undefined where there is nothing to draw yet. */
 export function chart(
   label: string,
-  series: readonly Series[],
+  series: readonly ChartSeries[],
   { width, chosen, rounds }: Drawing,
 ): SVGSVGElement | undefined {
   const shown = series
@@ -79,7 +79,7 @@ function thinned<T>(points: readonly T[]): readonly T[] {
 
 function lineOf(
   className: string,
-  points: Series['points'],
+  points: ChartSeries['points'],
   x: (round: number) => number,
   y: (value: number) => number,
 ): readonly SVGElement[] {
@@ -117,7 +117,7 @@ function roundTicks(
 }
 
 /** For who hears the page. */
-function describe(label: string, series: readonly Series[]): string {
+function describe(label: string, series: readonly ChartSeries[]): string {
   const said = series.map(({ name, points }) => {
     const [first, last] = [points[0]!, points.at(-1)!];
     return (

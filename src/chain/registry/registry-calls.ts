@@ -39,7 +39,7 @@ export interface Transaction {
   readonly value?: bigint | undefined;
 }
 
-export interface Receipt {
+export interface TransactionReceipt {
   readonly block: number;
   readonly gas: number;
   readonly contract: string | undefined;
@@ -52,7 +52,7 @@ const POLL_MS = 20;
 export async function sendTransaction(
   { endpoint, clock, signal }: Sender,
   { from, to, data, value }: Transaction,
-): Promise<Receipt> {
+): Promise<TransactionReceipt> {
   const request = {
     from,
     to,
@@ -68,7 +68,7 @@ export async function sendTransaction(
   }
 }
 
-function readReceipt(receipt: unknown): Receipt {
+function readReceipt(receipt: unknown): TransactionReceipt {
   const said = receipt as Readonly<Record<string, unknown>>;
   const block = numberOf(said.blockNumber);
   if (block === undefined) throw new ChainError('chain/answer', 'a receipt without a block');

@@ -34,6 +34,7 @@ import { createAskHttp } from '../../node/checkpoint/sources.ts';
 import { dataHome } from '../../node/files/data-home.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { writeWhole } from '../../node/files/whole-file.ts';
+import type { TrainingFiles } from '../../node/join/join-run.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { hashBase } from '../../run/spec/start.ts';
@@ -73,12 +74,6 @@ export const addBringFlags = (command: Command): Command =>
         formatBytes(MOST_BYTES),
       ),
     );
-
-/** What a worker trains on and starts from, as it names them or as they are fetched: undefined where nobody says. */
-export interface TrainingFiles {
-  readonly corpus?: string | undefined;
-  readonly base?: string | undefined;
-}
 
 interface Reach {
   /** The relays of the run, and whether a stranger named them. */

@@ -147,7 +147,7 @@ function tellReplaced(
   );
 }
 
-export interface Division {
+export interface TokenDivision {
   readonly context: number;
   readonly shard: Shard;
   readonly form: ShardForm;
@@ -165,7 +165,7 @@ const MOST_TOKENS = 2 ** 31 - 1;
 /** Returns the worker's shard and the validation part. Throws a ConfigError if one is shorter than a window. */
 export function divideTokens(
   file: TokenFile,
-  { context, shard, form, keepsAll, vocabulary }: Division,
+  { context, shard, form, keepsAll, vocabulary }: TokenDivision,
 ): { readonly shard: StoredTokens; readonly validation: StoredTokens | undefined } {
   const part = (bounds: readonly number[], what: string): StoredTokens => {
     const stretches = joined(bounds);

@@ -95,7 +95,7 @@ export const publicLookup =
     });
   };
 
-export interface FetchOptions {
+export interface RelayInfoOptions {
   /** Default 5000. */
   readonly timeoutMs?: number;
   /** Default 65536. */
@@ -108,7 +108,7 @@ export interface FetchOptions {
 /** The document behind `ws://…` or `wss://…`, or why there is none; rejects only with `signal.reason`. */
 export async function fetchRelayInfo(
   url: string,
-  { maxBytes = 65_536, ...options }: FetchOptions = {},
+  { maxBytes = 65_536, ...options }: RelayInfoOptions = {},
 ): Promise<Result<RelayInfo>> {
   try {
     const response = await ask(url, options);
@@ -139,7 +139,7 @@ export async function describeRelay(url: string, signal: AbortSignal): Promise<R
 /** Seconds this machine is ahead of the relay, by the Date of an HTTP answer (up to 1 s old); undefined without one. */
 export async function fetchClockSkew(
   url: string,
-  options: FetchOptions = {},
+  options: RelayInfoOptions = {},
 ): Promise<number | undefined> {
   const before = Date.now();
   try {
@@ -156,7 +156,7 @@ export async function fetchClockSkew(
 /** One request, no redirects; user and password go along as HTTP has it. The deadline holds for the whole answer. */
 function ask(
   url: string,
-  { timeoutMs = 5000, signal, publicOnly = false }: FetchOptions,
+  { timeoutMs = 5000, signal, publicOnly = false }: RelayInfoOptions,
 ): Promise<IncomingMessage> {
   const timeout = AbortSignal.timeout(timeoutMs);
   const target = new URL(url.replace(/^ws/i, 'http'));
@@ -335,7 +335,7 @@ export async function assertRelaysFit(
   {
     onNotice,
     ...how
-  }: Pick<FetchOptions, 'publicOnly'> & {
+  }: Pick<RelayInfoOptions, 'publicOnly'> & {
     readonly signal: AbortSignal;
     onNotice(message: string): void;
   },

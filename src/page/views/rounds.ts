@@ -3,7 +3,7 @@
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import type { RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/ids.ts';
-import { chart, type Series } from '../chart.ts';
+import { type ChartSeries, chart } from '../chart.ts';
 import { button, type Child, h, table } from '../dom.ts';
 import { clock, shortHash, shortKey } from '../format.ts';
 
@@ -42,7 +42,7 @@ function whyEmpty({ reports, rounds }: RunPicture): string {
   return rounds.length === 0 ? 'No round is decided yet.' : 'No losses have been reported yet.';
 }
 
-const lossesOf = (rounds: readonly RoundPicture[]): readonly Series[] => [
+const lossesOf = (rounds: readonly RoundPicture[]): readonly ChartSeries[] => [
   seriesOf(rounds, 'ownLoss', 'training loss of the workers', 'own'),
   seriesOf(rounds, 'sharedLoss', 'validation loss of the shared model'),
 ];
@@ -58,7 +58,7 @@ const seriesOf = (
   measure: 'ownLoss' | 'sharedLoss' | (typeof MEASURES)[number]['name'],
   name: string,
   className = 'shared',
-): Series => ({
+): ChartSeries => ({
   name,
   className,
   points: rounds.flatMap(({ round, [measure]: value }) =>
@@ -66,7 +66,7 @@ const seriesOf = (
   ),
 });
 
-const legend = (series: readonly Series[]): HTMLElement =>
+const legend = (series: readonly ChartSeries[]): HTMLElement =>
   h(
     'ul',
     { class: 'legend' },

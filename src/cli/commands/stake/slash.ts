@@ -11,10 +11,10 @@ import { faultsFilter, membersFilter } from '../../../certified/wire/certified-e
 import { openFault, toFaultProof } from '../../../certified/wire/faults.ts';
 import { callData } from '../../../chain/evm/encoding.ts';
 import {
-  type Receipt,
   type Sender,
   sendTransaction,
   slashCall,
+  type TransactionReceipt,
 } from '../../../chain/registry/registry-calls.ts';
 import { apartIn, type BodyOf, MOST_BODY_BYTES } from '../../../network/attachments/bodies.ts';
 import { heapChunks } from '../../../network/chunks/payload.ts';
@@ -115,7 +115,10 @@ interface Place {
 }
 
 /** Shows the registry two events; why not, where it refuses them. */
-async function shown({ sender, from, contract }: Place, pair: Pair): Promise<Receipt | string> {
+async function shown(
+  { sender, from, contract }: Place,
+  pair: Pair,
+): Promise<TransactionReceipt | string> {
   const call = slashCall({ contract }, from, pair);
   if (call === undefined) return 'the registry has no form for these two events';
   try {
