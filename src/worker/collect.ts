@@ -17,7 +17,7 @@ export interface Collected {
 }
 
 /** Why to stop now, or undefined to go on. Under `strict` a missed deadline is `timeout` with too few accepted. */
-export function closeReason(sync: Sync, seen: Collected): CompletionReason | undefined {
+function closeReason(sync: Sync, seen: Collected): CompletionReason | undefined {
   if (sync.strategy === 'strict' && seen.accepted >= sync.workers) return 'strict';
   if (sync.strategy === 'quorum' && seen.accepted >= majorityOf(seen.live)) return 'quorum';
   if (sync.strategy === 'async' && seen.caughtUp) return 'async';
@@ -27,7 +27,7 @@ export function closeReason(sync: Sync, seen: Collected): CompletionReason | und
 const majorityOf = (live: number): number => Math.floor(live / 2) + 1;
 
 /** How many gradients close the round, where a number does. */
-export function wanted(sync: Sync, live: number): number | undefined {
+function wanted(sync: Sync, live: number): number | undefined {
   if (sync.strategy === 'strict') return sync.workers;
   return sync.strategy === 'quorum' ? majorityOf(live) : undefined;
 }

@@ -97,7 +97,7 @@ export function progressReporter({
 }
 
 /** The promise's value; until then reports every second how far the upload is. */
-export async function reportWhile<T>(
+async function reportWhile<T>(
   promise: Promise<T>,
   round: number,
   progress: () => Progress,

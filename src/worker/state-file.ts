@@ -103,7 +103,7 @@ export interface AddedMembers<M extends object> {
 export const noMembers: AddedMembers<object> = { format: () => ({}), parse: () => ({}) };
 
 /** Payloads are bytes: base64 in the text. */
-export const formatRecord = (record: WorkerRecord, added: AddedMembers<object>): string =>
+const formatRecord = (record: WorkerRecord, added: AddedMembers<object>): string =>
   JSON.stringify({
     ...record,
     ...added.format(record),

@@ -145,7 +145,7 @@ const HALVINGS = 24;
 /** Bytes that a coder takes to learn what to expect, and to end; the least that is believed of what a sample took. */
 const [LEARNING, LEAST_RATIO] = [20, 0.05];
 
-export function quantize(values: Float32Array, step: number, codes: Int8Array): void {
+function quantize(values: Float32Array, step: number, codes: Int8Array): void {
   const bits = new Int32Array(values.buffer, values.byteOffset, values.length);
   const [perStep, shift, most] = [1 / step, 1 - DEAD_ZONE, MOST_CODE];
   for (let i = 0; i < values.length; i++) {
@@ -156,7 +156,7 @@ export function quantize(values: Float32Array, step: number, codes: Int8Array): 
 }
 
 /** The finest step found whose values take at most so many bytes; 0 where none does. */
-export function stepFor(values: Float32Array, maxBytes: number, attempt: Attempt): number {
+function stepFor(values: Float32Array, maxBytes: number, attempt: Attempt): number {
   const census = countMagnitudes(values);
   const finest = census.largest / MOST_CODE;
   if (levelBits(finest) === 0) return 0;

@@ -48,7 +48,7 @@ function scaleByte(scale: number): number {
 const chunksOf = (count: number): number => Math.ceil(count / CHUNK_LENGTH);
 
 /** Packs finite values, all chunks whole but the last one, into at most `maxBytes` from `at` on. */
-export function writeStream(
+function writeStream(
   values: Float32Array,
   { scales: rule, isTurned }: Pick<StreamCodec, 'scales' | 'isTurned'>,
   out: Uint8Array,

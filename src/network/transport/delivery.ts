@@ -181,7 +181,7 @@ export const diagnosePublish = (
   outcomes.map((outcome) => `${outcome.relay} ${diagnoseOutcome(outcome, statuses)}`);
 
 /** What happened at one relay, its own words, and what to do next. */
-export function diagnoseOutcome(outcome: PublishOutcome, statuses: readonly RelayStatus[]): string {
+function diagnoseOutcome(outcome: PublishOutcome, statuses: readonly RelayStatus[]): string {
   const status = statuses.find(({ relay }) => relay === outcome.relay);
   const { happened, next } = caseOf(outcome, status, clockNotice(statuses) !== undefined);
   const words = printable(outcome.message);

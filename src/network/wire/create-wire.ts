@@ -207,7 +207,7 @@ const MOST_DATES = 256;
 /** A process that was just started follows one whose last heartbeat may be dated a little ahead. */
 const RESTART_SECONDS = 2;
 
-export function createSignsOfLife(
+function createSignsOfLife(
   { relays, signer, clock, signWorked, signal, advertise = [] }: ProfileOptions,
   { worker, advertised, buildHeartbeat, capabilities, gradientsAreHeartbeats }: Profile,
 ) {

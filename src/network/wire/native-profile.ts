@@ -225,9 +225,11 @@ function createNativeSending(options: ProfileOptions) {
     },
     send(sealed: Sealed): Sending {
       const { event, payload } = sealed;
-      last = own(event.id) ?? ownUpdate(sealed, options);
+      const update = own(event.id) ?? ownUpdate(sealed, options);
+      // an older one may be sent again to a relay that has lost it
+      if (last === undefined || update.said.round >= last.said.round) last = update;
       return payload
-        ? sendInChunks(event, payload, last.said)
+        ? sendInChunks(event, payload, update.said)
         : watchOutcomes(relays.send(event, { signal: whole.begin() }), relays);
     },
     /** The last update that was made or sent, when it is the event of this id. */

@@ -12,7 +12,7 @@ export interface RelayList {
   readonly write: readonly string[];
 }
 
-export const RELAY_LIST_KIND = 10_002;
+const RELAY_LIST_KIND = 10_002;
 /** More are not read: NIP-65 itself asks for two to four. */
 const MAX_RELAYS = 16;
 const MAX_URL_LENGTH = 256;
