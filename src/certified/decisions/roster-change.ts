@@ -108,7 +108,7 @@ interface Voters {
  * Who signed the listed votes. Keys proven faulty are among them, since a certificate must not depend on who has seen
  * the proof; their scores weigh nothing.
  */
-export function votersOf(
+function votersOf(
   { spec, run, before, parent, ledger }: Chain,
   { votes }: Draft,
   culprits: readonly WorkerId[],
@@ -291,7 +291,7 @@ export function isUpheld(chain: Chain, proof: FaultProof, evidence: Evidence): b
 }
 
 /** The proofs that an outcome lists, where all of them count. */
-export function upheldIn(
+function upheldIn(
   chain: Chain,
   faults: readonly EventId[],
   evidence: Evidence,

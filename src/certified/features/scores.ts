@@ -75,7 +75,7 @@ interface Known {
   arrived(): readonly Arrived[];
 }
 
-export class RoundScoring {
+class RoundScoring {
   readonly #measure: NonNullable<Trainer['measure']>;
   readonly #onFailure: (round: number, error: unknown) => void;
   #scores = new Map<WorkerId, number>();

@@ -72,11 +72,11 @@ export function rootOf(bytes: Uint8Array, hash?: Sha256): PayloadRoot {
 export type Commitment = NonNullable<FeatureValues<'manifest'>['rerun']>;
 
 /** The commitment to these bytes by a trainer that says where its numbers come from. */
-export const commitmentTo = (
-  bytes: Uint8Array,
-  { shard, build }: Origin,
-  hash?: Sha256,
-): Commitment => ({ ...rootOf(bytes, hash), shard, build });
+const commitmentTo = (bytes: Uint8Array, { shard, build }: Origin, hash?: Sha256): Commitment => ({
+  ...rootOf(bytes, hash),
+  shard,
+  build,
+});
 
 /** Of a trainer that says nothing: its bits are like nobody else's. */
 export const unknownOrigin = (shard: Shard): Origin => ({

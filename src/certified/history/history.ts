@@ -302,7 +302,7 @@ export interface Followed {
 }
 
 /** Every certified branch to its end, each outcome once. */
-export function followAll(start: Chain, events: Gathered): Followed {
+function followAll(start: Chain, events: Gathered): Followed {
   const keys = new Set<WorkerId>();
   const chains = new Map<Digest, Chain>([[start.parent, start]]);
   let frontier = Number.POSITIVE_INFINITY;
@@ -334,7 +334,7 @@ const UNSEEN: readonly string[] = ['beacon', 'snapshot'];
 const MOST_BLIND = 4096;
 
 /** Members named by outcomes that founders and their invitees proposed, for chains that cannot be followed. */
-export function namedBy(spec: RunSpec, events: readonly SignedEvent[]): readonly WorkerId[] {
+function namedBy(spec: RunSpec, events: readonly SignedEvent[]): readonly WorkerId[] {
   const chunks = heapChunks(events, MOST_BODY_BYTES);
   const joins = new Map<WorkerId, WorkerId[]>();
   for (const event of events) {

@@ -221,7 +221,7 @@ export class Backfill {
 }
 
 /** Publishes a certified state together with the other keepers, so that who comes later need not compute it. */
-export async function publishState(
+async function publishState(
   state: Certified,
   keepers: readonly WorkerId[],
   {

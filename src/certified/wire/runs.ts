@@ -83,7 +83,7 @@ export function buildRun(spec: RunSpec, lifetime: Lifetime): EventDraft {
 }
 
 /** Asks for one run, or for all there are. */
-export const runFilter = (address?: Omit<RunAddress, 'relays'>): Filter =>
+const runFilter = (address?: Omit<RunAddress, 'relays'>): Filter =>
   address
     ? { kinds: [run.kind], authors: [address.author], '#d': [address.run] }
     : { kinds: [run.kind], '#t': ['nostrain'], limit: MOST_LISTED };

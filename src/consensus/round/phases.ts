@@ -155,7 +155,7 @@ const ownJustification = ({ state: { lock } }: Turn, { digest, attempt }: Propos
  * The locking rule. A member that committed prepares another outcome only if a quorum prepared that in a later view.
  * Others prepare any outcome with a quorum of prepares, and acceptable new ones.
  */
-export function mayPrepare(
+function mayPrepare(
   turn: Turn,
   { digest, outcome }: Pick<Proposal, 'digest' | 'outcome'>,
   prepared: ViewId | undefined,
@@ -169,11 +169,11 @@ export function mayPrepare(
 }
 
 /** Whether a void outcome is acceptable: the round took too many views, or no contribution arrived in time. */
-export const isVoidTime = ({ state, context }: Turn): boolean =>
+const isVoidTime = ({ state, context }: Turn): boolean =>
   state.view >= context.timing.voidView || state.closed?.empty === true;
 
 /** The validity check of a proposal's outcome; requested when there is none. */
-export function checkOf(turn: Turn, { digest, outcome }: Signed<Proposal>): Check | undefined {
+function checkOf(turn: Turn, { digest, outcome }: Signed<Proposal>): Check | undefined {
   const check = turn.state.checks.find((each) => each.digest === digest);
   if (check === undefined) ask(turn, `check ${digest}`, { type: 'check', digest, outcome });
   return check;

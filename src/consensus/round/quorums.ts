@@ -61,7 +61,7 @@ export function committeeOfViewChanges(
 }
 
 /** Authors of these view-change votes, if all are here, eligible and enough for a proposal of this epoch. */
-export function soundViewChanges(
+function soundViewChanges(
   turn: Turn,
   attempt: number,
   ids: readonly EventId[],
@@ -89,7 +89,7 @@ export const proposalOf = (turn: Turn, ctx: Digest, digest: Digest): Signed<Prop
       committeeBehind(turn, vote)?.ctx === ctx,
   );
 
-export function viewChangesById(
+function viewChangesById(
   turn: Turn,
   ids: readonly EventId[],
 ): readonly Signed<ViewChangeVote>[] | undefined {
@@ -103,7 +103,7 @@ export function viewChangesById(
   return found.filter((vote) => vote !== undefined);
 }
 
-export function wanted(turn: Turn, ids: readonly EventId[]): false {
+function wanted(turn: Turn, ids: readonly EventId[]): false {
   ask(turn, `want ${ids.join()}`, { type: 'want', what: 'events', ids });
   return false;
 }
