@@ -52,26 +52,24 @@ const addRpcFlags = (command: Command): Command =>
     )
     .addOption(whole('--rpc-timeout <s>', 'seconds to wait for an answer', 1, 600).default(30));
 
-/** Endpoints as the flags name them; throws `flag/rpc` for none and for what is no web address. */
+/** An endpoint of a chain; throws `flag/rpc` if the URL is no web address. */
+export function endpointAt(url: string, seconds: number, example = 'https://rpc.example.org') {
+  if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
+    const message = `${withoutSecrets(url)} is no http:// or https:// address`;
+    throw new ConfigError('flag/rpc', message, { hint: `say it as --rpc ${example}` });
+  }
+  const timeoutMs = 1000 * seconds;
+  return createEndpoint(url, { post: createPost(fetch), clock: systemClock, timeoutMs });
+}
+
+/** Endpoints as the flags name them; throws `flag/rpc` if there are none. */
 function endpointsOf({ rpc, agree, rpcTimeout }: RpcFlags): Endpoints {
   if (rpc.length === 0) {
     throw new ConfigError('flag/rpc', 'no endpoint of the chain is given', {
       hint: 'add --rpc URL, best several',
     });
   }
-  const all = [...new Set(rpc)].map((url) => {
-    if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
-      throw new ConfigError(
-        'flag/rpc',
-        `${withoutSecrets(url)} is no http:// or https:// address`,
-        {
-          hint: 'say it as --rpc https://rpc.example.org',
-        },
-      );
-    }
-    const post = createPost(fetch);
-    return createEndpoint(url, { post, clock: systemClock, timeoutMs: 1000 * rpcTimeout });
-  });
+  const all = [...new Set(rpc)].map((url) => endpointAt(url, rpcTimeout));
   return { all, need: agree ?? Math.floor(all.length / 2) + 1 };
 }
 

@@ -6,7 +6,6 @@ import { Command, Option } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { fromHex, toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
-import { createEndpoint, createPost } from '../../../chain/endpoints.ts';
 import {
   bondFor,
   deployRegistry,
@@ -17,13 +16,13 @@ import {
   unlockedAccounts,
   withdraw,
 } from '../../../chain/registry/registry-calls.ts';
-import { withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { readKey } from '../../../run/field.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import { whole } from '../../../terminal/flags.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
+import { endpointAt } from '../../shared/endpoints.ts';
 
 interface ChainFlags {
   readonly rpc: string;
@@ -168,15 +167,9 @@ export function withAccount(
   { rpc, from, rpcTimeout }: ChainFlags,
   work: (sender: Sender, from: string) => Promise<void>,
 ): Promise<void> {
-  if (!/^https?:\/\//.test(rpc) || !URL.canParse(rpc)) {
-    throw new ConfigError('flag/rpc', `${withoutSecrets(rpc)} is no http:// or https:// address`, {
-      hint: `say it as --rpc ${LOCAL}`,
-    });
-  }
-  const clock = systemClock;
-  const how = { post: createPost(fetch), clock, timeoutMs: 1000 * rpcTimeout };
+  const endpoint = endpointAt(rpc, rpcTimeout, LOCAL);
   return interruptibly(async (signal) => {
-    const sender = { endpoint: createEndpoint(rpc, how), clock, signal };
+    const sender = { endpoint, clock: systemClock, signal };
     const account =
       from === undefined ? (await unlockedAccounts(sender))[0] : addressOf('from', from);
     if (account === undefined) {
