@@ -184,6 +184,7 @@ const collectionOf = (
   }),
 });
 
+/** What a session's summary says besides its rounds; the first five members are written as they are. */
 export interface SessionFacts {
   readonly run: string;
   readonly worker: string;
@@ -197,20 +198,18 @@ export interface SessionFacts {
 }
 
 /** What `--summary-out` writes. */
-export function sessionSummary(state: PythonState, facts: SessionFacts): PythonObject {
+export function sessionSummary(
+  state: PythonState,
+  { startRound, checkpointHistory, artifactRetentionRounds: kept, ...who }: SessionFacts,
+): PythonObject {
   const { records, late, reconciliations } = state.history ?? noHistory;
-  const { artifactRetentionRounds: kept } = facts;
   const retries = records.map((record) => record.retries);
   return {
-    run: facts.run,
-    worker: facts.worker,
-    relays: facts.relays,
-    runtime: facts.runtime,
-    backend: facts.backend,
-    start_round: BigInt(records[0]?.round ?? facts.startRound),
+    ...who,
+    start_round: BigInt(records[0]?.round ?? startRound),
     rounds_completed: BigInt(records.length),
     final_model_hash: stateDigest(state.params),
-    checkpoint_history: BigInt(facts.checkpointHistory),
+    checkpoint_history: BigInt(checkpointHistory),
     artifact_retention_rounds: kept === undefined ? null : BigInt(kept),
     late_gradient_count: BigInt(late.length),
     reconciled_late_gradient_count: BigInt(late.filter(({ folded }) => folded).length),
