@@ -19,112 +19,16 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
 };
 const PYTHON = 'Commands of the Python reference (rounds from 0, as there):';
 
-/** Headings of flags, in this order; a flag in none of them is basic. Headings that a command gives itself come last. */
-export const FLAG_GROUPS: Readonly<Record<string, readonly string[]>> = {
-  'Basic:': [],
-  'Model:': [
-    'tier',
-    'tiers',
-    'context',
-    'rank',
-    'runtime',
-    'features',
-    'hiddenSize',
-    'weightScale',
-  ],
-  'Training:': [
-    'rounds',
-    'innerSteps',
-    'batchSize',
-    'seed',
-    'optimizer',
-    'localLearningRate',
-    'outerLearningRate',
-    'momentum',
-    'device',
-    'threads',
-    'recompute',
-    'precision',
-    'evaluate',
-    'evaluation',
-    'baseFrom',
-    'backend',
-    'steps',
-    'learningRate',
-    'sync',
-    'roundTimeout',
-    'peers',
-  ],
-  'Network:': [
-    'timeout',
-    'relayRetries',
-    'relayRetryBackoff',
-    'relayRetryBackoffMax',
-    'relayRetryBackoffMultiplier',
-    'allowPrivateRelays',
-    'advertiseRelay',
-    'discoverRelays',
-    'heartbeatInterval',
-    'maxMissedHeartbeats',
-    'rpc',
-    'agree',
-    'rpcTimeout',
-    'wait',
-    'drand',
-    'idleTimeout',
-    'maxWait',
-    'directory',
-    'allowPrivate',
-    'since',
-    'heartbeatSince',
-    'heartbeatIdleTimeout',
-    'workersPerIp',
-  ],
-  'Advanced:': [
-    'codec',
-    'topk',
-    'checkpointHistory',
-    'payloadBytes',
-    'summaryOut',
-    'outputFormat',
-    'stateFormat',
-    'torchCheckpointPayload',
-    'inputFormat',
-    'secKey',
-    'stake',
-    'branch',
-    'trust',
-    'strict',
-    'faults',
-    'epoch',
-    'batch',
-    'publicUrl',
-    'minPow',
-    'momentumState',
-    'momentumOut',
-    'metricsOut',
-    'worker',
-    'pubkey',
-    'sig',
-    'eventId',
-    'createdAt',
-  ],
-};
-
-const FIRST = 'Basic:';
-const groupOfFlag = new Map(
-  Object.entries(FLAG_GROUPS).flatMap(([heading, names]) => names.map((name) => [name, heading])),
-);
+/** Headings of flags, in this order; a flag whose row or table names none is basic. Headings that a command gives itself come last. */
+export const flagHeadings: readonly string[] = ['Basic:', 'Training:', 'Network:'];
 
 /** The heading that a flag stands under. */
-export const flagGroup = (option: Option): string =>
-  option.helpGroupHeading ?? groupOfFlag.get(option.attributeName()) ?? FIRST;
+export const flagGroup = (option: Option): string => option.helpGroupHeading ?? flagHeadings[0]!;
 
 /** The heading that a command of the program stands under. */
 export const commandGroup = (name: string): string =>
   Object.entries(COMMANDS).find(([, names]) => names.includes(name))?.[0] ?? PYTHON;
 
-const ORDER = Object.keys(FLAG_GROUPS);
 const usual = new Help();
 
 export const helpConfiguration: HelpConfiguration = {
@@ -135,9 +39,10 @@ export const helpConfiguration: HelpConfiguration = {
   ): Map<string, T[]> {
     const heading = (item: T) => (item instanceof Option ? flagGroup(item) : groupOf(item));
     const groups = [...usual.groupItems(unsorted, visible, heading)];
-    const known = groups.filter(([name]) => ORDER.includes(name));
-    const own = groups.filter(([name]) => !ORDER.includes(name));
-    return new Map([...known.sort(([a], [b]) => ORDER.indexOf(a) - ORDER.indexOf(b)), ...own]);
+    const known = groups.filter(([name]) => flagHeadings.includes(name));
+    const own = groups.filter(([name]) => !flagHeadings.includes(name));
+    const place = (name: string) => flagHeadings.indexOf(name);
+    return new Map([...known.sort(([a], [b]) => place(a) - place(b)), ...own]);
   },
 };
 

@@ -1,6 +1,6 @@
 /**
  * Every setting of a training run, one row each: meaning, form, flag, default, and the scope that says who decides it.
- * Command line, settings file, run spec, settings fingerprint, plan, completion and docs/reference are made from these rows.
+ * Command line, settings file, run spec, fingerprint, plan, completion and docs/reference are made from these rows.
  * A row without a flag is `--set name=value`; defaults that depend on the model are in `spec/presets.ts`.
  */
 import { beforeNames, ruleNames, usualAggregation } from './aggregation.ts';
@@ -78,22 +78,15 @@ export const fields = {
       { flag: '--tier <t>', default: 'auto', fixed: true, needs: 'tiers' },
     ),
     tierStrategy: row(
-      'where a tier of a published model is read from: a slice of `tiers export` if it is complete, else the full model (auto); the slice; or the full model',
+      'read a tier from a slice, the full model, or what there is',
       choice(tierStrategies),
-      {
-        default: 'auto',
-        needs: 'slices',
-      },
+      { default: 'auto', needs: 'slices' },
     ),
-    basePrecision: row(
-      'numbers in which this worker holds a base under adapters; fewer bits take less memory',
-      choice(precisions),
-      {
-        default: 'f32',
-        fixed: true,
-        needs: 'adapters',
-      },
-    ),
+    basePrecision: row('numbers that hold a base under adapters', choice(precisions), {
+      default: 'f32',
+      fixed: true,
+      needs: 'adapters',
+    }),
     precision: row('numbers of matrix products in training', choice(arithmetics), {
       flag: '--precision <type>',
       default: 'f32',
@@ -103,22 +96,12 @@ export const fields = {
       default: false,
       needs: 'transformers',
     }),
-    accumulate: row(
-      'micro-batches that the batch of an inner step is cut into: less memory for the same gradient',
-      whole(1),
-      { default: 1 },
-    ),
+    accumulate: row('micro-batches of a step, to save memory', whole(1), { default: 1 }),
     evaluate: row('skip the validation loss and sample of each round', yesNo(), {
       flag: '--no-evaluate',
       default: true,
     }),
-    waitFor: row(
-      'live workers to wait for before the first round; 0: N of strict:N, else 1',
-      whole(),
-      {
-        default: 0,
-      },
-    ),
+    waitFor: row('live workers to wait for; 0: N of strict:N, else 1', whole(), { default: 0 }),
     joinTimeout: row('seconds to wait for them', real(0, 604_800, 'from'), { default: 600 }),
     heartbeatInterval: row('seconds between two heartbeats', whole(1), {
       flag: '--heartbeat-interval <s>',
@@ -130,11 +113,11 @@ export const fields = {
       python: true,
       default: 3,
     }),
-    stripe: row(
-      'erasure coding of large payloads over n relays, any k of which are enough; 1/1 gives each relay all of it',
-      spread(),
-      { default: { need: 1, of: 1 }, fixed: true, needs: 'native' },
-    ),
+    stripe: row('relays that share a large payload, any k of n enough', spread(), {
+      default: { need: 1, of: 1 },
+      fixed: true,
+      needs: 'native',
+    }),
   }),
   ...inScope('alone', {
     peers: row('public keys of the only workers to train with, yours included', workerKeys(), {
@@ -147,32 +130,28 @@ export const fields = {
       real(0, 86_400, 'from'),
       { flag: '--round-timeout <s>', python: true, default: 60 },
     ),
-    helper: row(
-      "hold the full model and train one slice of it in turn, in addition to the tier's own",
-      yesNo(),
-      {
-        default: false,
-        fixed: true,
-        needs: 'helpers',
-      },
-    ),
+    helper: row('hold the full model and train slices of it in turn', yesNo(), {
+      default: false,
+      fixed: true,
+      needs: 'helpers',
+    }),
     codec: row(
-      'nostrain/0: compression of payloads; zstd only where every worker reads it',
+      'nostrain/0: compression; zstd only if all workers read it',
       choice(['zlib', 'zstd']),
       { flag: '--codec <name>', python: true, default: 'zlib', needs: 'reference' },
     ),
-    checkpointHistory: row(
-      'nostrain/0: checkpoints to keep on the relays, where the state fits an event',
-      whole(1),
-      { flag: '--checkpoint-history <n>', python: true, default: 4, needs: 'reference' },
-    ),
+    checkpointHistory: row('nostrain/0: checkpoints to keep on the relays', whole(1), {
+      flag: '--checkpoint-history <n>',
+      python: true,
+      default: 4,
+      needs: 'reference',
+    }),
   }),
   ...inScope('agreed', {
-    helperRotation: row(
-      'with --tiers: rounds after which helpers take the next slice; 0: no helpers',
-      whole(),
-      { default: 0, needs: 'tiers' },
-    ),
+    helperRotation: row('rounds of a slice of helpers; 0: no helpers', whole(), {
+      default: 0,
+      needs: 'tiers',
+    }),
   }),
   ...inScope('top', {
     tiers: row('times the width may be halved for small machines', whole(0, MOST_TIERS), {
@@ -200,10 +179,7 @@ export const fields = {
       default: 128,
       needs: 'context',
     }),
-    hidden: row('mlp: widths of the hidden layers', sizes(), {
-      default: [32],
-      needs: 'mlp',
-    }),
+    hidden: row('mlp: widths of the hidden layers', sizes(), { default: [32], needs: 'mlp' }),
     tokens: row('how characters become tokens', choice(['chars', 'bytes']), {
       default: 'chars',
       needs: 'ownText',
@@ -223,83 +199,53 @@ export const fields = {
     localLearningRate: row('peak learning rate of the inner optimizer', rate, {
       flag: '--local-learning-rate <x>',
     }),
-    warmupSteps: row('steps over which the learning rate rises to its peak', whole(), {
-      default: 0,
+    warmupSteps: row('steps of warm-up to the peak learning rate', whole(), { default: 0 }),
+    finalShare: row('share of the peak rate left at the end (cosine)', real(0, 1), { default: 1 }),
+    weightDecay: row('weight decay of adamw and muon', real(0, 10), { default: 0, needs: 'decay' }),
+    clipNorm: row('largest norm of a gradient; 0: no clipping', real(0, 1e9), { default: 0 }),
+    outerLearningRate: row('rate of the outer step; 1 with momentum 0 is averaging', rate, {
+      flag: '--outer-learning-rate <x>',
+      python: true,
+      default: 1,
     }),
-    finalShare: row(
-      'share of the peak learning rate that is left at the end of the run (cosine)',
-      real(0, 1),
-      { default: 1 },
-    ),
-    weightDecay: row('decoupled weight decay of adamw and muon', real(0, 10), {
-      default: 0,
-      needs: 'decay',
-    }),
-    clipNorm: row('largest global norm of a gradient; 0 does not clip', real(0, 1e9), {
-      default: 0,
-    }),
-    outerLearningRate: row(
-      'learning rate of the outer step; 1 with momentum 0 is plain averaging',
-      rate,
-      { flag: '--outer-learning-rate <x>', python: true, default: 1 },
-    ),
     momentum: row('Nesterov momentum of the outer step', real(0, 1, 'to'), {
       flag: '--momentum <x>',
       python: true,
       default: 0,
     }),
     packing: row(
-      'codec of deltas; auto takes the richest that fits eventBudget; scaled and rotated fill it',
+      'codec of deltas; auto, scaled and rotated use eventBudget',
       choice(packingNames, removedPackings),
       { default: 'int8', needs: 'native' },
     ),
-    eventBudget: row(
-      'bytes a worker may send in a round with packing auto, scaled or rotated; up to 65536 is one event',
-      whole(2048),
-      {
-        default: 65_536,
-        needs: 'budget',
-      },
-    ),
-    owners: row(
-      'workers that send each chunk of the parameters; 0: every worker sends all',
-      whole(),
-      {
-        default: 0,
-        needs: 'native',
-      },
-    ),
-    fragments: row('parts of the model that are sent in turn, one a round', whole(1), {
-      default: 1,
+    eventBudget: row('bytes a worker may send in a round; up to 65536 is one event', whole(2048), {
+      default: 65_536,
+      needs: 'budget',
+    }),
+    owners: row('workers that send each chunk; 0: all send all', whole(), {
+      default: 0,
       needs: 'native',
     }),
-    topk: row(
-      'share of the values to send, the largest ones (packing topk-sign and nostrain/0)',
-      real(0, 1, 'from'),
-      {
-        flag: '--topk <ratio>',
-        python: true,
-        default: 1,
-        needs: 'topk',
-      },
-    ),
+    fragments: row('parts of the model sent in turn', whole(1), { default: 1, needs: 'native' }),
+    topk: row('share of the values to send, the largest ones', real(0, 1, 'from'), {
+      flag: '--topk <ratio>',
+      python: true,
+      default: 1,
+      needs: 'topk',
+    }),
     residual: row(
-      'learning that was not sent: add it to the next delta, keep it in the local model, keep it there for owned chunks only, or drop it',
+      'learning not sent: add to the next delta, keep locally, keep owned chunks, drop',
       choice(['feedback', 'local', 'owned', 'none']),
       { default: 'feedback' },
     ),
-    weights: row(
-      'weigh contributions by their examples, or all the same',
-      choice(['examples', 'equal']),
-      { default: 'examples' },
-    ),
-    maxExamples: row(
-      'most examples that a contribution counts for; 0: inner steps x batch size',
-      whole(),
-      { default: 0 },
-    ),
+    weights: row('weight of a contribution', choice(['examples', 'equal']), {
+      default: 'examples',
+    }),
+    maxExamples: row('most examples a contribution counts for; 0: those of a round', whole(), {
+      default: 0,
+    }),
     normalize: row(
-      'divide a value by the weights of all who send its chunk, or of those who sent the value',
+      'divide by the weights of all owners of a chunk, or of senders',
       choice(['workers', 'senders']),
       { default: 'workers', needs: 'native' },
     ),
@@ -331,49 +277,43 @@ export const fields = {
       choice(forecastErrors),
       { default: 'squared', needs: 'forecaster' },
     ),
-    scaling: row(
-      'scale numbers by mean and deviation of each window too, or of the training part alone',
-      choice(scalings),
-      { default: 'window', needs: 'forecaster' },
-    ),
+    scaling: row('scale by each window too, or by the training part alone', choice(scalings), {
+      default: 'window',
+      needs: 'forecaster',
+    }),
     pixels: row('side of the squares that pictures are scaled to', whole(1), {
       default: 24,
       needs: 'vit',
     }),
   }),
   ...inScope('aggregation', {
-    rule: row('how the contributions of a round become one step', choice(ruleNames), {
+    rule: row('how contributions become one step', choice(ruleNames), {
       default: usualAggregation.rule,
     }),
-    hostile: row(
-      'hostile contributions of a round that the rule withstands (f); 0 for means',
-      whole(0, 512),
-      { default: usualAggregation.hostile, needs: 'robust' },
-    ),
+    hostile: row('hostile contributions that the rule withstands (f); 0 for means', whole(0, 512), {
+      default: usualAggregation.hostile,
+      needs: 'robust',
+    }),
     before: row(
-      'before the rule: replace each row by the mean of its nearest ones (nnm), or average random pairs (bucketing)',
+      'before the rule: mean of nearest rows (nnm) or of random pairs (bucketing)',
       choice(beforeNames),
       { default: usualAggregation.before, needs: 'robust' },
     ),
     leastRatePermille: row(
-      'outer learning rate, in thousandths, of a round whose rows point in opposite directions; 1000 leaves it as it is',
+      'outer rate, in thousandths, where rows point in opposite directions',
       whole(0, 1000),
       { default: usualAggregation.leastRatePermille },
     ),
   }),
   ...inScope('pace', {
     innerSeconds: row(
-      'seconds that each worker trains in a round, at most innerSteps steps; 0: everybody takes that many steps',
+      'seconds of training in a round, at most innerSteps; 0: no limit',
       real(0, 86_400),
       { default: 0 },
     ),
-    leastSteps: row(
-      'with innerSeconds: steps that each worker takes in a round however long they last',
-      whole(1),
-      {
-        default: 1,
-        needs: 'innerSeconds',
-      },
-    ),
+    leastSteps: row('with innerSeconds: least steps of a round', whole(1), {
+      default: 1,
+      needs: 'innerSeconds',
+    }),
   }),
 } as const satisfies Group;

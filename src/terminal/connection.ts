@@ -29,8 +29,9 @@ const retryFlags = () => [
 
 /** Adds `--timeout`, the retry flags and what relays are assumed to take. */
 export function addConnectionFlags(command: Command): Command {
-  command.addOption(positive('--timeout <s>', 'seconds to wait for a relay').default(10));
-  for (const option of retryFlags()) command.addOption(option.hideHelp());
+  const timeout = positive('--timeout <s>', 'seconds to wait for a relay').default(10);
+  command.addOption(timeout.helpGroup('Network:'));
+  for (const option of retryFlags()) command.addOption(option.helpGroup('Network:').hideHelp());
   return addOptions(command, assumed);
 }
 

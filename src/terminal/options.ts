@@ -61,12 +61,16 @@ export const addSettingFlags = (
 ): Command =>
   addOptions(command, Object.fromEntries(names.map((name) => [name, fields[name]])), more);
 
+/** Scopes of what is trained and how. */
+const SHARED: readonly string[] = ['training', 'adapter', 'input', 'top'];
+
 function flagOption(name: string, each: Row, isUnchecked: boolean): Option {
   const flag = each.flag!;
   const help = helpWithDefault(name, each);
   const option = each.many ? repeatable(flag, help) : new Option(flag, help);
   const isChecked = !isUnchecked && !each.many && each.accepted !== SWITCH;
   if (isChecked) option.argParser((text) => checked(text, each, longFlag(flag)));
+  if (isSetting(name) && SHARED.includes(fields[name].scope)) option.helpGroup('Training:');
   return each.python ? option.hideHelp() : option;
 }
 

@@ -1,7 +1,7 @@
 /** docs/reference/commands.md: every command with its arguments and flags, from the command tree itself. */
 import type { Command, Option } from 'commander';
 import { examples, examplesOf } from '../../src/cli/examples.ts';
-import { commandGroup, FLAG_GROUPS, flagGroup } from '../../src/cli/help.ts';
+import { commandGroup, flagGroup, flagHeadings } from '../../src/cli/help.ts';
 import { createProgram } from '../../src/cli/main.ts';
 import { code, table } from './markdown.ts';
 
@@ -10,7 +10,7 @@ const commandOrder = [
 ];
 /** Headings in the order of the help; those of a command itself come last. */
 const placeOf = (heading: string): number => {
-  const at = Object.keys(FLAG_GROUPS).indexOf(heading);
+  const at = flagHeadings.indexOf(heading);
   return at < 0 ? Number.MAX_SAFE_INTEGER : at;
 };
 

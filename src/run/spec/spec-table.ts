@@ -1,5 +1,5 @@
 /**
- * Every field of a run spec outside its sections `training`, `start` and `input`, one row each: meaning, form, default and flag.
+ * Every field of a run spec outside `training`, `start` and `input`, one row each: meaning, form, default, flag.
  * Spec reader, `run create`, `run inspect` and docs/run-spec.md are made from these rows.
  */
 import {
@@ -75,12 +75,12 @@ export const plainFields = {
     many: true,
     feature: 'places',
   }),
-  jury: row(
-    'members that run each drawn contribution again at once; a worker that a quorum of its committee finds at fault is removed; 0: none',
-    whole(0, 64),
-    { was: '--rerun-jury', default: 0, feature: 'jury' },
-  ),
-  sessions: row('workers may train in the name of a key that signed so', yesNo(), {
+  jury: row('members that run each drawn contribution again; 0: none', whole(0, 64), {
+    was: '--rerun-jury',
+    default: 0,
+    feature: 'jury',
+  }),
+  sessions: row('workers may train in the name of another key', yesNo(), {
     feature: 'sessions',
     ...off,
   }),
@@ -94,17 +94,17 @@ export const plainFields = {
     feature: 'address',
   }),
   minAcceptPermille: row(
-    'share of the contributions a member holds in time that a proposal must list to get its first vote',
+    'share of timely contributions a proposal must list for a first vote',
     whole(0, 1000),
     { default: 666 },
   ),
   liveRounds: row(
-    'final rounds since a worker was last seen, up to which it may sit on committees',
+    'final rounds since a worker was seen, up to which it has seats',
     whole(1, MOST_ROUNDS),
     { default: 3 },
   ),
   absentRounds: row(
-    'final rounds without a sign of a worker, after which it leaves the roster',
+    'final rounds without a sign, after which a worker is removed',
     whole(1, MOST_ROUNDS),
     { default: 10 },
   ),
@@ -117,11 +117,9 @@ export const plainFields = {
     default: 0,
     feature: 'founding',
   }),
-  joinsPerRound: row(
-    'newcomers a round may list; 0: a quarter of the roster, at least one',
-    whole(0, 1024),
-    { default: 0 },
-  ),
+  joinsPerRound: row('newcomers a round may list; 0: a quarter of the roster', whole(0, 1024), {
+    default: 0,
+  }),
 } as const satisfies Group;
 
 /** Fields of the sections that always have the same ones. */
@@ -129,56 +127,49 @@ export const groupFields = {
   committee: {
     size: row('seats (K); the roster when it is smaller', whole(1, 1024), { default: 64 }),
     quorum: row(
-      'seats that decide: bft is two thirds and one; cft, for friends, is half and one',
+      'seats that decide: two thirds and one (bft), half and one (cft)',
       choice(['bft', 'cft']),
       { default: 'bft' },
     ),
     weights: row('chance of a seat, and weight of a contribution', choice(['equal', 'stake']), {
       default: 'equal',
     }),
-    minStake: row(
-      'least stake of a key that may sit on a committee, and whose contributions count',
-      stake(),
-      { default: '0' },
-    ),
+    minStake: row('least stake for a seat and for contributions to count', stake(), {
+      default: '0',
+    }),
   },
   timing: {
-    graceMinMs: row(
-      'shortest wait of a round for contributions, unless all live workers reported',
-      whole(0, DAY_MS),
-      { default: 5000 },
-    ),
-    graceMaxMs: row(
-      'longest wait of a round for contributions, training included',
-      whole(1, 7 * DAY_MS),
-    ),
+    graceMinMs: row('shortest wait for contributions, unless all reported', whole(0, DAY_MS), {
+      default: 5000,
+    }),
+    graceMaxMs: row('longest wait for contributions, training included', whole(1, 7 * DAY_MS)),
     deadlineC: row(
-      'between the two, a round closes at the median of past arrivals plus this many times their median absolute deviation, which is taken as wider at first',
+      'a round closes this many median absolute deviations after the median arrival',
       real(0, 1000),
       { default: 4 },
     ),
     viewMs: row(
-      'time for one proposal to be decided (a view); doubles with each failed view, up to three times; at least 4 times the delay of the relays',
+      'time to decide one proposal (a view); doubles up to three times',
       whole(100, DAY_MS),
       { default: 10_000 },
     ),
     voidView: row(
-      'from this view on nothing is accepted and the round ends void; the committee when it is smaller',
+      'view from which a round ends void; the committee when it is smaller',
       whole(1, 1024),
       { default: 4 },
     ),
     recoveryMs: row(
-      'time without a decision after which the roster may draw another committee (a recovery epoch); 0: never',
+      'time without a decision until a recovery epoch; 0: never',
       whole(0, 7 * DAY_MS),
       { default: 600_000 },
     ),
     recoveryFloorPermille: row(
-      'share of the roster that must vote for a recovery epoch; 0: one key is enough and the run may fork',
+      'share of the roster that a recovery epoch needs; 0: one key, may fork',
       whole(0, 1000),
       { default: 501 },
     ),
     reorgDepth: row(
-      'rounds back that a worker switches to a fork by itself, at most',
+      'rounds back that a worker switches to a fork by itself',
       whole(0, MOST_ROUNDS),
       { default: 8 },
     ),
@@ -192,13 +183,11 @@ export const groupFields = {
   },
   pace: { innerSeconds: fields.innerSeconds, leastSteps: fields.leastSteps },
   rerun: {
-    permille: row(
-      'contributions in a thousand whose author is drawn to disclose its private state, so that anybody can run its steps again',
-      whole(0, 1000),
-      { default: 0 },
-    ),
+    permille: row('contributions in a thousand that are drawn for recomputation', whole(0, 1000), {
+      default: 0,
+    }),
     bandPpm: row(
-      'distance between recomputed and claimed update that still passes where machines differ, in millionths of its length',
+      'distance of a recomputed update that passes, in millionths',
       whole(0, 1_000_000),
       { default: 10_000 },
     ),
@@ -210,11 +199,9 @@ export const groupFields = {
   },
   limits: {
     payloadBytes: row('larger payloads are refused unread', whole(1, MOST_PAYLOAD)),
-    normBoundC: row(
-      'norms above this many times the lower median are clipped to it; 0 clips nothing',
-      real(0, 1e6),
-      { default: 1.5 },
-    ),
+    normBoundC: row('norm bound in lower medians of the norms; 0 clips nothing', real(0, 1e6), {
+      default: 1.5,
+    }),
     weightCap: row('examples beyond which a contribution weighs no more', whole(1)),
   },
   checkpoint: {
@@ -231,15 +218,10 @@ export const evaluationFields = {
 } as const satisfies Group;
 
 const shards = row('parts the data is divided into', whole(1, 65_535));
-const snapshot = row(
-  'id of the stake snapshot the run starts with; the snapshot names its chain, its block and how it was read',
-  hash(),
-);
-const lagSeconds = row(
-  'the first value of the beacon at least this many seconds after the outcome counts',
-  whole(1, 86_400),
-  { default: 150 },
-);
+const snapshot = row('id of the stake snapshot that the run starts with', hash());
+const lagSeconds = row('least seconds from an outcome to the value that counts', whole(1, 86_400), {
+  default: 150,
+});
 const QUICKNET =
   '83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a2d1064510d1fec758c921cc22b0e17e63aaf4bcb5ed66304de9cf809bd274ca73bab4af5a6e9c76a4bc09e76eae8991ef5ece45a';
 
@@ -263,10 +245,8 @@ export const variantFields = {
     event: { snapshot },
     evm: {
       snapshot,
-      period: row('blocks from one snapshot to the next, from the block of the first', whole(1), {
-        default: 1,
-      }),
-      every: row('rounds from one snapshot to the next; 0 keeps the first', whole(0, MOST_ROUNDS), {
+      period: row('blocks from one snapshot to the next', whole(1), { default: 1 }),
+      every: row('rounds from one snapshot to the next; 0: the first', whole(0, MOST_ROUNDS), {
         default: 0,
       }),
     },
@@ -277,7 +257,7 @@ export const variantFields = {
     drand: {
       lagSeconds,
       publicKey: row(
-        "the chain's key; its rounds are signed on G1 and unchained, as those of quicknet",
+        'key of the chain, signed on G1 and unchained like quicknet',
         form('192 lowercase hex digits, a point on G2', /^[0-9a-f]{192}$/),
         { default: QUICKNET },
       ),
@@ -301,34 +281,30 @@ export const variantFields = {
       }),
     },
     work: {
-      bits: row(
-        'work that a key has to do once before it may join, in leading zero bits',
-        whole(1, MOST_JOIN_WORK),
-        { was: '--join-work' },
-      ),
+      bits: row('leading zero bits of the work that a key does to join', whole(1, MOST_JOIN_WORK), {
+        was: '--join-work',
+      }),
     },
     stake: { least: row('stake that a key must have to join', stake(), { was: '--join-stake' }) },
     trust: {
       anchors: row('key whose word admits others', keys(), { was: '--trust-key', many: true }),
       by: row(
-        'what that word is: follow lists (kind 3), or assertions of a rank (NIP-85, kind 30382)',
+        'follow lists (kind 3), or rank assertions (NIP-85, kind 30382)',
         choice(['follows', 'assertions']),
         { was: '--trust-by', default: 'follows' },
       ),
-      hops: row(
-        'follow lists from a key of trust to one that joins, at most',
-        whole(1, MOST_HOPS),
-        { was: '--trust-hops', default: 1 },
-      ),
+      hops: row('most follow lists from a key of trust to a newcomer', whole(1, MOST_HOPS), {
+        was: '--trust-hops',
+        default: 1,
+      }),
       rank: row('least rank that an assertion must state', whole(0, 100), {
         was: '--trust-rank',
         default: 0,
       }),
-      since: row(
-        'unix seconds before which lists and assertions do not count',
-        whole(0, MOST_SECONDS),
-        { was: '--trust-since', default: 0 },
-      ),
+      since: row('unix seconds before which these do not count', whole(0, MOST_SECONDS), {
+        was: '--trust-since',
+        default: 0,
+      }),
     },
   },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, Group>>>>;
