@@ -167,64 +167,36 @@ function rulesOf(
   rule: PlacementRule,
   objects: readonly (readonly Holder[])[],
 ): readonly ShownRule[] {
-  const least = (of: (holders: readonly Holder[]) => readonly string[]) =>
-    objects
-      .map((holders) => [...new Set(of(holders))])
+  const ruleOf = (part: string, needed: string, has: string, holds: boolean): ShownRule => {
+    return { rule: `objects.${name}.${part}`, needed, has, holds };
+  };
+  const { replicas, minDistinct, attested, only } = rule;
+  const parts: readonly (readonly [string, number, (holder: Holder) => string])[] = [
+    ['replicas', replicas, ({ key }) => key],
+    ['min_distinct.regions', minDistinct.regions, ({ region }) => region],
+    ['min_distinct.tiers', minDistinct.tiers, ({ tier }) => tier],
+  ];
+  const counts = parts.map(([part, needed, of]) => {
+    const found = objects
+      .map((holders) => [...new Set(holders.map(of))])
       .reduce((a, b) => (b.length < a.length ? b : a));
-  const number = (
-    part: string,
-    needed: number,
-    found: readonly string[],
-    what: string,
-  ): ShownRule => ({
-    rule: `objects.${name}.${part}`,
-    needed: String(needed),
-    has: `${found.length}${what}${part === 'replicas' ? '' : `: ${[...found].sort().join(', ')}`}`,
-    holds: found.length >= needed,
+    const { length } = found;
+    const has = part === 'replicas' ? `${length} holders` : `${length}: ${found.sort().join(', ')}`;
+    return ruleOf(part, String(needed), has, length >= needed);
   });
   const all = [...new Set(objects.flat())];
-  const { minDistinct, attested, only } = rule;
-  const demands = attested.map((each) => ({
-    rule: `objects.${name}.attested`,
-    needed: `${each} attested`,
-    has: `by ${[...new Set(all.map((holder) => holder.attested[each] ?? 'nobody'))].join(', ')}`,
-    holds: all.every((holder) => holder.attested[each] !== undefined),
-  }));
+  const demands = attested.map((each) => {
+    const by = [...new Set(all.map((holder) => holder.attested[each] ?? 'nobody'))].join(', ');
+    const holds = all.every((holder) => holder.attested[each] !== undefined);
+    return ruleOf('attested', `${each} attested`, `by ${by}`, holds);
+  });
   const limits = (['regions', 'tiers'] as const).flatMap((part) => {
     if (only[part].length === 0) return [];
     const found = [...new Set(all.map((each) => (part === 'regions' ? each.region : each.tier)))];
     const holds = found.every((each) => only[part].includes(each));
-    return [
-      {
-        rule: `objects.${name}.only.${part}`,
-        needed: only[part].join(', '),
-        has: found.sort().join(', '),
-        holds,
-      },
-    ];
+    return [ruleOf(`only.${part}`, only[part].join(', '), found.sort().join(', '), holds)];
   });
-  return [
-    number(
-      'replicas',
-      rule.replicas,
-      least((holders) => holders.map(({ key }) => key)),
-      ' holders',
-    ),
-    number(
-      'min_distinct.regions',
-      minDistinct.regions,
-      least((holders) => holders.map(({ region }) => region)),
-      '',
-    ),
-    number(
-      'min_distinct.tiers',
-      minDistinct.tiers,
-      least((holders) => holders.map(({ tier }) => tier)),
-      '',
-    ),
-    ...demands,
-    ...limits,
-  ];
+  return [...counts, ...demands, ...limits];
 }
 
 const wordShortage = ({ rule, needed, available }: Unsatisfied): string =>
