@@ -48,7 +48,6 @@ const LEAST_CAP = 2 ** 26;
 /** Holders after which no more are looked for. */
 const ENOUGH_HOLDERS = 6;
 
-/** The command. */
 export const fetch = (): Command =>
   addDirectoryFlags(
     new Command('fetch')

@@ -1,6 +1,5 @@
 /** `nostrain checkpoint seed`: serves the chunks of a folder to whoever fetches them, within bounds. */
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { formatBytes } from '../../../base/numbers.ts';
@@ -35,7 +34,6 @@ interface Flags extends AnnounceFlags {
   readonly copies?: number;
 }
 
-/** The command. */
 export const seed = (): Command =>
   addAnnounceFlags(
     new Command('seed')
@@ -50,18 +48,9 @@ export const seed = (): Command =>
   ).action(async (folder: string, flags: Flags, command: Command) => {
     const { port, host, rate, copies } = flags;
     const holds = flags.announce !== undefined;
-    const only = [
-      'directory',
-      'region',
-      'trustTier',
-      'weight',
-      'keyFile',
-      'secKey',
-      'allowPrivate',
-    ];
-    refuseUnused(command, [
-      { flags: [...only, ...connectionFlagNames], goesWith: '--announce', holds },
-    ]);
+    const ofKey = ['keyFile', 'secKey', 'allowPrivate'];
+    const only = ['directory', 'region', 'trustTier', 'weight', ...ofKey, ...connectionFlagNames];
+    refuseUnused(command, [{ flags: only, goesWith: '--announce', holds }]);
     const known = await announcing(flags);
     const manifest = await readManifest(folder);
     const server = await serveFolder(folder, manifest, {
@@ -84,29 +73,22 @@ export const seed = (): Command =>
     writeNote(`${formatBytes(server.sentBytes)} went out`);
   });
 
-export interface AnnounceFlags extends DirectoryFlags, OfferFlags {
+interface AnnounceFlags extends DirectoryFlags, OfferFlags {
   readonly keyFile?: string;
   readonly secKey?: string;
-}
-
-export interface Announcing {
-  /** Of the holder server. */
-  route(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Announces the object now and again until the signal aborts. */
-  keep(held: readonly Digest[], signal: AbortSignal): Promise<void>;
 }
 
 const HOLDS_SECONDS = 2 * 3600;
 const AGAIN_MS = 30 * 60_000;
 
 /** Flags with which a server makes itself known. */
-export const addAnnounceFlags = (command: Command): Command =>
+const addAnnounceFlags = (command: Command): Command =>
   addOfferFlags(addDirectoryFlags(command), '--announce')
     .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
     .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it');
 
-/** Undefined without `--announce`. */
-export async function announcing(flags: AnnounceFlags): Promise<Announcing | undefined> {
+/** The directory of this server, and what announces it until a signal aborts; undefined without `--announce`. */
+async function announcing(flags: AnnounceFlags) {
   const { announce: url, region, trustTier: tier, weight } = flags;
   if (url === undefined) return undefined;
   assertOffer(flags);
@@ -137,7 +119,7 @@ export async function announcing(flags: AnnounceFlags): Promise<Announcing | und
   };
   return {
     route: directoryRoute(directory),
-    keep: async (held, signal) => {
+    keep: async (held: readonly Digest[], signal: AbortSignal): Promise<void> => {
       while (!signal.aborted) {
         await once(held, signal).catch((error: Error) => {
           if (!signal.aborted) writeNote(`not announced: ${error.message}`);
