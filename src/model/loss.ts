@@ -48,7 +48,8 @@ function countedOnly(losses: Value, counted: Value): Value {
   if (sameShape(losses.shape, counted.shape)) return mul(losses, counted);
   throw new ConfigError(
     'model/losses',
-    `Your model's losses have the shape [${losses.shape}]; data in which only some tokens count needs one loss per token, [${counted.shape}].`,
+    `Your model's losses have the shape [${losses.shape}]; data in which only some tokens count ` +
+      `needs one loss per token, [${counted.shape}].`,
     { hint: 'leave the mean over the tokens of a row out' },
   );
 }
@@ -60,7 +61,8 @@ function lossesOf(model: Model, weights: Weights, batch: Batch): Value {
   if (losses.shape[0] === rows && isFloat(losses.dtype)) return losses;
   throw new ConfigError(
     'model/losses',
-    `Your model's losses are ${losses.dtype} of the shape [${losses.shape}]; a batch of ${rows} rows needs ${rows} numbers, one per row.`,
+    `Your model's losses are ${losses.dtype} of the shape [${losses.shape}]; a batch of ${rows} ` +
+      `rows needs ${rows} numbers, one per row.`,
     { hint: 'leave the mean over the rows out: reduce over all axes but the first' },
   );
 }

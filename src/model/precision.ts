@@ -175,7 +175,8 @@ export function openWeights(
     if (tensor) return tensor;
     throw new ConfigError(
       'model/tensor',
-      `Your model asks for weights(${JSON.stringify(name)}), but its tensors are: ${[...tensors.keys()].join(', ')}.`,
+      `Your model asks for weights(${JSON.stringify(name)}), but its tensors are: ` +
+        `${[...tensors.keys()].join(', ')}.`,
     );
   };
 }

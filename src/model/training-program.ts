@@ -2,8 +2,8 @@
  * Compiles a model to the ONNX programs a worker runs: forward, backward and optimizer in one graph.
  *
  * All programs take flat vectors and the whole data set, and select their batch by `rows`. Tokens: `corpus` (L), u8 or
- * i32 by vocabulary, and window offsets in it; if only some tokens count, `counted` (L) is 1 where predicting that token does.
- * Regression: `inputs` (N, F), `targets` (N) and row numbers. L and N are open. Frozen tensors are inputs by their names.
+ * i32 by vocabulary, and window offsets in it; if only some tokens count, `counted` (L) is 1 where that token does.
+ * Regression: `inputs` (N, F), `targets` (N) and row numbers. L and N are open. Frozen tensors are inputs by name.
  */
 import { ConfigError } from '../base/errors.ts';
 import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';

@@ -4,24 +4,13 @@
  */
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
 import { ConfigError, safeLine } from '../base/errors.ts';
-
-/** One turn; what else a template reads of it (a name, a tool) goes along. */
-export interface ChatMessage {
-  readonly role: string;
-  readonly content: string;
-}
-
-/** A stretch of a rendered conversation; an assistant's turns count, all else is what it answers. */
-export interface ChatPiece {
-  readonly text: string;
-  readonly counted: boolean;
-}
+import type { ChatPiece, ChatTurn } from '../model/data/documents.ts';
 
 export interface Chat {
   /** The conversation as text; with `prompt` it ends where the assistant's next turn begins. */
-  render(messages: readonly ChatMessage[], options?: { readonly prompt?: boolean }): string;
+  render(messages: readonly ChatTurn[], options?: { readonly prompt?: boolean }): string;
   /** Texts to learn the assistant's turns from: one, or one a turn if the template writes earlier turns differently. */
-  lessons(messages: readonly ChatMessage[]): readonly (readonly ChatPiece[])[];
+  lessons(messages: readonly ChatTurn[]): readonly (readonly ChatPiece[])[];
 }
 
 /** Special tokens by the names that `tokenizer_config.json` gives them. */

@@ -326,7 +326,7 @@ export const quantizedFormats: ReadonlyMap<number, QuantizedFormat> = new Map([
   ],
   [
     14,
-    /** The low 4 bits of all values (128 bytes), their high 2 bits (64 bytes), 16 scales of a byte, d: d * s * (q - 32). */
+    /** Low 4 bits of all values (128 bytes), high 2 bits (64 bytes), 16 scales of a byte, d: d * s * (q - 32). */
     {
       name: 'Q6_K',
       values: SUPER,

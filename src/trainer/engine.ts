@@ -185,7 +185,9 @@ function createTrainerLink(start: StartThread): TrainerLink {
   let broken: TrainingError | undefined;
   const breakOff = (message: string, cause?: unknown) => {
     broken ??= new TrainingError('training/thread', message, {
-      hint: 'the state before this round is kept: start again, with fewer --threads if memory is short',
+      hint:
+        'the state before this round is kept: start again, with fewer --threads if memory ' +
+        'is short',
       cause,
     });
     for (const { fail } of pending.values()) fail(broken);

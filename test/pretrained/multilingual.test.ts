@@ -2,13 +2,14 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { ChatTurn } from '../../src/model/data/documents.ts';
 import { encodePieces } from '../../src/model/data/documents.ts';
 import { hashFile, openCorpus, tinyShakespeare } from '../../src/node/data/corpus.ts';
 import { publishedForm } from '../../src/node/data/token-parts.ts';
 import { tokenizeCorpus } from '../../src/node/data/tokenize.ts';
 import { dataHome } from '../../src/node/files/data-home.ts';
 import { openLocalModel } from '../../src/node/pretrained/model-files.ts';
-import { type ChatMessage, createChat } from '../../src/pretrained/chat.ts';
+import { createChat } from '../../src/pretrained/chat.ts';
 import { describeWith, itWith } from '../support/needs.ts';
 import { smolLM2, smolLM2Missing } from '../support/smollm2.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -17,7 +18,7 @@ import { readVectors } from '../support/vectors.ts';
 interface Fixture {
   readonly page: { readonly text: string; readonly ids: readonly number[] };
   readonly talk: {
-    readonly messages: readonly ChatMessage[];
+    readonly messages: readonly ChatTurn[];
     readonly text: string;
     readonly ids: readonly number[];
   };

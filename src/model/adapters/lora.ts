@@ -209,7 +209,9 @@ function targetsOf(spec: DecoderSpec, targets: string): readonly LinearLayer[] {
       'adapter/targets',
       `no layer of the model is called ${JSON.stringify(pattern)}`,
       {
-        hint: `a layer is called, for example, ${linears[0]!.name}; or use qv, attention or all-linear`,
+        hint:
+          `a layer is called, for example, ${linears[0]!.name}; or use qv, attention or ` +
+          'all-linear',
       },
     );
   }

@@ -8,10 +8,14 @@ import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/sp
 /** Options without effect on logits: of generation, heads for other tasks, other training, file formats. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
   [
-    'model_type architectures auto_map transformers_version torch_dtype dtype tokenizer_class prefix use_cache n_ctx',
-    'gradient_checkpointing pretraining_tp is_llama_config reorder_and_upcast_attn transformers.js_config',
-    'summary_type summary_use_proj summary_activation summary_proj_to_labels id2label label2id num_labels problem_type',
-    'task_specific_params chunk_size_feed_forward output_attentions output_hidden_states return_dict',
+    'model_type architectures auto_map transformers_version torch_dtype dtype tokenizer_class ' +
+      'prefix use_cache n_ctx',
+    'gradient_checkpointing pretraining_tp is_llama_config reorder_and_upcast_attn ' +
+      'transformers.js_config',
+    'summary_type summary_use_proj summary_activation summary_proj_to_labels id2label label2id ' +
+      'num_labels problem_type',
+    'task_specific_params chunk_size_feed_forward output_attentions output_hidden_states ' +
+      'return_dict',
     'unsloth_version unsloth_fixed matformer_tier matformer_base_intermediate_size',
   ].flatMap((line) => line.split(' ')),
 );

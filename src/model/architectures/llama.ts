@@ -1,7 +1,7 @@
 /**
  * The decoder of Llama (arXiv 2302.13971) and its relatives: SmolLM2, Llama 3, Mistral (an attention window), Qwen2
- * (bias on queries, keys and values) and Qwen3 (a norm on queries and keys). Tensors have the names, shapes and orientation
- * [out, in] of Hugging Face's files. No dropout.
+ * (bias on queries, keys and values) and Qwen3 (a norm on queries and keys). Tensors have the names, shapes and
+ * orientation [out, in] of Hugging Face's files. No dropout.
  *
  * Sizes: B sequences, T = context tokens each, D = width, A = heads, K = keyValueHeads, d = headSize.
  *

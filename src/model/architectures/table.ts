@@ -172,7 +172,8 @@ function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
   if (ffn % divisor === 0) return;
   throw new ConfigError(
     'model/tiers',
-    `feed-forward layers are ${ffn} wide, which ${divisor} does not divide: there is no tier ${count}`,
+    `feed-forward layers are ${ffn} wide, which ${divisor} does not divide: there is no tier ` +
+      `${count}`,
     {
       hint: 'ask for fewer tiers, or for a width that is a multiple',
       data: { width: ffn, divisor },

@@ -75,7 +75,8 @@ function read(cell: string, line: number, name: string): number {
   const value = cell.trim() === '' ? Number.NaN : Number(cell);
   if (Number.isFinite(value)) return value;
   throw wrong(
-    `has ${JSON.stringify(cell)} in line ${line}, column ${JSON.stringify(name)}, which is not a number`,
+    `has ${JSON.stringify(cell)} in line ${line}, column ${JSON.stringify(name)}, which is not ` +
+      'a number',
     'leave such columns out, or write numbers for their values',
   );
 }

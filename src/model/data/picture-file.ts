@@ -49,7 +49,8 @@ function assertSizes(width: number, height: number, name: string): void {
   if (isFine && Math.max(width, height) <= MOST_SIDE) return;
   throw new ConfigError(
     'data/pictures',
-    `${name} says it is ${width} x ${height} pixels; at most ${MOST_PIXELS} and a side of ${MOST_SIDE} are read`,
+    `${name} says it is ${width} x ${height} pixels; at most ${MOST_PIXELS} and a side of ` +
+      `${MOST_SIDE} are read`,
     { hint: 'scale it down: models read small pictures anyway' },
   );
 }

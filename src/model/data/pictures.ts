@@ -209,7 +209,8 @@ function assertClasses(found: readonly string[], folder: string, like: Likeness 
   const strange = like && found.find((name) => !like.classes.includes(name));
   if (strange !== undefined) {
     throw wrong(
-      `${folder} has the class ${JSON.stringify(strange)}; those of the run are ${listOf(like!.classes)}`,
+      `${folder} has the class ${JSON.stringify(strange)}; those of the run are ` +
+        `${listOf(like!.classes)}`,
       'call the folders as the run calls its classes, and take others away',
     );
   }

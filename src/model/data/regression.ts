@@ -187,6 +187,8 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
 
 const wrong = (at: string, message: string): ConfigError =>
   new ConfigError('data/dataset', `dataset ${at === '' ? message : `${at} ${message}`}`, {
-    hint: 'the form is {"task": "linear-regression", "examples": [{"inputs": [1, 2], "target": 3}]}',
+    hint:
+      'the form is {"task": "linear-regression", "examples": [{"inputs": [1, 2], "target": ' +
+      '3}]}',
     data: { at },
   });

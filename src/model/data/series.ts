@@ -71,7 +71,8 @@ function numberIn(cell: string, line: number, name: string): number {
   const value = Number(cell);
   if (Number.isFinite(value) && Number.isFinite(Math.fround(value))) return value;
   throw wrong(
-    `has ${JSON.stringify(cell)} in line ${line}, column ${JSON.stringify(name)}, which is not a number`,
+    `has ${JSON.stringify(cell)} in line ${line}, column ${JSON.stringify(name)}, which is not ` +
+      'a number',
     'leave such columns out, or write numbers for their values',
   );
 }
@@ -84,7 +85,8 @@ function timesOf(lines: readonly CsvLine[], at: number, name: string): Times {
     const time = timeIn(cells[at]!.trim());
     if (time !== undefined) return { ...time, line };
     throw wrong(
-      `has ${JSON.stringify(cells[at])} in line ${line}, column ${JSON.stringify(name)}, which is no time`,
+      `has ${JSON.stringify(cells[at])} in line ${line}, column ${JSON.stringify(name)}, which ` +
+        'is no time',
       'write numbers, or dates such as 2024-01-31 and 2024-01-31T12:00:00Z',
     );
   });
@@ -156,7 +158,8 @@ const cutOf = (
   if (cut >= context + horizon) return cut;
   throw new ConfigError(
     'data/too-small',
-    `the series has ${steps} steps; a context of ${context} and a horizon of ${horizon} need at least ${context + 2 * horizon}`,
+    `the series has ${steps} steps; a context of ${context} and a horizon of ${horizon} need at ` +
+      `least ${context + 2 * horizon}`,
     { hint: 'use a longer series, or a smaller --context and horizon' },
   );
 };

@@ -77,7 +77,8 @@ function checkRows({ inputs, targets }: Rows, features: number, of: string): voi
   const needed = targets.length * features;
   if (inputs.length === needed) return;
   throw unfit(
-    `${of}inputs has ${inputs.length} numbers; ${targets.length} targets of ${features} features need ${needed}.`,
+    `${of}inputs has ${inputs.length} numbers; ${targets.length} targets of ${features} ` +
+      `features need ${needed}.`,
   );
 }
 
@@ -111,7 +112,8 @@ const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesDat
     const values = graph.input('series', { dtype: reading.dtype, shape: [ANY, channels] });
     const places = graph.constant({ dtype: 'i32', shape: [1, steps] }, [...Array(steps).keys()]);
     return (rows) => {
-      const windows = gather(values, add(reshape(rows, [rows.shape[0]!, 1]), places)); // (B, T + H, C)
+      // (B, T + H, C)
+      const windows = gather(values, add(reshape(rows, [rows.shape[0]!, 1]), places));
       return {
         inputs: slice(windows, 1, 0, context),
         targets: slice(windows, 1, context, steps),
@@ -157,7 +159,8 @@ function checkSeries(
   const isInside = starts.every((at) => at >= 0 && at + steps <= length);
   if (starts.length > 0 && Number.isSafeInteger(length) && isInside) return;
   throw unfit(
-    `the ${name} part has ${Math.floor(length)} steps and ${starts.length} windows; a window is ${steps} steps`,
+    `the ${name} part has ${Math.floor(length)} steps and ${starts.length} windows; a window is ` +
+      `${steps} steps`,
     'use a longer series, fewer workers, or a smaller context or horizon',
   );
 }
@@ -211,7 +214,8 @@ const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> 
         const isKnown = labels.every((label) => label >= 0 && label < classes);
         if (labels.length > 0 && bytes.length === labels.length * size && isKnown) continue;
         throw unfit(
-          `the ${name} part has ${bytes.length} bytes and ${labels.length} classes of pictures; one picture is ${size} bytes, of a class below ${classes}`,
+          `the ${name} part has ${bytes.length} bytes and ${labels.length} classes of pictures; ` +
+            `one picture is ${size} bytes, of a class below ${classes}`,
           'give more pictures of every class, or train with fewer workers',
         );
       }

@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { ConfigError } from '../../base/errors.ts';
-import type { ChatTurn } from '../../model/data/documents.ts';
-import type { ChatPiece, ChatTokens } from '../../pretrained/chat.ts';
+import type { ChatPiece, ChatTurn } from '../../model/data/documents.ts';
+import type { ChatTokens } from '../../pretrained/chat.ts';
 import { startThread } from '../start-thread.ts';
 
 export interface ChatOrder {

@@ -74,7 +74,7 @@ const sizeOf = ({ shape, format }: GgufTensor): number =>
 const padded = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 
 /** The file in pieces. */
-export async function* writeGguf(
+async function* writeGguf(
   metadata: ReadonlyMap<string, GgufValue>,
   tensors: readonly GgufTensor[],
 ): AsyncGenerator<Uint8Array, void> {

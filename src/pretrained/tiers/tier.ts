@@ -133,7 +133,8 @@ export function familyPath(path: string): FamilyPath {
   }
   throw new ConfigError(
     'tiers/InvalidManifestPath',
-    `${MANIFEST} names ${safeLine(path)}, which is no file of the model's folder nor of one of its tiers beside it`,
+    `${MANIFEST} names ${safeLine(path)}, which is no file of the model's folder nor of one of ` +
+      'its tiers beside it',
     { hint: 'do not use this model: whoever made it reaches for other files', data: { path } },
   );
 }
@@ -144,7 +145,8 @@ export function readManifest(value: unknown): TierManifest {
   if (said.schema_version !== VERSION) {
     throw new ConfigError(
       'tiers/UnsupportedManifestVersion',
-      `${MANIFEST} is of schema version ${JSON.stringify(said.schema_version) ?? 'none'}; this program reads ${VERSION}`,
+      `${MANIFEST} is of schema version ${JSON.stringify(said.schema_version) ?? 'none'}; this ` +
+        `program reads ${VERSION}`,
       { hint: 'export the tiers again: `nostrain tiers export`', data: { read: VERSION } },
     );
   }
