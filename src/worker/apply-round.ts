@@ -188,35 +188,24 @@ function partOf({ layout, values }: Params, { from, to }: Stretch): Params {
   return { layout: createLayout(slots), values: values.subarray(from, to) };
 }
 
-export interface Bounded {
-  readonly mean: Aggregate;
-  /** Their typical size in each ring that is here, by which the next ones are bounded. */
-  readonly typical: readonly number[];
-}
-
-interface Bounds {
-  readonly params: Params;
-  /** Typical sizes of rows of the last rounds, ring by ring. */
-  readonly histories: readonly (readonly number[])[];
-}
-
 type RulesOfRows = Pick<Plan, 'normBound' | 'normalize' | 'aggregation'>;
 
 /** A row before it is bounded, with what it weighs in the bound of the others in a run with stakes. */
 type Unbounded = Omit<Row, 'scale'> & { readonly stake?: number };
 
-interface Means {
-  readonly meanOf?: MeanRule;
-  readonly seed?: string;
-}
+type Means = { readonly meanOf?: MeanRule; readonly seed?: string };
 
-/** The mean of the rows, each within its bound. */
+/**
+ * The mean of the rows, each bounded by the typical sizes of the last rounds, ring by ring; `typical` are the sizes of
+ * this one in each ring that is here.
+ */
 export function boundedMean(
   rows: readonly Unbounded[],
-  { params, histories }: Bounds,
+  last: { readonly params: Params; readonly histories: readonly (readonly number[])[] },
   plan: Pick<Plan, 'tiers'> & RulesOfRows,
   means: Means,
-): Bounded {
+): { readonly mean: Aggregate; readonly typical: readonly number[] } {
+  const { params, histories } = last;
   if (!plan.tiers) {
     const part = meanOfPart(rows, params, histories[0] ?? [], plan, means);
     return { mean: part.mean, typical: [part.typical] };
