@@ -24,9 +24,7 @@ export type Lessons = readonly (readonly ChatPiece[])[];
 export interface ChatRenderer {
   /** Throws a ConfigError (`corpus/template`) when the template takes too long or too much memory. */
   render(conversations: ChatOrder['conversations']): Promise<ChatAnswer>;
-  /**
-   * The prompt for the assistant's next turn. Throws a ConfigError (`model/chat`) if the template refuses the turns.
-   */
+  /** The prompt for the assistant's next turn. Throws a ConfigError (`model/chat`) if the template refuses it. */
   ask(conversation: readonly ChatTurn[]): Promise<string>;
   close(): Promise<void>;
 }

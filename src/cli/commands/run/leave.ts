@@ -34,8 +34,6 @@ interface Flags extends ConnectionFlags, FollowFlags {
   readonly allowPrivateRelays?: boolean;
 }
 
-const tell = writeNote;
-
 export const leaveRun = (): Command =>
   addFollowFlags(
     addConnectionFlags(
@@ -61,7 +59,7 @@ export const leaveRun = (): Command =>
   ).action(leave);
 
 async function leave(source: string, flags: Flags): Promise<void> {
-  const signer = await homeSigner(flags, tell);
+  const signer = await homeSigner(flags, writeNote);
   await interruptibly(async (signal) => {
     const found = await findRun(source, {
       relays: flags.relay,
