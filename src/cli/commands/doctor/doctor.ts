@@ -51,8 +51,8 @@ const MODEL_FLAGS = [
   'precision',
 ] as const;
 
-const isOfRelay = ({ name }: Check): boolean => name.startsWith('relay ');
-const isGoodRelay = (check: Check): boolean => isOfRelay(check) && check.level !== 'broken';
+const isOfRelay = ({ name }: DoctorCheck): boolean => name.startsWith('relay ');
+const isGoodRelay = (check: DoctorCheck): boolean => isOfRelay(check) && check.level !== 'broken';
 
 export const doctor = (): Command =>
   addSettingFlags(
@@ -92,7 +92,7 @@ export const doctor = (): Command =>
     );
   });
 
-export interface Check {
+export interface DoctorCheck {
   /** What was looked at: `node`, `device cpu`, `relay ws://…`. */
   readonly name: string;
   /** `absent`: not here, and not needed. `note`: works, with something to know. */
@@ -102,7 +102,7 @@ export interface Check {
   readonly hint?: string;
 }
 
-const MARKS: Readonly<Record<Check['level'], string>> = {
+const MARKS: Readonly<Record<DoctorCheck['level'], string>> = {
   ok: 'ok',
   note: 'note',
   absent: '-',
@@ -110,7 +110,7 @@ const MARKS: Readonly<Record<Check['level'], string>> = {
 };
 
 /** One line per check, in columns, and a second one where there is something to do. */
-export function formatChecks(checks: readonly Check[]): string {
+export function formatChecks(checks: readonly DoctorCheck[]): string {
   const width = Math.max(...checks.map(({ name }) => name.length));
   const margin = ' '.repeat(8);
   return checks
@@ -127,7 +127,7 @@ const LOW_MEMORY_BYTES = 1e9;
 const LOW_DISK_BYTES = 2e8;
 
 /** Devices are tried on the model of these settings. */
-async function checkMachine(settings: Settings): Promise<readonly Check[]> {
+async function checkMachine(settings: Settings): Promise<readonly DoctorCheck[]> {
   return [
     checkNode(process.versions.node),
     checkEngine(),
@@ -136,7 +136,7 @@ async function checkMachine(settings: Settings): Promise<readonly Check[]> {
   ].concat(await checkFolder(dataHome()));
 }
 
-export function checkNode(version: string): Check {
+export function checkNode(version: string): DoctorCheck {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const isEnough = major > NEEDED_NODE[0] || (major === NEEDED_NODE[0] && minor >= NEEDED_NODE[1]);
   const words = `${version} (needs ${NEEDED_NODE.join('.')} or newer)`;
@@ -144,7 +144,7 @@ export function checkNode(version: string): Check {
   return { name: 'node', level: 'broken', words, hint: 'install a newer Node.js' };
 }
 
-function checkEngine(): Check {
+function checkEngine(): DoctorCheck {
   const name = 'onnxruntime-node';
   try {
     const { version } = createRequire(import.meta.url)(`${name}/package.json`);
@@ -155,7 +155,7 @@ function checkEngine(): Check {
 }
 
 /** Only the CPU is needed, and only the CPU was ever timed by us. */
-export function wordDevice({ device, works, message, halves }: DeviceReport): Check {
+export function wordDevice({ device, works, message, halves }: DeviceReport): DoctorCheck {
   const name = `device ${device}`;
   const why = message.replace(`${device} does not work here: `, '').split(' was false. ').at(-1)!;
   const words = works ? `works: ${message}` : `not here: ${why.trim().replace(/\s+/g, ' ')}`;
@@ -167,7 +167,7 @@ export function wordDevice({ device, works, message, halves }: DeviceReport): Ch
   return { name, level: 'broken', words, hint: 'reinstall onnxruntime-node' };
 }
 
-function checkCores(): readonly Check[] {
+function checkCores(): readonly DoctorCheck[] {
   const physical = physicalCores();
   const threads = `${availableParallelism()} hardware threads`;
   const cores = `${threads}; training uses ${physical} unless told otherwise with --threads`;
@@ -186,7 +186,7 @@ function checkCores(): readonly Check[] {
 const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
 
 /** Writes to the data folder, or asks whether it could be made. */
-export async function checkFolder(folder: string): Promise<Check> {
+export async function checkFolder(folder: string): Promise<DoctorCheck> {
   const name = 'data folder';
   const parent = existingPart(folder);
   try {
@@ -226,7 +226,7 @@ interface Probe {
 }
 
 /** All relays at once; throws a ConfigError when an address is wrong. */
-export async function checkRelays(urls: readonly string[]): Promise<readonly Check[]> {
+export async function checkRelays(urls: readonly string[]): Promise<readonly DoctorCheck[]> {
   if (urls.length === 0) return [];
   const probes = await Promise.all(parseRelayUrls(urls).map(probe));
   const problems = probes.map(problemOf);
@@ -279,7 +279,7 @@ function wordRelay(
   { url, opened, info }: Probe,
   problem: string | undefined,
   level: 'note' | 'broken',
-): Check {
+): DoctorCheck {
   const name = `relay ${withoutSecrets(url)}`;
   const reached = typeof opened === 'number' ? [`reached in ${opened.toFixed(0)} ms`] : [];
   const said = reached.length === 0 ? [] : wordInfo(info);
@@ -304,7 +304,7 @@ function wordInfo(info: RelayInfo | undefined): readonly string[] {
 }
 
 /** The middle one of the relays' clocks counts: one wrong relay says nothing about this machine. */
-function checkClock(probes: readonly Probe[]): Check {
+function checkClock(probes: readonly Probe[]): DoctorCheck {
   const name = 'clock';
   const skews = probes.map(({ skewSeconds }) => skewSeconds).filter((skew) => skew !== undefined);
   skews.sort((a, b) => a - b);
