@@ -6,7 +6,7 @@ import {
   type LookupOptions,
   lookUp,
   nearest,
-} from '../../src/network/directory/lookup.ts';
+} from '../../src/network/directory/directory.ts';
 import type { HolderRecord } from '../../src/network/wire/holders.ts';
 
 export const NOW = 1_800_000_000;

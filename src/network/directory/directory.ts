@@ -1,18 +1,21 @@
 /**
- * The directory at a holder server, as texts that go over HTTP: answers to whoever asks for an object, and
- * announcements that it takes. Everything that comes in is from strangers: lengths and counts are bounded before
- * anything is read, and every event is verified.
+ * The directory of holders: whom a holder server knows, in Kademlia's k-buckets (Maymounkov & Mazières 2002), its
+ * answers and announcements as texts, and the lookup hop by hop on disjoint paths (Baumgart & Mies 2007), so that a
+ * liar leads only its own path astray. Everything that comes in is from strangers: bounded before it is read, and
+ * verified.
  */
 import { isHex32, utf8 } from '../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
-import type { WorkerId } from '../../run/ids.ts';
+import type { Digest, WorkerId } from '../../run/ids.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../event.ts';
 import type { EventCrypto } from '../event-crypto.ts';
 import { hintProblem } from '../transport/relay-urls.ts';
 import { type HolderRecord, readHolder } from '../wire/holders.ts';
-import { BUCKET, Contacts } from './lookup.ts';
+import { newer } from '../wire/judged.ts';
 
+/** Records of one bucket, and of one answer. */
+export const BUCKET = 16;
 /** An announcement with its 64 objects and four contacts is shorter. */
 export const MOST_EVENT_BYTES = 8192;
 /** Holders of an object and those nearest to it. */
@@ -107,3 +110,280 @@ function recordOf(
  */
 export const isAskable = (url: string): boolean =>
   hintProblem(url.replace(/^http/, 'ws')) === undefined;
+
+export interface LookupOptions {
+  /** Known from before: from relays, or from who was asked last time. */
+  readonly contacts: readonly HolderRecord[];
+  /** What a contact answers, verified; undefined or a rejection where it does not. */
+  ask(contact: HolderRecord, target: Target): Promise<readonly HolderRecord[] | undefined>;
+  /**
+   * Ends early when so many holders of the object have answered that they are there; 0 looks for the nearest
+   * contacts alone.
+   */
+  readonly enough: number;
+  /** Asks in all. */
+  readonly mostAsks?: number | undefined;
+}
+
+export interface Lookup {
+  /** Who says by a signature that it holds the object, and answered; the first found first. */
+  readonly holders: readonly HolderRecord[];
+  /** Who answered, nearest to the target first; at most a bucket. */
+  readonly nearest: readonly HolderRecord[];
+  readonly asks: number;
+  /** Asks after each other on the way to the last holder found. */
+  readonly hops: number;
+  /** Who did not answer. */
+  readonly silent: readonly WorkerId[];
+}
+
+const PATHS = 3;
+const MOST_ASKS = 64;
+/** Nearest of a path that have to have answered before it ends. */
+const CLOSE = 8;
+/** Who named so many that were not there, and nobody who was, is not believed any more. */
+const MOST_FALSE = 3;
+
+interface Candidate {
+  readonly record: HolderRecord;
+  readonly hop: number;
+  /** Who named it; undefined of one known from before. */
+  readonly by: WorkerId | undefined;
+}
+
+/** Looks for holders of the target. */
+export const lookUp = (target: Target, options: LookupOptions): Promise<Lookup> =>
+  new Search(target, options).run();
+
+class Search {
+  readonly #target: Target;
+  readonly #options: LookupOptions;
+  readonly #seen = new Set<WorkerId>();
+  readonly #answered = new Map<WorkerId, HolderRecord>();
+  readonly #holders: HolderRecord[] = [];
+  readonly #silent: WorkerId[] = [];
+  /** Names that led to nobody, less those that led to somebody, by who gave them. */
+  readonly #falseNames = new Map<WorkerId, number>();
+  #asks = 0;
+  #hops = 0;
+
+  constructor(target: Target, options: LookupOptions) {
+    this.#target = target;
+    this.#options = options;
+  }
+
+  async run(): Promise<Lookup> {
+    const { contacts } = this.#options;
+    const paths: Candidate[][] = Array.from({ length: PATHS }, () => []);
+    const known = [...contacts].sort((a, b) => this.#order(a, b));
+    known.forEach((record, i) => {
+      paths[i % PATHS]!.push({ record, hop: 1, by: undefined });
+    });
+    // with fewer contacts than paths, the first answer is dealt among those that have none
+    const [first = []] = paths;
+    if (known.length > 0 && known.length < PATHS) await this.#deal(paths, first);
+    await Promise.all(paths.map((path) => this.#follow(path)));
+    const nearest = [...this.#answered.values()].sort((a, b) => this.#order(a, b));
+    return {
+      holders: this.#holders,
+      nearest: nearest.slice(0, BUCKET),
+      asks: this.#asks,
+      hops: this.#hops,
+      silent: this.#silent,
+    };
+  }
+
+  #order(a: HolderRecord, b: HolderRecord): number {
+    return isNearer(a.key, b.key, this.#target) ? -1 : 1;
+  }
+
+  get #isDone(): boolean {
+    const { enough, mostAsks = MOST_ASKS } = this.#options;
+    return this.#asks >= mostAsks || (enough > 0 && this.#holders.length >= enough);
+  }
+
+  async #deal(paths: readonly Candidate[][], first: Candidate[]): Promise<void> {
+    const start = first.shift()!;
+    const named = await this.#askOne(start);
+    named.forEach((candidate, i) => {
+      paths[i % PATHS]!.push(candidate);
+    });
+  }
+
+  /** One path: always the nearest that was not asked, until the nearest have all answered. */
+  async #follow(path: Candidate[]): Promise<void> {
+    let close: HolderRecord[] = [];
+    while (!this.#isDone) {
+      path.sort((a, b) => this.#rank(a, b));
+      const next = path.shift();
+      if (next === undefined) return;
+      const isFar = close.length >= CLOSE && !this.#isNearer(next.record, close.at(-1)!);
+      if (isFar && !this.#says(next.record)) return;
+      if (this.#isSpent(next)) continue;
+      const named = await this.#askOne(next);
+      if (this.#answered.has(next.record.key)) {
+        close = [...close, next.record].sort((a, b) => this.#order(a, b)).slice(0, CLOSE);
+      }
+      path.push(...named);
+    }
+  }
+
+  #isNearer(a: HolderRecord, b: HolderRecord): boolean {
+    return isNearer(a.key, b.key, this.#target);
+  }
+
+  #says(record: HolderRecord): boolean {
+    const held: readonly Target[] = record.held;
+    return held.includes(this.#target);
+  }
+
+  /** Who says it holds the object first, then the nearest. */
+  #rank(a: Candidate, b: Candidate): number {
+    const [first, second] = [this.#says(a.record), this.#says(b.record)];
+    return first === second ? this.#order(a.record, b.record) : first ? -1 : 1;
+  }
+
+  #isSpent({ record, by }: Candidate): boolean {
+    const isFalse = by !== undefined && (this.#falseNames.get(by) ?? 0) >= MOST_FALSE;
+    return isFalse || this.#seen.has(record.key);
+  }
+
+  /** Asks one contact and gives whom it names; nobody where it does not answer. */
+  async #askOne({ record, hop, by }: Candidate): Promise<readonly Candidate[]> {
+    this.#seen.add(record.key);
+    this.#asks++;
+    const answer = await this.#options.ask(record, this.#target).catch(() => undefined);
+    if (by !== undefined) {
+      const count = (this.#falseNames.get(by) ?? 0) + (answer === undefined ? 1 : -1);
+      this.#falseNames.set(by, count);
+    }
+    if (answer === undefined) {
+      this.#silent.push(record.key);
+      return [];
+    }
+    this.#answered.set(record.key, record);
+    if (this.#says(record)) {
+      this.#holders.push(record);
+      this.#hops = hop;
+    }
+    const fresh = answer.filter(({ key }) => !this.#seen.has(key)).slice(0, 2 * BUCKET);
+    return fresh.map((each) => ({ record: each, hop: hop + 1, by: record.key }));
+  }
+}
+
+/** What is looked for: an object, or a holder by its key. */
+export type Target = Digest | WorkerId;
+
+/** Objects of which is kept who holds them, and holders of each. */
+const MOST_OBJECTS = 1024;
+const MOST_OF_OBJECT = 16;
+
+/** Whether `a` is nearer to the target than `b` by XOR; keys and targets are 64 lowercase hex digits. */
+export function isNearer(a: WorkerId, b: WorkerId, target: Target): boolean {
+  for (let i = 0; i < 64; i++) {
+    if (a[i] === b[i]) continue;
+    const digit = Number.parseInt(target[i]!, 16);
+    return (Number.parseInt(a[i]!, 16) ^ digit) < (Number.parseInt(b[i]!, 16) ^ digit);
+  }
+  return false;
+}
+
+/** Leading bits that two keys share. */
+export function sharedBits(a: string, b: string): number {
+  let i = 0;
+  while (i < 64 && a[i] === b[i]) i++;
+  if (i === 64) return 256;
+  const differ = Number.parseInt(a[i]!, 16) ^ Number.parseInt(b[i]!, 16);
+  return 4 * i + Math.clz32(differ) - 28;
+}
+
+/** The nearest to a target, nearest first. */
+export const nearest = <T extends { readonly key: WorkerId }>(
+  records: Iterable<T>,
+  target: Target,
+  count: number,
+): readonly T[] =>
+  [...records].sort((a, b) => (isNearer(a.key, b.key, target) ? -1 : 1)).slice(0, count);
+
+/** Who is known, and who says they hold what. */
+export class Contacts {
+  readonly #own: WorkerId;
+  /** By bits shared with our key; the longest known first. */
+  readonly #buckets = new Map<number, Map<WorkerId, HolderRecord>>();
+  readonly #held = new Map<Target, Map<WorkerId, HolderRecord>>();
+
+  constructor(own: WorkerId) {
+    this.#own = own;
+  }
+
+  /** Records in buckets. */
+  get size(): number {
+    let size = 0;
+    for (const bucket of this.#buckets.values()) size += bucket.size;
+    return size;
+  }
+
+  /**
+   * Takes a record, newer than one of the same key. A full bucket keeps whom it has known longest, as those are
+   * likeliest to stay, unless they have expired (unix seconds).
+   */
+  add(record: HolderRecord, now: number): void {
+    if (record.key !== this.#own) this.#addTo(this.#bucketOf(record.key), record, BUCKET, now);
+    for (const object of record.held) this.#addHolder(object, record, now);
+  }
+
+  /** Who does not answer is forgotten. */
+  remove(key: WorkerId): void {
+    this.#bucketOf(key).delete(key);
+    for (const [object, holders] of this.#held) {
+      if (holders.delete(key) && holders.size === 0) this.#held.delete(object);
+    }
+  }
+
+  /** Those that hold an object by their own word, then those nearest to it; expired ones never. */
+  answer(object: Target, now: number): readonly HolderRecord[] {
+    const isGood = ({ expiresAt }: HolderRecord) => expiresAt > now;
+    const holding = [...(this.#held.get(object)?.values() ?? [])].filter(isGood);
+    const all = [...this.#buckets.values()].flatMap((bucket) => [...bucket.values()]);
+    const others = nearest(all.filter(isGood), object, BUCKET);
+    const keys = new Set(holding.map(({ key }) => key));
+    return [...holding, ...others.filter(({ key }) => !keys.has(key))];
+  }
+
+  #bucketOf(key: WorkerId): Map<WorkerId, HolderRecord> {
+    const bits = sharedBits(this.#own, key);
+    const bucket = this.#buckets.get(bits) ?? new Map<WorkerId, HolderRecord>();
+    this.#buckets.set(bits, bucket);
+    return bucket;
+  }
+
+  #addHolder(object: Target, record: HolderRecord, now: number): void {
+    const holders = this.#held.get(object) ?? new Map<WorkerId, HolderRecord>();
+    if (!this.#held.has(object) && this.#held.size >= MOST_OBJECTS) {
+      // the one asked to be remembered first gives way
+      const [first] = this.#held.keys();
+      this.#held.delete(first!);
+    }
+    this.#held.set(object, holders);
+    this.#addTo(holders, record, MOST_OF_OBJECT, now);
+  }
+
+  #addTo(
+    records: Map<WorkerId, HolderRecord>,
+    record: HolderRecord,
+    most: number,
+    now: number,
+  ): void {
+    const before = records.get(record.key);
+    if (before !== undefined) {
+      if (newer(record, before)) records.set(record.key, record);
+      return;
+    }
+    if (records.size >= most) {
+      const gone = [...records.values()].find(({ expiresAt }) => expiresAt <= now);
+      if (gone === undefined) return;
+      records.delete(gone.key);
+    }
+    records.set(record.key, record);
+  }
+}

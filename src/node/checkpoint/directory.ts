@@ -8,16 +8,17 @@ import { anySignal, systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import type { AskHttp, HttpAnswer } from '../../network/chunks/http-source.ts';
 import { readUpTo } from '../../network/chunks/source.ts';
+import type { LookupOptions } from '../../network/directory/directory.ts';
 import {
   type Directory,
   type DirectoryOptions,
   isAskable,
+  type Lookup,
+  lookUp,
   MOST_ANSWER_BYTES,
   MOST_EVENT_BYTES,
   readAnswer,
 } from '../../network/directory/directory.ts';
-import type { LookupOptions } from '../../network/directory/lookup.ts';
-import { type Lookup, lookUp } from '../../network/directory/lookup.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Filter } from '../../network/transport/frames.ts';
 import type { PublishOutcome } from '../../network/transport/outbox.ts';

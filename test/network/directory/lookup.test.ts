@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { Contacts, isNearer, lookUp, sharedBits } from '../../../src/network/directory/lookup.ts';
+import {
+  Contacts,
+  isNearer,
+  lookUp,
+  sharedBits,
+} from '../../../src/network/directory/directory.ts';
 import { createNetwork, idOf, NOW, recordOf } from '../../support/directory.ts';
 
 const spread = <T>(items: readonly T[], count: number, seed: number): readonly T[] =>
