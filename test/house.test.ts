@@ -33,8 +33,6 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'src/chain/registry/slashing-registry.ts': 'written by src/chain/contracts/compile.mjs',
   'src/chain/registry/stake-registry.ts': 'written by src/chain/contracts/compile.mjs',
   'src/consensus/round/fork-choice.ts': 'a rule of the protocol, pure and tested alone',
-  'src/model/data/made.ts': 'made-up data by its form, for machines without files',
-  'src/model/graph/grad.ts': 'reverse-mode differentiation, beside the ops that it walks',
   'src/network/wire/packer.ts': 'from a byte budget to a codec, tested alone',
   'src/network/transport/relay-urls.ts': 'which relays a key publishes to, pure and tested alone',
   'src/network/wire/worker-relays.ts': 'NIP-65, exported by the package',

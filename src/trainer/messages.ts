@@ -55,7 +55,7 @@ export interface ReplicaTraining {
 
 /** Memory that all replicas see. */
 export interface SharedState {
-  /** See `barrier.ts`. */
+  /** See `replica.ts`. */
   readonly control: Int32Array<SharedArrayBuffer>;
   /** Parameters and moments. */
   readonly state: readonly Float32Array<SharedArrayBuffer>[];
