@@ -34,7 +34,7 @@ export interface PayloadPlace {
   readonly assignment: ChunkAssignment;
   /** What the worker's manifest says of its slices, in a run with tiers; left out of what is this worker's own. */
   readonly widths?: Parameters<typeof tierSaid>[0];
-  /** How many of its rings, from the first on, started from the bits that this worker has; the others count for nothing. */
+  /** How many of its rings, from the first on, started from this worker's bits; the others count for nothing. */
   readonly agreed?: number | undefined;
 }
 
