@@ -5,10 +5,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
+import type { Group } from '../../run/field.ts';
 import { roundName } from '../../run/ids.ts';
 import { fields } from '../../run/options.ts';
 import { withoutRemoved } from '../../run/removed.ts';
 import {
+  namesIn,
   type PartialSettings,
   readSettings,
   type SettingName,
@@ -19,24 +21,10 @@ import { assertSameBase, type BaseIdentity, readIdentity } from '../../run/spec/
 import { readState } from './local-runs.ts';
 import { writeWhole } from './whole-file.ts';
 
-/** Settings that may differ when a run goes on: none of them changes what a step is to compute, as its device does not. */
-const MAY_CHANGE = [
-  'relay',
-  'base',
-  'tierStrategy',
-  'sync',
-  'roundTimeout',
-  'joinTimeout',
-  'waitFor',
-  'heartbeatInterval',
-  'maxMissedHeartbeats',
-  'codec',
-  'checkpointHistory',
-  'recompute',
-  'precision',
-  'accumulate',
-  'evaluate',
-];
+/** Settings that may differ when a run resumes: each worker's own, unless their row says that they are fixed. */
+const MAY_CHANGE: readonly string[] = namesIn('personal', 'alone').filter(
+  (name) => (fields as Group)[name]!.fixed !== true,
+);
 
 type Written = Readonly<Record<string, unknown>>;
 
