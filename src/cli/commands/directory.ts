@@ -1,5 +1,4 @@
 /** `nostrain directory`: who holds what, and who vouches for holders. */
-
 import { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';

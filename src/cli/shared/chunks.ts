@@ -1,8 +1,7 @@
 /**
- * What training needs and this machine lacks, fetched in chunks before it begins: by the spec of a run, or by the
- * digest that a person names.
+ * Chunked files for commands: fetches what training needs and this machine lacks, by the spec of a run or a digest
+ * that a person names, and stores folders of chunks on relays, Blossom servers and in other folders.
  */
-
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Command } from 'commander';

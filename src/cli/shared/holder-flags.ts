@@ -1,5 +1,4 @@
-/** Flags with which a worker holds chunks of its run's checkpoints for others, and the holder that they make. */
-
+/** Flags about holders of chunks: those of a worker that holds some, and `--directory`, which finds others. */
 import { join } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { ConfigError } from '../../base/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * Bodies of events, in their content or in chunks beside them: which of the two, and the text again. Who sends and
- * pulls the chunks is elsewhere.
+ * Bodies of events, in their content or in chunks: which of the two, and how bodies in chunks are pulled, kept and sent
+ * before the event that names them. Only members of the run make others pull, each of them within a budget.
  */
 import { type Carried, fitsInside } from '../../../kinds/_shared.ts';
 import { fault } from '../../../kinds/fault.ts';

@@ -1,9 +1,8 @@
 /**
- * The manifest of a chunked file: how long it is, its hashes, and the hashes of every chunk and parity chunk in
- * order. Chunks have no names and no offsets in it: what a chunk is called follows from its hash, where it belongs
- * from its place in the list, so nothing can overlap or lead elsewhere.
+ * The manifest of a chunked file: its length, its hashes, and the hashes of every chunk and parity chunk in order,
+ * so names and offsets follow from the list and nothing can overlap. Also the hashers: SHA-256, BLAKE3 and the
+ * Merkle root.
  */
-
 import { createBLAKE3 } from 'hash-wasm';
 import { CHUNK_BYTES, MAX_CHUNKS } from '../../../kinds/chunk.ts';
 import { isHex32, toHex, utf8 } from '../../base/bytes.ts';

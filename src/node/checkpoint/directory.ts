@@ -2,7 +2,6 @@
  * The directory of holders: finds who holds an object and announces what this machine holds, over relays and
  * between holder servers hop by hop; and the HTTP route at which a holder server answers and takes announcements.
  */
-
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { anySignal, systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';

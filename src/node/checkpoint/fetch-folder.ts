@@ -2,7 +2,6 @@
  * Fetches a chunked file into a folder: chunks that are there stay, parity replaces those that no source has, and
  * the whole file is verified in the end.
  */
-
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,9 +1,7 @@
 /**
- * Checkpoints of a run at the places that its spec names: uploaded to Blossom servers under the worker's key;
- * fetched from these, from members that hold chunks and from relays at once, into the worker's folder so that a
- * kill loses nothing.
+ * Checkpoints of a run at the places that its spec names: uploads them to Blossom servers, and fetches them from
+ * these, from members that hold chunks and from relays at once. Also says which member should hold which chunk.
  */
-
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../../base/async.ts';

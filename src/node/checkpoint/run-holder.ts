@@ -2,7 +2,6 @@
  * A worker that holds chunks of its run's checkpoints for others: those that placement gives it, within its capacity,
  * served over HTTP and announced to relays and other holders. Failures are reported, and never keep it from training.
  */
-
 import { mkdir, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../../base/async.ts';

@@ -3,7 +3,6 @@
  * finds the manifest of a file at them. Addresses that strangers name must be public, after every look-up and every
  * redirect.
  */
-
 import { stat } from 'node:fs/promises';
 import { type IncomingMessage, Agent as PlainAgent, request as requestPlain } from 'node:http';
 import { request as requestSecure, Agent as SecureAgent } from 'node:https';

@@ -1,5 +1,4 @@
-/** `nostrain checkpoint seed`: serves the chunks of a folder to whoever fetches them, within bounds. */
-
+/** `nostrain checkpoint seed`: serves the chunks of a folder within limits, and announces them with `--announce`. */
 import { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { formatBytes } from '../../../base/numbers.ts';

@@ -1,8 +1,7 @@
 /**
- * Reads what `placement check` is given: placement documents (TOML, JSON) and announcements of holders with
- * attestations (JSON lines).
+ * Input of `placement check`: placement documents (TOML, JSON), announcements of holders with attestations (JSON
+ * lines), and what relays have of holders and of the members of a run.
  */
-
 import type { Command } from 'commander';
 import { parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
