@@ -69,7 +69,7 @@ export async function discoverWorkers(
 }
 
 /** The workers heard of, by name; one that several keys claim to be cannot be, since names are keys. */
-export const workersOf = ({ events }: Pick<WorkersFound, 'events'>): readonly WorkerId[] =>
+const workersOf = ({ events }: Pick<WorkersFound, 'events'>): readonly WorkerId[] =>
   events.map(({ read }) => read.said.worker);
 
 /** Workers of whom nothing but stale heartbeats was heard, by name. */

@@ -187,7 +187,7 @@ const readLateSummary = (json: PythonObject): LateSummary => ({
 
 const isText = (json: PythonJson | undefined): json is string => typeof json === 'string';
 
-export const textOf = (json: PythonJson | undefined): string => (isText(json) ? json : '');
+const textOf = (json: PythonJson | undefined): string => (isText(json) ? json : '');
 
 export const listOf = (json: PythonJson | undefined): readonly PythonJson[] =>
   Array.isArray(json) ? json : [];
@@ -201,7 +201,7 @@ export const countOf = (json: PythonJson | undefined): number | undefined =>
     ? Number(json)
     : undefined;
 
-export const numberOf = (json: PythonJson | undefined): number | undefined =>
+const numberOf = (json: PythonJson | undefined): number | undefined =>
   typeof json === 'bigint' || typeof json === 'number' ? Number(json) : undefined;
 
 /** A gradient that came after its round was closed. */

@@ -40,7 +40,7 @@ export function signingState({ pubkey, sig }: LooseEvent): SigningState {
 }
 
 /** What an event is known by: its id, or a hash of what it says when it has no author. */
-export const fingerprint = (
+const fingerprint = (
   { id, kind, created_at, tags, content }: LooseEvent,
   { sha256Text }: EventCrypto = pureCrypto,
 ): string => id ?? toHex(sha256Text(JSON.stringify([kind, created_at, tags, content])));
