@@ -6,7 +6,7 @@ import { code, table } from './markdown.ts';
 export const renderExitCodes = (): string =>
   [
     '# Exit codes',
-    'What `$?` is after a command, made from [src/terminal/output.ts](../../src/terminal/exit-codes.ts).',
+    'What `$?` is after a command, made from [src/terminal/output.ts](../../src/terminal/output.ts).',
     table(
       ['code', 'what happened'],
       Object.values(exitCodes).map(({ code: number, means }) => [code(`${number}`), means]),
