@@ -7,6 +7,10 @@ export interface Ages {
   readonly ms: number;
 }
 
+/**
+ * The last things seen, up to a number. When the younger of two generations is full or old enough, the older is dropped:
+ * at least half of the number is remembered, and forgetting costs nothing.
+ */
 export class Recent<V> {
   readonly #perGeneration: number;
   readonly #ages: Ages | undefined;
@@ -70,6 +74,10 @@ export interface Stored<V> {
   readonly bytes: number;
 }
 
+/**
+ * Entries of many owners in bounded memory. An owner over its limit loses its own oldest entries; when all together are
+ * over theirs, the owner that holds most does. So a flood pushes out nobody else's.
+ */
 export class FairStore<V> {
   readonly #perOwner: number;
   readonly #inAll: number;

@@ -91,7 +91,11 @@ export interface LossScaling {
   outputNext(squares: Value): Value;
 }
 
-/** The scaling of a step, in the graph that takes it. */
+/**
+ * Dynamic loss scaling (Micikevicius et al., arXiv 1710.03740, section 3.2) for f16: backward goes through the loss times
+ * a scale, so that small gradients do not vanish. A step whose gradient is not finite is skipped and the scale halved;
+ * after many good steps it is doubled. bf16 has the range of f32 and needs none of this.
+ */
 export function openScaling(graph: Graph): LossScaling {
   const { name } = scalingState;
   const scaling = graph.input(name, { dtype: 'f32', shape: [2] });

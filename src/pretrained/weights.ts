@@ -215,7 +215,10 @@ const wrong = (source: ByteSource, reason: string, cause?: unknown): ConfigError
     cause,
   });
 
-/** One number format: `values` numbers in every block of `bytes` bytes. */
+/**
+ * One number format of GGUF files (github.com/ggml-org/ggml/blob/master/docs/gguf.md): `values` numbers in every block of
+ * `bytes` bytes. Every value is the f32 that llama.cpp's reference code computes; `d` and `m` are f16 numbers of a block.
+ */
 export interface QuantizedFormat {
   readonly name: string;
   readonly values: number;

@@ -76,6 +76,7 @@ export async function runInto(
   return results;
 }
 
+/** The data of a trainer thread: all of it at once, or the windows of a file that some rows need. */
 export interface DataSource {
   /** What programs are fed, and the numbers by which these rows are found in it. */
   at(rows: Int32Array): { readonly tensors: Tensors; readonly rows: Int32Array };
@@ -149,7 +150,10 @@ const TELLING: Readonly<Record<Half, { readonly near: number; readonly large: nu
   bf16: { near: 1 + 2 ** -9, large: 180_224 },
 };
 
-/** Throws in words where the device does anything else. */
+/**
+ * Throws in words if the device does not really multiply in half precision: it may compute in f32 silently, or make
+ * finite numbers of those that are too large, which loss scaling has to see.
+ */
 export async function requireHalf(ort: Runtime, device: Device, half: Half): Promise<void> {
   const { near, large } = TELLING[half];
   const numbers = Float32Array.of(near, near, near, near, 300, 300, 300, 300);

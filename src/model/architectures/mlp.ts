@@ -16,6 +16,10 @@ export const linear: Architecture<LinearSpec> = ({ features }) => {
   };
 };
 
+/**
+ * Tanh layers and one output, mean squared error. With one hidden layer the tensors are named as in the Python
+ * reference; weights are stored [out, in].
+ */
 export const mlp: Architecture<MlpSpec> = ({ features, hidden }) => {
   const widths = [features, ...hidden];
   const names = hidden.map((_, i) => (hidden.length === 1 ? 'mlp.hidden' : `mlp.hidden.${i}`));

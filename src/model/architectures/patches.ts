@@ -33,6 +33,20 @@ export const QUANTILES = [0.1, 0.5, 0.9] as const;
 export const forecastsPerNumber = ({ error }: Pick<ForecasterSpec, 'error'>): number =>
   error === 'quantile' ? QUANTILES.length : 1;
 
+/**
+ * A patch transformer that forecasts a series (after PatchTST, arXiv 2211.14730, with all channels of a patch in one
+ * vector).
+ *
+ * Sizes: B windows, T = context steps and H = horizon steps to forecast, C channels, P steps a patch, N = T / P
+ * patches, D = width, Q = 1 forecast of each number, or 3 of them: its quantiles 0.1, 0.5 and 0.9.
+ *
+ *   x (B, T, C); with scaling by the window, x = (x - mean) / sqrt(variance + 1e-5) over the T steps of each channel
+ *   h = patches of x (B * N, P * C) @ patches.weight + patches.bias + positions.weight
+ *   h = blocks of gpt.ts over the N patches, none of them masked; h = norm(h)
+ *   y = h as (B, N * D) @ head.weight + head.bias, as (B, H, C, Q)
+ *   with scaling by the window, y = y * sqrt(variance + 1e-5) + mean
+ *   loss = mean of (y - target)^2, or of max(q e, (q - 1) e) with e = target - y, over steps, channels and quantiles q
+ */
 export const forecaster: Architecture<ForecasterSpec> = (spec) => {
   const { channels, context, horizon, patch, width, error } = spec;
   const length = context / patch;
@@ -93,6 +107,18 @@ function pinball(wanted: Value, y: Value): Value {
 /** Below every logit. */
 const FAR = 1e30;
 
+/**
+ * A small vision transformer (arXiv 2010.11929, with the mean of all patches in place of a class token, arXiv
+ * 2205.01580).
+ *
+ * Sizes: B pictures of S x S pixels with C channels from -1 to 1, patches of P x P pixels, N = (S / P)^2 of them, row
+ * by row, D = width.
+ *
+ *   h = patches (B * N, P * P * C), each row by row, pixel by pixel, @ patches.weight + patches.bias + positions.weight
+ *   h = blocks of gpt.ts over the N patches, none of them masked; h = norm(h)
+ *   logits = mean of h over the patches @ head.weight + head.bias                (B, classes)
+ *   loss = -log softmax(logits)[class]; a hit is a picture the logit of whose class is larger than all others
+ */
 export const vit: Architecture<VitSpec> = (spec) => {
   const { pixels, channels, classes, patch, width } = spec;
   const side = pixels / patch;

@@ -234,7 +234,11 @@ const HALF_TYPE: Readonly<Record<Half, number>> = { f16: ELEMENT_TYPE.f16, bf16:
 
 const PRODUCTS = new Set(['Gemm', 'MatMul', 'FusedMatMul']);
 
-/** The emitter with its products in half precision. An operand is rounded once for all that read it. */
+/**
+ * The emitter with its products in half precision: operands and results are rounded to f16 or bf16 and go on as f32. An
+ * operand is rounded once for all that read it. The CPU has no such kernels: there the same roundings stand around a
+ * product in f32, which differs from a GPU's in the order of its sums only.
+ */
 function inHalf(to: Emitter, half: Half): Emitter {
   const rounded = new Map<string, string>();
   const cast = (name: string, type: number, options: NodeOptions = {}) =>

@@ -68,6 +68,7 @@ export function learningRateAt(schedule: Schedule, step: number): number {
   return learningRate * (finalShare + ((1 - finalShare) * (1 + Math.cos(Math.PI * done))) / 2);
 }
 
+/** Stochastic gradient descent, without momentum or other state. */
 export const sgd: OptimizerRule<SgdSpec> = ({ schedule, clipNorm }) => ({
   moments: [],
   clipNorm,
@@ -80,6 +81,14 @@ export const sgd: OptimizerRule<SgdSpec> = ({ schedule, clipNorm }) => ({
   }),
 });
 
+/**
+ * AdamW (Loshchilov and Hutter, arXiv 1711.05101): decay is applied to every parameter, apart from the gradient.
+ *
+ *   m = b1 m + (1 - b1) g;  s = b2 s + (1 - b2) g^2
+ *   p = p (1 - rate * decay) - rate * (m / (1 - b1^t)) / (sqrt(s / (1 - b2^t)) + epsilon)
+ *
+ * The bias corrections are folded into the step's rate and epsilon, so that no pass over the vectors is spent on them.
+ */
 export const adamw: OptimizerRule<AdamWSpec> = (spec) => {
   const { schedule, clipNorm, beta1, beta2, epsilon, weightDecay } = spec;
   return {
@@ -124,7 +133,10 @@ export interface Range {
   readonly to: number;
 }
 
-/** At most `count` ranges that cover `size` elements; a border inside a stretch of `whole` moves to its nearer end. */
+/**
+ * Cuts a flat vector for several threads: at most `count` ranges of `size` elements; a border inside a range of `whole`
+ * moves to its nearer end. It depends on sizes alone, so the bits are the same for any number of threads.
+ */
 export function cutRanges(size: number, count: number, whole: readonly Range[]): readonly Range[] {
   const borders = Array.from({ length: count + 1 }, (_, i) => {
     const at = Math.floor((size * i) / count);

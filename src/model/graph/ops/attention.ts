@@ -1,4 +1,7 @@
-/** Attention, and the other ops of decoders: RMS norm, rotary positions, SwiGLU. */
+/**
+ * Causal attention, with a head of keys and values for each head of queries or for a group of them; and fused ops of
+ * Llama-like decoders: RMSNorm (arXiv 1910.07467), rotary positions (2104.09864), SwiGLU (2002.05202).
+ */
 import {
   type Emission,
   type Emitter,
