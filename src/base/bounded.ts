@@ -8,8 +8,8 @@ export interface Ages {
 }
 
 /**
- * The last things seen, up to a number. When the younger of two generations is full or old enough, the older is dropped:
- * at least half of the number is remembered, and forgetting costs nothing.
+ * The last things seen, up to a number. When the younger of two generations is full or old enough, the older is
+ * dropped: at least half of the number is remembered, and forgetting costs nothing.
  */
 export class Recent<V> {
   readonly #perGeneration: number;

@@ -66,8 +66,8 @@ const INITIAL = Int32Array.of(
 );
 
 /**
- * SHA-256 (FIPS 180-4) of messages with a common 64-byte prefix and 32-byte endings in `tails`, as big-endian words. The
- * prefix is hashed once, each ending is one block without allocation: four times as fast as hashing one by one.
+ * SHA-256 (FIPS 180-4) of messages with a common 64-byte prefix and 32-byte endings in `tails`, as big-endian words.
+ * The prefix is hashed once, each ending is one block without allocation: four times as fast as hashing one by one.
  */
 export function hashTails(prefix: Uint8Array, tails: Uint32Array): Uint32Array {
   if (prefix.length !== PREFIX_BYTES || tails.length % WORDS !== 0) {

@@ -92,9 +92,9 @@ export interface LossScaling {
 }
 
 /**
- * Dynamic loss scaling (Micikevicius et al., arXiv 1710.03740, section 3.2) for f16: backward goes through the loss times
- * a scale, so that small gradients do not vanish. A step whose gradient is not finite is skipped and the scale halved;
- * after many good steps it is doubled. bf16 has the range of f32 and needs none of this.
+ * Dynamic loss scaling (Micikevicius et al., arXiv 1710.03740, section 3.2) for f16: backward goes through the loss
+ * times a scale, so that small gradients do not vanish. A step whose gradient is not finite is skipped and the scale
+ * halved; after many good steps it is doubled. bf16 has the range of f32 and needs none of this.
  */
 export function openScaling(graph: Graph): LossScaling {
   const { name } = scalingState;

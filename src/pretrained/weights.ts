@@ -216,8 +216,9 @@ const wrong = (source: ByteSource, reason: string, cause?: unknown): ConfigError
   });
 
 /**
- * One number format of GGUF files (github.com/ggml-org/ggml/blob/master/docs/gguf.md): `values` numbers in every block of
- * `bytes` bytes. Every value is the f32 that llama.cpp's reference code computes; `d` and `m` are f16 numbers of a block.
+ * One number format of GGUF files (github.com/ggml-org/ggml/blob/master/docs/gguf.md): `values` numbers in every
+ * block of `bytes` bytes. Every value is the f32 that llama.cpp's reference code computes; `d` and `m` are f16
+ * numbers of a block.
  */
 export interface QuantizedFormat {
   readonly name: string;
