@@ -148,11 +148,9 @@ export const groupFields = {
       real(0, 1000),
       { default: 4 },
     ),
-    viewMs: row(
-      'time to decide one proposal (a view); doubles up to three times',
-      whole(100, DAY_MS),
-      { default: 10_000 },
-    ),
+    viewMs: row('time for one proposal (a view); doubles up to three times', whole(100, DAY_MS), {
+      default: 10_000,
+    }),
     voidView: row(
       'view from which a round ends void; the committee when it is smaller',
       whole(1, 1024),
