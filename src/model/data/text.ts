@@ -19,12 +19,14 @@ export interface TextSplit {
   readonly validation: Tokens;
 }
 
+/** Share of a corpus that is for validation. */
+export const VALIDATION_SHARE = 0.1;
 const BLOCK = 4096;
 
 /** Cuts the last `validationShare` of the text off; both parts are views, not copies. */
 export function splitText(
   tokens: Tokens,
-  { context, validationShare = 0.1 }: { context: number; validationShare?: number },
+  { context, validationShare = VALIDATION_SHARE }: { context: number; validationShare?: number },
 ): TextSplit {
   if (!(validationShare > 0 && validationShare < 1)) {
     throw new ConfigError('data/validation-share', `validation share ${validationShare} is off`, {
@@ -54,30 +56,34 @@ export function divideText(
 /** The tokens of one shard of the training part; at the seams of dealt blocks a window may span two places. */
 export function shardText(
   training: Tokens,
-  { index, count }: Shard,
-  { form, context, block = BLOCK }: ShardOptions,
+  shard: Shard,
+  { form, context, block }: ShardOptions,
 ): Tokens {
-  const shard =
-    form === 'contiguous'
-      ? training.subarray(
-          Math.floor((training.length * (index - 1)) / count),
-          Math.floor((training.length * index) / count),
-        )
-      : deal(training, index - 1, count, block);
-  assertLongEnough(`shard ${index}/${count} of the text`, shard.length, context);
-  return shard;
-}
-
-/** Blocks `first`, `first + count`, `first + 2 count`, … one after the other. */
-function deal(training: Tokens, first: number, count: number, block: number): Tokens {
+  const stretches = stretchesOf(training.length, shard, form, block);
   const out = training.slice();
   let length = 0;
-  for (let from = first * block; from < training.length; from += count * block) {
-    const part = training.subarray(from, from + block);
-    out.set(part, length);
-    length += part.length;
+  for (const [from, to] of stretches) {
+    out.copyWithin(length, from, to);
+    length += to - from;
   }
-  return out.slice(0, length);
+  const tokens = out.slice(0, length);
+  assertLongEnough(`shard ${shard.index}/${shard.count} of the text`, tokens.length, context);
+  return tokens;
+}
+
+/** The parts of `0` to `length` that one shard has: every `count`-th block, or one stretch of whole units. */
+export function stretchesOf(
+  length: number,
+  { index, count }: Shard,
+  form: ShardForm,
+  block = BLOCK,
+): readonly (readonly [from: number, to: number])[] {
+  if (form === 'contiguous') {
+    return [[Math.floor((length * (index - 1)) / count), Math.floor((length * index) / count)]];
+  }
+  return Array.from({ length: Math.ceil(length / block) }, (_, i) => i)
+    .filter((i) => i % count === index - 1)
+    .map((i) => [i * block, Math.min(length, (i + 1) * block)]);
 }
 
 /** Throws a ConfigError (`data/too-small`) where not even one window fits. */

@@ -321,14 +321,10 @@ async function fetchText(
   if (!response.ok || !response.body) throw new Error(`answer ${response.status}`);
   const parts: Uint8Array[] = [];
   let length = 0;
-  const reader = response.body.getReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    length += part.value.length;
-    if (length > MAX_DOWNLOAD_BYTES) {
-      await reader.cancel();
-      throw new Error(`more than ${MAX_DOWNLOAD_BYTES} bytes`);
-    }
-    parts.push(part.value);
+  for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) {
+    length += part.length;
+    if (length > MAX_DOWNLOAD_BYTES) throw new Error(`more than ${MAX_DOWNLOAD_BYTES} bytes`);
+    parts.push(part);
   }
   const bytes = concatBytes(...parts);
   if (sha256Hex(bytes) !== sha256) throw new Error('other bytes than expected');

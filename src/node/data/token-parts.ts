@@ -2,7 +2,13 @@
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import type { TextForm } from '../../model/data/documents.ts';
-import { assertLongEnough, divideText, type ShardForm } from '../../model/data/text.ts';
+import {
+  assertLongEnough,
+  divideText,
+  type ShardForm,
+  stretchesOf,
+  VALIDATION_SHARE,
+} from '../../model/data/text.ts';
 import {
   isMasked,
   nextCounted,
@@ -156,9 +162,6 @@ export interface TokenDivision {
   readonly vocabulary: number;
 }
 
-/** The validation share, and the block in which a text is dealt, as in `splitText` and `shardText`. */
-const VALIDATION = 0.1;
-const BLOCK = 4096;
 /** Window starts are numbers of 32 bits. */
 const MOST_TOKENS = 2 ** 31 - 1;
 
@@ -180,14 +183,15 @@ export function divideTokens(
     return { file: file.ids, ...counted, stretches, length, vocabulary };
   };
   const cut = keepsAll ? file.tokens : cutOf(file);
-  const blocks = blocksOf(file, cut);
-  const own = blocks.flatMap((block, i) => (isOwn(i, blocks.length, shard, form) ? block : []));
-  const isText = file.stops.length === 0;
-  const contiguous = [
-    Math.floor((cut * (shard.index - 1)) / shard.count),
-    Math.floor((cut * shard.index) / shard.count),
-  ];
-  const bounds = isText && form === 'contiguous' ? contiguous : own;
+  // a text is dealt in blocks, documents in whole ones
+  const edges = [0, ...file.stops.filter((stop) => stop <= cut)];
+  const bounds =
+    file.stops.length === 0
+      ? stretchesOf(cut, shard, form).flat()
+      : stretchesOf(edges.length - 1, shard, form, 1).flatMap(([from, to]) => [
+          edges[from]!,
+          edges[to]!,
+        ]);
   return {
     shard: part(bounds, `shard ${shard.index}/${shard.count} of the corpus`),
     validation: keepsAll
@@ -198,7 +202,7 @@ export function divideTokens(
 
 /** Where the validation part begins: a tenth before the end, and where documents are, at the end of one. */
 function cutOf({ tokens, stops, documents }: TokenFile): number {
-  const wanted = tokens - Math.floor(tokens * VALIDATION);
+  const wanted = tokens - Math.floor(tokens * VALIDATION_SHARE);
   if (stops.length === 0) return wanted;
   if (stops.length === 1) {
     const lines = documents === 1 ? 'only one line' : `only ${documents} lines`;
@@ -211,20 +215,6 @@ function cutOf({ tokens, stops, documents }: TokenFile): number {
   const inner = stops.slice(0, -1);
   return inner.find((stop) => stop >= wanted) ?? inner.at(-1)!;
 }
-
-/** The stretches that are dealt: whole groups of documents, or blocks of a text. */
-function blocksOf({ stops }: TokenFile, cut: number): readonly (readonly [number, number])[] {
-  const ends =
-    stops.length > 0
-      ? stops.filter((stop) => stop <= cut)
-      : Array.from({ length: Math.ceil(cut / BLOCK) }, (_, i) => Math.min(cut, (i + 1) * BLOCK));
-  return ends.map((end, i) => [ends[i - 1] ?? 0, end]);
-}
-
-const isOwn = (at: number, of: number, { index, count }: Shard, form: ShardForm): boolean =>
-  form === 'interleaved'
-    ? at % count === index - 1
-    : at >= Math.floor((of * (index - 1)) / count) && at < Math.floor((of * index) / count);
 
 /** Stretches that touch become one. */
 function joined(bounds: readonly number[]): Float64Array {
