@@ -1,9 +1,10 @@
 /** Parameter layout, parameter count and initialization of a model. */
 import { deriveKey, type Key, philox, unit } from '../base/rng.ts';
 import { compareCodePoints, createLayout, type Layout, type Params } from '../tensor/params.ts';
+import type { Range } from '../tensor/partial-vector.ts';
 import type { TensorSpec } from './architectures/architecture.ts';
 import { type AnyModel, modelOf, tiersOf } from './architectures/table.ts';
-import type { HiddenMatrix, Range } from './optimizers/optimizer.ts';
+import type { HiddenMatrix } from './optimizers/optimizer.ts';
 
 /** All tensors end to end, sorted by code point of their names, within their rings where they have some. */
 export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));

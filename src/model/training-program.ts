@@ -8,6 +8,7 @@
 import { ConfigError } from '../base/errors.ts';
 import type { Arithmetic, OptimizerSpec } from '../run/spec/model-spec.ts';
 import type { Layout } from '../tensor/params.ts';
+import type { Range } from '../tensor/partial-vector.ts';
 import type { DataForm, Model } from './architectures/architecture.ts';
 import { type AnyModel, modelOf } from './architectures/table.ts';
 import { dataFormOf, rulesOf } from './forms/table.ts';
@@ -34,7 +35,6 @@ import {
   clipFactor,
   cutRanges,
   type Optimizer,
-  type Range,
   scalars,
   type UpdateInput,
 } from './optimizers/optimizer.ts';

@@ -18,7 +18,7 @@ export interface PartialVector {
 }
 
 /** The values `from` to `to - 1` of a vector. */
-export interface Stretch {
+export interface Range {
   readonly from: number;
   readonly to: number;
 }
@@ -32,7 +32,7 @@ export function prefixOfPartial(partial: PartialVector, size: number, until = si
 }
 
 /** The part of a delta in some whole chunks of its vector, as a delta of that stretch alone. */
-export function stretchOfPartial(partial: PartialVector, { from, to }: Stretch): PartialVector {
+export function rangeOfPartial(partial: PartialVector, { from, to }: Range): PartialVector {
   const first = from / CHUNK_LENGTH;
   const positions = Array.from(partial.chunks.keys()).filter((position) => {
     const at = partial.chunks[position]! * CHUNK_LENGTH;

@@ -1,6 +1,6 @@
 /** Trains for a helper: full-model values come in and go out, a narrower program trains the tier's and one slice's. */
 import type { Layout, Vector } from '../tensor/params.ts';
-import type { Stretch } from '../tensor/partial-vector.ts';
+import type { Range } from '../tensor/partial-vector.ts';
 import type { EngineTrainer } from './trainer.ts';
 
 interface Helped {
@@ -9,7 +9,7 @@ interface Helped {
   /** Where the tier's own numbers end. */
   readonly own: number;
   /** Where the slice of a round lies. */
-  sliceAt(round: number): Stretch;
+  sliceAt(round: number): Range;
 }
 
 /** The trainer of the narrower model, as one of the whole; it evaluates and writes as the tier alone. */
@@ -17,13 +17,13 @@ export function helperTrainer(
   narrow: EngineTrainer,
   { layout, own, sliceAt }: Helped,
 ): EngineTrainer {
-  const gather = (values: Vector, slice?: Stretch): Float32Array => {
+  const gather = (values: Vector, slice?: Range): Float32Array => {
     const part = new Float32Array(narrow.layout.size);
     part.set(values.subarray(0, own));
     if (slice) part.set(values.subarray(slice.from, slice.to), own);
     return part;
   };
-  const scatter = (into: Vector, part: Vector, { from, to }: Stretch): Float32Array => {
+  const scatter = (into: Vector, part: Vector, { from, to }: Range): Float32Array => {
     const all = Float32Array.from(into);
     all.set(part.subarray(0, own));
     all.set(part.subarray(own, own + to - from), from);

@@ -4,7 +4,8 @@
  * depend on the number of replicas or on which was faster.
  */
 import type { InferenceSession } from 'onnxruntime-common';
-import { clipFactorOf, type Range } from '../model/optimizers/optimizer.ts';
+import { clipFactorOf } from '../model/optimizers/optimizer.ts';
+import type { Range } from '../tensor/partial-vector.ts';
 import type { Advance, Advanced, Device, ReplicaTraining } from './messages.ts';
 import { floats, type Runtime, runInto, type Tensors, vector } from './runtime.ts';
 import type { ShardFeeds, Stepper } from './stepper.ts';
@@ -143,13 +144,13 @@ async function combine(
   let squares = 0;
   for (let at = from; at < to; at += STRETCH) {
     const end = Math.min(at + STRETCH, to);
-    squares += await combineStretch(replica, at, gradient.subarray(at - from, end - from), shares);
+    squares += await combineRange(replica, at, gradient.subarray(at - from, end - from), shares);
   }
   replica.training.shared.squares[index] = squares;
 }
 
 /** Writes the mean of the parts' gradients from `from` on, and gives the sum of its squares. */
-async function combineStretch(
+async function combineRange(
   { ort, training, combineModel, stack }: Replica,
   from: number,
   gradient: Float32Array,

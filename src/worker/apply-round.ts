@@ -11,7 +11,7 @@ import type { CompletionReason } from '../run/aggregation.ts';
 import type { Contribution } from '../run/contribution.ts';
 import { type Digest, roundName, type WorkerId } from '../run/ids.ts';
 import { createLayout, type Params, type Vector } from '../tensor/params.ts';
-import { CHUNK_LENGTH, type Stretch, stretchOfPartial } from '../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, type Range, rangeOfPartial } from '../tensor/partial-vector.ts';
 import type { RoundSummary } from './events.ts';
 import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';
@@ -183,7 +183,7 @@ export function partsOf(params: Params, { tiers }: Pick<Plan, 'tiers'>): readonl
   return tiers ? tiers.rings.map((ring) => partOf(params, ring)) : [params];
 }
 
-function partOf({ layout, values }: Params, { from, to }: Stretch): Params {
+function partOf({ layout, values }: Params, { from, to }: Range): Params {
   const slots = layout.slots.filter(({ offset }) => from <= offset && offset < to);
   return { layout: createLayout(slots), values: values.subarray(from, to) };
 }
@@ -214,7 +214,7 @@ export function boundedMean(
   const mean = new Float64Array(params.layout.size);
   const moved: number[] = [];
   const typical = rings.map((ring, i) => {
-    const own = rows.map((row) => ({ ...row, delta: stretchOfPartial(row.delta, ring) }));
+    const own = rows.map((row) => ({ ...row, delta: rangeOfPartial(row.delta, ring) }));
     const there = own.filter(({ delta }) => delta.chunks.length > 0);
     // a ring that nobody trained stays as it is
     if (there.length === 0) return 0;

@@ -10,7 +10,7 @@ import {
 } from '../consensus/committee/hrw.ts';
 import type { ChunkAssignment } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
-import { CHUNK_LENGTH, chunkCount, type Stretch } from '../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, chunkCount, type Range } from '../tensor/partial-vector.ts';
 
 export interface Division {
   readonly run: string;
@@ -29,7 +29,7 @@ export interface Division {
   readonly rings?: readonly Ring[] | undefined;
 }
 
-interface Ring extends Stretch {
+interface Ring extends Range {
   readonly beside: readonly WorkerId[];
 }
 
@@ -84,7 +84,7 @@ function movingChunks({ size, fragments, round }: Division): Uint32Array {
   return Uint32Array.from({ length: to - from }, (_, i) => from + i);
 }
 
-function chunksIn({ from, to }: Stretch): { readonly first: number; readonly count: number } {
+function chunksIn({ from, to }: Range): { readonly first: number; readonly count: number } {
   const first = Math.floor(from / CHUNK_LENGTH);
   return { first, count: chunkCount(to) - first };
 }

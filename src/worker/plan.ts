@@ -3,7 +3,7 @@ import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
 import { aggregationOf, type Pace, type Settings, usualPace } from '../run/settings.ts';
 import { type Terms, termsOf } from '../run/terms.ts';
-import type { Stretch } from '../tensor/partial-vector.ts';
+import type { Range } from '../tensor/partial-vector.ts';
 
 /** Settings that a plan takes as they are. */
 const taken = [
@@ -34,7 +34,7 @@ export interface Plan extends Pick<Settings, (typeof taken)[number]> {
   /** In a run with tiers: the rings that this worker has, and how many values the full model has. */
   readonly tiers:
     | {
-        readonly rings: readonly Stretch[];
+        readonly rings: readonly Range[];
         readonly size: number;
         /** Which tier this worker trains, where some workers help. */
         readonly own?: number;

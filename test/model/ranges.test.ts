@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { cutRanges, type Range } from '../../src/model/optimizers/optimizer.ts';
+import { cutRanges } from '../../src/model/optimizers/optimizer.ts';
+import type { Range } from '../../src/tensor/partial-vector.ts';
 
 test('even where nothing must stay whole', () => {
   expect(cutRanges(10, 4, [])).toEqual([

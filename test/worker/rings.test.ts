@@ -6,7 +6,7 @@ import {
   CHUNK_LENGTH,
   partialOf,
   prefixOfPartial,
-  stretchOfPartial,
+  rangeOfPartial,
 } from '../../src/tensor/partial-vector.ts';
 import { boundedMean, partsOf } from '../../src/worker/apply-round.ts';
 
@@ -91,7 +91,7 @@ describe('the mean of a round of tiers', () => {
 
   it('a stretch of a delta is a delta of that stretch', () => {
     const { delta } = row('a', 2, 2 * CHUNK_LENGTH, 1);
-    const part = stretchOfPartial(delta, rings[1]!);
+    const part = rangeOfPartial(delta, rings[1]!);
     expect(part.size).toBe(2 * CHUNK_LENGTH);
     expect([...part.chunks]).toEqual([0]);
     const target = new Float64Array(part.size);
@@ -99,7 +99,7 @@ describe('the mean of a round of tiers', () => {
     expect(target[0]).toBe(2);
     expect(target.at(-1)).toBe(0);
     expect([
-      ...stretchOfPartial(prefixOfPartial(delta, size, CHUNK_LENGTH), rings[1]!).chunks,
+      ...rangeOfPartial(prefixOfPartial(delta, size, CHUNK_LENGTH), rings[1]!).chunks,
     ]).toEqual([]);
   });
 });

@@ -12,7 +12,7 @@ import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Digest } from '../../run/ids.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Layout, Params } from '../../tensor/params.ts';
-import type { Stretch } from '../../tensor/partial-vector.ts';
+import type { Range } from '../../tensor/partial-vector.ts';
 import { partsOf } from '../../worker/apply-round.ts';
 import type { Plan } from '../../worker/plan.ts';
 import { BYTES_PER_PARAMETER } from './evidence.ts';
@@ -91,7 +91,7 @@ export function rootsAfter(
     hash,
   }: {
     readonly before: Roots;
-    readonly moved: (ring: Stretch) => boolean;
+    readonly moved: (ring: Range) => boolean;
     /** What an outcome says of rings that are not here. */
     readonly outer?: readonly Digest[] | undefined;
     readonly hash?: Sha256 | undefined;

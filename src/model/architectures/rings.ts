@@ -5,7 +5,7 @@
  * model's, with matrices joined from rings.
  */
 import type { Tiers } from '../../run/spec/model-spec.ts';
-import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import { CHUNK_LENGTH, type Range } from '../../tensor/partial-vector.ts';
 import { concat } from '../graph/verbs.ts';
 import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';
 
@@ -90,7 +90,7 @@ type Along = Pick<TensorSpec, 'name' | 'shape' | 'inner'>;
 export function sliceAlong(
   { shape, inner }: Pick<Along, 'shape' | 'inner'>,
   values: Float32Array,
-  { from, to }: { readonly from: number; readonly to: number },
+  { from, to }: Range,
 ): Float32Array {
   if (inner === undefined) return values;
   const { runs, run, length } = strides(shape, inner);

@@ -9,6 +9,7 @@
  * The first moment holds the momentum of matrices. Their part of the second one stays 0: all moments have one layout.
  */
 import type { MuonSpec } from '../../run/spec/model-spec.ts';
+import type { Range } from '../../tensor/partial-vector.ts';
 import type { Value } from '../graph/rule.ts';
 import {
   add,
@@ -25,7 +26,7 @@ import {
   sub,
   transpose,
 } from '../graph/verbs.ts';
-import type { HiddenMatrix, OptimizerRule, Range, UpdateInput } from './optimizer.ts';
+import type { HiddenMatrix, OptimizerRule, UpdateInput } from './optimizer.ts';
 import { adamw, learningRateAt } from './optimizer.ts';
 
 /** Newton-Schulz: x <- a x + (b xx' + c (xx')^2) x, whose slope at 0 is as steep as convergence allows. */

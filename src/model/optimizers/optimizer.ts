@@ -1,5 +1,6 @@
 /** Inner optimizers: rates per step outside the graph, updates inside it; learning-rate schedule, SGD and AdamW. */
 import type { AdamWSpec, OptimizerSpec, Schedule, SgdSpec } from '../../run/spec/model-spec.ts';
+import type { Range } from '../../tensor/partial-vector.ts';
 import type { Value } from '../graph/rule.ts';
 import { add, div, minimum, mul, reshape, slice, sqrt, square, sub } from '../graph/verbs.ts';
 
@@ -125,12 +126,6 @@ function power(base: number, exponent: number): number {
     square *= square;
   }
   return result;
-}
-
-/** The elements `from` to `to - 1` of a flat vector. */
-export interface Range {
-  readonly from: number;
-  readonly to: number;
 }
 
 /**

@@ -7,7 +7,7 @@ import type { VirtualClock } from './virtual-clock.ts';
 /** What a worker is doing. */
 type Doing = 'away' | 'returning' | 'training' | 'waiting' | 'over';
 
-interface Stretch {
+interface Range {
   readonly doing: Doing;
   readonly round: number;
   readonly fromMs: number;
@@ -51,7 +51,7 @@ export interface KilledRound {
 
 export class TimeBook {
   readonly #clock: VirtualClock;
-  readonly #stretches = new Map<number, Stretch[]>();
+  readonly #stretches = new Map<number, Range[]>();
   readonly #rows = new Map<string, boolean>();
 
   constructor(clock: VirtualClock) {
