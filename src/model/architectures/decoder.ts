@@ -1,10 +1,12 @@
 /**
- * What decoders with Hugging Face's tensor names share: linear layers that an adapter can add to, a last layer over a
- * large vocabulary, losses. `llama.ts` and `gpt2.ts` have what is between embeddings and the last norm.
+ * What decoders with Hugging Face's tensor names share: the loop over blocks, linear layers that an adapter can add to,
+ * a last layer over a large vocabulary, losses. `llama.ts` and `gpt2.ts` have the embeddings, norms and blocks.
  */
-import type { Precision } from '../../run/spec/model-spec.ts';
+import type { DecoderSpec, Precision } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import {
+  add,
+  checkpoint,
   concat,
   crossEntropy,
   flatten,
@@ -14,6 +16,7 @@ import {
   reshape,
   slice,
   slicedCrossEntropy,
+  transpose,
 } from '../graph/verbs.ts';
 import type { FrozenTensor, Model, TensorSpec, Weights } from './architecture.ts';
 
@@ -81,6 +84,75 @@ const MOST_LOGITS = 2 ** 23;
 /** Of a head in few bits, so many rows are f32 numbers at once. */
 const HEAD_ROWS = 2 ** 14;
 
+/** What sets one family of decoders apart. `at` is what the tensor names of a block begin with. */
+export interface DecoderFamily {
+  /** What the names of all blocks begin with, before their number. */
+  readonly blocks: string;
+  /** Name of the token embeddings. */
+  readonly tokens: string;
+  readonly cached: Decoder['cached'];
+  /** See `Scoring`. */
+  readonly window: number;
+  /** Tensors outside the blocks, but for token embeddings and the last layer. */
+  readonly others: readonly TensorSpec[];
+  /** Tensors of a block. */
+  tensorsOf(at: string): readonly TensorSpec[];
+  /** Linear layers of a block; `output` follows attention. */
+  linearsOf(at: string): Readonly<Record<string, LinearLayer>> & { readonly output: LinearLayer };
+  open(layers: Layers, inputs: Value, past: Past | undefined): OpenFamily;
+}
+
+/** A family in one graph. Rows are (B * T, D). */
+interface OpenFamily {
+  /** (B, T, D) */
+  readonly embedded: Value;
+  heads(at: string, rows: Value): Heads;
+  feedforward(at: string, rows: Value): Value;
+  lastNorm(rows: Value): Value;
+}
+
+const HEAD = 'lm_head.weight';
+
+/** A decoder of these sizes: embeddings, blocks of attention and feed-forward layers, a last norm and a last layer. */
+export function decoderFrom(spec: DecoderSpec, family: DecoderFamily): Decoder {
+  const { vocabulary, layers, width, deviation, tied } = spec;
+  const { cached, tokens, linearsOf, window } = family;
+  const names = Array.from({ length: layers }, (_, i) => `${family.blocks}.${i}`);
+  const table = { shape: [vocabulary, width], start: { deviation } } as const;
+  const scoring = { scale: 1 / Math.sqrt(cached.size), window };
+  return {
+    vocabulary,
+    layers,
+    cached,
+    tensors: [
+      { name: tokens, ...table },
+      ...family.others,
+      ...names.flatMap(family.tensorsOf),
+      ...(tied ? [] : [{ name: HEAD, ...table }]),
+    ],
+    linears: names.flatMap((at) => Object.values(linearsOf(at))),
+    head: tied ? tokens : HEAD,
+    hidden(own, inputs, past) {
+      const { embedded, heads, feedforward, lastNorm } = family.open(own, inputs, past);
+      const [batch, length] = inputs.shape;
+      let h = reshape(embedded, [batch! * length!, width]);
+      names.forEach((at, layer) => {
+        h = checkpoint(h, (rows) => {
+          const { q, k, v } = heads(at, rows);
+          const o = past
+            ? past.attend(layer, { q, k, v }, scoring)
+            : groupedAttention(q, k, v, scoring);
+          const { output } = linearsOf(at);
+          const joined = reshape(transpose(o, [0, 2, 1, 3]), [rows.shape[0]!, output.inputs]);
+          const attended = add(rows, own.linear(output, joined));
+          return add(attended, feedforward(at, attended));
+        });
+      });
+      return lastNorm(h);
+    },
+  };
+}
+
 /** The tensors of a linear layer. */
 export function linearTensors(
   { name, inputs, outputs, bias, stored, inner }: LinearLayer,
@@ -122,14 +194,6 @@ export const plainLayers = (weights: Weights): Layers => ({
       c: bias ? weights(`${name}.bias`) : undefined,
     }),
 });
-
-/** What one layer's queries see: of their own window, or of the text before it too. */
-export const attend = (
-  past: Past | undefined,
-  layer: number,
-  { q, k, v }: Heads,
-  scoring: Scoring,
-): Value => (past ? past.attend(layer, { q, k, v }, scoring) : groupedAttention(q, k, v, scoring));
 
 /** Logits (B * T, V). */
 export const decoderLogits = (decoder: Decoder, layers: Layers, inputs: Value): Value =>

@@ -13,7 +13,6 @@ import type { Gpt2Spec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import {
   add,
-  checkpoint,
   erf,
   gather,
   mul,
@@ -26,22 +25,71 @@ import {
   tanh,
   transpose,
 } from '../graph/verbs.ts';
-import type { TensorSpec, Weights } from './architecture.ts';
-import {
-  attend,
-  type Decoder,
-  type Heads,
-  type Layers,
-  type LinearLayer,
-  linearTensors,
-  type Scoring,
-} from './decoder.ts';
+import type { TensorSpec } from './architecture.ts';
+import { type Decoder, decoderFrom, type LinearLayer, linearTensors } from './decoder.ts';
 
 const TOKENS = 'transformer.wte.weight';
 const POSITIONS = 'transformer.wpe.weight';
-const HEAD = 'lm_head.weight';
 
-function linearsOf({ width, ffn }: Gpt2Spec, at: string) {
+/** The decoder of these sizes. */
+export function gpt2(spec: Gpt2Spec): Decoder {
+  const { positions, width, heads, normEpsilon, deviation } = spec;
+  const size = width / heads;
+  const linearsOf = (at: string) => blockLinears(spec, at);
+  const norm = (name: string): readonly TensorSpec[] => [
+    { name: `${name}.weight`, shape: [width], start: 'ones' },
+    { name: `${name}.bias`, shape: [width], start: 'zeros' },
+  ];
+  return decoderFrom(spec, {
+    blocks: 'transformer.h',
+    tokens: TOKENS,
+    cached: { heads, size },
+    window: 0,
+    others: [
+      { name: POSITIONS, shape: [positions, width], start: { deviation } },
+      ...norm('transformer.ln_f'),
+    ],
+    tensorsOf(at) {
+      const { thirds, output, hidden, back } = linearsOf(at);
+      const [weight, ...bias] = linearTensors(thirds, deviation);
+      return [
+        ...norm(`${at}.ln_1`),
+        ...norm(`${at}.ln_2`),
+        { ...weight!, abreast: 3 },
+        ...bias,
+        ...[output, hidden, back].flatMap((layer) => linearTensors(layer, deviation)),
+      ];
+    },
+    linearsOf,
+    open({ weights, linear }, inputs, past) {
+      const length = inputs.shape[1]!;
+      const embedded = gather(weights(TOKENS), inputs);
+      const table = weights(POSITIONS);
+      const places = past ? gather(table, past.positions) : slice(table, 0, 0, length);
+      const normed = (name: string, h: Value): Value =>
+        add(mul(standardize(h, normEpsilon), weights(`${name}.weight`)), weights(`${name}.bias`));
+      return {
+        embedded: add(embedded, places),
+        heads(at, rows) {
+          const projected = linear(linearsOf(at).thirds, normed(`${at}.ln_1`, rows));
+          const parted = [rows.shape[0]! / length, length, heads, size];
+          const [q, k, v] = split(projected, 1, [width, width, width]).map((part) =>
+            transpose(reshape(part, parted), [0, 2, 1, 3]),
+          );
+          return { q: q!, k: k!, v: v! };
+        },
+        feedforward(at, rows) {
+          const { hidden, back } = linearsOf(at);
+          const u = linear(hidden, normed(`${at}.ln_2`, rows));
+          return linear(back, activations[spec.activation](u));
+        },
+        lastNorm: (rows) => normed('transformer.ln_f', rows),
+      };
+    },
+  });
+}
+
+function blockLinears({ width, ffn }: Gpt2Spec, at: string) {
   const linear = (part: string, inputs: number, outputs: number): LinearLayer => ({
     name: `${at}.${part}`,
     inputs,
@@ -55,101 +103,6 @@ function linearsOf({ width, ffn }: Gpt2Spec, at: string) {
     hidden: { ...linear('mlp.c_fc', width, ffn), inner: 'outputs' as const },
     back: { ...linear('mlp.c_proj', ffn, width), inner: 'inputs' as const },
   };
-}
-
-function tensorsOf(spec: Gpt2Spec): readonly TensorSpec[] {
-  const { vocabulary, positions, width, deviation } = spec;
-  const table = (name: string, rows: number): TensorSpec => ({
-    name,
-    shape: [rows, width],
-    start: { deviation },
-  });
-  const norm = (name: string): readonly TensorSpec[] => [
-    { name: `${name}.weight`, shape: [width], start: 'ones' },
-    { name: `${name}.bias`, shape: [width], start: 'zeros' },
-  ];
-  const blocks = blockNames(spec).flatMap((at) => {
-    const { thirds, output, hidden, back } = linearsOf(spec, at);
-    const [weight, ...bias] = linearTensors(thirds, deviation);
-    return [
-      ...norm(`${at}.ln_1`),
-      ...norm(`${at}.ln_2`),
-      { ...weight!, abreast: 3 },
-      ...bias,
-      ...[output, hidden, back].flatMap((layer) => linearTensors(layer, deviation)),
-    ];
-  });
-  return [
-    table(TOKENS, vocabulary),
-    table(POSITIONS, positions),
-    ...blocks,
-    ...norm('transformer.ln_f'),
-    ...(spec.tied ? [] : [table(HEAD, vocabulary)]),
-  ];
-}
-
-const blockNames = ({ layers }: Gpt2Spec): readonly string[] =>
-  Array.from({ length: layers }, (_, i) => `transformer.h.${i}`);
-
-/** The decoder of these sizes. */
-export const gpt2 = (spec: Gpt2Spec): Decoder => ({
-  vocabulary: spec.vocabulary,
-  layers: spec.layers,
-  cached: { heads: spec.heads, size: spec.width / spec.heads },
-  tensors: tensorsOf(spec),
-  linears: blockNames(spec).flatMap((at) => Object.values(linearsOf(spec, at))),
-  head: spec.tied ? TOKENS : HEAD,
-  hidden(layers, inputs, past) {
-    const { weights } = layers;
-    const [batch, length] = inputs.shape;
-    const embedded = gather(weights(TOKENS), inputs); // (B, T, D)
-    const table = weights(POSITIONS);
-    const places = past ? gather(table, past.positions) : slice(table, 0, 0, length!);
-    const placed = add(embedded, places);
-    let h = reshape(placed, [batch! * length!, spec.width]);
-    blockNames(spec).forEach((at, layer) => {
-      h = checkpoint(h, (rows) => {
-        const see = attend.bind(undefined, past, layer);
-        const own = { at, length: length!, rows, attend: see };
-        const attended = add(rows, attention(spec, layers, own));
-        return add(attended, feedforward(spec, layers, at, attended));
-      });
-    });
-    return norm(spec, weights, 'transformer.ln_f', h);
-  },
-});
-
-const norm = ({ normEpsilon }: Gpt2Spec, weights: Weights, name: string, h: Value): Value =>
-  add(mul(standardize(h, normEpsilon), weights(`${name}.weight`)), weights(`${name}.bias`));
-
-interface AttentionInput {
-  readonly at: string;
-  readonly length: number;
-  attend(heads: Heads, scoring: Scoring): Value;
-  /** (B * T, D) */
-  readonly rows: Value;
-}
-
-function attention(
-  spec: Gpt2Spec,
-  { weights, linear }: Layers,
-  { at, length, rows, attend }: AttentionInput,
-): Value {
-  const { width, heads } = spec;
-  const size = width / heads;
-  const { thirds, output } = linearsOf(spec, at);
-  const projected = linear(thirds, norm(spec, weights, `${at}.ln_1`, rows));
-  const [q, k, v] = split(projected, 1, [width, width, width]).map((part) =>
-    transpose(reshape(part, [rows.shape[0]! / length, length, heads, size]), [0, 2, 1, 3]),
-  );
-  const o = attend({ q: q!, k: k!, v: v! }, { scale: 1 / Math.sqrt(size), window: 0 });
-  return linear(output, reshape(transpose(o, [0, 2, 1, 3]), rows.shape));
-}
-
-function feedforward(spec: Gpt2Spec, { weights, linear }: Layers, at: string, h: Value): Value {
-  const { hidden, back } = linearsOf(spec, at);
-  const u = linear(hidden, norm(spec, weights, `${at}.ln_2`, h));
-  return linear(back, activations[spec.activation](u));
 }
 
 const activations: { readonly [A in Gpt2Spec['activation']]: (z: Value) => Value } = {

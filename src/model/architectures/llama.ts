@@ -16,33 +16,80 @@
  */
 import type { LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
-import {
-  add,
-  checkpoint,
-  gather,
-  reshape,
-  rmsNorm,
-  rotary,
-  swiglu,
-  transpose,
-} from '../graph/verbs.ts';
+import { gather, reshape, rmsNorm, rotary, swiglu, transpose } from '../graph/verbs.ts';
 import type { TensorSpec } from './architecture.ts';
 import {
-  attend,
   type Decoder,
-  type Heads,
-  type Layers,
+  decoderFrom,
   type LinearLayer,
   linearTensors,
   type Past,
-  type Scoring,
 } from './decoder.ts';
 
-const EMBEDDING = 'model.embed_tokens.weight';
-const HEAD = 'lm_head.weight';
+const TOKENS = 'model.embed_tokens.weight';
+
+/** The decoder of these sizes. */
+export function llama(spec: LlamaSpec): Decoder {
+  const { width, headSize, deviation, normEpsilon, queryKeyNorm } = spec;
+  const linearsOf = (at: string) => blockLinears(spec, at);
+  const norm = (name: string, size = width): TensorSpec => ({
+    name: `${name}.weight`,
+    shape: [size],
+    start: 'ones',
+  });
+  return decoderFrom(spec, {
+    blocks: 'model.layers',
+    tokens: TOKENS,
+    cached: { heads: spec.keyValueHeads, size: headSize },
+    window: spec.window ?? 0,
+    others: [norm('model.norm')],
+    tensorsOf: (at) => [
+      norm(`${at}.input_layernorm`),
+      norm(`${at}.post_attention_layernorm`),
+      ...(queryKeyNorm
+        ? [norm(`${at}.self_attn.q_norm`, headSize), norm(`${at}.self_attn.k_norm`, headSize)]
+        : []),
+      ...Object.values(linearsOf(at)).flatMap((layer) => linearTensors(layer, deviation)),
+    ],
+    linearsOf,
+    open({ weights, linear }, inputs, past) {
+      const embedded = gather(weights(TOKENS), inputs);
+      const { cos, sin } = tablesAt(spec, embedded, past);
+      const length = cos.shape[0]!;
+      const normed = (name: string, h: Value) => rmsNorm(h, weights(`${name}.weight`), normEpsilon);
+      return {
+        embedded,
+        heads(at, rows) {
+          const { query, key, value } = linearsOf(at);
+          const u = normed(`${at}.input_layernorm`, rows);
+          const parted = (layer: LinearLayer): Value => {
+            const heads = layer.outputs / headSize;
+            return reshape(linear(layer, u), [rows.shape[0]! / length, length, heads, headSize]);
+          };
+          const rotated = (layer: LinearLayer, name: string): Value => {
+            const heads = parted(layer);
+            const scaled = queryKeyNorm ? normed(`${at}.self_attn.${name}`, heads) : heads;
+            return rotary(transpose(scaled, [0, 2, 1, 3]), cos, sin);
+          };
+          return {
+            q: rotated(query, 'q_norm'),
+            k: rotated(key, 'k_norm'),
+            v: transpose(parted(value), [0, 2, 1, 3]),
+          };
+        },
+        feedforward(at, rows) {
+          const { gate, up, down } = linearsOf(at);
+          const u = normed(`${at}.post_attention_layernorm`, rows);
+          return linear(down, swiglu(linear(gate, u), linear(up, u)));
+        },
+        lastNorm: (rows) => normed('model.norm', rows),
+      };
+    },
+  });
+}
 
 /** The layers of one block by what they do. */
-function linearsOf(spec: LlamaSpec, at: string) {
+function blockLinears(spec: LlamaSpec, at: string) {
   const { width, heads, keyValueHeads, headSize, ffn, bias } = spec;
   const linear = (part: string, inputs: number, outputs: number, biased: boolean): LinearLayer => ({
     name: `${at}.${part}`,
@@ -63,101 +110,11 @@ function linearsOf(spec: LlamaSpec, at: string) {
   };
 }
 
-function tensorsOf(spec: LlamaSpec): readonly TensorSpec[] {
-  const { vocabulary, width, headSize, deviation } = spec;
-  const table = { shape: [vocabulary, width], start: { deviation } } as const;
-  const norm = (name: string, size = width): TensorSpec => ({
-    name: `${name}.weight`,
-    shape: [size],
-    start: 'ones',
-  });
-  const blocks = blockNames(spec).flatMap((at) => [
-    norm(`${at}.input_layernorm`),
-    norm(`${at}.post_attention_layernorm`),
-    ...(spec.queryKeyNorm
-      ? [norm(`${at}.self_attn.q_norm`, headSize), norm(`${at}.self_attn.k_norm`, headSize)]
-      : []),
-    ...Object.values(linearsOf(spec, at)).flatMap((layer) => linearTensors(layer, deviation)),
-  ]);
-  const head = spec.tied ? [] : [{ name: HEAD, ...table }];
-  return [{ name: EMBEDDING, ...table }, ...blocks, norm('model.norm'), ...head];
-}
-
-const blockNames = ({ layers }: LlamaSpec): readonly string[] =>
-  Array.from({ length: layers }, (_, i) => `model.layers.${i}`);
-
-/** The decoder of these sizes. */
-export const llama = (spec: LlamaSpec): Decoder => ({
-  vocabulary: spec.vocabulary,
-  layers: spec.layers,
-  cached: { heads: spec.keyValueHeads, size: spec.headSize },
-  tensors: tensorsOf(spec),
-  linears: blockNames(spec).flatMap((at) => Object.values(linearsOf(spec, at))),
-  head: spec.tied ? EMBEDDING : HEAD,
-  hidden(layers, inputs, past) {
-    const { weights } = layers;
-    const [batch, length] = inputs.shape;
-    const embedded = gather(weights(EMBEDDING), inputs);
-    const tables = tablesAt(spec, embedded, past);
-    let h = reshape(embedded, [batch! * length!, spec.width]);
-    blockNames(spec).forEach((at, layer) => {
-      h = checkpoint(h, (rows) => {
-        const own = { at, tables, rows, attend: attend.bind(undefined, past, layer) };
-        const attended = add(rows, attention(spec, layers, own));
-        return add(attended, feedforward(spec, layers, at, attended));
-      });
-    });
-    return rmsNorm(h, weights('model.norm.weight'), spec.normEpsilon);
-  },
-});
-
 /** The angles of the window's positions. */
 function tablesAt(spec: LlamaSpec, embedded: Value, past: Past | undefined): RopeTables {
   if (!past) return ropeTables(spec, embedded.shape[1]!, embedded);
   const { cos, sin } = ropeTables(spec, past.capacity, embedded);
   return { cos: gather(cos, past.positions), sin: gather(sin, past.positions) };
-}
-
-interface AttentionInput {
-  readonly at: string;
-  readonly tables: RopeTables;
-  attend(heads: Heads, scoring: Scoring): Value;
-  /** (B * T, D) */
-  readonly rows: Value;
-}
-
-function attention(
-  spec: LlamaSpec,
-  { weights, linear }: Layers,
-  { at, tables: { cos, sin }, rows, attend }: AttentionInput,
-): Value {
-  const { heads, headSize, normEpsilon, queryKeyNorm } = spec;
-  const { query, key, value, output } = linearsOf(spec, at);
-  const length = cos.shape[0]!;
-  const u = rmsNorm(rows, weights(`${at}.input_layernorm.weight`), normEpsilon);
-  const parted = (layer: LinearLayer) =>
-    reshape(linear(layer, u), [
-      rows.shape[0]! / length,
-      length,
-      layer.outputs / headSize,
-      headSize,
-    ]);
-  const normed = (heads: Value, name: string) =>
-    queryKeyNorm ? rmsNorm(heads, weights(`${at}.self_attn.${name}.weight`), normEpsilon) : heads;
-  const turned = (heads: Value) => rotary(transpose(heads, [0, 2, 1, 3]), cos, sin); // (B, A, T, d)
-  const q = turned(normed(parted(query), 'q_norm'));
-  const k = turned(normed(parted(key), 'k_norm'));
-  const v = transpose(parted(value), [0, 2, 1, 3]);
-  const scoring = { scale: 1 / Math.sqrt(headSize), window: spec.window ?? 0 };
-  const o = attend({ q, k, v }, scoring);
-  const joined = reshape(transpose(o, [0, 2, 1, 3]), [rows.shape[0]!, heads * headSize]);
-  return linear(output, joined);
-}
-
-function feedforward(spec: LlamaSpec, { weights, linear }: Layers, at: string, h: Value): Value {
-  const { gate, up, down } = linearsOf(spec, at);
-  const u = rmsNorm(h, weights(`${at}.post_attention_layernorm.weight`), spec.normEpsilon);
-  return linear(down, swiglu(linear(gate, u), linear(up, u)));
 }
 
 interface RopeTables {
