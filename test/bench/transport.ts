@@ -12,8 +12,8 @@ import { systemClock } from '../../src/base/async.ts';
 import { fromHex } from '../../src/base/bytes.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { type EventCrypto, pureCrypto } from '../../src/network/event-crypto.ts';
-import { Handed, Inbox } from '../../src/network/transport/feed.ts';
 import { parseFrame } from '../../src/network/transport/frames.ts';
+import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { movePayload, type Progress } from './transport/move.ts';
 

@@ -13,7 +13,7 @@ import {
 import { historyBy, toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
-import { Handed, Inbox } from '../../src/network/transport/feed.ts';
+import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
 import { buildManifest, type OwnManifest } from '../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';

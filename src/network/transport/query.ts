@@ -3,8 +3,8 @@
 import { type Clock, createNotifier, notifiedOrDeadline, onAbort } from '../../base/async.ts';
 import type { SignedEvent } from '../event.ts';
 import type { ConnectionState } from './connection.ts';
-import type { SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './frames.ts';
+import type { SubscribeOptions, SubscriptionHandlers } from './relay-reader.ts';
 
 export interface QueryOptions extends Pick<SubscribeOptions, 'only' | 'maxPerAuthor'> {
   readonly waitMs: number;

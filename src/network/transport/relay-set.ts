@@ -5,8 +5,8 @@ import type { SignedEvent } from '../event.ts';
 import { type EventCrypto, pureCrypto } from '../event-crypto.ts';
 import { MAX_WORK_BITS } from '../proof-of-work.ts';
 import { type ConnectionOptions, RelayConnection } from './connection.ts';
-import type { FeedCounts, SubscribeOptions, SubscriptionHandlers } from './feed.ts';
 import type { Filter } from './frames.ts';
+import { Handed, Inbox } from './inbox.ts';
 import {
   createParcel,
   Outbox,
@@ -17,8 +17,13 @@ import {
 } from './outbox.ts';
 import { type QueryOptions, type QueryResult, queryRelays } from './query.ts';
 import { defaultQuota } from './rates.ts';
+import {
+  type ReaderCounts,
+  RelayReader,
+  type SubscribeOptions,
+  type SubscriptionHandlers,
+} from './relay-reader.ts';
 import { namesOf, parseRelayUrls } from './relay-urls.ts';
-import { Subscriptions } from './subscriptions.ts';
 
 /** What `createRelaySet` takes beside the addresses. */
 export interface RelaySetOptions
@@ -45,7 +50,7 @@ export interface Subscription {
 
 /** How one relay of a set is doing. */
 export interface RelayStatus
-  extends Readonly<FeedCounts>,
+  extends Readonly<ReaderCounts>,
     Readonly<RelayConnection['counts']>,
     Readonly<Pick<RelayConnection, 'state' | 'failures' | 'lastError' | 'lastNotice'>>,
     OutboxStatus {
@@ -96,6 +101,8 @@ const DEFAULTS = {
 };
 
 const GOODBYE_MS = 1000;
+/** Events of one author that a subscription takes in ten minutes. */
+const MAX_PER_AUTHOR = 4096;
 
 /** At a relay that is full a connection is free as soon as another worker has sent what it has. */
 const patient = (retry: RetryPolicy): RetryPolicy => ({
@@ -114,10 +121,12 @@ class Relays implements RelaySet {
   readonly own: readonly string[];
   readonly silent = new Set<string>();
   readonly #waitedFor = new Set<string>();
+  #opened = 0;
   readonly #settings: Settings;
   readonly #connections: readonly RelayConnection[];
   readonly #outboxes = new Map<RelayConnection, Outbox>();
-  readonly #subscriptions: Subscriptions;
+  readonly #readers = new Map<RelayConnection, RelayReader>();
+  readonly #inbox: Inbox;
   readonly #stop = new AbortController();
   readonly closing = this.#stop.signal;
   readonly #runs: Promise<unknown>;
@@ -127,16 +136,7 @@ class Relays implements RelaySet {
     this.relays = [...names.keys()];
     this.own = settings.own?.(this.relays) ?? this.relays;
     this.#settings = settings;
-    const mayAskAgain = (connection: RelayConnection, subscription: string) =>
-      this.#outboxes.get(connection)!.mayAskAgain(subscription);
-    this.#subscriptions = new Subscriptions(
-      {
-        ...settings,
-        mayAskAgain,
-        reconciles: (name) => settings.reconciles(names.get(name)!),
-      },
-      this.#stop.signal,
-    );
+    this.#inbox = new Inbox(settings.crypto, settings.clock);
     this.#connections = [...names].map(([name, url]) => this.#createConnection(name, url));
     for (const connection of this.#named(this.own)) connection.hold();
     this.#runs = Promise.all(this.#connections.map((connection) => connection.run()));
@@ -158,15 +158,20 @@ class Relays implements RelaySet {
     handlers: SubscriptionHandlers,
     options: SubscribeOptions = {},
   ): Subscription {
+    const { longLived = false, recheck = true, maxPerAuthor = MAX_PER_AUTHOR } = options;
+    const id = `n${++this.#opened}`;
+    const handed = new Handed(maxPerAuthor, this.#settings.clock, longLived);
+    const feed = { id, filters, handlers, handed, longLived, recheck };
     const asked = this.#named(options.only ?? this.own);
     const holds = asked.map((connection) => connection.hold());
-    const subscription = this.#subscriptions.subscribe(asked, filters, handlers, options);
+    const parts = asked.map((connection) => this.#readers.get(connection)!.subscribe(feed));
     return {
       get caughtUp() {
-        return subscription.caughtUp;
+        const caughtUp = parts.map((part) => part.isCaughtUp());
+        return caughtUp.includes(true) && !caughtUp.includes(false);
       },
       close() {
-        subscription.close();
+        for (const part of parts) part.close();
         for (const letGo of holds) letGo();
       },
     };
@@ -192,9 +197,9 @@ class Relays implements RelaySet {
       lastNotice: connection.lastNotice,
       notices: [...connection.notices],
       delaysMs: [...connection.delaysMs],
-      heardMs: this.#subscriptions.heardMs(connection),
+      heardMs: this.#readers.get(connection)!.heardMs,
       ...connection.counts,
-      ...this.#subscriptions.counts(connection),
+      ...this.#readers.get(connection)!.counts,
       ...this.#outboxes.get(connection)!.status(),
     }));
   }
@@ -222,7 +227,6 @@ class Relays implements RelaySet {
 
   async close(): Promise<void> {
     this.#stop.abort(new Error('closed'));
-    this.#subscriptions.clear();
     for (const connection of this.#connections) connection.close();
     await within(this.#runs, GOODBYE_MS, this.#settings.clock);
   }
@@ -242,15 +246,15 @@ class Relays implements RelaySet {
       {
         onOpen: () => {
           outbox.open();
-          this.#subscriptions.opened(connection);
+          reader.open();
         },
         onFrame: (frame) => {
           outbox.hear(frame);
-          this.#subscriptions.read(connection, frame);
+          reader.hear(frame);
         },
         onDown: () => {
           outbox.down();
-          this.#subscriptions.lost(connection);
+          reader.down();
         },
       },
     );
@@ -259,7 +263,18 @@ class Relays implements RelaySet {
       ...(fetchInfo && { fetchInfo: (_: string, stop: AbortSignal) => fetchInfo(url, stop) }),
     };
     const outbox = new Outbox(connection, options, this.#stop.signal);
+    const reader = new RelayReader(
+      connection,
+      {
+        ...rest,
+        inbox: this.#inbox,
+        reconciles: () => rest.reconciles(url),
+        mayAskAgain: (subscription) => outbox.mayAskAgain(subscription),
+      },
+      this.#stop.signal,
+    );
     this.#outboxes.set(connection, outbox);
+    this.#readers.set(connection, reader);
     return connection;
   }
 }

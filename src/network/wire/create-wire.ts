@@ -10,7 +10,7 @@ import {
   trackOutcomes,
   watchLater,
 } from '../transport/delivery.ts';
-import type { SubscriptionHandlers } from '../transport/feed.ts';
+import type { SubscriptionHandlers } from '../transport/relay-reader.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 import { withoutSecrets } from '../transport/relay-urls.ts';
 import { createNativeProfile } from './native-profile.ts';

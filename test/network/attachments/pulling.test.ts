@@ -7,8 +7,8 @@ import { publishWithAttachments, sendChunks } from '../../../src/network/attachm
 import { createPuller } from '../../../src/network/attachments/pull.ts';
 import { cutParts, planChunks } from '../../../src/network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
-import type { SubscriptionHandlers } from '../../../src/network/transport/feed.ts';
 import type { Filter } from '../../../src/network/transport/frames.ts';
+import type { SubscriptionHandlers } from '../../../src/network/transport/relay-reader.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { buildManifest, type Manifest, toManifest } from '../../../src/network/wire/manifests.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';

@@ -6,13 +6,13 @@ import { defaultLimits } from '../../../relay/limits.ts';
 import { Recent } from '../../../src/base/bounded.ts';
 import { ConfigError } from '../../../src/base/errors.ts';
 import { createSigner } from '../../../src/network/event.ts';
-import { Handed, Inbox } from '../../../src/network/transport/feed.ts';
 import {
   type Filter,
   isTooComplex,
   matchesFilter,
   parseFrame,
 } from '../../../src/network/transport/frames.ts';
+import { Handed, Inbox } from '../../../src/network/transport/inbox.ts';
 import { parseRelayUrls } from '../../../src/network/transport/relay-urls.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createManualClock } from '../../support/manual-clock.ts';

@@ -7,9 +7,9 @@ import {
   Inbox,
   REMEMBERED,
   REMEMBERED_SIGNATURES,
-  type SubscribeOptions,
-} from '../../../src/network/transport/feed.ts';
+} from '../../../src/network/transport/inbox.ts';
 import { AuthorQuota, defaultQuota } from '../../../src/network/transport/rates.ts';
+import type { SubscribeOptions } from '../../../src/network/transport/relay-reader.ts';
 import { createRelaySet, type RelaySetOptions } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';

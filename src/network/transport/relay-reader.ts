@@ -1,0 +1,385 @@
+/** The receiving half of one connection: each subscription is asked, read to its end, and asked again after a loss. */
+import { backoffMs, type Clock, type RetryPolicy, within } from '../../base/async.ts';
+import type { RejectReason } from '../../run/contribution.ts';
+import type { SignedEvent } from '../event.ts';
+import { judgeAnswer } from './answers.ts';
+import type { RelayConnection } from './connection.ts';
+import type { EoseHint, EventFrame, Filter, RelayFrame } from './frames.ts';
+import type { Handed, Inbox } from './inbox.ts';
+import { createReconciliation, mayHaveMore, type Page, readOn, since } from './missing-events.ts';
+
+export interface SubscriptionHandlers {
+  /** A verified event, once; ids are remembered in bounded number, so one from long ago may come again. */
+  onEvent(event: SignedEvent, relay: string): void;
+  /** An event that does not count. The relay that sent it is to blame, not the key it names. */
+  onRefused?(reason: RejectReason, detail: string, relay: string, id: string | undefined): void;
+  /** A relay sent an event that was handed over before, and not because it was asked for the same once more. */
+  onRepeated?(id: string, relay: string): void;
+  /** The relay is being asked: at first when it is connected, again after each reconnect. */
+  onAsked?(relay: string): void;
+  /** The relay has sent what it had stored; again after each reconnect. */
+  onCaughtUp?(relay: string): void;
+  /** This relay answers no more for now: the connection ended, or it closed the subscription for good. */
+  onLost?(relay: string, message: string): void;
+}
+
+export interface SubscribeOptions {
+  readonly only?: readonly string[] | undefined;
+  /** After a reconnect, ask only for events dated after the loss; for events that are sent as soon as they are made. */
+  readonly longLived?: boolean;
+  /** Ask once more for the last minute when a relay has caught up, for relays that lose what arrives; default true. */
+  readonly recheck?: boolean;
+  /** Most events of one author in ten minutes; default 4096. */
+  readonly maxPerAuthor?: number;
+}
+
+/** One subscription, shared by the readers of all its relays. */
+export interface Feed {
+  /** Its name in REQ and CLOSE. */
+  readonly id: string;
+  readonly filters: readonly Filter[];
+  readonly handlers: SubscriptionHandlers;
+  readonly handed: Handed;
+  readonly longLived: boolean;
+  readonly recheck: boolean;
+}
+
+export interface ReaderOptions {
+  readonly clock: Clock;
+  readonly retry: RetryPolicy;
+  readonly random: () => number;
+  /** Verifies events; shared by all relays, so that each signature is checked once. */
+  readonly inbox: Inbox;
+  /** Whether the relay compares ids (NIP-77). */
+  readonly reconciles: () => boolean;
+  /** Whether a subscription closed as `auth-required` is worth asking again, once we have said who we are. */
+  readonly mayAskAgain: (subscription: string) => Promise<boolean>;
+}
+
+/** What arrived over one relay, all subscriptions together. */
+export interface ReaderCounts {
+  events: number;
+  duplicates: number;
+  /** Not asked for, or not of this relay. */
+  strays: number;
+  refused: number;
+  /** Left unread because their author had sent too many. */
+  surplus: number;
+}
+
+/** One request on the present connection; `filling` asks for what is missing by other queries. */
+interface Asking {
+  stage: 'asked' | 'filling' | 'caught-up' | 'closed';
+  count: number;
+  last: number;
+}
+
+/** A subscription at this relay, across connections. */
+interface Standing {
+  readonly feed: Feed;
+  /** A later request replaces it; undefined while there is no connection. */
+  asking: Asking | undefined;
+  /** Everything the relay had before this time of our clock has been asked for and answered. */
+  coveredMs: number | undefined;
+  /** CLOSED answers since it last caught up. */
+  closings: number;
+}
+
+/** Hears the answers to one exchange; undefined when the connection ended. */
+type Hear = (frame: RelayFrame | undefined) => void;
+
+const THROTTLE_MS = 60_000;
+const RECHECK_MS = 60_000;
+const QUERY_MS = 60_000;
+const RECONCILE_MS = 20_000;
+/** Values in one list of a filter that every relay takes. */
+const IDS_PER_REQUEST = 64;
+/** From so many known events on, comparing ids costs less than hearing all again. */
+const SYNC_FROM = 64;
+/** How far before the loss of a connection `since` reaches back: clocks differ, and events travel. */
+const OVERLAP_MS = 120_000;
+
+export class RelayReader {
+  readonly counts: ReaderCounts = { events: 0, duplicates: 0, strays: 0, refused: 0, surplus: 0 };
+  /** When the relay was last heard, the last moment its connection certainly was there; 0 before the first. */
+  heardMs = 0;
+  readonly #connection: RelayConnection;
+  readonly #options: ReaderOptions;
+  readonly #signal: AbortSignal;
+  readonly #standings = new Map<string, Standing>();
+  readonly #exchanges = new Map<string, Hear>();
+  #begun = 0;
+
+  constructor(connection: RelayConnection, options: ReaderOptions, signal: AbortSignal) {
+    this.#connection = connection;
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  /** `isCaughtUp` is undefined where the relay cannot be reached or has refused: nobody waits for it. */
+  subscribe(feed: Feed): { isCaughtUp(): boolean | undefined; close(): void } {
+    const standing: Standing = { feed, asking: undefined, coveredMs: undefined, closings: 0 };
+    this.#standings.set(feed.id, standing);
+    this.#ask(standing);
+    return {
+      isCaughtUp: () => this.#isCaughtUp(standing),
+      close: () => {
+        if (this.#standings.delete(feed.id)) this.#connection.say('CLOSE', feed.id);
+      },
+    };
+  }
+
+  open(): void {
+    this.heardMs = this.#options.clock.now();
+    for (const standing of this.#standings.values()) this.#ask(standing);
+  }
+
+  down(): void {
+    for (const hear of [...this.#exchanges.values()]) hear(undefined);
+    for (const standing of this.#standings.values()) {
+      this.#leave(standing);
+      standing.asking = undefined;
+      standing.feed.handlers.onLost?.(this.#connection.url, this.#connection.lastError);
+    }
+  }
+
+  hear(frame: RelayFrame): void {
+    this.heardMs = this.#options.clock.now();
+    if (!('subscription' in frame)) return;
+    const exchange = this.#exchanges.get(frame.subscription);
+    if (exchange) {
+      exchange(frame);
+      return;
+    }
+    const standing = this.#standings.get(frame.subscription);
+    const asking = standing?.asking;
+    if (!standing || !asking) {
+      if (frame.type === 'event') this.counts.strays++;
+    } else if (frame.type === 'event') count(asking, this.#take(standing.feed, frame, false));
+    else if (asking.stage === 'closed') return;
+    else if (frame.type === 'closed') void this.#reopen(standing, asking, frame.message);
+    else if (frame.type === 'eose' && asking.stage === 'asked')
+      void this.#endStored(standing, asking, frame.hint);
+  }
+
+  #isCaughtUp({ asking }: Standing): boolean | undefined {
+    const { state, failures } = this.#connection;
+    if (state === 'connecting' && failures === 0) return false; // a first attempt is waited for
+    if (asking?.stage === 'caught-up') return true;
+    return state === 'open' && asking?.stage !== 'closed' ? false : undefined;
+  }
+
+  /** Whether neither the subscription was closed nor a later request has taken this one's place. */
+  #isCurrent(standing: Standing, asking: Asking): boolean {
+    return this.#isSubscribed(standing) && standing.asking === asking;
+  }
+
+  #isSubscribed(standing: Standing): boolean {
+    return !this.#signal.aborted && this.#standings.get(standing.feed.id) === standing;
+  }
+
+  #ask(standing: Standing): void {
+    if (this.#connection.state !== 'open') return;
+    const { filters, handed } = standing.feed;
+    const isWorthSyncing =
+      handed.seen.size >= SYNC_FROM &&
+      filters.every(({ limit, ids }) => limit === undefined && ids === undefined);
+    if (isWorthSyncing && this.#options.reconciles()) void this.#sync(standing);
+    else this.#askAll(standing);
+  }
+
+  #askAll(standing: Standing): void {
+    this.#begin(standing, 'asked');
+    this.#connection.say('REQ', standing.feed.id, ...filtersFor(standing));
+  }
+
+  #begin(standing: Standing, stage: Asking['stage']): Asking {
+    const asking = { stage, count: 0, last: 0 };
+    standing.asking = asking;
+    standing.feed.handlers.onAsked?.(this.#connection.url);
+    return asking;
+  }
+
+  /** Reads an event; returns the time it names when it is one that was asked for. */
+  #take(feed: Feed, frame: EventFrame, isReread: boolean): number | undefined {
+    const { url } = this.#connection;
+    const received = this.#options.inbox.receive(frame, feed.filters, feed.handed);
+    switch (received.verdict) {
+      case 'known':
+        this.counts.duplicates++;
+        if (!isReread) feed.handlers.onRepeated?.(received.id, url);
+        return received.createdAt;
+      case 'surplus':
+        this.counts.surplus++;
+        return received.createdAt;
+      case 'stray':
+        this.counts.strays++;
+        return undefined;
+      case 'refused':
+        this.counts.refused++;
+        feed.handlers.onRefused?.(received.reason, received.detail, url, received.id);
+        if (received.isFault) this.#connection.blame();
+        return undefined;
+      case 'new':
+        this.counts.events++;
+        feed.handlers.onEvent(received.event, url);
+        return received.event.created_at;
+    }
+  }
+
+  /** EOSE: reads on where the relay seems to have stopped early. */
+  async #endStored(standing: Standing, asking: Asking, hint: EoseHint | undefined): Promise<void> {
+    const first = { count: asking.count, last: asking.last, hint };
+    const filters = filtersFor(standing);
+    asking.stage = 'filling';
+    if (filters.some((filter) => mayHaveMore(filter, first))) {
+      const ask = (filter: Filter) => this.#query(standing, [filter]);
+      for (const filter of filters) {
+        // which of several filters an event was sent for is not told, so each is then read from its top
+        const page = filters.length === 1 ? first : await ask(filter);
+        const isWhole = page !== undefined && (await readOn(filter, page, ask));
+        if (!this.#isCurrent(standing, asking)) return;
+        if (!isWhole) {
+          const notice = 'more is stored than could be read; events may be missing';
+          this.#connection.lastNotice = notice;
+        }
+      }
+    }
+    this.#catchUp(standing, asking);
+  }
+
+  #catchUp(standing: Standing, asking: Asking): void {
+    const { feed } = standing;
+    asking.stage = 'caught-up';
+    standing.closings = 0;
+    feed.handlers.onCaughtUp?.(this.#connection.url);
+    if (!feed.recheck || !this.#isCurrent(standing, asking)) return;
+    const recentMs = this.#options.clock.now() - RECHECK_MS;
+    void this.#query(standing, since(recentMs, feed.filters));
+  }
+
+  /** Asks for new events only, and finds out by NIP-77 which stored ones are missing. */
+  async #sync(standing: Standing): Promise<void> {
+    const { id, filters, handed } = standing.feed;
+    const asking = this.#begin(standing, 'filling');
+    this.#connection.say('REQ', id, ...filters.map((filter) => ({ ...filter, limit: 0 })));
+    for (const filter of filters) {
+      const need = await this.#reconcile(filter, handed.seen.entries());
+      if (!this.#isCurrent(standing, asking)) return;
+      if (!need || !(await this.#fetch(standing, need))) {
+        if (this.#isCurrent(standing, asking)) this.#askAll(standing);
+        return;
+      }
+    }
+    if (this.#isCurrent(standing, asking)) this.#catchUp(standing, asking);
+  }
+
+  async #fetch(standing: Standing, ids: readonly string[]): Promise<boolean> {
+    for (let from = 0; from < ids.length; from += IDS_PER_REQUEST) {
+      const batch = ids.slice(from, from + IDS_PER_REQUEST);
+      if (!(await this.#query(standing, [{ ids: batch }]))) return false;
+    }
+    return true;
+  }
+
+  /** Asks again after a CLOSED that may pass; one that will not is left until the next connection. */
+  async #reopen(standing: Standing, asking: Asking, message: string): Promise<void> {
+    const { clock, retry, random, mayAskAgain } = this.#options;
+    const { feed } = standing;
+    this.#connection.lastNotice = message;
+    const closings = ++standing.closings;
+    this.#leave(standing);
+    asking.stage = 'closed';
+    const { status, transient } = judgeAnswer(false, message);
+    const hasSignedIn = status === 'auth-needed' && (await mayAskAgain(feed.id));
+    if (!hasSignedIn) {
+      if (closings >= retry.maxAttempts || !(transient || status === 'throttled')) {
+        feed.handlers.onLost?.(this.#connection.url, message);
+        return;
+      }
+      const delayMs = status === 'throttled' ? THROTTLE_MS : backoffMs(retry, closings, random);
+      try {
+        await clock.sleep(delayMs, this.#signal);
+      } catch {
+        return; // closed while waiting
+      }
+    }
+    // a page that was under way may have caught up meanwhile
+    if (this.#isCurrent(standing, asking) && asking.stage === 'closed') this.#ask(standing);
+  }
+
+  #leave(standing: Standing): void {
+    if (standing.asking?.stage === 'caught-up') standing.coveredMs = this.heardMs;
+  }
+
+  /** Stored events beside the subscription's own request; undefined when refused or the connection ended. */
+  #query(standing: Standing, filters: readonly Filter[]): Promise<Page | undefined> {
+    const page = { count: 0, last: 0 };
+    return this.#exchange(QUERY_MS, 'CLOSE', (name, end) => {
+      this.#connection.say('REQ', name, ...filters);
+      return (frame) => {
+        if (frame?.type !== 'event') {
+          end(frame?.type === 'eose' ? { ...page, hint: frame.hint } : undefined);
+        } else if (this.#isSubscribed(standing)) {
+          count(page, this.#take(standing.feed, frame, true));
+        }
+      };
+    });
+  }
+
+  /** Ids of events the relay has for the filter and we lack; undefined when it cannot or does not tell. */
+  async #reconcile(
+    filter: Filter,
+    known: Iterable<readonly [id: string, createdAt: number]>,
+  ): Promise<readonly string[] | undefined> {
+    const side = await createReconciliation(known);
+    return this.#exchange(RECONCILE_MS, 'NEG-CLOSE', (name, end) => {
+      this.#connection.say('NEG-OPEN', name, filter, side.opening);
+      return (frame) => {
+        if (frame?.type !== 'neg-msg') {
+          end(undefined);
+          return;
+        }
+        try {
+          const next = side.answer(frame.message);
+          if (next === null) end([...side.need]);
+          else this.#connection.say('NEG-MSG', name, next);
+        } catch {
+          this.#connection.blame();
+          end(undefined);
+        }
+      };
+    });
+  }
+
+  async #exchange<T>(
+    ms: number,
+    farewell: 'CLOSE' | 'NEG-CLOSE',
+    begin: (name: string, end: (result: T | undefined) => void) => Hear,
+  ): Promise<T | undefined> {
+    const name = `x${++this.#begun}`;
+    try {
+      const ended = new Promise<T | undefined>((resolve) => {
+        this.#exchanges.set(name, begin(name, resolve));
+      });
+      return await within(ended, ms, this.#options.clock, this.#signal);
+    } catch {
+      return undefined; // closed meanwhile
+    } finally {
+      this.#exchanges.delete(name);
+      this.#connection.say(farewell, name);
+    }
+  }
+}
+
+/** What to ask a relay now: all there is, or what is new since it was last known to have sent everything. */
+function filtersFor({ feed, coveredMs }: Standing): readonly Filter[] {
+  if (coveredMs === undefined || !feed.longLived) return feed.filters;
+  return since(coveredMs - OVERLAP_MS, feed.filters);
+}
+
+function count(page: { count: number; last: number }, createdAt: number | undefined): void {
+  if (createdAt === undefined) return;
+  page.count++;
+  page.last = createdAt;
+}
