@@ -245,8 +245,6 @@ class RoundDriver implements DrivenRound, JudgeHost {
         return this.#tellStall(effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
-      case 'closed':
-      case 'wake':
     }
   }
 

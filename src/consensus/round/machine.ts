@@ -3,7 +3,7 @@
  * inputs do not change what can be finalized (docs/rounds.md).
  */
 import type { EventId, WorkerId } from '../../run/ids.ts';
-import { commit, finalize, judgeCertificate, prepare, propose } from './phases.ts';
+import { commit, finalize, prepare, propose } from './phases.ts';
 import { receive } from './receive.ts';
 import {
   type Check,
@@ -60,10 +60,7 @@ export function step(
   if (isNothingNew) return turn;
   while (RULES.some((rule) => rule(turn)));
   const at = nextWake(turn);
-  if (at !== turn.state.wakeAt) {
-    turn.effects.push({ type: 'wake', at });
-    change(turn, { wakeAt: at });
-  }
+  if (at !== turn.state.wakeAt) change(turn, { wakeAt: at });
   return { state: turn.state, effects: turn.effects };
 }
 
@@ -76,7 +73,6 @@ function take(turn: Turn, input: Input): void {
     learn(turn, input.check);
     change(turn, { composed: input.composed });
   }
-  if (input.type === 'certificate') judgeCertificate(turn, input.proposal, input.commits);
 }
 
 /** Records a complete contribution. Only a worker's first one counts as on time, and only before the round closes. */
@@ -144,7 +140,6 @@ function close(turn: Turn): boolean {
   // whoever was away when time was up is late for the views that have passed since
   const due = state.begun + graceOf(context.delays, context.timing);
   const at = back === null ? now : Math.min(now, due);
-  turn.effects.push({ type: 'closed', held: state.held });
   return change(turn, {
     closed: { at, empty: decision.type === 'close' && decision.empty },
     view: 0,

@@ -1,11 +1,10 @@
 /** The phases of a view in the round machine: propose, prepare under the locking rule, commit, decide. */
-import type { Digest, EventId } from '../../run/ids.ts';
+import type { EventId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Proposal, Signed } from '../../run/vote.ts';
 import {
   type Count,
-  committeeBehind,
   committeeOfViewChanges,
   counts,
   findCommittee,
@@ -18,13 +17,11 @@ import {
 } from './quorums.ts';
 import {
   ask,
-  type CastVote,
   type Check,
   change,
   hasSigned,
   isAfter,
   isVoting,
-  type Refusal,
   sign,
   type Turn,
   type ViewId,
@@ -227,51 +224,22 @@ export function finalize(turn: Turn): boolean {
   return false;
 }
 
-/** Checks a certificate from another member; reports a conflict, refuses less than a quorum. */
-export function judgeCertificate(
-  turn: Turn,
-  proposal: Signed<Proposal>,
-  commits: readonly CastVote[],
-): void {
-  const { round } = turn.context;
-  const refuse = (refusal: Refusal) => turn.effects.push({ type: 'refused', refusal });
-  if (proposal.round !== round) {
-    refuse({ code: 'invalid-round', round: proposal.round, current: round });
-    return;
-  }
-  const committee = committeeBehind(turn, proposal);
-  const [count, ...others] = counts(commits, 'commit');
-  const isOne = count !== undefined && others.length === 0 && count.votes.length === commits.length;
-  const isIt = isOne && count.digest === proposal.digest && count.ctx === committee?.ctx;
-  const votes = isIt ? quorumVotes(turn, count) : undefined;
-  if (count === undefined || votes === undefined) {
-    refuse({ code: 'no-quorum', round });
-    return;
-  }
-  const wasKnown = turn.state.conflicts.includes(count.digest);
-  decide(turn, { ...count, votes }, proposal);
-  if (wasKnown) conflict(turn, count.digest);
-}
-
-/** Adopts a certificate; true when it changed the state. */
+/** Adopts a certificate, or reports that it conflicts with the first; true when it changed the state. */
 function decide(turn: Turn, count: Count, { id, outcome }: Signed<Proposal>): boolean {
   const { decided, conflicts } = turn.state;
   const { attempt, view, ctx, digest, votes } = count;
   if (decided !== null) {
     if (decided.digest === digest || conflicts.includes(digest)) return false;
-    conflict(turn, digest);
+    const { round } = turn.context;
+    const expected = decided.digest;
+    const refusal = { code: 'conflicting-finalize', round, expected, got: digest } as const;
+    turn.effects.push({ type: 'refused', refusal });
     return change(turn, { conflicts: [...conflicts, digest] });
   }
   const commits = idsOf(votes);
   const certificate = { attempt, view, ctx, digest, proposal: id, commits };
   turn.effects.push({ type: 'persist' }, { type: 'finalized', outcome, certificate });
   return change(turn, { decided: certificate });
-}
-
-function conflict({ state, effects }: Turn, got: Digest): void {
-  const expected = state.decided?.digest ?? '';
-  const refusal: Refusal = { code: 'conflicting-finalize', round: state.round, expected, got };
-  effects.push({ type: 'refused', refusal });
 }
 
 /** A proposal that carries the outcome voted for; requested when this member has none. */

@@ -143,6 +143,7 @@ export interface RoundState {
   readonly decided: Certificate | null;
   /** Digests of other outcomes that also have a certificate: a safety violation. */
   readonly conflicts: readonly Digest[];
+  /** When the machine next needs a tick. */
   readonly wakeAt: number;
 }
 
@@ -154,12 +155,6 @@ export type Input =
   | { readonly type: 'held'; readonly worker: WorkerId; readonly manifest: EventId }
   /** A vote, proposal or view-change vote from anybody, this worker included. */
   | { readonly type: 'message'; readonly message: Signed<Message> }
-  /** A certificate from another member: a proposal and its commits. */
-  | {
-      readonly type: 'certificate';
-      readonly proposal: Signed<Proposal>;
-      readonly commits: readonly Signed<Vote>[];
-    }
   /** Answer to `compose`. */
   | { readonly type: 'composed'; readonly composed: Composed; readonly check: Check }
   /** Answer to `check`; may come late, since payloads may have to be fetched first. */
@@ -173,7 +168,6 @@ export type Refusal =
   | { readonly code: 'other-committee'; readonly key: WorkerId }
   | { readonly code: 'too-early'; readonly key: WorkerId }
   | { readonly code: 'too-many'; readonly key: WorkerId }
-  | { readonly code: 'no-quorum'; readonly round: number }
   | {
       readonly code: 'conflicting-finalize';
       readonly round: number;
@@ -207,9 +201,6 @@ export type Effect =
   | { readonly type: 'want'; readonly what: 'outcome'; readonly digest: Digest }
   /** Fetch all messages of the round from the relays. */
   | { readonly type: 'want'; readonly what: 'round' }
-  /** Collecting is over; later grace periods are computed from these arrivals. */
-  | { readonly type: 'closed'; readonly held: readonly Arrival[] }
-  | { readonly type: 'wake'; readonly at: number }
   | {
       readonly type: 'finalized';
       readonly outcome: Outcome;

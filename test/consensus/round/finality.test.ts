@@ -8,11 +8,15 @@ const X = proposalBy(four, 'w0', 'X');
 const Y = proposalBy(four, 'w0', 'Y');
 const commit = (key: string, digest = 'X', view = 0) =>
   voteBy(four, key, 'commit', digest, { view });
-const certificate = (digest: string, keys: readonly string[]) => ({
-  type: 'certificate' as const,
-  proposal: digest === 'X' ? X : Y,
-  commits: keys.map((key) => commit(key, digest)),
-});
+function hearCertificate(
+  me: Player,
+  proposal: typeof X,
+  keys: readonly string[],
+  now: number,
+): void {
+  me.hear(proposal, now);
+  for (const key of keys) me.hear(commit(key, proposal.digest), now);
+}
 const codes = (player: Player) => player.all('refused').map(({ refusal }) => refusal.code);
 
 describe('T-06: k of N finalize', () => {
@@ -70,20 +74,20 @@ describe('T-06: k of N finalize', () => {
 
 test('T-07: the same certificate five times, and later, advances once and is never refused', () => {
   const me = new Player(four, 'w3');
-  for (let i = 0; i < 5; i++) me.take(certificate('X', ['w0', 'w1', 'w2']), 1);
-  me.take(certificate('X', ['w1', 'w2', 'w3']), 99_999);
+  for (let i = 0; i < 5; i++) hearCertificate(me, X, ['w0', 'w1', 'w2'], 1);
+  hearCertificate(me, X, ['w1', 'w2', 'w3'], 99_999);
   expect(me.all('finalized')).toHaveLength(1);
   expect(codes(me)).toEqual([]);
 });
 
 describe('T-08: conflicts', () => {
-  test('another certified outcome of a closed round is refused and changes nothing, each time', () => {
+  test('another certified outcome of a closed round is refused once and changes nothing', () => {
     const me = new Player(four, 'w3');
-    me.take(certificate('X', ['w0', 'w1', 'w2']), 1);
-    me.take(certificate('Y', ['w0', 'w1', 'w2']), 2);
-    me.take(certificate('Y', ['w0', 'w1', 'w2']), 3);
+    hearCertificate(me, X, ['w0', 'w1', 'w2'], 1);
+    hearCertificate(me, Y, ['w0', 'w1', 'w2'], 2);
+    hearCertificate(me, Y, ['w0', 'w1', 'w2'], 3);
     const refusal = { code: 'conflicting-finalize', round: 0, expected: 'X', got: 'Y' };
-    expect(me.all('refused').map((each) => each.refusal)).toEqual([refusal, refusal]);
+    expect(me.all('refused').map((each) => each.refusal)).toEqual([refusal]);
     expect(me.state.decided?.digest).toBe('X');
     expect(me.all('finalized')).toHaveLength(1);
   });
@@ -91,17 +95,17 @@ describe('T-08: conflicts', () => {
   test('a round above the current one is invalid here', () => {
     const me = new Player(four, 'w3');
     me.hear({ ...commit('w0'), round: 5 }, 1);
-    me.take({ ...certificate('X', ['w0', 'w1', 'w2']), proposal: { ...X, round: 5 } }, 1);
+    me.hear({ ...X, round: 5 }, 1);
     const refusal = { code: 'invalid-round', round: 5, current: 0 };
     expect(me.all('refused').map((each) => each.refusal)).toEqual([refusal, refusal]);
   });
 
   test('what is no quorum is no conflict', () => {
     const me = new Player(four, 'w3');
-    me.take(certificate('X', ['w0', 'w1', 'w2']), 1);
-    me.take(certificate('Y', ['w0', 'w1', 'w9']), 2);
-    me.take({ ...certificate('Y', ['w0', 'w1', 'w2']), proposal: X }, 3);
-    expect(codes(me)).toEqual(['no-quorum', 'no-quorum']);
+    hearCertificate(me, X, ['w0', 'w1', 'w2'], 1);
+    hearCertificate(me, Y, ['w0', 'w1', 'w9'], 2);
+    expect(codes(me)).toEqual(['not-a-member']);
+    expect(me.state).toMatchObject({ decided: { digest: 'X' }, conflicts: [] });
   });
 });
 
@@ -130,8 +134,7 @@ describe('T-10: members go away', () => {
   test('void needs a quorum like any outcome', () => {
     const me = new Player(four, 'w3');
     const outcome = { ...X.outcome, result: 'void' as const };
-    me.take({ ...certificate('X', ['w0', 'w1']), proposal: { ...X, outcome } }, 1);
-    expect(codes(me)).toEqual(['no-quorum']);
+    hearCertificate(me, { ...X, outcome }, ['w0', 'w1'], 1);
     expect(me.state.decided).toBeNull();
   });
 });

@@ -30,9 +30,9 @@ test('several rounds in a row, with ledger, draw, randomness, certificates and r
 test('the same with a floor of a third, as a spec may ask for: parts of a run go on alone', () => {
   const lax = { ...runs[0]!, founders: 9, strangers: 0, floorPermille: 334, isLive: false };
   expect(new RunWorld({ ...lax, seats: 64 }, 7).play().problem).toMatch('two histories');
-  expect(new RunWorld({ ...lax, seats: 4 }, 23).play().problem).toMatch('two histories');
+  expect(new RunWorld({ ...lax, seats: 4 }, 48).play().problem).toMatch('two histories');
   for (const seats of [4, 64]) {
-    for (const seed of [7, 23]) {
+    for (const seed of [7, 48]) {
       const { problem } = new RunWorld({ ...lax, seats, floorPermille: 501 }, seed).play();
       expect(problem).toBeUndefined();
     }

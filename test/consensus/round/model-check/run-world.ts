@@ -268,6 +268,7 @@ export class RunWorld {
     this.#steps++;
     const { round } = worker.chain;
     const { state, effects } = step(worker.context, worker.state, input, this.#now);
+    const isWakeNew = state.wakeAt !== worker.state.wakeAt || input.type === 'restart';
     worker.state = state;
     const own: Signed<Message>[] = [];
     for (const effect of effects) {
@@ -277,6 +278,12 @@ export class RunWorld {
       }
       this.#perform(worker, effect, own);
       if (worker.chain.round !== round) return;
+    }
+    if (isWakeNew && state.wakeAt < Number.MAX_SAFE_INTEGER) {
+      this.#later(worker, Math.max(1, state.wakeAt - this.#now), { type: 'tick' });
+      this.#agenda.add(Math.max(this.#now + 1, state.wakeAt), () => {
+        if (worker.isUp) this.#feed(worker, { type: 'tick' });
+      });
     }
     for (const message of own) this.#feed(worker, { type: 'message', message });
   }
@@ -297,12 +304,6 @@ export class RunWorld {
       for (const id of effect.ids) this.#spread(this.#events.get(id)!);
     }
     if (effect.type === 'want') this.#catchUp(worker);
-    if (effect.type === 'wake' && effect.at < Number.MAX_SAFE_INTEGER) {
-      this.#later(worker, Math.max(1, effect.at - this.#now), { type: 'tick' });
-      this.#agenda.add(Math.max(this.#now + 1, effect.at), () => {
-        if (worker.isUp) this.#feed(worker, { type: 'tick' });
-      });
-    }
     if (effect.type === 'compose') this.#compose(worker, effect);
     if (effect.type === 'check') {
       const { digest, outcome } = effect;

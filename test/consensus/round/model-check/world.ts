@@ -258,6 +258,7 @@ export class World {
   #step(machine: Machine, input: Input): void {
     this.#steps++;
     const { state, effects } = step(machine.context, machine.state, input, this.now + machine.skew);
+    const isWakeNew = state.wakeAt !== machine.state.wakeAt || input.type === 'restart';
     machine.state = state;
     const own: Signed<Message>[] = [];
     for (const effect of effects) {
@@ -266,6 +267,12 @@ export class World {
         return;
       }
       this.#perform(machine, effect, own);
+    }
+    if (isWakeNew && state.wakeAt < Number.MAX_SAFE_INTEGER) {
+      const { life } = machine;
+      this.at(Math.max(this.now + 1, state.wakeAt - machine.skew), () => {
+        if (machine.isUp && machine.life === life) this.#step(machine, { type: 'tick' });
+      });
     }
     for (const message of own) this.#step(machine, { type: 'message', message });
   }
@@ -280,12 +287,6 @@ export class World {
       this.#adversary.overhear(signed);
     }
     if (effect.type === 'resend') this.#broadcast(key, effect.ids);
-    if (effect.type === 'wake' && effect.at < Number.MAX_SAFE_INTEGER) {
-      const { life } = machine;
-      this.at(Math.max(this.now + 1, effect.at - machine.skew), () => {
-        if (machine.isUp && machine.life === life) this.#step(machine, { type: 'tick' });
-      });
-    }
     if (effect.type === 'compose') this.#compose(machine, effect);
     if (effect.type === 'check') this.#check(machine, effect);
     if (effect.type === 'want') this.#look(machine, effect);
