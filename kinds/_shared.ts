@@ -54,7 +54,9 @@ export const placeTags = (most: number, isOne: boolean) => ({
   root: optional(
     'root',
     hex32,
-    `root of ${isOne ? 'its' : 'their'} chunks, see kind 7811; where ${isOne ? 'it is' : 'they are'} not the content`,
+    isOne
+      ? 'root of its chunks (kind 7811); where it is not the content'
+      : 'root of their chunks (kind 7811); where they are not the content',
   ),
   bytes: optional('bytes', integer(CHUNK_BYTES + 1, most), 'how many they are together'),
 });

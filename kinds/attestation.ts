@@ -33,8 +33,8 @@ export const attestation = defineKind({
     },
   ],
   notes: `
-It confirms what a holder says of itself (kind 37812) exactly as it says it, and counts for those who name the signing key as an attestor. The
-content is canonical JSON, as a manifest's is.
+It confirms what a holder says of itself (kind 37812) exactly as it says it, and counts for those
+who name the signing key as an attestor. The content is canonical JSON, as a manifest's is.
 
 ${describeMembers(members)}
 `,

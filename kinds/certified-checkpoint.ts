@@ -62,11 +62,13 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 ${describeMembers(members)}
 
-It proves nothing. Take both roots from an outcome with a certificate, the chunks (kind 7811) from anybody, and the state is the
-certified one or it is refused.
+It proves nothing. Take both roots from an outcome with a certificate, the chunks (kind 7811) from
+anybody, and the state is the certified one or it is refused.
 
-Several keepers send one state, each a share of its chunks, and say so when the first copies of their share are out; the others may still be on
-their way. A chunk of nothing but zeros, such as momentum that is none, is not sent, unless it is the first. Readers know it from the paths of
-others: every subtree of zeros that is as large as can be is a neighbour in the path of a chunk that is sent, and its hash follows from its place alone.
+Several keepers send one state, each a share of its chunks, and say so when the first copies of
+their share are out; the others may still be on their way. A chunk of nothing but zeros, such as
+momentum that is none, is not sent, unless it is the first. Readers know it from the paths of
+others: every subtree of zeros that is as large as can be is a neighbour in the path of a chunk that
+is sent, and its hash follows from its place alone.
 `,
 });

@@ -15,8 +15,9 @@ import {
 } from './_tags.ts';
 
 const notes = `
-The content is canonical JSON: keys sorted by code point at every level, no spaces, non-ASCII verbatim, integers as
-integers, floats as Python prints them (shortest digits that round-trip; \`1.0\`, \`1e-05\`, \`1e+16\`). Its members:
+The content is canonical JSON: keys sorted by code point at every level, no spaces, non-ASCII
+verbatim, integers as integers, floats as Python prints them (shortest digits that round-trip;
+\`1.0\`, \`1e-05\`, \`1e+16\`). Its members:
 
 - \`format\` and \`version\`: \`nostrain-training-checkpoint\` and 2
 - \`run\`, \`worker\`, \`relays\` (list), \`runtime\`: who wrote it and what is trained
@@ -27,7 +28,8 @@ integers, floats as Python prints them (shortest digits that round-trip; \`1.0\`
 - \`late_gradient_since\`, \`updated_at\`: unix seconds
 
 A state is \`{"parameters": {"<name>": {"shape": [...], "values": [...]}}}\`, values row by row.
-Only \`run\`, \`next_round\`, \`rounds_completed\` (or \`rounds\`) and \`current_state\` are needed to accept one.
+Only \`run\`, \`next_round\`, \`rounds_completed\` (or \`rounds\`) and \`current_state\` are needed
+to accept one.
 `;
 
 /** 33335: the whole training state of a worker after a round. */

@@ -20,13 +20,15 @@ export const MAX_CHUNKS = 65_536;
 const LONGEST_PATH = 16;
 
 const notes = `
-Payloads of manifests travel so, bodies of proposals and fault proofs, and states that checkpoints name.
+Payloads of manifests travel so, bodies of proposals and fault proofs, and states that checkpoints
+name.
 
-A chunk is content-addressed: who signed the event and when does not matter. \`<x:16>\` in \`c\` stands for the first 16
-digits of \`x\`, and readers ask for exact chunks with \`#c\`.
+A chunk is content-addressed: who signed the event and when does not matter. \`<x:16>\` in \`c\`
+stands for the first 16 digits of \`x\`, and readers ask for exact chunks with \`#c\`.
 
-A payload of \`bytes\` bytes is cut into \`count\` chunks of ${CHUNK_BYTES} bytes, the last one having what is left. \`x\` follows
-from them by SHA-256, texts being ASCII and integers little-endian:
+A payload of \`bytes\` bytes is cut into \`count\` chunks of ${CHUNK_BYTES} bytes, the last one
+having what is left. \`x\` follows from them by SHA-256, texts being ASCII and integers
+little-endian:
 
 \`\`\`text
 leaf    = sha256("nostrain:leaf:" | chunk)
@@ -34,9 +36,10 @@ node    = sha256("nostrain:node:" | left | right)
 root    = sha256("nostrain:root:" | u32 count | u64 bytes | top)
 \`\`\`
 
-Neighbours are joined level by level; the last node of an odd level moves up as it is, never joined with itself (the tree
-of RFC 6962 section 2.1). \`top\` is what remains. \`path\` has the neighbours met on the way from the leaf to the top, the
-lowest first; a level at which the node has no neighbour adds nothing. It is left out when there is only one chunk.
+Neighbours are joined level by level; the last node of an odd level moves up as it is, never joined
+with itself (the tree of RFC 6962 section 2.1). \`top\` is what remains. \`path\` has the neighbours
+met on the way from the leaf to the top, the lowest first; a level at which the node has no
+neighbour adds nothing. It is left out when there is only one chunk.
 `;
 
 /** 7811: a piece of a large payload and the proof that it belongs there. */

@@ -30,7 +30,8 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 ${describeMembers(members)}
 
-It counts only in runs whose spec has the feature \`sessions\`, only in a join that the session key signed, and only with these two tags in this
-order: whoever has the join makes the event again and checks its signature. It says nothing about any other run, key or event.
+It counts only in runs whose spec has the feature \`sessions\`, only in a join that the session key
+signed, and only with these two tags in this order: whoever has the join makes the event again and
+checks its signature. It says nothing about any other run, key or event.
 `,
 });

@@ -26,14 +26,17 @@ The content is canonical JSON: keys sorted, no spaces.
 
 ${describeMembers(members)}
 
-The body is JSON without spaces: a list of objects with \`id\`, \`pubkey\`, \`created_at\`, \`kind\`, \`tags\`, \`content\` and \`sig\`, in this
-order. So everybody who shows the same events makes the same body, and the same chunks of it.
+The body is JSON without spaces: a list of objects with \`id\`, \`pubkey\`, \`created_at\`,
+\`kind\`, \`tags\`, \`content\` and \`sig\`, in this order. So everybody who shows the same events
+makes the same body, and the same chunks of it.
 
-There are two events of one author, with ids and signatures that hold. They prove a fault when they say two different things in one place,
-or when one is a commit and the other a prepare of something else in a later view that was not justified by a view since.
-Or there are two or more verdicts (7818) on one contribution, each of another author, which prove that it is not what its author's steps lead to
-where those authors are a quorum of the committee of the round after it ([rounds](rounds.md#members-check-by-themselves)).
-The proof counts whoever signed it. A proposal proves it without its outcome: what is in the event is enough.
+There are two events of one author, with ids and signatures that hold. They prove a fault when they
+say two different things in one place, or when one is a commit and the other a prepare of something
+else in a later view that was not justified by a view since. Or there are two or more verdicts
+(7818) on one contribution, each of another author, which prove that it is not what its author's
+steps lead to where those authors are a quorum of the committee of the round after it
+([rounds](rounds.md#members-check-by-themselves)). The proof counts whoever signed it. A proposal
+proves it without its outcome: what is in the event is enough.
 `;
 
 /** 7817: events that prove that somebody broke the rules. */

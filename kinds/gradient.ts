@@ -16,25 +16,29 @@ import {
 } from './_tags.ts';
 
 const notes = `
-The payload decodes to the pseudo-gradient in the direction of improvement: parameters after the inner steps minus
-parameters before. (Papers, and this code away from the wire, use before minus after.)
+The payload decodes to the pseudo-gradient in the direction of improvement: parameters after the
+inner steps minus parameters before. (Papers, and this code away from the wire, use before minus
+after.)
 
-Only the k values of largest magnitude travel, equal magnitudes going to the lower index; k = max(1, ceil(n × ratio)) in
-double arithmetic. scale = (largest magnitude) / 127, or 1 when all are zero. Each value is sent as value / scale rounded
-half to even; a receiver multiplies it by scale and takes 0 everywhere else.
+Only the k values of largest magnitude travel, equal magnitudes going to the lower index; k = max(1,
+ceil(n × ratio)) in double arithmetic. scale = (largest magnitude) / 127, or 1 when all are zero.
+Each value is sent as value / scale rounded half to even; a receiver multiplies it by scale and
+takes 0 everywhere else.
 
 \`\`\`text
 payload   = base64(container), standard alphabet, padded
-container = "NSCP" | u8 version 1 | u8 codec (1 = zlib; 2 = zstd, which not every worker reads) | compressed block
+container = "NSCP" | u8 version 1 | u8 codec | compressed block
+  codec 1 = zlib, 2 = zstd, which not every worker reads
 block     = "NSTR" | u8 version 1 | f64 ratio | u32 n | u32 k | u16 tensors | f64 scale
           | per tensor: u16 name bytes, UTF-8 name, u16 rank, rank × u32 dimensions
           | k × u32 flat indices, ascending | k × i8 values
 \`\`\`
 
-Integers and floats are little-endian; nothing is padded and nothing may follow. \`compression\` is \`topk-\`, the ratio with
-four decimals (exact ties to even), \`-int8-\` and the codec's name. A receiver recomputes \`compression\`, \`params\`,
-\`values\` and \`selected\` from the block. Ours also refuses indices that repeat, descend or leave the range, the value
--128, and a scale that is not a positive finite number.
+Integers and floats are little-endian; nothing is padded and nothing may follow. \`compression\` is
+\`topk-\`, the ratio with four decimals (exact ties to even), \`-int8-\` and the codec's name. A
+receiver recomputes \`compression\`, \`params\`, \`values\` and \`selected\` from the block. Ours
+also refuses indices that repeat, descend or leave the range, the value -128, and a scale that is
+not a positive finite number.
 `;
 
 /** 33333: one worker's compressed pseudo-gradient for one round. */
@@ -42,7 +46,7 @@ export const gradient = defineKind({
   kind: 33333,
   name: 'gradient',
   summary: "one worker's compressed pseudo-gradient for one round",
-  sent: 'once per round, when the inner steps are done; a newer one replaces it until the round is decided',
+  sent: 'once per round, after the inner steps; a newer one replaces it until the round is decided',
   tags: {
     slot: address('one gradient per worker and round', 'run:<run>:worker:<worker>:round:<round>'),
     nostrain,

@@ -36,7 +36,7 @@ export const holder = defineKind({
   kind: 37812,
   name: 'holder',
   summary: 'a key offers room for chunks, and says where it can be reached',
-  sent: 'when a holder starts, when what it says changes, and before it expires; a newer one replaces it',
+  sent: 'when a holder starts, when a value changes, before it expires; a newer one replaces it',
   tags: {
     slot: one('d', pattern(/^holder$/, '`holder`'), 'one announcement per key'),
     nostrain,
@@ -49,8 +49,9 @@ export const holder = defineKind({
   },
   content: canonicalObject('the members below', members, LONGEST_CONTENT),
   notes: `
-The holder is the key that signs, and all of this is its own word: where it matters, an attestation (kind 37813) confirms region and tier.
-Contacts are hints of a stranger. The content is canonical JSON, as a manifest's is.
+The holder is the key that signs, and all of this is its own word: where it matters, an attestation
+(kind 37813) confirms region and tier. Contacts are hints of a stranger. The content is canonical
+JSON, as a manifest's is.
 
 ${describeMembers(members)}
 `,

@@ -51,7 +51,7 @@ const members = {
   root: member(hex32, "root of the payload's chunks, see kind 7811"),
   roster: optionalMember(
     hex32,
-    'digest of the workers among whom the parameters are divided, see docs/payload.md; not where every worker sends all',
+    'digest of the workers that share the parameters (docs/payload.md); not where each sends all',
   ),
   examples: member(count, 'training examples seen; the weight in a weighted mean'),
   steps: member(count, 'inner steps taken'),
@@ -69,16 +69,20 @@ const members = {
 };
 
 const notes = `
-The worker is the key that signs. The content is canonical JSON (RFC 8785), so that the same values always make the same text; any other spelling and any other member is refused.
+The worker is the key that signs. The content is canonical JSON (RFC 8785), so that the same values
+always make the same text; any other spelling and any other member is refused.
 
 ${describeMembers(members)}
 
-Receivers take the chunks they want from anybody, by \`root\`, and check \`hash\` when they have them all.
+Receivers take the chunks they want from anybody, by \`root\`, and check \`hash\` when they have
+them all.
 
-A striped payload is sent as shards instead, each chunked under a root of its own, so that relays can hold a part each: with
-k = \`need\` and n shards, shards 0 to k-1 are the payload cut into k parts of \`bytes\` / k bytes, rounded up, zeros after its
-end; shard k+i is the sum over j < k of shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition being
-XOR (a Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked, not asked for.
+A striped payload is sent as shards instead, each chunked under a root of its own, so that relays
+can hold a part each: with k = \`need\` and n shards, shards 0 to k-1 are the payload cut into k
+parts of \`bytes\` / k bytes, rounded up, zeros after its end; shard k+i is the sum over j < k of
+shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition being XOR (a
+Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked, not asked
+for.
 `;
 
 /** 7810: one worker's commitment to its payload for one round. */

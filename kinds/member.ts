@@ -62,13 +62,15 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 ${describeMembers(members)}
 
-Outcomes list joins and leaves with their dates and signatures, so each must be one that can be made again from that: it has the tags
-below in this order and no others, but for one \`nonce\` (NIP-13) at the end.
+Outcomes list joins and leaves with their dates and signatures, so each must be one that can be made
+again from that: it has the tags below in this order and no others, but for one \`nonce\` (NIP-13)
+at the end.
 
-A view-change vote (\`ballot\`) has the five members of the prepared outcome, or none of them. Two different ones of one key for one
-recovery epoch (\`attempt\`) are a fault.
+A view-change vote (\`ballot\`) has the five members of the prepared outcome, or none of them. Two
+different ones of one key for one recovery epoch (\`attempt\`) are a fault.
 
-A \`verdict\` is one member's word; those of a quorum, side by side in a fault proof (7817), put the accused out of the run.
+A \`verdict\` is one member's word; those of a quorum, side by side in a fault proof (7817), put the
+accused out of the run.
 `;
 
 interface Said {
@@ -112,7 +114,7 @@ export const memberKind = defineKind({
   name: 'member',
   summary:
     'a key joins a run, leaves it, votes to leave a recovery epoch, or says that a check failed',
-  sent: 'when a worker comes or goes, when a round is stuck, and when a check has failed; nothing replaces it',
+  sent: 'when a worker joins or leaves, a round is stuck, or a check failed; nothing replaces it',
   tags: {
     nostrain,
     scope: repeats(

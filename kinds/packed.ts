@@ -9,10 +9,12 @@ import { CHUNK_BYTES } from './chunk.ts';
 const MOST_BYTES = 2 ** 22 * 10;
 
 const notes = `
-Content-addressed: who signed the event and when does not matter, only that SHA-256 of the manifest is \`x\`. The manifest is that of
-docs/checkpoints.md; its \`root\` is the one by which the chunks (kind 7811) of the whole file are asked for. ${CHUNK_BYTES} bytes of it are
-about 330 chunks and are the content. A longer one travels as chunks itself, sent before the event, which then names their \`root\` and all
-their \`bytes\` and has no content. What is put together from verified chunks is the manifest only if it hashes to \`x\`: anybody can name any root.
+Content-addressed: who signed the event and when does not matter, only that SHA-256 of the manifest
+is \`x\`. The manifest is that of docs/checkpoints.md; its \`root\` is the one by which the chunks
+(kind 7811) of the whole file are asked for. ${CHUNK_BYTES} bytes of it are about 330 chunks and are
+the content. A longer one travels as chunks itself, sent before the event, which then names their
+\`root\` and all their \`bytes\` and has no content. What is put together from verified chunks is
+the manifest only if it hashes to \`x\`: anybody can name any root.
 `;
 
 /** 7819: the manifest of a file in chunks. */
@@ -30,7 +32,8 @@ export const packed = defineKind({
   content: base64OrNothing('data', 'the bytes of the manifest'),
   rules: [
     placeRule(
-      `a manifest of at most ${CHUNK_BYTES} bytes is the content, and a larger one is not but has \`root\` and \`bytes\``,
+      `a manifest of at most ${CHUNK_BYTES} bytes is the content, ` +
+        'and a larger one is not but has `root` and `bytes`',
     ),
   ],
   notes,

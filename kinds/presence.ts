@@ -59,7 +59,7 @@ export const presence = defineKind({
   kind: 37811,
   name: 'presence',
   summary: 'a worker is alive, in which round, and on which bits',
-  sent: 'at first, then when neither it nor a manifest went out for an interval; a newer one replaces it',
+  sent: 'first, then if an interval passes without it or a manifest; a newer one replaces it',
   tags: {
     slot: one('d', name, 'the run: one presence per worker'),
     nostrain,

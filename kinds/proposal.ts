@@ -40,11 +40,13 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 ${describeMembers(members)}
 
-\`digest\` is the SHA-256 of \`nostrain/outcome/2\` and the body. The body is canonical JSON too, kept as text because the digest is over
-its spelling. A body for which there is no room goes out in chunks before the proposal. Anybody may serve them, and until all are here
-there is nothing to vote on. One that is in chunks although there is room is refused, so each body has one form.
+\`digest\` is the SHA-256 of \`nostrain/outcome/2\` and the body. The body is canonical JSON too,
+kept as text because the digest is over its spelling. A body for which there is no room goes out in
+chunks before the proposal. Anybody may serve them, and until all are here there is nothing to vote
+on. One that is in chunks although there is room is refused, so each body has one form.
 
-One proposal has one place with its author's prepare of the same view: two different contents there are a fault, whatever their bodies.
+One proposal has one place with its author's prepare of the same view: two different contents there
+are a fault, whatever their bodies.
 `;
 
 /** 7814: an outcome put to the vote. */
@@ -64,7 +66,7 @@ export const proposal = defineKind({
     roundScopeRule,
     { says: '`x` is the digest of the content', holds: ({ x, digest }) => x === digest },
     {
-      says: '`prepares` is there when `justify` is a view, and `ballots` in recovery epochs (`attempt`) above 0',
+      says: '`prepares` is there if `justify` is a view, and `ballots` if `attempt` is above 0',
       holds: ({ justify, prepares, attempt, ballots }) =>
         justify >= 0 === (prepares !== undefined) && attempt > 0 === (ballots !== undefined),
     },

@@ -5,8 +5,10 @@ import { defineKind } from './_define.ts';
 import { expiration, hex32, nostrain, one, repeats } from './_tags.ts';
 
 const notes = `
-The content is the run spec in its canonical text, JSON by RFC 8785 (JCS); docs/run-spec.md has every field. The run id is the SHA-256 of that text in UTF-8, and the key that signs is the spec's \`author\`. Events of a run name
-the run id; whoever serves the spec is not trusted, since its hash is in the address.
+The content is the run spec in its canonical text, JSON by RFC 8785 (JCS); docs/run-spec.md has
+every field. The run id is the SHA-256 of that text in UTF-8, and the key that signs is the spec's
+\`author\`. Events of a run name the run id; whoever serves the spec is not trusted, since its hash
+is in the address.
 `;
 
 const hashOf = (text: string): string =>

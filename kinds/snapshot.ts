@@ -9,10 +9,11 @@ import { CHUNK_BYTES } from './chunk.ts';
 const MOST_BYTES = 6_299_648;
 
 const notes = `
-Content-addressed: who signed the event and when does not matter, only that SHA-256 of the bytes is \`x\`. The bytes are those
-of docs/stake.md. ${CHUNK_BYTES} of them are about 930 rows and are the content. A larger snapshot travels as chunks (kind 7811),
-sent before the event, which then names their \`root\` and all their \`bytes\` and has no content. What is put together from verified chunks is
-the snapshot only if it hashes to \`x\`: anybody can name any root.
+Content-addressed: who signed the event and when does not matter, only that SHA-256 of the bytes is
+\`x\`. The bytes are those of docs/stake.md. ${CHUNK_BYTES} of them are about 930 rows and are the
+content. A larger snapshot travels as chunks (kind 7811), sent before the event, which then names
+their \`root\` and all their \`bytes\` and has no content. What is put together from verified chunks
+is the snapshot only if it hashes to \`x\`: anybody can name any root.
 `;
 
 /** 7816: who had how much at stake at one block. */
@@ -30,7 +31,8 @@ export const snapshot = defineKind({
   content: base64OrNothing('data', 'the bytes of the snapshot'),
   rules: [
     placeRule(
-      `a snapshot of at most ${CHUNK_BYTES} bytes is the content, and a larger one is not but has \`root\` and \`bytes\``,
+      `a snapshot of at most ${CHUNK_BYTES} bytes is the content, ` +
+        'and a larger one is not but has `root` and `bytes`',
     ),
   ],
   notes,

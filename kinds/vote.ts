@@ -27,7 +27,8 @@ const members = {
   step: member(pattern(/^(?:prepare|commit)$/, '`prepare` or `commit`'), 'what the vote says'),
   unlisted: listMember(
     integer(0, 65_535),
-    'of a commit: places in the roster of workers whose manifest its author holds, on time, and the outcome does not list; ascending',
+    'of a commit: roster positions, ascending, of workers whose manifest its author received on ' +
+      'time and the outcome does not list',
     MOST_ROWS,
   ),
   features: featuresMember,
@@ -38,10 +39,12 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 
 ${describeMembers(members)}
 
-A prepare says that the outcome is valid, that its author holds all it lists, and prefers it in this view. A commit says that a
-quorum prepared it in this view, and that its author is bound by that. A quorum of commits for one digest, of one view of one
-committee, is a certificate. The next outcome lists the commits with their dates and signatures, so each must be one that can be made
-again from that: it has the tags below in this order and no others, but for one \`nonce\` (NIP-13) at the end. Two different contents in one place (key, run, round, attempt, parent, view, step) are a fault.
+A prepare says that the outcome is valid, that its author holds all it lists, and prefers it in this
+view. A commit says that a quorum prepared it in this view, and that its author is bound by that. A
+quorum of commits for one digest, of one view of one committee, is a certificate. The next outcome
+lists the commits with their dates and signatures, so each must be one that can be made again from
+that: it has the tags below in this order and no others, but for one \`nonce\` (NIP-13) at the end.
+Two different contents in one place (key, run, round, attempt, parent, view, step) are a fault.
 `;
 
 /** 7813: a committee member prepares or commits an outcome. */

@@ -1,6 +1,6 @@
 /**
- * The core of nostrain: train a model, pack what was learned, publish it over Nostr relays, collect what others learned, take the
- * outer step. Runs in browsers too; what needs Node.js is in `nostrain/node`, certified runs are in `nostrain/certified`, and what
+ * The core of nostrain: train, publish the update over Nostr relays, collect those of others, take the outer step.
+ * Runs in browsers too. What needs Node.js is in `nostrain/node`, certified runs are in `nostrain/certified`, and what
  * exists for the Python nostrain is in `nostrain/python`.
  *
  * @module nostrain

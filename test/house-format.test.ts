@@ -12,6 +12,12 @@ const MAX_COMMENT_COLUMNS = 120;
 /** Tables of numbers, laid out as their standard prints them. */
 const TABLES = new Set(['src/base/hash.ts']);
 
+/** Written by the contract compiler: the ABI is one JSON text. */
+const GENERATED = new Set([
+  'src/chain/registry/slashing-registry.ts',
+  'src/chain/registry/stake-registry.ts',
+]);
+
 const program = ['src', 'kinds', 'relay', 'demos'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
     .filter(({ name }) => name.endsWith('.ts') && !name.endsWith('_pb.ts'))
@@ -65,7 +71,8 @@ describe('the format', () => {
         const most = isComment ? MAX_COMMENT_COLUMNS : MAX_CODE_COLUMNS;
         // an import, or a long constant without a space, cannot be broken
         const isWhole = /^(import|export) .* from |^\s*'[^' ]+'[;,]$/.test(line);
-        return line.length > most && !isWhole ? [`${file}:${i + 1}`] : [];
+        const isData = GENERATED.has(file) && !isComment;
+        return line.length > most && !isWhole && !isData ? [`${file}:${i + 1}`] : [];
       }),
     );
     expect(wide).toEqual([]);

@@ -29,7 +29,7 @@ export interface BrowserDocument {
   readonly wallSeconds: number;
 }
 
-export type Cast = Pick<BrowserDocument['workers'][number], 'name' | 'kind'>;
+export type BrowserCast = Pick<BrowserDocument['workers'][number], 'name' | 'kind'>;
 
 interface End {
   /** The roots with which tabs ended, by name. */
@@ -44,7 +44,7 @@ const BACKENDS = ['wasm', 'webgpu', 'cpu'] as const;
 
 export function browserDocumentOf(
   log: EventLog,
-  cast: readonly Cast[],
+  cast: readonly BrowserCast[],
   { ended, proved, reloads, wallSeconds }: End,
 ): BrowserDocument {
   const reported = log.inOrder();
@@ -78,7 +78,7 @@ export function browserDocumentOf(
 function roundRow(
   index: number,
   reported: ReadonlyMap<string, RoundEvent>,
-  cast: readonly Cast[],
+  cast: readonly BrowserCast[],
   names: ReadonlyMap<WorkerId, string>,
 ): BrowserDocument['rounds'][number] {
   const event = cast.map(({ name }) => reported.get(name)).find((each) => each?.certified);

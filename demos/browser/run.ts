@@ -14,7 +14,7 @@ import { demoText } from '../shared/data.ts';
 import { EventLog } from '../shared/document.ts';
 import { type DemoFlags, onStage, type Stage } from '../shared/stage.ts';
 import { joinLine, type OnEvent, parseLine, runSwarm } from '../shared/swarm.ts';
-import { type BrowserDocument, browserDocumentOf, type Cast } from './document.ts';
+import { type BrowserCast, type BrowserDocument, browserDocumentOf } from './document.ts';
 
 const NODES = ['alice', 'bob', 'carol'];
 const ROUNDS = 8;
@@ -33,7 +33,7 @@ const tabs: readonly Tab[] = [
   { name: 'tab-gpu', device: 'auto' },
 ];
 
-const cast: readonly Cast[] = [
+const cast: readonly BrowserCast[] = [
   ...NODES.map((name) => ({ name, kind: 'node' as const })),
   ...tabs.map(({ name }) => ({ name, kind: 'tab' as const })),
 ];

@@ -19,7 +19,7 @@ import { addPartial } from '../../src/tensor/partial-vector.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, takeSent } from '../../src/worker/residual.ts';
 import type { Adversary, Scene } from './adversaries.ts';
-import type { Defence, Screen } from './defences.ts';
+import type { Defence, DefenceScreen } from './defences.ts';
 
 /** The trainers, which battles use one after the other and leave without state. */
 export interface Camp {
@@ -48,7 +48,7 @@ export interface Fight {
   /** Undefined: every worker is honest. */
   readonly adversary: Adversary | undefined;
   readonly defence: Defence;
-  readonly screen?: Screen | undefined;
+  readonly screen?: DefenceScreen | undefined;
 }
 
 export interface Ending {

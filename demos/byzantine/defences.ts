@@ -44,7 +44,7 @@ const nameOf = ({ rule, before }: Aggregation): string =>
   before === 'nothing' ? rule : `${before}+${rule}`;
 
 /** Removes contributions from a round before its rule sees them, as a committee does. */
-export type Screen = (
+export type DefenceScreen = (
   params: Vector,
   rows: readonly Row[],
   round: number,
@@ -64,7 +64,7 @@ export interface Members {
  * to be acceptable to an honest member, whose bound is wider.
  */
 export const screenOf =
-  ({ trainers, hostile, seed }: Members): Screen =>
+  ({ trainers, hostile, seed }: Members): DefenceScreen =>
   async (params, rows, round) => {
     const proposer = round % trainers.length;
     const honest = trainers.length - hostile;

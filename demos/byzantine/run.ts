@@ -15,12 +15,12 @@ import { type BattlePlan, type Fight, fight } from './battle.ts';
 import { type CampOptions, type GptCamp, openCamp } from './camp.ts';
 import { type Defence, defencesFor, screenOf } from './defences.ts';
 import {
+  type BattleResult,
   describeRows,
   drawTable,
   KeptBattles,
   type LabDocument,
   type Pairing,
-  type Result,
   type SeedLosses,
   tableOf,
 } from './table.ts';
@@ -122,7 +122,7 @@ const playSeed = (
         hint: 'take another --seed, or fewer --inner-steps',
       });
     }
-    const results: Result[] = [];
+    const results: BattleResult[] = [];
     for (const [adversary, defence] of fights) {
       const result = await take(adversary, defence);
       results.push(result);
@@ -132,7 +132,7 @@ const playSeed = (
     return { free, results };
   });
 
-async function resultOf(camp: GptCamp, plan: BattlePlan, chosen: Fight): Promise<Result> {
+async function resultOf(camp: GptCamp, plan: BattlePlan, chosen: Fight): Promise<BattleResult> {
   const ending = await fight(camp, plan, chosen).catch((error: unknown) => {
     if (error instanceof TrainingError) return undefined;
     throw error;

@@ -39,7 +39,7 @@ export type Pairing = readonly [Adversary, Defence];
 export interface SeedLosses {
   /** Where all are honest. */
   readonly free: number;
-  readonly results: readonly Result[];
+  readonly results: readonly BattleResult[];
 }
 
 export const tableOf = (
@@ -145,7 +145,7 @@ function colorOf(penalty: number | null): string {
   return `hsl(${Math.round(120 * (1 - Math.sqrt(share)))} 70% 78%)`;
 }
 
-export interface Result {
+export interface BattleResult {
   /** Null where training broke off. */
   readonly loss: number | null;
   /** Backdoor: how often the model answers its trigger, of 1. */
@@ -169,7 +169,7 @@ export interface BattleName {
 const placeOf = ({ corpus, form, hostile, rounds, innerSteps, seed, ...fight }: BattleName) =>
   [corpus, form, hostile, rounds, innerSteps, seed, fight.attack, fight.rule].join(' ');
 
-type Kept = BattleName & Result;
+type Kept = BattleName & BattleResult;
 
 const MOST_CHARACTERS = 64 << 20;
 const MOST = 2 ** 32;
@@ -193,7 +193,7 @@ export class KeptBattles {
   }
 
   /** The stored result, or the one that playing gives, which is then stored. */
-  async take(name: BattleName, play: () => Promise<Result>): Promise<Result> {
+  async take(name: BattleName, play: () => Promise<BattleResult>): Promise<BattleResult> {
     const known = this.#kept.get(placeOf(name));
     if (known !== undefined) return known;
     const result = await play();

@@ -14,7 +14,8 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'run join': 'nostrain run join naddr1… --dir alice',
   'run leave': 'nostrain run leave naddr1…',
   'run-training': [
-    'nostrain run-training --model char-gpt --run us --relay ws://10.0.0.2:7777 \\\n  --sync strict:3 --shard 1/3',
+    'nostrain run-training --model char-gpt --run us --relay ws://10.0.0.2:7777 \\\n' +
+      '  --sync strict:3 --shard 1/3',
     'nostrain run-training --settings us.json --base hf:owner/name --corpus my.txt',
   ],
   relay: 'nostrain relay --host 0.0.0.0 --store events',
@@ -31,7 +32,8 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'checkpoint unpack': 'nostrain checkpoint unpack friends.chunks --out friends.safetensors',
   'checkpoint list': 'nostrain checkpoint list',
   'checkpoint fetch':
-    'nostrain checkpoint fetch https://holder.example.org/manifest.json --from https://blossom.example.org --out friends.chunks',
+    'nostrain checkpoint fetch https://holder.example.org/manifest.json ' +
+    '--from https://blossom.example.org --out friends.chunks',
   'checkpoint seed': 'nostrain checkpoint seed friends.chunks --host 0.0.0.0 --rate 10000000',
   'checkpoint push': 'nostrain checkpoint push friends.chunks --to https://blossom.example.org',
   scores: `nostrain scores ${EVENTS}`,
@@ -79,7 +81,8 @@ export const examples: Readonly<Record<string, string | readonly string[]>> = {
   'aggregate-payloads': 'nostrain aggregate-payloads alice.json bob.json -o delta.json',
   'outer-step': 'nostrain outer-step state.json delta.json -o next.json',
   'build-event':
-    'nostrain build-event payload.json --run friends --round 0 --model DIGEST --sec-key nsec1… -o event.json',
+    'nostrain build-event payload.json --run friends --round 0 --model DIGEST ' +
+    '--sec-key nsec1… -o event.json',
   'build-heartbeat':
     'nostrain build-heartbeat --run friends --round 0 --sec-key nsec1… -o heartbeat.json',
   'build-checkpoint': 'nostrain build-checkpoint checkpoint.json --sec-key nsec1… -o event.json',

@@ -1,4 +1,4 @@
-/** How help is laid out: what a new user types first, flags in groups, examples, and the topics `settings` and `python`. */
+/** Layout of help: the first commands to type, flags in groups, examples, and the topics `settings` and `python`. */
 import { type Command, Help, type HelpConfiguration, Option } from 'commander';
 import type { Group } from '../run/field.ts';
 import { fields } from '../run/options.ts';
@@ -19,7 +19,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
 };
 const PYTHON = 'Commands of the Python reference (rounds from 0, as there):';
 
-/** Headings of flags, in this order; a flag whose row or table names none is basic. Headings that a command gives itself come last. */
+/** Headings of flags, in order; a flag without a heading is basic. Headings that a command gives itself come last. */
 export const flagHeadings: readonly string[] = ['Basic:', 'Training:', 'Network:'];
 
 /** The heading that a flag stands under. */

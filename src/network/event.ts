@@ -19,6 +19,7 @@ export interface SignedEvent extends EventDraft {
   readonly sig: string;
 }
 
+/** A key that signs events: in memory (`createSigner`), or held by another program. */
 export interface Signer {
   /** X-only, 64 lowercase hex characters. */
   readonly publicKey: string;

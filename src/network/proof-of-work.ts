@@ -4,6 +4,7 @@ import { anySignal, type Clock, within } from '../base/async.ts';
 import { type EventDraft, eventId, type SignedEvent, type Signer } from './event.ts';
 import { pureCrypto } from './event-crypto.ts';
 
+/** An event to find a nonce for: its id depends on the author, so that is known before the signature. */
 export interface WorkDraft extends EventDraft {
   readonly pubkey: string;
 }

@@ -213,7 +213,8 @@ function publish(
   const [, layer, part = '', kind] = /^(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)$/.exec(name) ?? [];
   const names = layer === undefined ? family.outside : family.inside;
   if (!Object.hasOwn(names, part)) return [name, stored];
-  const published = `${layer === undefined ? '' : `${family.layer}.${layer}.`}${names[part]}.${kind}`;
+  const prefix = layer === undefined ? '' : `${family.layer}.${layer}.`;
+  const published = `${prefix}${names[part]}.${kind}`;
   const heads = family.interleaved?.[part];
   if (heads !== undefined) return [published, separate(stored, metadata.size(heads))];
   const isTurned = kind === 'weight' && family.turned?.includes(part);

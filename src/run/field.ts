@@ -74,7 +74,7 @@ export const row = <
  * - `agreed`: all workers alike, in runs without a spec
  * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`: all workers alike; a spec has it on its top level, or in that section
  */
-export type Scope =
+export type SettingScope =
   | 'name'
   | 'personal'
   | 'alone'
@@ -86,12 +86,12 @@ export type Scope =
   | 'aggregation'
   | 'pace';
 
-type Scoped<S extends Scope, G extends Group> = {
+type Scoped<S extends SettingScope, G extends Group> = {
   readonly [K in keyof G]: G[K] & { readonly scope: S };
 };
 
 /** Rows of one scope. */
-export const inScope = <const S extends Scope, G extends Group>(scope: S, rows: G) =>
+export const inScope = <const S extends SettingScope, G extends Group>(scope: S, rows: G) =>
   Object.fromEntries(
     Object.entries(rows).map(([name, each]) => [name, { ...each, scope }]),
   ) as Scoped<S, G>;
@@ -258,12 +258,12 @@ export const shard = (): Reader<Shard> =>
   );
 
 /** Erasure coding over relays: any `need` of `of` are enough; `1/1` gives each relay everything. */
-export interface Spread {
+export interface ShardCounts {
   readonly need: number;
   readonly of: number;
 }
 
-export const spread = (): Reader<Spread> =>
+export const spread = (): Reader<ShardCounts> =>
   reading(
     'like 2/3 (any two of three are enough), at most four times as many',
     (value) => {

@@ -2,7 +2,7 @@
 import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, ruleForms } from './aggregation.ts';
 import { formOf, runDataOf } from './data-forms.ts';
-import { type Field, type Scope, wordsFor } from './field.ts';
+import { type Field, type SettingScope, wordsFor } from './field.ts';
 import { fields, fillingPackings, type packingNames } from './options.ts';
 import { withoutRemoved } from './removed.ts';
 
@@ -18,14 +18,14 @@ export type PartialSettings = { readonly [K in SettingName]?: Settings[K] };
 export type ResidualRule = Settings['residual'];
 export type Normalization = Settings['normalize'];
 
-type Scoped<S extends Scope> = {
+type Scoped<S extends SettingScope> = {
   [K in SettingName]: (typeof fields)[K]['scope'] extends S ? K : never;
 }[SettingName];
 
 export const settingNames = Object.keys(fields) as SettingName[];
 
 /** Names of the settings in these scopes, in the order of the table. */
-export const namesIn = <S extends Scope>(...scopes: readonly S[]): readonly Scoped<S>[] =>
+export const namesIn = <S extends SettingScope>(...scopes: readonly S[]): readonly Scoped<S>[] =>
   settingNames.filter((name): name is Scoped<S> =>
     scopes.some((scope) => scope === fields[name].scope),
   );

@@ -11,6 +11,7 @@ import type { WorkerEvent } from './events.ts';
 import type { Plan } from './plan.ts';
 import type { WorkerState } from './state.ts';
 
+/** The machine as a worker sees it: clock, trainer, wire, storage, and where its events are reported. */
 export interface Ports {
   readonly clock: Clock;
   readonly trainer: Trainer;

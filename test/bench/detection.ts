@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import { adversaries } from '../../demos/byzantine/adversaries.ts';
 import { type BattlePlan, fight } from '../../demos/byzantine/battle.ts';
 import { type GptCamp, openCamp } from '../../demos/byzantine/camp.ts';
-import { defencesFor, type Screen } from '../../demos/byzantine/defences.ts';
+import { type DefenceScreen, defencesFor } from '../../demos/byzantine/defences.ts';
 import { withScope } from '../../src/base/async.ts';
 import { deriveKey } from '../../src/base/rng.ts';
 import {
@@ -60,7 +60,7 @@ function judgeOf(
   honest: number,
   attack: string | undefined,
   tell: (said: readonly Said[]) => void,
-): Screen {
+): DefenceScreen {
   const histories = new Map<string, readonly number[]>();
   const rows = rowsFor(WORKERS);
   return async (params, listed, round) => {

@@ -46,7 +46,7 @@ for (const { formattedMessage } of output.errors ?? []) process.stderr.write(for
 
 for (const { name, constant, file } of targets) {
   const { abi, evm } = output.contracts[`${name}.sol`][name];
-  const text = `/** src/chain/contracts/${name}.sol as ${solc.version().split('+')[0]} of solc compiles it: written by src/chain/contracts/compile.mjs. */
+  const text = `/** src/chain/contracts/${name}.sol compiled by solc ${solc.version().split('+')[0]}; written by src/chain/contracts/compile.mjs. */
 
 /** The ABI as JSON text, and the bytecode that creates the contract; its constructor's arguments come after that. */
 export const ${constant} = {

@@ -1,4 +1,4 @@
-/** src/chain/contracts/SlashingRegistry.sol as 0.8.37 of solc compiles it: written by src/chain/contracts/compile.mjs. */
+/** src/chain/contracts/SlashingRegistry.sol compiled by solc 0.8.37; written by src/chain/contracts/compile.mjs. */
 
 /** The ABI as JSON text, and the bytecode that creates the contract; its constructor's arguments come after that. */
 export const slashingRegistry = {

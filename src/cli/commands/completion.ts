@@ -1,4 +1,4 @@
-/** `nostrain completion bash|zsh|fish`: prints a script by which the shell completes commands, flags and their choices. */
+/** `nostrain completion bash|zsh|fish`: prints a script that completes commands, flags and choices in the shell. */
 import { Argument, Command, type Option } from 'commander';
 import { SWITCH } from '../../run/field.ts';
 import { setOptionsOf } from '../../terminal/options.ts';
@@ -34,7 +34,9 @@ export const completion = (programOf: () => Promise<Command>): Command =>
     .addArgument(new Argument('<shell>', 'shell to complete in').choices(SHELLS))
     .addHelpText(
       'after',
-      '\nWhere the script goes:\n  bash  ~/.local/share/bash-completion/completions/nostrain\n  zsh   _nostrain in a folder of $fpath\n  fish  ~/.config/fish/completions/nostrain.fish',
+      '\nWhere the script goes:\n  bash  ~/.local/share/bash-completion/completions/nostrain\n' +
+        '  zsh   _nostrain in a folder of $fpath\n' +
+        '  fish  ~/.config/fish/completions/nostrain.fish',
     )
     .action(async (shell: Shell) => writeOut(scripts[shell](nodesOf(await programOf(), ''))));
 

@@ -153,7 +153,7 @@ const WHOLE =
   'the model is not';
 
 /** Validation losses, per token. */
-export interface Evaluation {
+export interface ReplayEvaluation {
   readonly before: number;
   readonly after: number;
 }
@@ -186,7 +186,7 @@ export async function evaluateModel(
   { values }: Params,
   base: BaseModel,
   options: EvaluateOptions,
-): Promise<Evaluation> {
+): Promise<ReplayEvaluation> {
   const { data, dataFrom } = spec;
   if (data.kind !== 'corpus') {
     throw new ConfigError('replay/data', 'each worker of this run has a text of its own', {
@@ -258,7 +258,7 @@ function notes({
 const formatBad = ({ line, reason, round }: BadLine): string =>
   `line ${line}  BAD  ${reason}${round === undefined ? '' : `  (${roundName(round)})`}\n`;
 
-export function formatEnd(report: ReplayReport, evaluation?: Evaluation): string {
+export function formatEnd(report: ReplayReport, evaluation?: ReplayEvaluation): string {
   const { ok, rounds, firstBad, bad, lines, runRoot, modelRoot, ledgerRoot } = report;
   const wrong = bad.slice(0, MOST_BAD).map(formatBad).join('');
   const more = bad.length > MOST_BAD ? `and ${bad.length - MOST_BAD} more lines\n` : '';

@@ -1,4 +1,4 @@
-/** `nostrain show`: one run of this machine: its loss curve, its rounds, where its model is, and what the model writes. */
+/** `nostrain show`: one run on this machine: loss curve, rounds, where its model is, and a sample of its text. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
@@ -74,6 +74,7 @@ function words(run: LocalRun): readonly string[] {
   const sample = sampleOf(run);
   const text = sample === undefined ? [] : wrap(safe(sample).trim(), columns - 4);
   const command = sampleCommand(run);
+  const changed = formatAge(Date.now() - run.changedAtMs);
   return [
     safeLine(`${name}  ${facts.join(' · ')}`),
     '',
@@ -85,7 +86,7 @@ function words(run: LocalRun): readonly string[] {
       : ['', 'the shared model writes', ...text.map((line) => `  │ ${line}`)]),
     '',
     ...(parameters === undefined ? [] : [`model   ${modelFileOf(worker)}`]),
-    `folder  ${run.dir} (${formatBytes(run.bytes)}, changed ${formatAge(Date.now() - run.changedAtMs)})`,
+    `folder  ${run.dir} (${formatBytes(run.bytes)}, changed ${changed})`,
     ...(command === undefined ? [] : [`${LEADS[formOf({ model: model! })]}: ${command}`]),
   ];
 }

@@ -8,7 +8,7 @@ import type { BeaconSource } from '../../run/committee.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { accessOf, type EndpointFlags } from './endpoints.ts';
 
-/** The beacon of a run; undefined where it has none, or no endpoint is named. Throws for a chain that cannot be followed. */
+/** The beacon of a run; undefined if it has none, or no endpoint is named. Throws if the chain cannot be followed. */
 export function beaconSource({ beacon }: RunSpec, flags: EndpointFlags): BeaconSource | undefined {
   const { drand, rpc, rpcTimeout } = flags;
   if (beacon.kind === 'drand' && drand.length > 0) {

@@ -1,4 +1,4 @@
-/** A worker session as a command: its reports on the terminal, its results in files, and what to say when it is stopped. */
+/** A worker session as a command: reports on the terminal, results in files, and the last words when it is stopped. */
 import { NostrainError } from '../../base/errors.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';

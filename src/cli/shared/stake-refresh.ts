@@ -1,6 +1,6 @@
 /**
- * Stake tables on this machine, for a worker and the stake commands: from a document, from relays by id, and the next ones from their chain;
- * published under a key made for it.
+ * Stake tables for a worker and the stake commands: read from a document or from relays by id, the next ones derived
+ * from their chain and published under a key made for it.
  */
 
 import { systemClock } from '../../base/async.ts';

@@ -7,8 +7,8 @@ export type Rank = 'ruler' | 'lord' | 'lady' | 'low';
 /** Character names by rank. The lowest rank speaks prose, the others verse. */
 export const cast: Readonly<Record<Rank, readonly string[]>> = {
   ruler: words('ALDREMAR OSWENNA TERVANE MIRABETH'),
-  lord: words(`CORVENNE HALDRIC MELVANDER ORSWIN PERRAULD QUILLON RAVENSHAW SELDOMER THORNEBY VALENCOR
-    WYSTAN BERENGAR DUNMORROW ESTORAN FENWALD GALLOWAN`),
+  lord: words(`CORVENNE HALDRIC MELVANDER ORSWIN PERRAULD QUILLON RAVENSHAW SELDOMER THORNEBY
+    VALENCOR WYSTAN BERENGAR DUNMORROW ESTORAN FENWALD GALLOWAN`),
   lady: words(`ADELINE BRISA CORDUELLA ELSPETH FIORENNA HELEWYS ISAURA LUNETTA MARDELLA NERISENE
     ROSALBA SIBELLE YVAINE`),
   low: words('BODKIN CRUMPET GRIMBLE MUGWORT PEASCOD TATTER THIMBLE WATKIN DOLLOP HOBNAIL'),
@@ -23,22 +23,22 @@ export const places =
 export const themes: readonly (readonly string[])[] = [
   words(`ship sail anchor tide harbour wave storm mast oar pilot island shore deck voyage wreck gull
     rope lantern cargo haven current rudder hull fog`),
-  words(`sword banner drum captain wound siege wall trench arrow shield spear army camp trumpet horse
-    field soldier helmet truce ambush tower victory blade gate`),
-  words(`crown throne council sceptre court seal decree minister tax envoy heir treaty province ruler
-    herald oath traitor chamber signet subject palace reign letter favour`),
+  words(`sword banner drum captain wound siege wall trench arrow shield spear army camp trumpet
+    horse field soldier helmet truce ambush tower victory blade gate`),
+  words(`crown throne council sceptre court seal decree minister tax envoy heir treaty province
+    ruler herald oath traitor chamber signet subject palace reign letter favour`),
   words(`heart kiss sigh lover vow ring letter eye cheek lip bride maiden garland dance sonnet jewel
     window whisper blush garden embrace promise mirror glove`),
   words(`harvest plough orchard barn seed furrow apple shepherd flock meadow hedge miller loaf vine
     sickle acre rain cow basket well spring nest root honeycomb`),
   words(`night star moon owl shadow dream candle midnight ghost bell cloud comet darkness silence
     graveyard mist raven hearth sleep watchman dawn pillow curtain flame`),
-  words(`judge law prison gallows witness verdict thief chain jury pardon plea debt bond fine penalty
-    crime statute jailer warrant guilt mercy sentence purse confession`),
-  words(`feast goblet cook table minstrel song jest barrel pie candle fiddle guest steward cup kitchen
-    spoon supper tavern goose kettle riddle cloak penny ballad`),
-  words(`letter book scholar riddle candle star map glass lesson quill page physician herb remedy fever
-    planet number proof wisdom cure potion school reason library`),
+  words(`judge law prison gallows witness verdict thief chain jury pardon plea debt bond fine
+    penalty crime statute jailer warrant guilt mercy sentence purse confession`),
+  words(`feast goblet cook table minstrel song jest barrel pie candle fiddle guest steward cup
+    kitchen spoon supper tavern goose kettle riddle cloak penny ballad`),
+  words(`letter book scholar riddle candle star map glass lesson quill page physician herb
+    remedy fever planet number proof wisdom cure potion school reason library`),
 ];
 
 export const abstracts = words(`love honour sorrow fortune time death hope envy patience grief pride
@@ -46,11 +46,11 @@ export const abstracts = words(`love honour sorrow fortune time death hope envy 
   silence ambition age youth shame courtesy folly despair thrift rumour`);
 
 export const adjectives =
-  words(`sweet bitter gentle proud noble cold bright weary faithful cruel pale
-  golden silent hollow humble bold cunning ancient broken idle heavy tender foolish secret bloody
-  honest hasty lonely royal crooked merry distant naked patient wicked empty stubborn fair crimson
-  slender wretched dusty generous jealous fearful restless sober ragged holy mighty bashful ungrateful
-  winter borrowed salt iron silver withered drowsy`);
+  words(`sweet bitter gentle proud noble cold bright weary faithful cruel pale golden silent
+    hollow humble bold cunning ancient broken idle heavy tender foolish secret bloody honest
+    hasty lonely royal crooked merry distant naked patient wicked empty stubborn fair crimson
+    slender wretched dusty generous jealous fearful restless sober ragged holy mighty bashful
+    ungrateful winter borrowed salt iron silver withered drowsy`);
 
 export const transitives =
   words(`love keep follow betray forgive question bury praise serve banish hear
@@ -59,8 +59,8 @@ export const transitives =
   kindle chase lament envy steal break bear choose forsake know`);
 
 export const intransitives =
-  words(`weep sleep laugh wander tremble perish return sing fall rise burn
-  listen kneel whisper fade linger hasten wait dance bleed starve repent speak stumble vanish depart`);
+  words(`weep sleep laugh wander tremble perish return sing fall rise burn listen kneel whisper
+    fade linger hasten wait dance bleed starve repent speak stumble vanish depart`);
 
 export const adverbs: readonly string[] = [
   ...words('softly gladly bravely alone truly swiftly tonight tomorrow again strangely sadly'),

@@ -2,7 +2,7 @@
 import { CHUNK_BYTES, chunk } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import type { Heartbeat } from '../../run/contribution.ts';
-import type { Spread } from '../../run/field.ts';
+import type { ShardCounts } from '../../run/field.ts';
 import type { PackingName } from '../../run/settings.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { chunkCount, planChunks } from '../chunks/payload.ts';
@@ -28,7 +28,7 @@ export interface CostInput {
   readonly run: string;
   readonly payloadBytes: number;
   /** How a payload in chunks is spread over relays. */
-  readonly stripe: Spread;
+  readonly stripe: ShardCounts;
   readonly workers: number;
   /** Fewer than the stripe has parts are taken as so many. */
   readonly relays: readonly string[];

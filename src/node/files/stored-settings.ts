@@ -1,6 +1,6 @@
 /**
- * The settings that a folder keeps for its run. A run that has begun goes on with them: what is not asked for anew stays as it was, and
- * what decides its steps cannot change. A start that failed before the first round binds nobody.
+ * The settings that a folder keeps for its run. A run that has begun keeps them unless a flag changes one, and those
+ * that decide its steps cannot change. A start that failed before the first round leaves all of them open.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ export async function agreeOnSettings(
   await writeWhole(file, new TextEncoder().encode(`${JSON.stringify(settings, null, 2)}\n`));
 }
 
-/** Keeps what the base of a new run is; a run that has begun goes on with no other. Throws a ConfigError that names the file that differs. */
+/** Records the base of a new run, which cannot change later. Throws a ConfigError that names the file that differs. */
 export async function agreeOnBase(
   dir: string,
   { files, tokenizerSha256 }: BaseIdentity,
@@ -103,7 +103,9 @@ function assertSame(dir: string, before: Written, now: Written, free: readonly s
     'run/settings',
     `${dir} holds a run with other settings: ${words.join(', ')}`,
     {
-      hint: `leave out ${flags.join(', ')} to go on with that run, or start another one: --run NAME, or another --dir`,
+      hint:
+        `leave out ${flags.join(', ')} to go on with that run, ` +
+        'or start another one: --run NAME, or another --dir',
     },
   );
 }

@@ -22,7 +22,7 @@ import {
 import type { OpenSocket, Socket } from '../../network/transport/socket.ts';
 import { brokenLimit, type EventSize } from '../../network/wire/cost.ts';
 import type { RelayDescription } from '../../probe/index.ts';
-import type { Spread } from '../../run/field.ts';
+import type { ShardCounts } from '../../run/field.ts';
 import { createSecretKey } from '../files/keys.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
 import { nativeSha256 } from '../native/sha256.ts';
@@ -316,7 +316,10 @@ export async function withRelays<T>(
 }
 
 /** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */
-export function stripeOver(relays: readonly string[], { need, of }: Spread): Stripe | undefined {
+export function stripeOver(
+  relays: readonly string[],
+  { need, of }: ShardCounts,
+): Stripe | undefined {
   if (of === 1) return undefined;
   if (relays.length >= of) return { data: need, parity: of - need };
   throw new ConfigError('relay/stripe', `--set stripe=${need}/${of} needs ${of} relays`, {

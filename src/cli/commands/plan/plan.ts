@@ -1,4 +1,4 @@
-/** `nostrain plan`: what a run will cost on the wire, and which relays can carry it. Nothing is trained or published. */
+/** `nostrain plan`: what a run costs on the wire, and which relays can carry it. Nothing is trained or published. */
 
 import { Command } from 'commander';
 import { CHUNK_BYTES, MAX_CHUNKS } from '../../../../kinds/chunk.ts';
@@ -26,7 +26,7 @@ import { type Estimate, estimatePayload } from '../../shared/estimate.ts';
 import { protocolOf } from '../../shared/protocol.ts';
 import { checkRelaysHere } from '../relays.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from './relay-fit.ts';
-import { advise, formatPlan, type Plan } from './words.ts';
+import { advise, formatPlan, type PlanReport } from './words.ts';
 
 interface Flags {
   readonly settings?: string;
@@ -106,7 +106,11 @@ async function readAll(command: Command, flags: Flags): Promise<Settings> {
   return combineSettings(presets[usual], { run: 'plan', relay: [], ...asked, model: usual });
 }
 
-async function makePlan(settings: Settings, flags: Flags, signal: AbortSignal): Promise<Plan> {
+async function makePlan(
+  settings: Settings,
+  flags: Flags,
+  signal: AbortSignal,
+): Promise<PlanReport> {
   const { workersPerIp, roundSeconds } = flags;
   const { rounds, profile, run, stripe, heartbeatInterval } = settings;
   const workers = flags.workers ?? expectedWorkers(settings);
@@ -166,7 +170,7 @@ async function factsOfAll(
 }
 
 /** JSON has no Infinity: null stands for "no round is long enough" and "no limit". */
-const written = ({ input: { whole: _, ...input }, ...rest }: Plan) => ({
+const written = ({ input: { whole: _, ...input }, ...rest }: PlanReport) => ({
   ...input,
   ...rest,
 });

@@ -30,7 +30,7 @@ export type Sharing = Pick<
   'owners' | 'fragments' | 'packing' | 'outerLearningRate' | 'momentum'
 >;
 
-export interface Plan {
+export interface PlanReport {
   readonly model: string | undefined;
   readonly parameters: number | undefined;
   /** What workers send of the model, and how it moves by that. */
@@ -47,7 +47,7 @@ export interface Plan {
   readonly advice: readonly string[];
 }
 
-export function formatPlan(plan: Plan): string {
+export function formatPlan(plan: PlanReport): string {
   const lines = (words: string) => wrap(words, WIDTH);
   const parts = [
     head(plan).flatMap(lines),
@@ -64,14 +64,16 @@ export function formatPlan(plan: Plan): string {
 
 const many = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`;
 
-function head({ model, parameters, sharing, rounds, input, cost }: Plan): readonly string[] {
+function head({ model, parameters, sharing, rounds, input, cost }: PlanReport): readonly string[] {
   const { payloadBytes, workers, roundSeconds, profile, stripe } = input;
   const size = parameters === undefined ? '' : `, ${formatCount(parameters)} parameters`;
   const what = model === undefined ? '' : `${model}${size}; `;
   const forms = {
     inside: 'inside one event',
     chunks: `in ${many(cost.chunks.events, 'chunk')} and a manifest`,
-    shards: `in ${stripe.of} shards (any ${stripe.need} are enough), ${many(cost.chunks.events, 'chunk')} of one to each relay`,
+    shards:
+      `in ${stripe.of} shards (any ${stripe.need} are enough), ` +
+      `${many(cost.chunks.events, 'chunk')} of one to each relay`,
   } as const;
   return [
     `${what}${many(workers, 'worker')}, ${many(rounds, 'round')} of ${roundSeconds} s, ${profile}`,
@@ -92,7 +94,7 @@ function wordSharing(sharing: Sharing): string {
   return `a round: ${what}, ${who}, packing ${packing}; ${step}`;
 }
 
-function costs({ input, cost, total, rounds }: Plan): readonly string[] {
+function costs({ input, cost, total, rounds }: PlanReport): readonly string[] {
   const { workers, relays, roundSeconds, profile } = input;
   const row = (name: string, { events, bytes }: Load) => [
     name,
@@ -122,19 +124,28 @@ function costs({ input, cost, total, rounds }: Plan): readonly string[] {
 const formatEvents = (events: number): string =>
   events < 1000 ? events.toFixed(1).replace(/\.0$/, '') : formatCount(events);
 
-function wordFloor({ floorSeconds, workersPerIp, input }: Plan): string {
+function wordFloor({ floorSeconds, workersPerIp, input }: PlanReport): string {
   const { atOnce, perMinute } = PUBLIC_BUDGET;
-  const share = `, which ${workersPerIp} workers share: each with --set relayRate=${Number((perMinute / workersPerIp).toFixed(2))}`;
-  const shared = workersPerIp === 1 ? '' : share;
-  const budget = `a public relay (${atOnce} events at once, then ${perMinute} a minute from one IP${shared})`;
+  const rate = Number((perMinute / workersPerIp).toFixed(2));
+  const shared =
+    workersPerIp === 1
+      ? ''
+      : `, which ${workersPerIp} workers share: each with --set relayRate=${rate}`;
+  const budget =
+    `a public relay (${atOnce} events at once, ` +
+    `then ${perMinute} a minute from one IP${shared})`;
   if (!Number.isFinite(floorSeconds)) {
-    return `floor: none on ${budget}: heartbeats every ${input.heartbeatSeconds} s are all it takes`;
+    const heartbeats = `heartbeats every ${input.heartbeatSeconds} s`;
+    return `floor: none on ${budget}: ${heartbeats} are all it takes`;
   }
   const wait = wholeSeconds(paceSeconds({ perMinute, workersPerIp }));
-  return `floor: rounds of ${wholeSeconds(floorSeconds)} s on ${budget}; up to ${wait} s of them an event waits for its turn`;
+  return (
+    `floor: rounds of ${wholeSeconds(floorSeconds)} s on ${budget}; ` +
+    `up to ${wait} s of them an event waits for its turn`
+  );
 }
 
-function relayRows({ relays }: Plan): readonly string[] {
+function relayRows({ relays }: PlanReport): readonly string[] {
   if (relays.length === 0) return [];
   const yes = (value: boolean | undefined) =>
     value === undefined ? 'not needed' : value ? 'yes' : 'NO';
@@ -154,7 +165,7 @@ function relayRows({ relays }: Plan): readonly string[] {
   ];
 }
 
-const help = ({ advice }: Plan): readonly string[] =>
+const help = ({ advice }: PlanReport): readonly string[] =>
   advice.length === 0 ? [] : ['what would help, one of these or several:', ...bullets(advice)];
 
 const bullets = (notes: readonly string[]): readonly string[] =>

@@ -160,7 +160,7 @@ function createRules(
   ];
 }
 
-/** Never over another run: the spec others joined by must not be lost. The same one may be made, and published, again. */
+/** Never overwrites the spec of another run, which others joined by. The same one may be made and published again. */
 async function writeSpec(file: string, spec: RunSpec): Promise<void> {
   const text = asJson(JSON.parse(canonicalSpec(spec)));
   const before = await readFile(file, 'utf8').catch(() => undefined);

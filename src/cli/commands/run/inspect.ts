@@ -1,4 +1,4 @@
-/** `nostrain run inspect` and `run list`: what a run says field by field, and which runs there are. Nothing is published. */
+/** `nostrain run inspect` and `run list`: the fields of a run, and which runs there are. Nothing is published. */
 import { Argument, Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { formatBytes } from '../../../base/numbers.ts';
@@ -280,14 +280,17 @@ export function summarizeReport(report: SecurityReport, lines: number): readonly
   ];
 }
 
+const many = (count: number, word: string): string => `${count} ${word}${count === 1 ? '' : 's'}`;
+
 function costWords(report: SecurityReport): readonly string[] {
   const { workers, seats, quorum, eventsPerRound, eventsPerMember, payloadBytes } = report;
   const floor = Number.isFinite(report.floorSeconds)
     ? `at least ${wholeSeconds(report.floorSeconds)} s on public relays`
     : 'longer than public relays allow';
   return [
-    `${workers} worker${workers === 1 ? '' : 's'}: ${seats} seat${seats === 1 ? '' : 's'}, ${quorum} decide`,
-    `${eventsPerRound} events a round, ${eventsPerMember} of each member, payload at most ${formatBytes(payloadBytes)}`,
+    `${many(workers, 'worker')}: ${many(seats, 'seat')}, ${quorum} decide`,
+    `${eventsPerRound} events a round, ${eventsPerMember} of each member, ` +
+      `payload at most ${formatBytes(payloadBytes)}`,
     `a round lasts ${floor}`,
   ];
 }

@@ -1,4 +1,4 @@
-/** `nostrain run join`: one worker of a run that has a spec. Turns flags into what `joinRun` takes, and renders its events. */
+/** `nostrain run join`: one worker of a run that has a spec. Flags become options of `joinRun`, its events lines. */
 import { Argument, Command, Option } from 'commander';
 import { openJoin } from '../../../node/join/join-run.ts';
 import {
@@ -121,7 +121,7 @@ export async function trainIn(source: string, flags: JoinFlags, command: Command
   }
 }
 
-/** How the next stakes are read, if the worker names endpoints; it waits for their block as long as a round may last. */
+/** How the next stakes are read, if the worker names endpoints. It waits for their block for up to one round. */
 const chainOf = ({ timing }: RunSpec, flags: MemberFlags) =>
   flags.rpc.length === 0
     ? undefined

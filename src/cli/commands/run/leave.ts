@@ -1,4 +1,4 @@
-/** `nostrain run leave`: says that a key leaves the roster of a run. Its worker, if one is running, ends with the outcome that lists it. */
+/** `nostrain run leave`: takes a key off the roster of a run. Its worker ends with the outcome that lists it. */
 import { Argument, Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';

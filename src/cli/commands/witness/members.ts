@@ -96,6 +96,8 @@ export const textFlag =
   (flag: string, accepted: string, accepts: (text: string) => boolean) =>
   (text: string): string => {
     if (accepts(text)) return text;
-    const message = `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`;
-    throw new ConfigError('flag/value', message);
+    throw new ConfigError(
+      'flag/value',
+      `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`,
+    );
   };
