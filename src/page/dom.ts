@@ -55,16 +55,17 @@ const toNode = (child: Node | string | number): Node =>
 export const show = (element: Element, ...children: readonly Child[]): void =>
   element.replaceChildren(...children.filter(isShown).map(toNode));
 
-/** A table with a caption that screen readers say. */
-export function table(
-  caption: string,
-  headings: readonly string[],
-  rows: readonly (readonly Child[])[],
-): HTMLElement {
-  const head = h('tr', {}, ...headings.map((each) => h('th', { scope: 'col' }, each)));
-  const body = rows.map(([first, ...rest]) =>
-    h('tr', {}, h('th', { scope: 'row' }, first), ...rest.map((cell) => h('td', {}, cell))),
-  );
+/** How each column of a table shows an item, by its heading. */
+export type Columns<T> = Readonly<Record<string, (item: T) => Child>>;
+
+/** A table with a row for each item, and a caption that screen readers say. */
+export function table<T>(caption: string, columns: Columns<T>, items: readonly T[]): HTMLElement {
+  const headings = Object.keys(columns).map((each) => h('th', { scope: 'col' }, each));
+  const head = h('tr', {}, ...headings);
+  const body = items.map((item) => {
+    const [first, ...rest] = Object.values(columns).map((cell) => cell(item));
+    return h('tr', {}, h('th', { scope: 'row' }, first), ...rest.map((each) => h('td', {}, each)));
+  });
   const whole = h(
     'table',
     {},

@@ -1,9 +1,14 @@
 /** The round that nobody has decided yet, workers, relays, and what was refused. */
 
 import { formatBytes, formatLoss } from '../../base/numbers.ts';
-import type { OpenRoundPicture, RunPicture, WorkerPicture } from '../../dashboard/run-picture.ts';
+import type {
+  OpenRoundPicture,
+  RelayPicture,
+  RunPicture,
+  WorkerPicture,
+} from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/ids.ts';
-import { type Child, h, table } from '../dom.ts';
+import { type Child, type Columns, h, table } from '../dom.ts';
 import { ago, clock, score, shortKey } from '../format.ts';
 
 /** Seconds without a decision from which on a page says who is missing. */
@@ -51,22 +56,23 @@ function troubles(open: OpenRoundPicture): readonly Child[] {
 function seats(open: OpenRoundPicture): HTMLElement {
   const sent = new Map(open.sent.map((each) => [each.worker, each]));
   const proposed = new Map(open.proposed.map(({ worker, view }) => [worker, view]));
-  const rows = open.committee.map((worker, rank) => {
+  const turn = open.committee[open.view % open.committee.length];
+  const proposalOf = (worker: string): string => {
+    if (proposed.has(worker)) return `in view ${proposed.get(worker)}`;
+    return worker === turn ? 'its turn' : '-';
+  };
+  const contributionOf = (worker: string): string => {
     const own = sent.get(worker);
-    const view = proposed.get(worker);
-    return [
-      shortKey(worker),
-      own ? `${formatBytes(own.bytes)}, loss ${formatLoss(own.loss)}` : 'not yet',
-      view !== undefined
-        ? `in view ${view}`
-        : rank === open.view % open.committee.length
-          ? 'its turn'
-          : '-',
-      tick(open.prepared.includes(worker) || view !== undefined),
-      tick(open.committed.includes(worker)),
-    ];
-  });
-  return table('Committee', ['seat', 'contribution', 'proposal', 'prepared', 'committed'], rows);
+    return own ? `${formatBytes(own.bytes)}, loss ${formatLoss(own.loss)}` : 'not yet';
+  };
+  const columns: Columns<string> = {
+    seat: shortKey,
+    contribution: contributionOf,
+    proposal: proposalOf,
+    prepared: (worker) => tick(open.prepared.includes(worker) || proposed.has(worker)),
+    committed: (worker) => tick(open.committed.includes(worker)),
+  };
+  return table('Committee', columns, open.committee);
 }
 
 const tick = (isSet: boolean): HTMLElement =>
@@ -78,31 +84,20 @@ export function workersView({ workers, open, planned }: RunPicture): readonly Ch
   const shown = [...workers]
     .sort((a, b) => Number(b.inRoster) - Number(a.inRoster) || b.lastSign - a.lastSign)
     .slice(0, MOST_WORKERS);
-  const headings = [
-    'worker',
-    'state',
-    'round',
-    'counted',
-    'loss',
-    'score',
-    'device',
-    'sent',
-    'last sign of life',
-  ];
-  const rows = shown.map((each) => [
-    each.principal === undefined
-      ? shortKey(each.worker)
-      : `${shortKey(each.worker)} for ${shortKey(each.principal)}`,
-    stateOf(each, open === undefined),
-    roundNumber(Math.min(each.round, planned - 1)),
-    `${each.counted} of ${each.sent}`,
-    formatLoss(each.loss),
-    each.isLow ? `${score(each.score)}, under the floor` : score(each.score),
-    each.device ?? '-',
-    formatBytes(each.bytes),
-    ago(each.lastSign),
-  ]);
-  return [table(`${shown.length} of ${workers.length} workers`, headings, rows)];
+  const caption = `${shown.length} of ${workers.length} workers`;
+  const columns: Columns<WorkerPicture> = {
+    worker: ({ worker, principal }) =>
+      principal === undefined ? shortKey(worker) : `${shortKey(worker)} for ${shortKey(principal)}`,
+    state: (each) => stateOf(each, open === undefined),
+    round: ({ round }) => roundNumber(Math.min(round, planned - 1)),
+    counted: ({ counted, sent }) => `${counted} of ${sent}`,
+    loss: ({ loss }) => formatLoss(loss),
+    score: (each) => (each.isLow ? `${score(each.score)}, under the floor` : score(each.score)),
+    device: ({ device = '-' }) => device,
+    sent: ({ bytes }) => formatBytes(bytes),
+    'last sign of life': ({ lastSign }) => ago(lastSign),
+  };
+  return [table(caption, columns, shown)];
 }
 
 function stateOf(
@@ -118,16 +113,15 @@ function stateOf(
 
 export function relaysView({ relays, events }: RunPicture): readonly Child[] {
   if (relays.length === 0) return [h('p', {}, `From an archive: ${events} events.`)];
-  const rows = relays.map((each) => [
-    each.relay,
-    each.error === '' ? each.state : `${each.state}: ${each.error}`,
-    each.events,
-    each.refused,
-    formatBytes(each.bytesIn),
-    formatBytes(each.bytesOut),
-  ]);
-  const headings = ['relay', 'connection', 'events', 'refused', 'received', 'sent'];
-  return [table(`${relays.length} relays`, headings, rows)];
+  const columns: Columns<RelayPicture> = {
+    relay: ({ relay }) => relay,
+    connection: ({ state, error }) => (error === '' ? state : `${state}: ${error}`),
+    events: (each) => each.events,
+    refused: ({ refused }) => refused,
+    received: ({ bytesIn }) => formatBytes(bytesIn),
+    sent: ({ bytesOut }) => formatBytes(bytesOut),
+  };
+  return [table(`${relays.length} relays`, columns, relays)];
 }
 
 /** What was refused by outcomes and by this page, and faults, the newest first. */
@@ -151,6 +145,10 @@ export function refusedView({ refused, rounds }: RunPicture): readonly Child[] {
   }));
   const all = [...byOutcomes, ...here].sort((a, b) => b.at - a.at).slice(0, MOST_WORKERS);
   if (all.length === 0) return [h('p', { class: 'empty' }, 'Nothing was refused.')];
-  const rows = all.map(({ at, who, what }) => [clock(at), who, what]);
-  return [table(`${all.length} refused`, ['time (UTC)', 'worker or relay', 'reason'], rows)];
+  const columns: Columns<(typeof all)[number]> = {
+    'time (UTC)': ({ at }) => clock(at),
+    'worker or relay': ({ who }) => who,
+    reason: ({ what }) => what,
+  };
+  return [table(`${all.length} refused`, columns, all)];
 }

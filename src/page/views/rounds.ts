@@ -4,7 +4,7 @@ import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import type { RoundPicture, RunPicture } from '../../dashboard/run-picture.ts';
 import { roundNumber } from '../../run/ids.ts';
 import { type ChartSeries, chart } from '../chart.ts';
-import { button, type Child, h, table } from '../dom.ts';
+import { button, type Child, type Columns, h, table } from '../dom.ts';
 import { clock, shortHash, shortKey } from '../format.ts';
 
 const MOST_ROWS = 200;
@@ -78,30 +78,20 @@ const legend = (series: readonly ChartSeries[]): HTMLElement =>
 function roundTable(rounds: readonly RoundPicture[]): HTMLElement {
   const shown = rounds.slice(-MOST_ROWS);
   const caption = `${shown.length} of ${rounds.length} rounds`;
-  const headings = [
-    'round',
-    'result',
-    'training',
-    'validation',
-    'bits/byte',
-    'right',
-    'counted',
-    'signed',
-    'payloads',
-  ];
-  const rows = shown.map((each) => [
-    roundNumber(each.round),
-    each.result,
-    formatLoss(each.ownLoss),
-    formatLoss(each.sharedLoss),
-    formatLoss(each.bitsPerByte),
-    formatShare(each.accuracy),
-    `${each.accepted.length} of ${each.roster.length}`,
-    `${each.signers.length} of ${each.committee.length}`,
-    formatBytes(each.sent.reduce((sum, sent) => sum + sent.bytes, 0)),
-  ]);
-  return table(caption, headings, rows.reverse());
+  return table(caption, COLUMNS, shown.reverse());
 }
+
+const COLUMNS: Columns<RoundPicture> = {
+  round: ({ round }) => roundNumber(round),
+  result: ({ result }) => result,
+  training: ({ ownLoss }) => formatLoss(ownLoss),
+  validation: ({ sharedLoss }) => formatLoss(sharedLoss),
+  'bits/byte': ({ bitsPerByte }) => formatLoss(bitsPerByte),
+  right: ({ accuracy }) => formatShare(accuracy),
+  counted: ({ accepted, roster }) => `${accepted.length} of ${roster.length}`,
+  signed: ({ signers, committee }) => `${signers.length} of ${committee.length}`,
+  payloads: ({ sent }) => formatBytes(sent.reduce((sum, { bytes }) => sum + bytes, 0)),
+};
 
 /** What a person asked about workers in rounds, by `round/worker`. */
 export type Reasons = ReadonlyMap<string, readonly string[]>;
@@ -173,29 +163,23 @@ function rosterTable(round: RoundPicture, ask: (worker: string) => void): HTMLEl
   const counted = new Map(round.accepted.map((each) => [each.worker, each.late]));
   const refused = new Map(round.rejected.map((each) => [each.worker, each.reason]));
   const sent = new Map(round.sent.map((each) => [each.worker, each]));
-  const rows = round.roster.map((worker) => {
-    const late = counted.get(worker);
+  const verdictOn = (worker: string): string => {
+    if (counted.has(worker)) return counted.get(worker) ? 'counted, late' : 'counted';
     const reason = refused.get(worker);
-    const verdict =
-      late !== undefined
-        ? late
-          ? 'counted, late'
-          : 'counted'
-        : reason
-          ? `refused: ${reason}`
-          : 'not counted';
-    const announced = sent.get(worker);
-    return [
-      shortKey(worker),
-      verdict,
-      formatLoss(announced?.loss),
-      announced ? formatBytes(announced.bytes) : 'nothing came',
-      seatOf(worker, round),
+    return reason ? `refused: ${reason}` : 'not counted';
+  };
+  const payloadOf = (worker: string): string =>
+    sent.has(worker) ? formatBytes(sent.get(worker)!.bytes) : 'nothing came';
+  const columns: Columns<string> = {
+    worker: shortKey,
+    contribution: verdictOn,
+    loss: (worker) => formatLoss(sent.get(worker)?.loss),
+    payload: payloadOf,
+    seat: (worker) => seatOf(worker, round),
+    why: (worker) =>
       button('why?', () => ask(worker), { 'aria-label': `why, ${shortKey(worker)}?` }),
-    ];
-  });
-  const headings = ['worker', 'contribution', 'loss', 'payload', 'seat', 'why'];
-  return table(`Roster of round ${roundNumber(round.round)}`, headings, rows);
+  };
+  return table(`Roster of round ${roundNumber(round.round)}`, columns, round.roster);
 }
 
 function seatOf(worker: string, { committee, signers }: RoundPicture): string {

@@ -15,7 +15,7 @@ interface Size {
 
 const SHADES = ' ░▒▓█';
 
-/** Lines of a chart: `•` what was, `o` what is expected, `:` between its quantiles; the highest and lowest number at the left. */
+/** Lines of a chart: `•` the past, `o` the forecast, `:` between its quantiles; highest and lowest number at the left. */
 export function forecastChart(
   past: readonly number[],
   expected: readonly Expected[],
@@ -90,7 +90,7 @@ export function sparkline(values: readonly number[], width: number): string {
 
 const MOST_COLUMNS = 4;
 
-/** `height` lines of at most `width` characters, the highest and lowest value at the left; none of fewer than two values. */
+/** `height` lines of at most `width` characters, highest and lowest value at the left; none for under two values. */
 export function plot(values: readonly number[], width: number, height: number): readonly string[] {
   if (values.length < 2) return [];
   const [high, low] = [Math.max(...values), Math.min(...values)];

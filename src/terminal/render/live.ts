@@ -1,4 +1,4 @@
-/** A run on one screen: everybody in it, the finished rounds, what the shared model writes, what went wrong, where it is saved. */
+/** A run on one screen: workers, finished rounds, what the shared model writes, problems, where it is saved. */
 
 import { safe, safeLine } from '../../base/errors.ts';
 import { formatCount } from '../../base/numbers.ts';
@@ -96,7 +96,7 @@ function roughTime(seconds: number): string {
   return minutes < 100 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** Time left, where the model is, how to use it: whole, over several lines where needed, for a path that is cut is of no use. */
+/** Time left, where the model is and how to use it; wrapped, since a path that is cut is of no use. */
 function savedLines(
   view: View,
   saved: Saved | undefined,

@@ -28,25 +28,35 @@ function describe(event: RunEvent): string {
       const { worker, run, task, parameters, device, threads, rounds, round, digest } = event;
       const goesOn = round > 0 && round < rounds;
       const start = goesOn ? `, going on with ${roundName(round)}` : '';
-      return `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters on ${device} (${threads} thread${threads === 1 ? '' : 's'}), ${rounds} rounds of ${event.innerSteps} steps${start}; loss ${formatLoss(event.lossBefore)}, state ${short(digest)}`;
+      const on = `${device} (${threads} thread${threads === 1 ? '' : 's'})`;
+      return (
+        `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters on ${on}, ` +
+        `${rounds} rounds of ${event.innerSteps} steps${start}; ` +
+        `loss ${formatLoss(event.lossBefore)}, state ${short(digest)}`
+      );
     }
     case 'notice':
       return event.message;
     case 'waiting': {
       const { what, round, have, want, missing } = event;
       const names = missing.length === 0 ? '' : `, missing ${missing.map(short).join(' ')}`;
-      return `${roundName(round)}: waiting for ${what}, ${have}${want === undefined ? '' : ` of ${want}`} here${names}`;
+      const of = want === undefined ? '' : ` of ${want}`;
+      return `${roundName(round)}: waiting for ${what}, ${have}${of} here${names}`;
     }
     case 'progress': {
       const { round, step, steps, loss, tokensPerSecond } = event;
-      return `${roundName(round)}: step ${step} of ${steps}, loss ${formatLoss(loss)}, ${formatRate(tokensPerSecond)}/s`;
+      const rate = `${formatRate(tokensPerSecond)}/s`;
+      return `${roundName(round)}: step ${step} of ${steps}, loss ${formatLoss(loss)}, ${rate}`;
     }
     case 'trained': {
       const { round, loss, tokens, seconds } = event;
-      return `${roundName(round)}: trained for ${formatSeconds(seconds)} (${formatRate(tokens / seconds)}/s), mean loss ${formatLoss(loss)}`;
+      const time = `${formatSeconds(seconds)} (${formatRate(tokens / seconds)}/s)`;
+      return `${roundName(round)}: trained for ${time}, mean loss ${formatLoss(loss)}`;
     }
-    case 'transfer':
-      return `${roundName(event.round)}: ${event.way === 'out' ? 'sending' : 'pulling'} payloads, ${event.have} of ${event.of} chunks`;
+    case 'transfer': {
+      const doing = event.way === 'out' ? 'sending' : 'pulling';
+      return `${roundName(event.round)}: ${doing} payloads, ${event.have} of ${event.of} chunks`;
+    }
     case 'peer': {
       const { worker, state, round, eventBytes } = event;
       const bytes = eventBytes === undefined ? '' : `, ${formatBytes(eventBytes)}`;
@@ -55,14 +65,21 @@ function describe(event: RunEvent): string {
     case 'published': {
       const { round, payloadBytes, eventBytes, relays, failed } = event;
       const lost = failed.map(({ relay, message }) => `; ${relay} ${message}`);
-      return `${roundName(round)}: sent ${formatBytes(payloadBytes)} in ${formatBytes(eventBytes)} of events to ${relays.length} of ${relays.length + failed.length} relays${lost.join('')}`;
+      return (
+        `${roundName(round)}: sent ${formatBytes(payloadBytes)} in ${formatBytes(eventBytes)} of ` +
+        `events to ${relays.length} of ${relays.length + failed.length} relays${lost.join('')}`
+      );
     }
     case 'refused': {
       const from = event.worker === undefined ? '' : ` from ${short(event.worker)}`;
       if (event.reason === 'other-roster' && event.worker !== undefined) {
-        return `${roundName(event.round)}: ${short(event.worker)} trains with a group you are not in: what it sent does not count`;
+        return (
+          `${roundName(event.round)}: ${short(event.worker)} trains with a group you are not in: ` +
+          'what it sent does not count'
+        );
       }
-      return `${roundName(event.round)}: refused an event${from} (${event.reason}): ${event.detail}`;
+      const what = `an event${from} (${event.reason})`;
+      return `${roundName(event.round)}: refused ${what}: ${event.detail}`;
     }
     case 'round':
       return describeRound(event);
@@ -88,7 +105,12 @@ function describeRound(event: Extract<RunEvent, { type: 'round' }>): string {
     event.sample === undefined ? '' : `; the shared model writes: ${event.sample.trim()}`;
   const how = certified ? describeCertificate(certified) : event.completionReason;
   const dropped = Math.max(refused.length, certified?.rejected.length ?? 0);
-  return `${roundName(index)} done (${how}): ${validation}training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ${dropped} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, state ${short(digest)}${sample}`;
+  return (
+    `${roundName(index)} done (${how}): ${validation}` +
+    `training loss ${formatLoss(event.trainingLoss)}, ${accepted.length} counted, ` +
+    `${dropped} refused, ${formatBytes(eventBytes)} per worker, ${formatSeconds(seconds)}, ` +
+    `state ${short(digest)}${sample}`
+  );
 }
 
 /** `validation loss 1.62 (2.34 bits per byte)` */
@@ -127,13 +149,24 @@ function describeEnd(event: Extract<RunEvent, { type: 'divergence' | 'done' | 'f
       firstDiffering === undefined
         ? ''
         : `; the first worker that only one of you counted is ${short(firstDiffering)}`;
-    return `DIFFERENT MODELS at the start of ${roundName(round)}: worker ${short(peer)} holds ${short(theirs)}, yours is ${short(ours)}${first}`;
+    return (
+      `DIFFERENT MODELS at the start of ${roundName(round)}: ` +
+      `worker ${short(peer)} holds ${short(theirs)}, yours is ${short(ours)}${first}`
+    );
   }
   if (event.type === 'failed') {
     const { code, message, hint } = event;
     return `FAILED (${code}): ${message}${hint === undefined ? '' : `; ${hint}`}`;
   }
   const { rounds, lossBefore, lossAfter, digest } = event;
+  const loss = `${formatLoss(lossBefore)} -> ${formatLoss(lossAfter)}`;
   const validation = event.validationLoss === undefined ? '' : `, ${describeValidation(event)}`;
-  return `done after ${rounds} rounds: loss ${formatLoss(lossBefore)} -> ${formatLoss(lossAfter)}${validation}, trained for ${formatSeconds(event.secondsTraining)}, waited ${formatSeconds(event.secondsWaiting)}, sent ${formatBytes(event.bytesSent)}, received ${formatBytes(event.bytesReceived)}, state ${short(digest)}`;
+  return [
+    `done after ${rounds} rounds: loss ${loss}${validation}`,
+    `trained for ${formatSeconds(event.secondsTraining)}`,
+    `waited ${formatSeconds(event.secondsWaiting)}`,
+    `sent ${formatBytes(event.bytesSent)}`,
+    `received ${formatBytes(event.bytesReceived)}`,
+    `state ${short(digest)}`,
+  ].join(', ');
 }

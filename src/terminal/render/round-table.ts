@@ -1,4 +1,4 @@
-/** The finished rounds as a table that leaves out what there is no room for, the least telling first, and says what its marks mean. */
+/** The finished rounds as a table; where it is too wide, the least telling columns are left out first. */
 
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
 import { type Agreement, agreementOf, type RoundView, type View } from '../../dashboard/view.ts';
@@ -27,41 +27,23 @@ const GAP = 2;
 const PER_BYTE = 'bits/byte';
 const RIGHT = 'right';
 
+const column = (heading: string, width: number, worth: number, cell: Column['cell']): Column => ({
+  heading,
+  width,
+  worth,
+  cell,
+});
+
 const COLUMNS: readonly Column[] = [
-  { heading: 'round', width: 5, worth: 9, cell: ({ index }) => `${roundNumber(index)}` },
-  {
-    heading: 'validation',
-    width: 10,
-    worth: 8,
-    cell: ({ validationLoss }) => (validationLoss === undefined ? '-' : formatLoss(validationLoss)),
-  },
-  {
-    heading: PER_BYTE,
-    width: 9,
-    worth: 1,
-    cell: ({ bitsPerByte }) => (bitsPerByte === undefined ? '-' : formatLoss(bitsPerByte)),
-  },
-  {
-    heading: RIGHT,
-    width: 7,
-    worth: 7,
-    cell: ({ accuracy }) => formatShare(accuracy),
-  },
-  {
-    heading: 'training',
-    width: 8,
-    worth: 4,
-    cell: ({ trainingLoss }) => formatLoss(trainingLoss),
-  },
-  {
-    heading: 'per worker',
-    width: 10,
-    worth: 3,
-    cell: ({ eventBytes }) => formatBytes(eventBytes),
-  },
-  { heading: 'counted', width: 7, worth: 5, cell: ({ accepted }) => `${accepted}` },
-  { heading: 'refused', width: 7, worth: 2, cell: ({ refused }) => `${refused}` },
-  { heading: 'time', width: 6, worth: 6, cell: ({ seconds }) => `${seconds.toFixed(0)} s` },
+  column('round', 5, 9, ({ index }) => `${roundNumber(index)}`),
+  column('validation', 10, 8, ({ validationLoss }) => formatLoss(validationLoss)),
+  column(PER_BYTE, 9, 1, ({ bitsPerByte }) => formatLoss(bitsPerByte)),
+  column(RIGHT, 7, 7, ({ accuracy }) => formatShare(accuracy)),
+  column('training', 8, 4, ({ trainingLoss }) => formatLoss(trainingLoss)),
+  column('per worker', 10, 3, ({ eventBytes }) => formatBytes(eventBytes)),
+  column('counted', 7, 5, ({ accepted }) => `${accepted}`),
+  column('refused', 7, 2, ({ refused }) => `${refused}`),
+  column('time', 6, 6, ({ seconds }) => `${seconds.toFixed(0)} s`),
 ];
 
 const MARKS = {

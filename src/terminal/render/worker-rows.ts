@@ -32,9 +32,9 @@ const FEWEST_POINTS = 4;
 interface Row {
   readonly name: string;
   readonly doing: string;
-  readonly loss?: number;
-  readonly sentBytes?: number;
-  readonly rate?: string;
+  readonly loss?: number | undefined;
+  readonly sentBytes?: number | undefined;
+  readonly rate?: string | undefined;
   readonly losses?: readonly number[];
   readonly style: 'red' | 'green' | 'yellow' | undefined;
   /** The higher, the sooner it is left out where there is no room. */
@@ -57,7 +57,8 @@ export function workerRows(
   const name = Math.min(layout.name, Math.max(4, ...shown.map((row) => widthOf(row.name))));
   const lines = shown.map((row) => draw(row, { ...layout, name }, columns, paint));
   if (shown.length === all.length) return [...lines, ...waitingLine(view, columns, paint)];
-  const left = `  … and ${all.length - shown.length} more: ${summaryOf(all.filter((row) => !shown.includes(row)))}`;
+  const others = all.filter((row) => !shown.includes(row));
+  const left = `  … and ${others.length} more: ${summaryOf(others)}`;
   return [...lines, paint.dim(clip(left, columns))];
 }
 
@@ -101,9 +102,9 @@ function rowOf(worker: WorkerView, { task, rounds }: View, layout: Layout): Row 
   return {
     name: safeLine(worker.name),
     doing: doing(worker, rounds, layout),
-    ...(loss === undefined ? {} : { loss }),
-    ...(sentBytes === undefined ? {} : { sentBytes }),
-    ...(tokensPerSecond === undefined ? {} : { rate: `${formatRate(tokensPerSecond)} ${unit}` }),
+    loss,
+    sentBytes,
+    rate: tokensPerSecond === undefined ? undefined : `${formatRate(tokensPerSecond)} ${unit}`,
     losses: pointsOf(worker.losses),
     style: phase === 'failed' ? 'red' : phase === 'done' ? 'green' : undefined,
     rank: phase === 'failed' ? 0 : 1,
@@ -121,7 +122,7 @@ function peerRow(
   return {
     name: worker.slice(0, 8),
     doing: isDone ? 'done' : isNamed ? `training, ${roundName(round)}` : state,
-    ...(sentBytes === undefined ? {} : { sentBytes }),
+    sentBytes,
     style: gone ? 'yellow' : isDone ? 'green' : undefined,
     rank: gone ? 2 : state === 'training' ? 3 : 4,
   };
