@@ -1,8 +1,8 @@
-/** What excludes what among the settings of a run without a spec: combinations with which its workers could not agree. */
+/** Exclusions among the settings of a run without a spec: combinations on which its workers could not agree. */
 import { ConfigError } from '../base/errors.ts';
 import { ruleForms } from './aggregation.ts';
 import { aggregationOf, type SettingName, type Settings, spell } from './settings.ts';
-import { rowRules } from './spec/aggregation-rules.ts';
+import { rowRules, rule, type SpecRule } from './spec/aggregation-rules.ts';
 
 interface Exclusion {
   readonly code: string;
@@ -50,7 +50,9 @@ const exclusions: readonly Exclusion[] = [
   },
   {
     code: 'flag/owners',
-    says: 'say how many workers to wait for, with --sync strict:3: each sends only its part of the model, so all must be known',
+    says:
+      'say how many workers to wait for, with --sync strict:3: ' +
+      'each sends only its part of the model, so all must be known',
     hint: `--sync strict:N, or --set waitFor=N; or ${EVERYTHING}`,
     isBroken: ({ owners, sync, waitFor }) =>
       owners > 0 && sync.strategy !== 'strict' && waitFor < 2,
@@ -67,38 +69,39 @@ export function assertAgreeable(settings: Settings): void {
   throw new ConfigError(code, word(says), { hint: word(hint) });
 }
 
+/** With a rule: it compares rows of one round in this program's own wire. */
+const comparable: readonly SpecRule<Settings>[] = [
+  rule(
+    'profile',
+    'it is nostrain/1 with a rule: the Python reference takes means',
+    (settings) => !isReference(settings),
+  ),
+  rule(
+    'sync',
+    'it is timeout, strict:N or quorum with a rule: under async each worker folds rows of ' +
+      'other rounds, and hostile counts those of one',
+    (settings) => !isAsync(settings),
+    'take --sync strict:N',
+  ),
+  rule(
+    'tiers',
+    'it is 0 with a rule: rows of different tiers cannot be compared',
+    ({ tiers }) => tiers === 0,
+  ),
+];
+
 /** For the reason that a spec is refused for. */
 function assertRule(settings: Settings): void {
-  const aggregation = aggregationOf(settings);
-  if (ruleForms[settings.rule] !== 'mean' || settings.leastRatePermille < 1000)
-    assertComparable(settings);
-  const broken = rowRules.find(({ holds }) => !holds({ aggregation, training: settings }));
-  if (broken) refuse(broken.at.split('.')[1] as SettingName, broken.says, broken.nearest);
-}
-
-/** A rule compares rows of one round in this program's own wire. */
-function assertComparable(settings: Settings): void {
-  if (isReference(settings))
-    refuse('profile', 'it is nostrain/1 with a rule: the Python reference takes means');
-  if (isAsync(settings)) {
-    refuse(
-      'sync',
-      'it is timeout, strict:N or quorum with a rule: under async each worker folds rows of other rounds, and hostile counts those of one',
-      'take --sync strict:N',
-    );
-  }
-  if (settings.tiers > 0)
-    refuse('tiers', 'it is 0 with a rule: rows of different tiers cannot be compared');
-}
-
-function refuse(
-  name: SettingName,
-  says: string,
-  nearest = 'leave it out, or take --set rule=clipped-mean',
-): never {
+  const rows = { aggregation: aggregationOf(settings), training: settings };
+  const isCompared = ruleForms[settings.rule] !== 'mean' || settings.leastRatePermille < 1000;
+  const broken =
+    (isCompared ? comparable.find(({ holds }) => !holds(settings)) : undefined) ??
+    rowRules.find(({ holds }) => !holds(rows));
+  if (broken === undefined) return;
+  const at = broken.at.replace(/^.*\./, '') as SettingName;
   throw new ConfigError(
     'settings/rule',
-    `${spell(name)} does not go with this rule: it must be that ${says}`,
-    { hint: nearest, data: { at: name } },
+    `${spell(at)} does not go with this rule: it must be that ${broken.says}`,
+    { hint: broken.nearest ?? 'leave it out, or take --set rule=clipped-mean', data: { at } },
   );
 }

@@ -6,8 +6,7 @@ import { sha256Hex } from '../../src/base/hash.ts';
 import { toNpub } from '../../src/node/files/keys.ts';
 import type { Field, Group } from '../../src/run/field.ts';
 import { paceSettings, ruleSettings, settingNames, sharedNames } from '../../src/run/settings.ts';
-import { tierRules } from '../../src/run/spec/aggregation-rules.ts';
-import { specRules } from '../../src/run/spec/exclusions.ts';
+import { specRules, tierRules } from '../../src/run/spec/exclusions.ts';
 import {
   contradictions,
   parseRunSpec,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { readModelConfig } from '../../src/model/architectures/config.ts';
-import { tierRules } from '../../src/run/spec/aggregation-rules.ts';
+import { tierRules } from '../../src/run/spec/exclusions.ts';
 import { parseRunSpec, settingsOf } from '../../src/run/spec/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Untyped } from '../../src/run/spec/spec-readers.ts';

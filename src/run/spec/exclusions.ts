@@ -5,9 +5,12 @@ import { formOf, runDataOf } from '../data-forms.ts';
 import {
   aggregationRules,
   assertTier,
+  either,
+  field,
   rule,
   type SpecRule,
-  tierRules,
+  valueIn,
+  when,
 } from './aggregation-rules.ts';
 import type { RunSpec } from './run-spec.ts';
 
@@ -43,11 +46,7 @@ const sizeRules: readonly SpecRule[] = [
 ];
 
 const dataRules: readonly SpecRule[] = [
-  rule(
-    'dataFrom',
-    'there is none where data.kind is not corpus',
-    ({ data, dataFrom }) => dataFrom === '' || data.kind === 'corpus',
-  ),
+  ...when(field('data.kind', 'is not', 'corpus'), { dataFrom: { only: [''] } }),
   rule(
     'files.each',
     'each is the text of data, or a file of start by its name and hash',
@@ -89,12 +88,15 @@ const dataRules: readonly SpecRule[] = [
   ),
   rule(
     'data.kind',
-    'it is corpus or own for a text model, made for linear and mlp, and any of them for forecaster and vit',
+    'it is corpus or own for a text model, made for linear and mlp, ' +
+      'and any of them for forecaster and vit',
     ({ training, data }) => runDataOf(training).kinds.includes(data.kind),
   ),
   rule(
     'evaluation',
-    'it is null unless data.kind is own: every other kind has a validation part of its own; and there where forecaster or vit train on own data, since it says which columns or classes there are',
+    'it is null unless data.kind is own: every other kind has a validation part of its own; ' +
+      'and there where forecaster or vit train on own data, ' +
+      'since it says which columns or classes there are',
     ({ evaluation, data: { kind }, input }) =>
       evaluation === null ? kind !== 'own' || input === null : kind === 'own',
     'name a CSV or a folder of pictures with --evaluation',
@@ -102,16 +104,10 @@ const dataRules: readonly SpecRule[] = [
 ];
 
 const roundRules: readonly SpecRule[] = [
-  rule(
-    'committee.weights',
-    'it is equal where stake.source is none',
-    ({ committee, stake }) => committee.weights === 'equal' || stake.source !== 'none',
-  ),
-  rule(
-    'committee.minStake',
-    'it is 0 where stake.source is none',
-    ({ committee, stake }) => committee.minStake === '0' || stake.source !== 'none',
-  ),
+  ...when(field('stake.source', 'is', 'none'), {
+    'committee.weights': { only: ['equal'] },
+    'committee.minStake': { only: ['0'] },
+  }),
   rule(
     'beacon.lagSeconds',
     'it is more than twice timing.skewMs',
@@ -127,59 +123,135 @@ const roundRules: readonly SpecRule[] = [
     'it is at least liveRounds',
     ({ absentRounds, liveRounds }) => absentRounds >= liveRounds,
   ),
-  rule(
-    'late',
-    'it is discard where training.owners is above 0 or training.fragments above 1: what comes late then moves parameters that nobody else sends',
-    ({ late, training: { owners, fragments } }) =>
-      late === 'discard' || (owners === 0 && fragments === 1),
+  ...when(
+    either(field('training.owners', 'is above', 0), field('training.fragments', 'is above', 1)),
+    {
+      late: {
+        only: ['discard'],
+        why: 'what comes late then moves parameters that nobody else sends',
+      },
+    },
   ),
-  rule(
-    'rerun.permille',
-    'it is 0 where data.kind is own: nobody else has the rows to run the steps again on',
-    ({ rerun, data }) => rerun.permille === 0 || data.kind !== 'own',
-    'leave rerun.permille out, or train on a text that everybody has',
-  ),
+  ...when(field('data.kind', 'is', 'own'), {
+    'rerun.permille': {
+      only: [0],
+      why: 'nobody else has the rows to run the steps again on',
+      nearest: 'leave rerun.permille out, or train on a text that everybody has',
+    },
+  }),
   rule(
     'rerun.relays',
-    'it names one at least where rerun.permille is above 0, and none where it is 0: private state travels to them alone',
+    'it names one at least where rerun.permille is above 0, and none where it is 0: ' +
+      'private state travels to them alone',
     ({ rerun }) => rerun.permille > 0 === rerun.relays.length > 0,
     'say which: --set rerun.relays=URL',
   ),
-  rule(
-    'jury',
-    'it is 0 where rerun.permille is: nothing is drawn that members could run again',
-    ({ jury, rerun }) => jury === 0 || rerun.permille > 0,
-    'say how much is drawn: --set rerun.permille=N --set rerun.relays=URL',
-  ),
-  rule(
-    'late',
-    'it is discard where rerun.permille is above 0: what waits to be listed late is in no state that can be derived',
-    ({ late, rerun }) => late === 'discard' || rerun.permille === 0,
-    'take --set late=discard',
-  ),
-  rule(
-    'contributors',
-    'it is 0 where late is defer or there is stake: who is drawn would owe what comes late, or weigh nothing',
-    ({ contributors, late, stake }) =>
-      contributors === 0 || (late === 'discard' && stake.source === 'none'),
-    'leave --contributors out',
-  ),
+  ...when(field('rerun.permille', 'is', 0), {
+    jury: {
+      only: [0],
+      why: 'nothing is drawn that members could run again',
+      nearest: 'say how much is drawn: --set rerun.permille=N --set rerun.relays=URL',
+    },
+  }),
+  ...when(field('rerun.permille', 'is above', 0), {
+    late: {
+      only: ['discard'],
+      why: 'what waits to be listed late is in no state that can be derived',
+      nearest: 'take --set late=discard',
+    },
+  }),
+  ...when(either(field('late', 'is', 'defer'), field('stake.source', 'is not', 'none')), {
+    contributors: {
+      only: [0],
+      why: 'who is drawn would owe what comes late, or weigh nothing',
+      nearest: 'leave --contributors out',
+    },
+  }),
   rule(
     'pace.leastSteps',
     'it is at most training.innerSteps, and 1 where pace.innerSeconds is 0',
     ({ pace, training }) => pace.leastSteps <= (pace.innerSeconds === 0 ? 1 : training.innerSteps),
     'raise --inner-steps, which is the most that anybody takes, or lower leastSteps',
   ),
-  rule(
-    'pace.innerSeconds',
-    'it is 0 unless training.weights is examples: who takes more steps brings more',
-    ({ pace, training }) => pace.innerSeconds === 0 || training.weights === 'examples',
-    'take --set weights=examples',
-  ),
+  ...when(field('training.weights', 'is not', 'examples'), {
+    'pace.innerSeconds': {
+      only: [0],
+      why: 'who takes more steps brings more',
+      nearest: 'take --set weights=examples',
+    },
+  }),
   rule(
     'limits.weightCap',
     'it is training.maxExamples, or where that is 0 training.innerSteps x training.batchSize',
     ({ limits, training }) => limits.weightCap === weightCapOf(training),
+  ),
+];
+
+const HALVED = {
+  says: 'it is a multiple of 2 to the power of tiers',
+  why: 'each tier halves it',
+  nearest: 'take fewer --tiers',
+};
+const UNMEASURED = 'what a small tier learned is measured by nobody yet at its own width';
+const WHOLE = 'manifests of checkpoints are of whole models';
+
+const tieredRules: readonly SpecRule[] = when<RunSpec>(field('tiers', 'is above', 0), {
+  'training.model': {
+    says: 'it is a transformer over text',
+    holds: ({ training }) => formOf(training) === 'tokens',
+    nearest: 'take --model gpt, or --base',
+  },
+  'training.ffn': {
+    ...HALVED,
+    holds: ({ training, tiers, start }) => start !== null || training.ffn % 2 ** tiers === 0,
+  },
+  'start.model.ffn': {
+    ...HALVED,
+    holds: ({ start, tiers }) => start === null || start.model.ffn % 2 ** tiers === 0,
+  },
+  'start.model.architecture': {
+    says: 'it is llama',
+    holds: ({ start }) => start === null || start.model.architecture === 'llama',
+    why: 'tiers are cut out of gate, up and down matrices',
+    nearest: 'take another --base',
+  },
+  'training.fragments': {
+    only: [1],
+    why: 'fragments cut the model across its rings',
+    nearest: 'take --set fragments=1',
+  },
+  'aggregation.rule': {
+    only: ['mean', 'clipped-mean'],
+    why: 'other rules compare rows, and rows of different tiers are of different length',
+    nearest: 'take --set rule=clipped-mean',
+  },
+  'aggregation.leastRatePermille': {
+    only: [1000],
+    why: 'how far rows agree is asked of whole rows',
+  },
+  screening: { only: [false], why: UNMEASURED, nearest: 'leave --screening out' },
+  scores: { only: [false], why: UNMEASURED, nearest: 'leave --scores out' },
+  'rerun.permille': { only: [0], why: 'nobody runs the steps of another tier again yet' },
+  places: { only: [[]], why: WHOLE },
+  placement: { only: [null], why: WHOLE },
+});
+
+/** Rules of MatFormer tiers; without tiers all hold but the one of `start.rings`. */
+export const tierRules: readonly SpecRule[] = [
+  ...tieredRules.map((each) => ({
+    ...each,
+    nearest: `${each.nearest ?? `leave ${each.at} out`}, or leave --tiers out`,
+  })),
+  rule(
+    'start.rings',
+    'there is one more of them than tiers, of start.root too where that is a list, ' +
+      'and none where tiers is 0',
+    ({ start, tiers }) => {
+      if (start === null) return true;
+      const wanted = tiers === 0 ? 0 : tiers + 1;
+      const isFor = (list: readonly unknown[]) => list.length === wanted;
+      return isFor(start.rings ?? []) && (!Array.isArray(start.root) || isFor(start.root));
+    },
   ),
 ];
 
@@ -198,17 +270,10 @@ export function assertConsistent(spec: RunSpec): void {
   const broken = specRules.find(({ holds }) => !holds(spec));
   if (broken === undefined) return;
   const { at, says, nearest } = broken;
-  throw new ConfigError(
-    'spec/inconsistent',
-    `${at} is ${valueAt(spec, at)}: it must be that ${says}`,
-    { ...(nearest && { hint: nearest }), data: { at } },
-  );
-}
-
-function valueAt(spec: RunSpec, path: string): string {
-  const value = path
-    .split('.')
-    .reduce<unknown>((at, name) => (at as Readonly<Record<string, unknown>>)[name], spec);
-  const text = JSON.stringify(value) ?? 'absent';
-  return text.length > 100 ? `${text.slice(0, 100)}…` : text;
+  const text = JSON.stringify(valueIn(spec, at)) ?? 'absent';
+  const value = text.length > 100 ? `${text.slice(0, 100)}…` : text;
+  throw new ConfigError('spec/inconsistent', `${at} is ${value}: it must be that ${says}`, {
+    ...(nearest && { hint: nearest }),
+    data: { at },
+  });
 }
