@@ -7,6 +7,8 @@ const MAX_CHARS = 16 * 1024 * 1024;
 
 export interface Content<T extends object = object> {
   readonly says: string;
+  /** Of a JSON object, a list of its members: the page has it in place of `<members>` in the notes. */
+  readonly members?: string;
   /** Members of the kind's value, or why the content is refused. */
   read(content: string): Read<T>;
   write(value: T): string;
@@ -157,7 +159,6 @@ type Allowed<M extends Members> = {
 
 /** A JSON object with exactly these members in its one canonical spelling (RFC 8785): keys sorted, no spaces. */
 export function canonicalObject<const M extends Members>(
-  doc: string,
   members: M,
   longest: number,
 ): Content<Needed<M> & Allowed<M>> {
@@ -165,7 +166,8 @@ export function canonicalObject<const M extends Members>(
   const write = (value: Readonly<Record<string, unknown>>): string =>
     canonical(Object.fromEntries(fields.map(([key]) => [key, value[key]])));
   return {
-    says: `canonical JSON object: ${doc}`,
+    says: 'canonical JSON object: the members below',
+    members: describeMembers(members),
     write,
     read: (content) => {
       if (content.length > longest) return { problem: `is longer than ${longest} characters` };
@@ -195,8 +197,8 @@ function parseObject(content: string): Readonly<Record<string, unknown>> | undef
   }
 }
 
-/** Members for the generated page, one line each, in the order they are declared. */
-export const describeMembers = (members: Members): string =>
+/** One line for each member, in the order they are declared. */
+const describeMembers = (members: Members): string =>
   Object.entries(members)
     .map(([key, { presence, says, doc }]) => {
       const needed = presence === 'optional' ? ', optional' : '';

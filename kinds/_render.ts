@@ -13,7 +13,7 @@ interface Page {
   readonly summary: string;
   readonly sent: string;
   readonly tags: Readonly<Record<string, Pick<Tag, 'tag' | 'form' | 'presence' | 'doc'>>>;
-  readonly content: Pick<Content, 'says'>;
+  readonly content: Pick<Content, 'says' | 'members'>;
   readonly rules?: readonly { readonly says: string }[];
   readonly notes?: string;
 }
@@ -101,7 +101,9 @@ function renderPage({ kind, name, summary, sent, tags, content, rules, notes }: 
     '',
     `Content: ${content.says}.`,
     ...(rules ?? []).map(({ says }) => `\nIt must hold that ${says}.`),
-    ...(notes === undefined ? [] : [notes.trimEnd()]),
+    ...(notes === undefined
+      ? []
+      : [notes.trimEnd().replace('<members>', () => content.members ?? '')]),
   ];
 }
 

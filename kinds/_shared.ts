@@ -1,10 +1,21 @@
 /**
- * What several kinds share: fields of votes and proposals, and bodies in the content or, if too large, in chunks
- * (7811).
+ * What several kinds share: tags of a round, fields of votes and proposals, and bodies in the content or, if too large,
+ * in chunks (7811).
  */
 import { member, optionalMember } from './_content.ts';
 import type { Rule } from './_define.ts';
-import { base64Bytes, hex32, index, integer, optional, type Text } from './_tags.ts';
+import {
+  base64Bytes,
+  expiration,
+  hex32,
+  index,
+  integer,
+  nostrain,
+  one,
+  optional,
+  repeats,
+  type Text,
+} from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** -1, or a view. */
@@ -24,6 +35,42 @@ export const castMembers = {
   view: member(index, 'view, from 0'),
   digest: member(hex32, 'digest of the outcome'),
   justify: member(viewOrNone, 'the earlier view in which the outcome was prepared; -1 for none'),
+};
+
+/** Tags of an event of a round, which relays index by run, by run and round, and by what `x` repeats of the content. */
+export const roundTags = (x: string) => ({
+  nostrain,
+  scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round of the content'),
+  x: one('x', hex32, x),
+  expiration,
+});
+
+interface Scoped {
+  readonly scope: readonly string[];
+  readonly run: string;
+}
+
+interface OfRound extends Scoped {
+  readonly round: number;
+  readonly x: string;
+}
+
+/** That these tags repeat the content: `x` its member of this name. */
+export const roundRules = <K extends string>(
+  member: K,
+  says: string,
+): readonly Rule<OfRound & { readonly [P in K]: string }>[] => [
+  {
+    says: '`s` is the run of the content, then its run and round',
+    holds: ({ scope, run, round }) =>
+      scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`,
+  },
+  { says, holds: (value) => value.x === value[member] },
+];
+
+export const runScopeRule: Rule<Scoped> = {
+  says: '`s` is the run of the content',
+  holds: ({ scope, run }) => scope.length === 1 && scope[0] === run,
 };
 
 /** In strictly ascending order. */

@@ -362,26 +362,3 @@ export const run = one('run', name, 'name of the run');
 export const worker = one('worker', name, 'who sends it: the public key that signs the event');
 export const nostrain = marker('t', 'nostrain', 'marks the event as ours; the last `t` counts');
 export const expiration = one('expiration', seconds, 'when relays may forget it (NIP-40)');
-
-/** `s` of an event of a round, which relays index: the run, and the run with the round. */
-export const roundScope = repeats(
-  's',
-  '`<run>` and `<run>/<round>`',
-  'run and round of the content',
-);
-
-interface Scoped {
-  readonly scope: readonly string[];
-  readonly run: string;
-}
-
-export const roundScopeRule = {
-  says: '`s` is the run of the content, then its run and round',
-  holds: ({ scope, run, round }: Scoped & { readonly round: number }): boolean =>
-    scope.length === 2 && scope[0] === run && scope[1] === `${run}/${round}`,
-};
-
-export const runScopeRule = {
-  says: '`s` is the run of the content',
-  holds: ({ scope, run }: Scoped): boolean => scope.length === 1 && scope[0] === run,
-};

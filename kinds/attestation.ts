@@ -1,5 +1,5 @@
 /** Attestation (37813, addressable): a key confirms in which region and trust tier a holder is. */
-import { canonicalObject, describeMembers, optionalMember } from './_content.ts';
+import { canonicalObject, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, nostrain, one, pattern, seconds } from './_tags.ts';
 
@@ -25,7 +25,7 @@ export const attestation = defineKind({
     nostrain,
     expiration: one('expiration', seconds, 'until when it holds (NIP-40)'),
   },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  content: canonicalObject(members, LONGEST_CONTENT),
   rules: [
     {
       says: 'it confirms something',
@@ -36,6 +36,6 @@ export const attestation = defineKind({
 It confirms what a holder says of itself (kind 37812) exactly as it says it, and counts for those
 who name the signing key as an attestor. The content is canonical JSON, as a manifest's is.
 
-${describeMembers(members)}
+<members>
 `,
 });

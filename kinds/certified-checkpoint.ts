@@ -1,23 +1,8 @@
 /** Certified checkpoint (7812, regular): where the state after a certified outcome can be had, for whoever joins. */
-import {
-  canonicalObject,
-  describeMembers,
-  featuresMember,
-  listMember,
-  member,
-} from './_content.ts';
+import { canonicalObject, featuresMember, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
-import {
-  expiration,
-  hex32,
-  index,
-  integer,
-  nostrain,
-  one,
-  roundScope,
-  roundScopeRule,
-  word,
-} from './_tags.ts';
+import { roundRules, roundTags } from './_shared.ts';
+import { hex32, index, integer, word } from './_tags.ts';
 import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
 const LONGEST_CONTENT = 16_384;
@@ -46,21 +31,13 @@ export const certifiedCheckpoint = defineKind({
   name: 'certified-checkpoint',
   summary: 'where the state after a certified outcome can be had',
   sent: 'every so many rounds by whoever holds the state, once its chunks are out',
-  tags: {
-    nostrain,
-    scope: roundScope,
-    x: one('x', hex32, 'model root of the content'),
-    expiration,
-  },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
-  rules: [
-    roundScopeRule,
-    { says: '`x` is the model root', holds: ({ x, modelRoot }) => x === modelRoot },
-  ],
+  tags: roundTags('model root of the content'),
+  content: canonicalObject(members, LONGEST_CONTENT),
+  rules: [...roundRules('modelRoot', '`x` is the model root')],
   notes: `
 The content is canonical JSON: keys sorted, no spaces, plain integers.
 
-${describeMembers(members)}
+<members>
 
 It proves nothing. Take both roots from an outcome with a certificate, the chunks (kind 7811) from
 anybody, and the state is the certified one or it is refused.

@@ -1,5 +1,5 @@
 /** Delegation (7820, regular): a key lets a session key take part in one run in its name, up to a round. */
-import { canonicalObject, describeMembers, member } from './_content.ts';
+import { canonicalObject, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, index, nostrain, one, pattern } from './_tags.ts';
 
@@ -23,12 +23,12 @@ export const delegation = defineKind({
     nostrain,
     alt: one('alt', pattern(new RegExp(`^${DELEGATION_ALT}$`), `\`${DELEGATION_ALT}\``), 'NIP-31'),
   },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  content: canonicalObject(members, LONGEST_CONTENT),
   rules: [],
   notes: `
 The content is canonical JSON: keys sorted, no spaces, plain integers.
 
-${describeMembers(members)}
+<members>
 
 It counts only in runs whose spec has the feature \`sessions\`, only in a join that the session key
 signed, and only with these two tags in this order: whoever has the join makes the event again and

@@ -1,8 +1,8 @@
 /** Fault proof (7817, regular): two contradictory events of one key (equivocation), or verdicts on one contribution. */
-import { canonicalObject, describeMembers, member } from './_content.ts';
+import { canonicalObject, member } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { bodyMembers, bodyRules, MOST_CONTENT_BYTES } from './_shared.ts';
-import { expiration, hex32, nostrain, repeats, runScopeRule, type Text } from './_tags.ts';
+import { bodyMembers, bodyRules, MOST_CONTENT_BYTES, runScopeRule } from './_shared.ts';
+import { expiration, hex32, nostrain, repeats, type Text } from './_tags.ts';
 
 /** As JSON: twice what most relays take. A larger event of a certified run says nothing. */
 export const MOST_EVENT_BYTES = 131_072;
@@ -19,12 +19,12 @@ const members = {
   ...bodyMembers(pair, 'the events, by id', MOST_PAIR_BYTES),
 };
 
-const content = canonicalObject('the members below', members, MOST_CONTENT_BYTES);
+const content = canonicalObject(members, MOST_CONTENT_BYTES);
 
 const notes = `
 The content is canonical JSON: keys sorted, no spaces.
 
-${describeMembers(members)}
+<members>
 
 The body is JSON without spaces: a list of objects with \`id\`, \`pubkey\`, \`created_at\`,
 \`kind\`, \`tags\`, \`content\` and \`sig\`, in this order. So everybody who shows the same events

@@ -1,5 +1,5 @@
 /** Holder (37812, addressable): a key offers room for chunks, and says where it can be reached. */
-import { canonicalObject, describeMembers, listMember, member } from './_content.ts';
+import { canonicalObject, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, integer, many, nostrain, one, pattern, seconds } from './_tags.ts';
 
@@ -47,12 +47,12 @@ export const holder = defineKind({
       'until when it holds (NIP-40); at most 30 days after the event',
     ),
   },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  content: canonicalObject(members, LONGEST_CONTENT),
   notes: `
 The holder is the key that signs, and all of this is its own word: where it matters, an attestation
 (kind 37813) confirms region and tier. Contacts are hints of a stranger. The content is canonical
 JSON, as a manifest's is.
 
-${describeMembers(members)}
+<members>
 `,
 });

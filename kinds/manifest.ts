@@ -1,28 +1,8 @@
 /** Manifest (7810, regular): a worker commits to one payload for one round, and says where it is. */
-import {
-  canonicalObject,
-  describeMembers,
-  featuresMember,
-  listMember,
-  member,
-  optionalMember,
-} from './_content.ts';
+import { canonicalObject, featuresMember, listMember, member, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
-import {
-  base64Bytes,
-  base64Text,
-  count,
-  expiration,
-  hex32,
-  index,
-  integer,
-  name,
-  nostrain,
-  one,
-  pattern,
-  roundScope,
-  roundScopeRule,
-} from './_tags.ts';
+import { roundRules, roundTags } from './_shared.ts';
+import { base64Bytes, base64Text, count, hex32, index, integer, name, pattern } from './_tags.ts';
 import { CHUNK_BYTES, MAX_CHUNKS } from './chunk.ts';
 
 /** More than a manifest of 44 KiB of payload needs. */
@@ -72,7 +52,7 @@ const notes = `
 The worker is the key that signs. The content is canonical JSON (RFC 8785), so that the same values
 always make the same text; any other spelling and any other member is refused.
 
-${describeMembers(members)}
+<members>
 
 Receivers take the chunks they want from anybody, by \`root\`, and check \`hash\` when they have
 them all.
@@ -91,16 +71,10 @@ export const manifest = defineKind({
   name: 'manifest',
   summary: "one worker's commitment to its payload for one round",
   sent: 'once per round, after the chunks of the payload; nothing replaces it',
-  tags: {
-    nostrain,
-    scope: roundScope,
-    x: one('x', hex32, 'root of the content'),
-    expiration,
-  },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  tags: roundTags('root of the content'),
+  content: canonicalObject(members, LONGEST_CONTENT),
   rules: [
-    roundScopeRule,
-    { says: '`x` is the root of the content', holds: ({ x, root }) => x === root },
+    ...roundRules('root', '`x` is the root of the content'),
     {
       says: `a payload of at most ${CHUNK_BYTES} bytes is in the content, and a larger one is not`,
       holds: ({ bytes, payload }) =>

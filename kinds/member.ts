@@ -1,12 +1,5 @@
 /** Member (7818, regular): a key joins a run, leaves it, casts a view-change vote, or says that a check failed. */
-import {
-  canonicalObject,
-  describeMembers,
-  featuresMember,
-  listMember,
-  member,
-  optionalMember,
-} from './_content.ts';
+import { canonicalObject, featuresMember, listMember, member, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { isAscending } from './_shared.ts';
 import { expiration, hex32, index, nostrain, pattern, repeats } from './_tags.ts';
@@ -60,7 +53,7 @@ const members = {
 const notes = `
 The content is canonical JSON: keys sorted, no spaces, plain integers.
 
-${describeMembers(members)}
+<members>
 
 Outcomes list joins and leaves with their dates and signatures, so each must be one that can be made
 again from that: it has the tags below in this order and no others, but for one \`nonce\` (NIP-13)
@@ -73,39 +66,32 @@ A \`verdict\` is one member's word; those of a quorum, side by side in a fault p
 accused out of the run.
 `;
 
-interface Said {
-  readonly [name: string]: unknown;
+/** Members of a type, besides `run` and `type`: needed, optional, and those of which all are there or none. */
+interface TypeMembers {
+  readonly needs: readonly string[];
+  readonly takes: readonly string[];
+  readonly together: readonly string[];
 }
 
-const has = (said: Said, names: readonly string[]): boolean =>
-  names.every((each) => said[each] !== undefined);
-const lacks = (said: Said, names: readonly string[]): boolean =>
-  names.every((each) => said[each] === undefined);
-
-const JOIN = ['after', 'tip'];
-const LEAVE = ['last'];
-const BALLOT = ['round', 'attempt', 'parent'];
-const VERDICT = ['checked', 'accused', 'manifest', 'reason'];
-const PREPARED = [
-  'preparedAttempt',
-  'preparedView',
-  'preparedDigest',
-  'preparedProposal',
-  'prepares',
-];
+const MEMBERS_OF: Readonly<Record<string, TypeMembers>> = {
+  join: { needs: ['after', 'tip'], takes: ['evidence', 'features'], together: [] },
+  leave: { needs: ['last'], takes: [], together: [] },
+  ballot: {
+    needs: ['round', 'attempt', 'parent'],
+    takes: [],
+    together: ['preparedAttempt', 'preparedView', 'preparedDigest', 'preparedProposal', 'prepares'],
+  },
+  verdict: { needs: ['checked', 'accused', 'manifest', 'reason'], takes: [], together: [] },
+};
 
 /** Members of its type, and of no other. */
-function isOfType(said: Said): boolean {
-  const { type } = said;
-  if (type === 'join')
-    return has(said, JOIN) && lacks(said, [...LEAVE, ...BALLOT, ...PREPARED, ...VERDICT]);
-  const isNoJoin = lacks(said, [...JOIN, 'evidence', 'features']);
-  if (type === 'leave')
-    return isNoJoin && has(said, LEAVE) && lacks(said, [...BALLOT, ...PREPARED, ...VERDICT]);
-  if (type === 'verdict')
-    return isNoJoin && has(said, VERDICT) && lacks(said, [...LEAVE, ...BALLOT, ...PREPARED]);
-  const isWhole = has(said, PREPARED) || lacks(said, PREPARED);
-  return isNoJoin && lacks(said, [...LEAVE, ...VERDICT]) && has(said, BALLOT) && isWhole;
+function isOfType(said: Readonly<Record<string, unknown>>, type: string): boolean {
+  const { needs, takes, together } = MEMBERS_OF[type]!;
+  const has = (name: string): boolean => said[name] !== undefined;
+  const own = ['run', 'type', ...needs, ...takes, ...together];
+  const others = Object.keys(members).filter((name) => !own.includes(name));
+  const isWhole = together.every(has) || !together.some(has);
+  return needs.every(has) && isWhole && !others.some(has);
 }
 
 /** 7818: a key joins a run, leaves it, votes to leave a recovery epoch, or says that a check failed. */
@@ -124,11 +110,11 @@ export const memberKind = defineKind({
     ),
     expiration,
   },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  content: canonicalObject(members, LONGEST_CONTENT),
   rules: [
     {
       says: 'it has the members of its type and no others',
-      holds: (said) => isOfType({ ...said }),
+      holds: (said) => isOfType({ ...said }, said.type),
     },
     {
       says: '`s` is the run of the content, of a view-change vote then its run and round',

@@ -1,13 +1,7 @@
 /** Presence (37811, addressable): a worker says it is alive, in which round, and on which bits. */
-import {
-  canonicalObject,
-  describeMembers,
-  featuresMember,
-  listMember,
-  member,
-  optionalMember,
-} from './_content.ts';
+import { canonicalObject, featuresMember, listMember, member, optionalMember } from './_content.ts';
 import { defineKind } from './_define.ts';
+import { runScopeRule } from './_shared.ts';
 import {
   count,
   expiration,
@@ -19,7 +13,6 @@ import {
   one,
   pattern,
   repeats,
-  runScopeRule,
   word,
 } from './_tags.ts';
 
@@ -66,7 +59,7 @@ export const presence = defineKind({
     scope: repeats('s', '`<run>`', 'the run of the content'),
     expiration,
   },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  content: canonicalObject(members, LONGEST_CONTENT),
   rules: [
     { says: '`d` is the run of the content', holds: ({ slot, run }) => slot === run },
     runScopeRule,
@@ -80,6 +73,6 @@ export const presence = defineKind({
   notes: `
 The worker is the key that signs. The content is canonical JSON, as a manifest's is.
 
-${describeMembers(members)}
+<members>
 `,
 });

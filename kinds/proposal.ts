@@ -1,16 +1,16 @@
 /** Proposal (7814, regular): an outcome put to the vote of a committee; it counts as its author's prepare. */
-import { canonicalObject, describeMembers, listMember } from './_content.ts';
+import { canonicalObject, listMember } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { bodyMembers, bodyRules, castMembers, isAscending, MOST_CONTENT_BYTES } from './_shared.ts';
 import {
-  expiration,
-  hex32,
-  nostrain,
-  one,
-  roundScope,
-  roundScopeRule,
-  type Text,
-} from './_tags.ts';
+  bodyMembers,
+  bodyRules,
+  castMembers,
+  isAscending,
+  MOST_CONTENT_BYTES,
+  roundRules,
+  roundTags,
+} from './_shared.ts';
+import { hex32, type Text } from './_tags.ts';
 
 const MOST_IDS = 1024;
 /** An outcome with a row for each of 65,536 workers is 3 MB. */
@@ -33,12 +33,12 @@ const members = {
   ...bodyMembers(body, 'the outcome, see docs/rounds.md', MOST_OUTCOME_BYTES),
 };
 
-const content = canonicalObject('the members below', members, MOST_CONTENT_BYTES);
+const content = canonicalObject(members, MOST_CONTENT_BYTES);
 
 const notes = `
 The content is canonical JSON: keys sorted, no spaces, plain integers.
 
-${describeMembers(members)}
+<members>
 
 \`digest\` is the SHA-256 of \`nostrain/outcome/2\` and the body. The body is canonical JSON too,
 kept as text because the digest is over its spelling. A body for which there is no room goes out in
@@ -55,16 +55,10 @@ export const proposal = defineKind({
   name: 'proposal',
   summary: 'an outcome put to the vote',
   sent: 'by the member whose turn it is, once per view; nothing replaces it',
-  tags: {
-    nostrain,
-    scope: roundScope,
-    x: one('x', hex32, 'digest of the content'),
-    expiration,
-  },
+  tags: roundTags('digest of the content'),
   content,
   rules: [
-    roundScopeRule,
-    { says: '`x` is the digest of the content', holds: ({ x, digest }) => x === digest },
+    ...roundRules('digest', '`x` is the digest of the content'),
     {
       says: '`prepares` is there if `justify` is a view, and `ballots` if `attempt` is above 0',
       holds: ({ justify, prepares, attempt, ballots }) =>

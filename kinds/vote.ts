@@ -1,23 +1,8 @@
 /** Vote (7813, regular): a committee member prepares or commits an outcome in one view of a round. */
-import {
-  canonicalObject,
-  describeMembers,
-  featuresMember,
-  listMember,
-  member,
-} from './_content.ts';
+import { canonicalObject, featuresMember, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { castMembers, isAscending } from './_shared.ts';
-import {
-  expiration,
-  hex32,
-  integer,
-  nostrain,
-  one,
-  pattern,
-  roundScope,
-  roundScopeRule,
-} from './_tags.ts';
+import { castMembers, isAscending, roundRules, roundTags } from './_shared.ts';
+import { integer, pattern } from './_tags.ts';
 
 const LONGEST_CONTENT = 65_536;
 const MOST_ROWS = 1024;
@@ -37,7 +22,7 @@ const members = {
 const notes = `
 The content is canonical JSON: keys sorted, no spaces, plain integers.
 
-${describeMembers(members)}
+<members>
 
 A prepare says that the outcome is valid, that its author holds all it lists, and prefers it in this
 view. A commit says that a quorum prepared it in this view, and that its author is bound by that. A
@@ -53,16 +38,10 @@ export const vote = defineKind({
   name: 'vote',
   summary: 'a committee member prepares or commits an outcome',
   sent: 'once per view and step; nothing replaces it',
-  tags: {
-    nostrain,
-    scope: roundScope,
-    x: one('x', hex32, 'digest of the content'),
-    expiration,
-  },
-  content: canonicalObject('the members below', members, LONGEST_CONTENT),
+  tags: roundTags('digest of the content'),
+  content: canonicalObject(members, LONGEST_CONTENT),
   rules: [
-    roundScopeRule,
-    { says: '`x` is the digest of the content', holds: ({ x, digest }) => x === digest },
+    ...roundRules('digest', '`x` is the digest of the content'),
     {
       says: 'a prepare has neither `unlisted` nor `features`, a commit no `justify` but -1',
       holds: ({ step, justify, unlisted, features }) =>
