@@ -7,9 +7,10 @@ import { type CertifiedWorker, joinCertifiedRun } from '../certified/join.ts';
 import { assertAdmitted, assertFits, placeIn } from '../certified/make-spec.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { CertifiedState } from '../certified/state.ts';
-import { type BoardOptions, fetchRun, fetchSlice } from '../certified/wire/runs.ts';
+import { fetchRun, fetchSlice } from '../certified/wire/runs.ts';
 import { findSnapshot } from '../certified/wire/snapshots.ts';
 import { optimizerOf } from '../model/from-settings.ts';
+import type { RelaySession } from '../network/attachments/relay-chunks.ts';
 import { createSigner } from '../network/event.ts';
 import { createRelaySet } from '../network/transport/relay-set.ts';
 import { openSocket } from '../network/transport/socket.ts';
@@ -99,7 +100,7 @@ async function openTab({ link, signal }: TabSession, scope: Scope) {
   });
   scope.defer(() => relays.close());
   await relays.ready(signal);
-  const board: BoardOptions = { relays, clock: systemClock, sha256, signal };
+  const board: RelaySession = { relays, clock: systemClock, sha256, signal };
   return { storage, prefix, secretKey, me: signer.publicKey, relays, board };
 }
 
@@ -184,7 +185,7 @@ async function keyOf(storage: TabStorage, prefix: string): Promise<Uint8Array> {
 async function specOf(
   { address }: TabLink,
   storage: TabStorage,
-  board: BoardOptions,
+  board: RelaySession,
 ): Promise<RunSpec> {
   const { run } = address;
   const kept = await storage.get(`${run}/spec`);
@@ -214,7 +215,7 @@ function assertJoinable(spec: RunSpec, me: string): void {
 async function sliceOf(
   { evaluation, author }: RunSpec,
   storage: TabStorage,
-  board: BoardOptions,
+  board: RelaySession,
 ): Promise<Uint8Array | undefined> {
   if (evaluation === null) return undefined;
   const name = `slice/${evaluation.sha256}`;
@@ -230,7 +231,7 @@ async function sliceOf(
   return found.value;
 }
 
-async function findStakes(id: string, board: BoardOptions) {
+async function findStakes(id: string, board: RelaySession) {
   const found = await findSnapshot(id, board);
   if (found.ok) return found.value;
   throw new RelayError('run/stakes', `no relay has the stakes ${id}: ${found.issue.message}`, {

@@ -4,7 +4,6 @@ import { toHex } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256 as pureSha256 } from '../base/hash.ts';
 import { createRevealChain, revealOf, tipOf } from '../consensus/committee/randomness.ts';
-import { createPuller } from '../network/attachments/pull.ts';
 import { createSigner, type Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
 import { createWire } from '../network/wire/create-wire.ts';
@@ -24,7 +23,7 @@ import type { Hashing } from './decisions/evidence.ts';
 import { pathOf } from './decisions/replay.ts';
 import { tierOf, widthsOf } from './decisions/widths.ts';
 import type { StepsAgain } from './features/feature.ts';
-import type { CheckTools } from './features/rerun.ts';
+import { statesOn } from './features/rerun.ts';
 import { memoryStates, unknownOrigin } from './features/showing.ts';
 import type { RefreshPort } from './features/stakes.ts';
 import { createHistory } from './history/branches.ts';
@@ -315,7 +314,7 @@ function memberOf(
       },
       again: options.stepsAgain && {
         steps: options.stepsAgain,
-        fetch: shownOn(relays, { clock: ports.clock, sha256, signal }),
+        fetch: statesOn({ relays, clock: ports.clock, sha256, signal }),
       },
     },
     chain: { tip: tipOf(chain), reveal: (round) => revealOf(chain, round) },
@@ -327,25 +326,6 @@ function memberOf(
       return valueAfter(spec, beacon, time, signal);
     },
   });
-}
-
-/** No chunk of a state for so long. */
-const IDLE_MS = 20_000;
-
-/** Private states by root, from these relays. */
-function shownOn(
-  relays: RelaySet,
-  {
-    clock,
-    sha256,
-    signal,
-  }: Omit<Parameters<typeof createPuller>[0], 'relays'> & { readonly signal: AbortSignal },
-): CheckTools['fetch'] {
-  const puller = createPuller({ relays, clock, sha256 });
-  return async ({ root, bytes }) => {
-    const wanted = { root, bytes, worker: '', need: undefined, shards: undefined };
-    return (await puller.pull(wanted, { signal, idleMs: IDLE_MS }).done)?.payload;
-  };
 }
 
 /** The first state of a worker: after the newest certified checkpoint, else that of round 0. */

@@ -5,6 +5,8 @@
 
 import { toHex } from '../../base/bytes.ts';
 import { TrainingError } from '../../base/errors.ts';
+import { Attachments } from '../../network/attachments/attachments.ts';
+import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import type { PayloadRoot } from '../../network/chunks/payload.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
@@ -193,6 +195,16 @@ export interface CheckTools {
   readonly sha256: Sha256;
   readonly signal: AbortSignal;
   onProgress?(step: number, steps: number): void;
+}
+
+/** A private state of which no chunk comes for this long is not there. */
+const IDLE_MS = 20_000;
+
+/** Returns a reader of private states by root from these relays. */
+export function statesOn(session: RelaySession): CheckTools['fetch'] {
+  const attachments = new Attachments(session);
+  const limits = { signal: session.signal, idleMs: IDLE_MS };
+  return async (state) => (await attachments.pull({ ...state, worker: '' }, limits).done)?.payload;
 }
 
 const unanswered = (reason: CheckReason): CheckFinding => ({ result: 'unanswered', reason });

@@ -5,7 +5,7 @@
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { sha256 as pureSha256 } from '../../base/hash.ts';
-import { pullOnce } from '../../network/attachments/pull.ts';
+import { Attachments } from '../../network/attachments/attachments.ts';
 import { heapChunks, isPayload, type PayloadRoot } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Committee } from '../../run/committee.ts';
@@ -236,9 +236,8 @@ async function pullModel(
   worker: string,
   { relays, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
 ): Promise<Uint8Array | undefined> {
-  const wanted = { ...payload, worker };
-  const limits = { idleMs: IDLE_MS, signal };
-  const pulled = await pullOnce(wanted, { relays, clock, sha256, ...limits });
+  const attachments = new Attachments({ relays, clock, sha256 });
+  const pulled = await attachments.pullOnce({ ...payload, worker }, { idleMs: IDLE_MS, signal });
   return pulled.ok ? pulled.value : undefined;
 }
 

@@ -10,12 +10,8 @@ import {
   sha256 as pureSha256,
 } from '../../base/hash.ts';
 import { stateBytes } from '../../consensus/roots.ts';
-import {
-  type Keepers,
-  type PublishOptions,
-  publishWithAttachments,
-  sendShare,
-} from '../../network/attachments/publish.ts';
+import type { Attachments } from '../../network/attachments/attachments.ts';
+import type { Keepers, PublishOptions } from '../../network/attachments/publish.ts';
 import {
   chunkCount,
   createDigester,
@@ -39,7 +35,6 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { CertifiedPorts } from '../rounds/events.ts';
 
-/** A state that a certified outcome led to. */
 /** What a checkpoint event says, which is not trusted. */
 export interface CheckpointClaim {
   readonly author: WorkerId;
@@ -53,6 +48,7 @@ export interface CheckpointClaim {
   readonly features?: FeatureValues<'checkpoint'>;
 }
 
+/** A state that a certified outcome led to. */
 export interface CheckpointedState extends Omit<CheckpointClaim, 'author'> {
   readonly run: Digest;
   /** Canonical bytes; in a run with tiers of width of each ring, which travels under a root of its own. */
@@ -72,14 +68,16 @@ export const checkpointsFilter = (run: Digest): Filter => ({
 export async function publishCheckpoint(
   state: CheckpointedState,
   keepers: Keepers,
+  attachments: Attachments,
   sending: PublishOptions,
 ): Promise<boolean> {
-  const { sha256, lifetime, sign } = sending;
-  const draft = publishedDraft(state, lifetime, sha256);
-  const shares = [...state.model, state.ledger].map((each) => sendShare(each, keepers, sending));
+  const draft = publishedDraft(state, sending.lifetime, attachments.access.sha256);
+  const shares = [...state.model, state.ledger].map((each) =>
+    attachments.publishShare(each, keepers, sending),
+  );
   const isOut = await Promise.all(shares.map(({ first }) => first));
   if (!isOut.every(Boolean)) return false;
-  const { taken, settled } = publishWithAttachments(sign(draft), [], sending);
+  const { taken, settled } = attachments.publish(sending.sign(draft), [], sending);
   const copied = await Promise.all(shares.map(({ all }) => all));
   await settled;
   return (await taken) && copied.every(Boolean);

@@ -2,9 +2,9 @@
 
 import type { Clock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
+import { Attachments } from '../../network/attachments/attachments.ts';
 import { apartIn, BodyExchange } from '../../network/attachments/bodies.ts';
-import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
-import { createPuller, type Puller } from '../../network/attachments/pull.ts';
+import type { PublishOptions } from '../../network/attachments/publish.ts';
 import type { Lifetime } from '../../network/chunks/payload.ts';
 import type { SignedEvent, Signer } from '../../network/event.ts';
 import type { EventCrypto, Sha256 } from '../../network/event-crypto.ts';
@@ -98,7 +98,7 @@ const FETCH_MS = 10_000;
 export class Control {
   readonly #options: ControlOptions;
   readonly #kept: KeptEvents;
-  readonly #puller: Puller;
+  readonly #attachments: Attachments;
   readonly #bodies: BodyExchange;
   readonly #resending: Resending;
   #isHurrying = false;
@@ -109,15 +109,14 @@ export class Control {
   constructor(options: ControlOptions) {
     this.#options = options;
     this.#kept = new KeptEvents(options.signer.publicKey);
-    this.#puller = createPuller(options);
-    this.#bodies = new BodyExchange(options, this.#puller);
+    this.#attachments = new Attachments(options);
+    this.#bodies = new BodyExchange(options, this.#attachments);
     this.#resending = new Resending(options);
   }
 
   listen(round: number, hearing: Hearing): RoundListening {
     this.#latest = Math.max(this.#latest, round);
     const stop = new AbortController();
-    const puller = this.#puller;
     const filter = roundFilter(this.#options.run, round);
     const listening = this.#hear(filter, hearing, this.#keep);
     return {
@@ -125,10 +124,7 @@ export class Control {
         return listening.caughtUp;
       },
       again: listening.again,
-      async pull(manifest) {
-        const found = await puller.pull(manifest, stop).done;
-        return found?.payload;
-      },
+      pull: async (manifest) => (await this.#attachments.pull(manifest, stop).done)?.payload,
       close() {
         stop.abort(new Error('closed'));
         listening.close();
@@ -175,7 +171,7 @@ export class Control {
    */
   fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing): Promise<void> {
     const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
-    const search = { ...this.#options, puller: this.#puller };
+    const search = { ...this.#options, attachments: this.#attachments };
     return findCopies({ run: search.run, round }, by, search, (event) => this.#take(event, hear));
   }
 
@@ -248,7 +244,12 @@ export class Control {
   }
 
   copy(round: number, bundle: Bundle): Promise<void> {
-    return publishCopies({ run: this.#options.run, round }, bundle, this.#sending());
+    return publishCopies(
+      { run: this.#options.run, round },
+      bundle,
+      this.#attachments,
+      this.#sending(),
+    );
   }
 
   /** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
@@ -261,7 +262,7 @@ export class Control {
     if (!isServable(spec)) return;
     const sending = this.#sending(specLifetime(this.#options.clock));
     const event = sending.sign(buildRun(spec, sending.lifetime));
-    await publishWithAttachments(event, [], sending).settled;
+    await this.#attachments.publish(event, [], sending).settled;
   }
 
   /** Publishes this keeper's share of a certified state; false if relays do not hold all of it. */
@@ -273,16 +274,16 @@ export class Control {
     const features = await this.#options.checkpointFeatures?.(state.model);
     const sharing = { me: signer.publicKey, all: keepers };
     const said = { ...state, run, ...withFeatures(features) };
-    return publishCheckpoint(said, sharing, this.#sending());
+    return publishCheckpoint(said, sharing, this.#attachments, this.#sending());
   }
 
   readonly #lifetime = (): Lifetime =>
     controlLifetime(this.#options.clock, this.#options.keptSeconds);
 
   #sending(lifetime = this.#lifetime()): PublishOptions {
-    const { relays, sha256, signal, signer } = this.#options;
+    const { signal, signer } = this.#options;
     const isPatient = !this.#isHurrying;
-    return { relays, sha256, lifetime, signal, isPatient, sign: (draft) => signer.sign(draft) };
+    return { lifetime, signal, isPatient, sign: (draft) => signer.sign(draft) };
   }
 
   /** What is published for later gives way to what a round needs; not from now on, since no round follows. */
@@ -310,7 +311,7 @@ export class Control {
 
   close(): void {
     this.#bodies.close();
-    this.#puller.close();
+    this.#attachments.close();
   }
 
   #read(event: SignedEvent): ProtocolMessage | undefined {

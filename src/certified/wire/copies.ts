@@ -6,8 +6,8 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { copies, MOST_COPIES_BYTES } from '../../../kinds/copies.ts';
 import { fromBase64, toBase64, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
-import { type PublishOptions, publishWithAttachments } from '../../network/attachments/publish.ts';
-import type { Puller } from '../../network/attachments/pull.ts';
+import type { Attachments } from '../../network/attachments/attachments.ts';
+import type { PublishOptions } from '../../network/attachments/publish.ts';
 import {
   chunkTree,
   expirationOf,
@@ -130,7 +130,7 @@ export interface RoundOfRun {
 
 export interface CopiesSearch {
   readonly relays: RelaySet;
-  readonly puller: Puller;
+  readonly attachments: Attachments;
   readonly signal: AbortSignal;
   readonly crypto?: EventCrypto | undefined;
 }
@@ -142,15 +142,15 @@ const FIND_MS = 10_000;
 export async function publishCopies(
   where: RoundOfRun,
   { events, bodies }: Bundle,
+  client: Attachments,
   options: PublishOptions,
 ): Promise<void> {
-  const lifetime: Lifetime = options.lifetime;
-  const built = buildCopies(where, events, lifetime, options.sha256);
+  const built = buildCopies(where, events, options.lifetime, client.access.sha256);
   await Promise.all(
     built.map(({ draft, payload }) => {
       const attached = [...(payload ? [payload] : []), ...bodies];
       const attachments = attached.map((bytes) => ({ payload: bytes }));
-      return publishWithAttachments(options.sign(draft), attachments, options).settled;
+      return client.publish(options.sign(draft), attachments, options).settled;
     }),
   );
 }
@@ -159,12 +159,12 @@ export async function publishCopies(
 export async function findCopies(
   { run, round }: RoundOfRun,
   members: readonly WorkerId[],
-  { relays, puller, signal, crypto }: CopiesSearch,
+  { relays, attachments, signal, crypto }: CopiesSearch,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   const pulls: Promise<void>[] = [];
   const pull = async (claim: CopiesClaim) => {
-    const found = await puller.pull(claim).done;
+    const found = await attachments.pull(claim).done;
     if (found) openCopies(found.payload, run, crypto).forEach(take);
   };
   const onEvent = (event: SignedEvent) => {

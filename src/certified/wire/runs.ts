@@ -9,14 +9,12 @@ import { snapshot } from '../../../kinds/snapshot.ts';
 import { type Clock, within } from '../../base/async.ts';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
-import { publishWithAttachments } from '../../network/attachments/publish.ts';
-import { pullOnce } from '../../network/attachments/pull.ts';
+import { Attachments } from '../../network/attachments/attachments.ts';
+import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import { expirationOf, type Lifetime } from '../../network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../network/event.ts';
-import type { Sha256 } from '../../network/event-crypto.ts';
 import type { Delivery } from '../../network/transport/delivery.ts';
 import type { Filter } from '../../network/transport/frames.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { accept, type Judged, reject } from '../../network/wire/judged.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -130,13 +128,6 @@ export function readCanonical(text: string): Result<RunSpec> {
     : refuse('not-canonical', 'spec', 'the spec is not in its canonical text');
 }
 
-export interface BoardOptions {
-  readonly relays: RelaySet;
-  readonly clock: Clock;
-  readonly sha256: Sha256;
-  readonly signal: AbortSignal;
-}
-
 /** Of as many specs as relays are asked for in one go; each is at most an event. */
 const MOST_HELD = 500;
 
@@ -150,16 +141,15 @@ const OTHERS_MS = 8000;
 export async function publishRun(
   spec: RunSpec,
   slice: Uint8Array | undefined,
-  { relays, clock, sha256, signal, sign }: BoardOptions & { sign(draft: EventDraft): SignedEvent },
+  session: RelaySession & { sign(draft: EventDraft): SignedEvent },
 ): Promise<Delivery> {
+  const { clock, signal, sign } = session;
   const lifetime = specLifetime(clock);
   const event = sign(buildRun(spec, lifetime));
   const attachments = slice ? [{ payload: slice }] : [];
   const slow = new AbortController();
-  const { taken, settled } = publishWithAttachments(event, attachments, {
-    relays,
+  const { taken, settled } = new Attachments(session).publish(event, attachments, {
     sign,
-    sha256,
     lifetime,
     signal: AbortSignal.any([signal, slow.signal]),
   });
@@ -171,7 +161,7 @@ export async function publishRun(
 /** The spec of that run id, whoever serves it; or why there is none after `timeoutMs`. */
 export async function fetchRun(
   address: Omit<RunAddress, 'relays'>,
-  options: BoardOptions & { readonly timeoutMs: number },
+  options: RelaySession & { readonly timeoutMs: number },
 ): Promise<Result<RunSpec>> {
   let found: RunSpec | undefined;
   let refusal = 'no relay has it';
@@ -194,7 +184,7 @@ export async function listRuns({
   relays,
   signal,
   timeoutMs: waitMs,
-}: BoardOptions & { readonly timeoutMs: number }): Promise<readonly PublishedRun[]> {
+}: RelaySession & { readonly timeoutMs: number }): Promise<readonly PublishedRun[]> {
   const runs = new Map<string, PublishedRun>();
   const onEvent = (event: SignedEvent) => {
     const judged = toRun(event);
@@ -209,9 +199,9 @@ export async function listRuns({
 export async function fetchSlice(
   { root, bytes, sha256 }: Evaluation,
   author: WorkerId,
-  options: BoardOptions & { readonly timeoutMs: number },
+  options: RelaySession & { readonly timeoutMs: number },
 ): Promise<Result<Uint8Array>> {
-  const pulled = await pullOnce({ root, bytes, worker: author }, options);
+  const pulled = await new Attachments(options).pullOnce({ root, bytes, worker: author }, options);
   if (!pulled.ok) return refuse('no-slice', 'evaluation.root', pulled.issue.message);
   const hash = toHex(options.sha256(pulled.value));
   if (hash === sha256) return pulled;

@@ -6,14 +6,14 @@ import { snapshot as kind } from '../../../kinds/snapshot.ts';
 import { toHex } from '../../base/bytes.ts';
 import { ok, type Result } from '../../base/errors.ts';
 import { sha256 } from '../../base/hash.ts';
+import type { PublishOptions } from '../../network/attachments/publish.ts';
+import type { RelayAccess, RelaySession } from '../../network/attachments/relay-chunks.ts';
 import type { Lifetime, PayloadRoot } from '../../network/chunks/payload.ts';
 import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Sha256 } from '../../network/event-crypto.ts';
 import {
   type AddressedClaim,
-  type AddressedSearch,
-  type AddressedSending,
   buildAddressed,
   findAddressed,
   publishAddressed,
@@ -82,14 +82,14 @@ const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
 /** Sends chunks, if any, then the event. Returns why relays refused it; undefined if one relay holds it all. */
 export const publishSnapshot = (
   snapshot: StakeSnapshot,
-  sending: AddressedSending,
+  sending: RelayAccess & PublishOptions,
 ): Promise<string | undefined> =>
   publishAddressed(buildSnapshot(snapshot, sending.lifetime, sending.sha256), sending);
 
 /** The snapshot of an id from any event that carries or names it, or why none does. */
 export async function findSnapshot(
   id: Digest,
-  search: AddressedSearch,
+  search: RelaySession,
 ): Promise<Result<StakeSnapshot>> {
   const found = await findAddressed(kind, id, search);
   return found.ok ? decodeSnapshot(found.value) : found;

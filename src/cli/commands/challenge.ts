@@ -13,14 +13,12 @@ import {
   checkRow,
   type ListedRow,
   listedRows,
+  statesOn,
 } from '../../certified/features/rerun.ts';
 import { mostPrivateBytes } from '../../certified/features/showing.ts';
 import { openHistory } from '../../certified/records/archive.ts';
-import type { BoardOptions } from '../../certified/wire/runs.ts';
-import { createPuller } from '../../network/attachments/pull.ts';
 import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
-import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { hintProblem } from '../../network/transport/relay-urls.ts';
 import { TrainersAgain } from '../../node/engine/task-trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
@@ -109,7 +107,9 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
         signal,
         onNotice: writeNote,
       });
-      const fetch = fetching(archive.events, start.params.layout.size, board);
+      const here = heapChunks(archive.events, mostPrivateBytes(start.params.layout.size));
+      const fromRelays = statesOn(board);
+      const fetch: CheckTools['fetch'] = async (root) => here(root) ?? fromRelays(root);
       const checks: SignedCheck[] = [];
       try {
         for (const each of checkable(start, gathered, wanted)) {
@@ -223,26 +223,6 @@ export function placesOf(
     `the run shows private state on ${rerun.relays.join(', ')}, in a private network`,
     { hint: 'say --relay URL with it, or --allow-private-relays' },
   );
-}
-
-/** No chunk of a state for so long. */
-const IDLE_MS = 20_000;
-
-/** Private states by root: among the events that are here, else from these relays. */
-export function fetching(
-  events: readonly SignedEvent[],
-  size: number,
-  { relays, clock, signal }: BoardOptions & { readonly relays: RelaySet },
-): CheckTools['fetch'] {
-  const here = heapChunks(events, mostPrivateBytes(size));
-  const puller = createPuller({ relays, clock, sha256: nativeSha256 });
-  return async ({ root, bytes }) => {
-    const found = here({ root, bytes });
-    if (found) return found;
-    const wanted = { root, bytes, worker: '', need: undefined, shards: undefined };
-    const pulled = await puller.pull(wanted, { signal, idleMs: IDLE_MS }).done;
-    return pulled?.payload;
-  };
 }
 
 export interface ChallengeCheck extends ListedRow, CheckFinding {

@@ -1,5 +1,5 @@
 /** Relays and runs as commands find them: what is waited for and what is not dialled is noted on stderr. */
-import type { BoardOptions } from '../../certified/wire/runs.ts';
+import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import {
   type FindOptions,
   type FoundRun,
@@ -17,7 +17,7 @@ const onNotice = writeNote;
 export const withRelays = <T>(
   urls: readonly string[],
   reach: RelayReach,
-  work: (board: BoardOptions) => Promise<T>,
+  work: (board: RelaySession) => Promise<T>,
 ): Promise<T> => withRelaysHere(urls, { onNotice, ...reach }, work);
 
 /** Reads a file, or asks relays; throws if there is no such run or it is not what the address says. */

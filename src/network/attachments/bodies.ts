@@ -12,11 +12,9 @@ import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { chunkTree, type PayloadRoot } from '../chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
-import type { Sha256 } from '../event-crypto.ts';
 import type { Sending } from '../transport/delivery.ts';
-import type { RelaySet } from '../transport/relay-set.ts';
-import { publishWithAttachments } from './publish.ts';
-import type { Pull, Puller } from './pull.ts';
+import type { Attachments } from './attachments.ts';
+import type { Pull } from './pull.ts';
 
 /** The bytes of a root, checked against it, where they are at hand. */
 export type BodyOf = (apart: PayloadRoot) => Uint8Array | undefined;
@@ -84,9 +82,7 @@ export function apartIn(event: EventDraft): Apart | undefined {
 }
 
 export interface BodyExchangeOptions {
-  readonly relays: RelaySet;
   readonly clock: Clock;
-  readonly sha256: Sha256;
   readonly signer: { sign(draft: EventDraft): SignedEvent };
   /** Aborted when nothing is to be sent any more. */
   readonly signal: AbortSignal;
@@ -123,7 +119,7 @@ const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
 
 export class BodyExchange {
   readonly #options: BodyExchangeOptions;
-  readonly #puller: Puller;
+  readonly #attachments: Attachments;
   readonly #held = new Map<string, { readonly bytes: Uint8Array; readonly round: number }>();
   readonly #jobs = new Map<string, Job>();
   readonly #offered = new FairStore<Wanted>(OFFERED_BYTES);
@@ -135,9 +131,9 @@ export class BodyExchange {
   #heldBytes = 0;
   #members: ReadonlySet<WorkerId> = new Set();
 
-  constructor(options: BodyExchangeOptions, puller: Puller) {
+  constructor(options: BodyExchangeOptions, attachments: Attachments) {
     this.#options = options;
-    this.#puller = puller;
+    this.#attachments = attachments;
   }
 
   readonly get: BodyOf = (apart) => this.#held.get(nameOf(apart))?.bytes;
@@ -201,11 +197,14 @@ export class BodyExchange {
     const bytes = apart && this.get(apart);
     if (!bytes || this.#sent.has(apart.root)) return undefined;
     this.#sent.set(apart.root, round);
-    const { relays, sha256, signer, signal } = this.#options;
+    const { signer, signal } = this.#options;
     const lifetime = { createdAt: event.created_at, expiresAt: apart.expiresAt };
     const sign = (draft: EventDraft) => signer.sign(draft);
-    const options = { relays, sign, sha256, lifetime, signal };
-    const sending = publishWithAttachments(event, [{ payload: bytes }], options);
+    const sending = this.#attachments.publish(event, [{ payload: bytes }], {
+      sign,
+      lifetime,
+      signal,
+    });
     void sending.taken.then((isTaken) => isTaken || this.#sent.delete(apart.root));
     return sending;
   }
@@ -254,7 +253,7 @@ export class BodyExchange {
       const authors = [...wanted.values()].map(({ event: { pubkey } }) => pubkey);
       return [...new Set(authors)].filter((author) => author !== worker);
     };
-    const pull = this.#puller.pull({ root, bytes, worker, others }, { idleMs: IDLE_MS });
+    const pull = this.#attachments.pull({ root, bytes, worker, others }, { idleMs: IDLE_MS });
     const job: Job = { apart, pull, round, wanted };
     this.#jobs.set(nameOf(apart), job);
     void pull.done.then((found) => {

@@ -1,7 +1,6 @@
 /**
- * Publishes events with their attachments: payloads too large for an event go first, as chunks, and the event that
- * names them follows as soon as the relays together hold enough. Several keepers of one payload each publish their
- * share.
+ * Sends a payload as chunk events: whole or striped to given relays, spread so that each relay gets a share, or the
+ * share of one of several keepers.
  */
 import { anySignal, deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
@@ -9,22 +8,10 @@ import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import type { WorkerId } from '../../run/ids.ts';
-import { cutParts, isSent, type Lifetime, planChunks, splitChunks } from '../chunks/payload.ts';
-import type { Stripe } from '../chunks/reed-solomon.ts';
+import { isSent, type Lifetime, planChunks, splitChunks } from '../chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import {
-  anyTrue,
-  type Delivery,
-  deliveryOf,
-  isAway,
-  isTaken,
-  type Progress,
-  type Sending,
-  watchOutcomes,
-  wordsOf,
-} from '../transport/delivery.ts';
-import type { PublishOutcome } from '../transport/outbox.ts';
+import { isAway, isTaken, type Progress, wordsOf } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 /** What one relay took of some chunks. */
 export interface ChunkDelivery {
@@ -49,90 +36,25 @@ export interface ChunkSending {
 /** Relays that chunks are published to. */
 export type ChunkRelays = Pick<RelaySet, 'relays' | 'publish' | 'status'>;
 
+/** How one event and its chunks are signed and sent. */
 export interface PublishOptions {
-  readonly relays: RelaySet;
   readonly sign: (draft: EventDraft) => SignedEvent;
-  readonly sha256: Sha256;
   readonly lifetime: Lifetime;
   readonly signal: AbortSignal;
   /** It gives way to what a round needs. */
   readonly isPatient?: boolean | undefined;
 }
 
-/** The same for chunks alone. */
-type ChunkOptions = Omit<PublishOptions, 'relays'> & { readonly relays: ChunkRelays };
+interface ChunkOptions extends PublishOptions {
+  readonly relays: ChunkRelays;
+  readonly sha256: Sha256;
+}
 
 /** Chunk events under way at one relay; fewer if they are patient, so that a slow line stays free. */
 const WINDOW = 16;
 const PATIENT_WINDOW = 2;
 /** Signed chunk events kept for the slower relays. */
 const REMEMBERED = 64;
-/** Attachments up to this size go to all relays, larger ones only to those that their author reads. */
-const EVERYWHERE_BYTES = 256 << 10;
-
-/** What an event names and travels as chunks. */
-export interface Attachment {
-  readonly payload: Uint8Array;
-  /** How it is striped over relays; without it each relay gets all of it. */
-  readonly stripe?: Stripe | undefined;
-}
-
-/**
- * Starts sending the chunks of all attachments and then the event, which is not sent unless the relays hold enough of
- * each. Without attachments the event is sent at once.
- */
-export function publishWithAttachments(
-  event: SignedEvent,
-  attachments: readonly Attachment[],
-  options: PublishOptions,
-): Sending {
-  const { relays, signal, isPatient } = options;
-  const how = { signal, isPatient };
-  if (attachments.length === 0) return watchOutcomes(relays.send(event, how), relays);
-  const bytes = attachments.reduce((sum, { payload }) => sum + payload.length, 0);
-  const homes = bytes <= EVERYWHERE_BYTES ? relays.relays : relays.own;
-  const uploads = attachments.map(({ payload, stripe }) =>
-    sendChunks(cutParts(payload, stripe), stripe?.data ?? 1, options, homes),
-  );
-  const held = Promise.all(uploads.map(({ enough }) => enough));
-  const outcomes = held.then((each) => (each.every(Boolean) ? relays.send(event, how) : []));
-  return {
-    taken: outcomes.then((each) => anyTrue(each.map(async (one) => isTaken(await one)))),
-    settled: settle(relays, homes, uploads, outcomes),
-    progress: () => addUp(uploads.map(({ progress }) => progress())),
-  };
-}
-
-const addUp = (all: readonly Progress[]): Progress => ({
-  have: all.reduce((sum, { have }) => sum + have, 0),
-  of: all.reduce((sum, { of }) => sum + of, 0),
-});
-
-/** Waits until each relay took everything it was given, or said why not. */
-async function settle(
-  relays: RelaySet,
-  homes: readonly string[],
-  uploads: readonly ChunkSending[],
-  outcomes: Promise<readonly Promise<PublishOutcome>[]>,
-): Promise<Delivery> {
-  const events = await outcomes;
-  const answers = await Promise.all(
-    homes.map(async (relay, i) => {
-      const chunks = await Promise.all(uploads.map(({ deliveries }) => deliveries[i]!));
-      const { have, of } = addUp(chunks.map(({ taken, of }) => ({ have: taken, of })));
-      const outcome = await events[relays.relays.indexOf(relay)]?.catch(() => undefined);
-      const isHere = have === of && outcome !== undefined && isTaken(outcome);
-      if (have === of) {
-        const message = wordsOf(outcome, relay, relays);
-        return { relay, isHere, message, isAway: isAway(outcome, relay, relays) };
-      }
-      const refused = chunks.find(({ message }) => message !== '');
-      const message = `${have} of ${of} chunks taken: ${refused?.message ?? ''}`;
-      return { relay, isHere, message, isAway: refused?.isAway ?? false };
-    }),
-  );
-  return deliveryOf(answers);
-}
 
 /** Starts sending `parts`, of which any `need` are enough; relay i of `homes` gets part i modulo their number. */
 export function sendChunks(
@@ -329,31 +251,4 @@ function ranked(names: readonly string[], place: string): readonly string[] {
     .map((name) => ({ name, score: sha256Hex(utf8(`nostrain:keeper:${place}:${name}`)) }))
     .sort((a, b) => (a.score < b.score ? -1 : 1))
     .map(({ name }) => name);
-}
-
-/** A keeper's share on its way; true if some relay took each chunk. */
-export interface ShareSending {
-  /** The first copies: all is somewhere once every keeper has sent these. */
-  readonly first: Promise<boolean>;
-  /** Second copies too, in case a keeper or a relay disappears. */
-  readonly all: Promise<boolean>;
-}
-
-/** Starts sending this keeper's share of a payload. */
-export function sendShare(
-  payload: Uint8Array,
-  keepers: Keepers,
-  options: PublishOptions,
-): ShareSending {
-  const plan = planChunks(payload, options.lifetime, options.sha256);
-  const [first = [], second = []] = errandsOf(payload, plan.root, keepers, options.relays.own);
-  const eventOf = (index: number) => options.sign(plan.draft(index));
-  const send = (errands: readonly Errand[]) =>
-    spreadChunks(errands, 1, options, { eventOf, onTaken: () => undefined }).then(
-      ({ nowhere }) => nowhere === 0,
-      () => false,
-    );
-  const begun = send(first);
-  const all = begun.then(async (isHeld) => (await send(second)) && isHeld);
-  return { first: begun, all };
 }

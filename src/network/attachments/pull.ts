@@ -3,8 +3,7 @@
  * somebody else has published them: a fetch whose sources are relays. Asks first for chunks that the payload's
  * author signed.
  */
-import { anySignal, deferred, onAbort, unlessAborted, within } from '../../base/async.ts';
-import { ok, type Result, refuse } from '../../base/errors.ts';
+import { anySignal, deferred, onAbort } from '../../base/async.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { type ChunkSink, fetchChunks } from '../chunks/fetch.ts';
 import {
@@ -22,8 +21,8 @@ import type { Progress } from '../transport/delivery.ts';
 import {
   type FoundChunk,
   MOST_CHUNKS_AT_ONCE,
-  RelayChunks,
-  type RelayChunksOptions,
+  type RelayAccess,
+  type RelayChunks,
 } from './relay-chunks.ts';
 
 /** What to pull, and whose chunks to ask for first. */
@@ -46,65 +45,11 @@ export interface Pull {
   stop(): void;
 }
 
-/** When a pull ends without its payload. */
-export interface PullLimits {
-  readonly signal?: AbortSignal | undefined;
-  /** Time without a new chunk. */
-  readonly idleMs?: number | undefined;
-}
-
-export interface Puller {
-  pull(wanted: WantedPayload, limits?: PullLimits): Pull;
-  close(): void;
-}
-
 /** A relay that owes a chunk for this long is overtaken. */
 const HEDGE_MS = 2000;
 /** All parts of a striped payload are pulled if those that are needed take longer than this. */
 const PATIENCE_MS = 3000;
 const TICK_MS = 250;
-
-/** Creates a puller over the relays of a set; all that is pulled shares their request windows. */
-export function createPuller(options: RelayChunksOptions): Puller {
-  const relays = options.relays.relays.map((relay) => new RelayChunks(relay, options));
-  const closed = new AbortController();
-  return {
-    pull: (wanted, { signal, idleMs } = {}) => {
-      const both = anySignal(closed.signal, signal);
-      const job = new PullJob(wanted, relays, options);
-      void job.run(both.signal, idleMs).then(both.release);
-      return { done: job.done, progress: () => job.progress, stop: () => job.stop() };
-    },
-    close: () => closed.abort(),
-  };
-}
-
-/** How long one payload may take: in all, or without a new chunk. */
-export interface PullOnce extends RelayChunksOptions {
-  readonly timeoutMs?: number | undefined;
-  readonly idleMs?: number | undefined;
-  readonly signal: AbortSignal;
-}
-
-/** Pulls one payload; refuses with how far it came. Rejects only with `signal.reason`. */
-export async function pullOnce(
-  wanted: WantedPayload,
-  options: PullOnce,
-): Promise<Result<Uint8Array>> {
-  const { clock, timeoutMs, idleMs, signal } = options;
-  const puller = createPuller(options);
-  try {
-    const { done, progress } = puller.pull(wanted, { idleMs });
-    const found = await (timeoutMs === undefined
-      ? unlessAborted(done, signal)
-      : within(done, timeoutMs, clock, signal));
-    if (found) return ok(found.payload);
-    const { have, of } = progress();
-    return refuse('payload-missing', 'root', `${have} of its ${of} chunks came`);
-  } finally {
-    puller.close();
-  }
-}
 
 /** A chunk of one part. */
 interface PartChunk {
@@ -114,8 +59,9 @@ interface PartChunk {
   readonly index: number;
 }
 
-class PullJob {
-  readonly #options: RelayChunksOptions;
+/** One payload on its way. */
+export class PullJob implements Pull {
+  readonly #options: RelayAccess;
   readonly #wanted: WantedPayload;
   readonly #need: number;
   readonly #assemblies: readonly Assembly[];
@@ -124,13 +70,14 @@ class PullJob {
   readonly #absent: ReadonlyMap<RelayChunks, Map<PartChunk, number>>;
   readonly #over = new AbortController();
   readonly #result = deferred<PulledPayload | undefined>();
+  readonly done = this.#result.promise;
   readonly #startedMs: number;
   #newestMs: number;
   #eventBytes = 0;
   /** Parts to pull now; recomputed when a relay lacks something or time has passed. */
   #parts: { readonly indices: ReadonlySet<number>; readonly atMs: number } | undefined;
 
-  constructor(wanted: WantedPayload, relays: readonly RelayChunks[], options: RelayChunksOptions) {
+  constructor(wanted: WantedPayload, relays: readonly RelayChunks[], options: RelayAccess) {
     const { need, roots } = partsOf(wanted);
     this.#options = options;
     this.#wanted = wanted;
@@ -146,21 +93,17 @@ class PullJob {
     );
   }
 
-  get done(): Promise<PulledPayload | undefined> {
-    return this.#result.promise;
-  }
-
   /** Chunks that are here, of those that are enough. */
-  get progress(): Progress {
+  readonly progress = (): Progress => {
     const counts = this.#assemblies.map(({ held }) => held).sort((a, b) => b - a);
     const have = counts.slice(0, this.#need).reduce((sum, count) => sum + count, 0);
     return { have, of: this.#need * (this.#assemblies[0]?.count ?? 0) };
-  }
+  };
 
-  stop(): void {
+  readonly stop = (): void => {
     this.#over.abort();
     this.#result.settle(undefined);
-  }
+  };
 
   async run(signal: AbortSignal, idleMs: number | undefined): Promise<void> {
     const both = anySignal(signal, this.#over.signal);
@@ -294,7 +237,7 @@ const PROVEN: ChunkSink = {
   discard: async () => undefined,
 };
 
-function openAssembly(root: PayloadRoot, { sha256 }: RelayChunksOptions): Assembly {
+function openAssembly(root: PayloadRoot, { sha256 }: RelayAccess): Assembly {
   const made = createAssembly(root, { maxBytes: root.bytes, sha256 });
   if (!made.ok) throw new TypeError(made.issue.message);
   return made.value;

@@ -12,10 +12,16 @@ import type { Sha256 } from '../event-crypto.ts';
 import type { ConnectionState } from '../transport/connection.ts';
 import type { RelaySet, Subscription } from '../transport/relay-set.ts';
 
-export interface RelayChunksOptions {
+/** Connected relays, and what asking them for payloads takes. */
+export interface RelayAccess {
   readonly relays: RelaySet;
   readonly clock: Clock;
   readonly sha256: Sha256;
+}
+
+/** The same until a signal ends it. */
+export interface RelaySession extends RelayAccess {
+  readonly signal: AbortSignal;
 }
 
 /** A chunk to ask a relay for. */
@@ -55,11 +61,11 @@ interface Request {
 
 export class RelayChunks {
   readonly relay: string;
-  readonly #options: RelayChunksOptions;
+  readonly #options: RelayAccess;
   readonly #requests = new Set<Request>();
   #queue: Waiting[] = [];
 
-  constructor(relay: string, options: RelayChunksOptions) {
+  constructor(relay: string, options: RelayAccess) {
     this.relay = relay;
     this.#options = options;
   }

@@ -8,9 +8,9 @@ import { packed } from '../../../kinds/packed.ts';
 import { chunkLength, type PayloadRoot, ZeroTree } from '../chunks/payload.ts';
 import { type ChunkSource, SourceError } from '../chunks/source.ts';
 import { findAddressed } from '../wire/addressed.ts';
-import { RelayChunks, type RelayChunksOptions } from './relay-chunks.ts';
+import { type RelayAccess, RelayChunks } from './relay-chunks.ts';
 
-export interface RelaySourceOptions extends RelayChunksOptions {
+export interface RelaySourceOptions extends RelayAccess {
   readonly name: string;
   /** The relay that is asked first; if none is named, another one for each chunk. */
   readonly relay?: string | undefined;

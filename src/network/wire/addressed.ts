@@ -1,18 +1,17 @@
 /** Bytes known by their SHA-256 over relays: up to 44 KiB inside an event, more as chunks. Only the hash counts. */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import type { snapshot } from '../../../kinds/snapshot.ts';
-import type { Clock } from '../../base/async.ts';
 import { createNotifier, notifiedOrDeadline } from '../../base/async.ts';
 import { fromBase64, toBase64, toHex } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
-import { publishWithAttachments } from '../attachments/publish.ts';
-import { createPuller, type Puller } from '../attachments/pull.ts';
+import { Attachments } from '../attachments/attachments.ts';
+import type { PublishOptions } from '../attachments/publish.ts';
+import type { RelayAccess, RelaySession } from '../attachments/relay-chunks.ts';
 import { chunkTree, expirationOf, type Lifetime, type PayloadRoot } from '../chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import type { RelaySet } from '../transport/relay-set.ts';
 
 /** A kind of event that carries bytes by their hash in `x`. */
 export type AddressedKind = Pick<typeof snapshot, 'name' | 'build' | 'parse' | 'filter'>;
@@ -69,21 +68,6 @@ export function readAddressed(
     : refuse(`other-${kind.name}`, 'content', `hashes to ${real}`);
 }
 
-export interface AddressedSending {
-  readonly relays: RelaySet;
-  readonly sha256: Sha256;
-  readonly lifetime: Lifetime;
-  readonly signal: AbortSignal;
-  sign(draft: EventDraft): SignedEvent;
-}
-
-export interface AddressedSearch {
-  readonly relays: RelaySet;
-  readonly clock: Clock;
-  readonly sha256: Sha256;
-  readonly signal: AbortSignal;
-}
-
 /** How long relays may take to say what they have, and to bring chunks. */
 const FIND_MS = 15_000;
 const PULL_MS = 120_000;
@@ -95,11 +79,11 @@ export const MOST_CLAIMS = 32;
 /** Sends chunks, if any, then the event. Returns the words of relays that took neither; undefined if one has all. */
 export async function publishAddressed(
   { draft, payload }: Built,
-  { relays, sha256, lifetime, signal, sign }: AddressedSending,
+  sending: RelayAccess & PublishOptions,
 ): Promise<string | undefined> {
   const attachments = payload ? [{ payload }] : [];
-  const options = { relays, sign, sha256, lifetime, signal };
-  const { taken, settled } = publishWithAttachments(sign(draft), attachments, options);
+  const client = new Attachments(sending);
+  const { taken, settled } = client.publish(sending.sign(draft), attachments, sending);
   // slower relays get the rest before anybody hangs up
   const { failed } = await settled;
   if (await taken) return undefined;
@@ -110,11 +94,11 @@ export async function publishAddressed(
 export async function findAddressed(
   kind: AddressedKind,
   id: Digest,
-  search: AddressedSearch,
+  search: RelaySession,
 ): Promise<Result<Uint8Array>> {
   const { relays, clock, signal } = search;
-  const puller = createPuller(search);
-  const looking = new Looking(kind, id, puller, search);
+  const attachments = new Attachments(search);
+  const looking = new Looking(kind, id, attachments, search.sha256);
   const { changed } = looking;
   const onEvent = (event: SignedEvent) => looking.take(event);
   const filters = [kind.filter({ id })];
@@ -139,7 +123,7 @@ export async function findAddressed(
     }
   } finally {
     subscription.close();
-    puller.close();
+    attachments.close();
   }
   return looking.found === undefined
     ? refuse('no-event', 'content', looking.words)
@@ -152,15 +136,15 @@ class Looking {
   pending = 0;
   readonly #kind: AddressedKind;
   readonly #id: Digest;
-  readonly #puller: Puller;
+  readonly #attachments: Attachments;
   readonly #sha256: Sha256;
   readonly #claimed = new Set<string>();
   readonly #problems: string[] = [];
 
-  constructor(kind: AddressedKind, id: Digest, puller: Puller, { sha256 }: AddressedSearch) {
+  constructor(kind: AddressedKind, id: Digest, attachments: Attachments, sha256: Sha256) {
     this.#kind = kind;
     this.#id = id;
-    this.#puller = puller;
+    this.#attachments = attachments;
     this.#sha256 = sha256;
   }
 
@@ -185,7 +169,7 @@ class Looking {
     if (this.#claimed.has(name) || this.#claimed.size >= MOST_CLAIMS) return;
     this.#claimed.add(name);
     this.pending += 1;
-    const pulled = await this.#puller.pull(claim, { idleMs: PULL_IDLE_MS }).done;
+    const pulled = await this.#attachments.pull(claim, { idleMs: PULL_IDLE_MS }).done;
     this.pending -= 1;
     const real = pulled && toHex(this.#sha256(pulled.payload));
     if (real === this.#id) this.found ??= pulled?.payload;

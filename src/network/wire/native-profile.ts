@@ -6,8 +6,8 @@ import type { Contribution } from '../../run/contribution.ts';
 import { tierSaid, trainedRings } from '../../run/helpers.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
-import { publishWithAttachments } from '../attachments/publish.ts';
-import { createPuller, type Pull, type Puller } from '../attachments/pull.ts';
+import { Attachments } from '../attachments/attachments.ts';
+import type { Pull } from '../attachments/pull.ts';
 import { stripeOf } from '../chunks/payload.ts';
 import type { SignedEvent } from '../event.ts';
 import { type Sending, watchOutcomes } from '../transport/delivery.ts';
@@ -43,8 +43,8 @@ const LATEST = 20;
 export function createNativeProfile(options: ProfileOptions): Profile {
   const { run, signer, clock, stripe, sha256, signWorked, features = noFeatures } = options;
   const packer = createPacker(options);
-  const sending = createNativeSending(options);
-  const puller = createPuller(options);
+  const attachments = new Attachments(options);
+  const sending = createNativeSending(options, attachments);
   return {
     heartbeatFilter: { kinds: [presence.kind], '#s': [run] },
     latestFilter: { ...manifestFilter(run), limit: LATEST },
@@ -77,10 +77,10 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       return opened.value;
     },
     send: sending.send,
-    openRound: (request) => openReader(request, options, { packer, sending, puller }),
+    openRound: (request) => openReader(request, options, { packer, sending, attachments }),
     close() {
       sending.close();
-      puller.close();
+      attachments.close();
     },
   };
 }
@@ -102,8 +102,12 @@ function openReader(
   {
     packer,
     sending,
-    puller,
-  }: { readonly packer: Packer; readonly sending: NativeSending; readonly puller: Puller },
+    attachments,
+  }: {
+    readonly packer: Packer;
+    readonly sending: NativeSending;
+    readonly attachments: Attachments;
+  },
 ): RoundReader {
   const { run, clock, sha256, maxContainerBytes, features, ringEnds, helpers } = options;
   const { assignment } = request;
@@ -158,7 +162,7 @@ function openReader(
       if (said.payload) return open(said, said.payload);
       const beside = own?.sealed.payload;
       if (own && beside) return open({ ...said, eventBytes: own.sealed.eventBytes }, beside);
-      const { done, progress, stop } = puller.pull(said, { signal: over.signal });
+      const { done, progress, stop } = attachments.pull(said, { signal: over.signal });
       return { worker: said.worker, done: pulled(said, done, open), progress, stop };
     },
     close: () => over.abort(new Error('closed')),
@@ -199,8 +203,8 @@ type NativeSending = ReturnType<typeof createNativeSending>;
 const UPLOADS_IN_CHUNKS = 2;
 const UPLOADS_WHOLE = 16;
 
-function createNativeSending(options: ProfileOptions) {
-  const { relays, signer, sha256 } = options;
+function createNativeSending(options: ProfileOptions, attachments: Attachments) {
+  const { relays, signer } = options;
   const inChunks = createUploads(UPLOADS_IN_CHUNKS);
   const whole = createUploads(UPLOADS_WHOLE);
   let last: OwnUpdate | undefined;
@@ -209,10 +213,8 @@ function createNativeSending(options: ProfileOptions) {
   function sendInChunks(event: SignedEvent, payload: Uint8Array, said: Manifest): Sending {
     const signal = inChunks.begin();
     const expiresAt = event.created_at + KEPT_SECONDS;
-    return publishWithAttachments(event, [{ payload, stripe: stripeOf(said) }], {
-      relays,
+    return attachments.publish(event, [{ payload, stripe: stripeOf(said) }], {
       sign: (draft) => signer.sign(draft),
-      sha256,
       lifetime: { createdAt: event.created_at, expiresAt },
       signal,
     });

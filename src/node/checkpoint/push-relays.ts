@@ -4,6 +4,7 @@
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { packed } from '../../../kinds/packed.ts';
+import { systemClock } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
 import {
@@ -45,7 +46,7 @@ export async function pushToRelays(
   const deliveries = await pushChunks(folder, manifest, tree, options);
   const text = utf8(manifestText(manifest));
   const { sign } = signer;
-  const how = { relays, lifetime, signal, sha256: nativeSha256, sign };
+  const how = { relays, clock: systemClock, lifetime, signal, sha256: nativeSha256, sign };
   const refused = await publishAddressed(buildAddressed(packed, text, lifetime, nativeSha256), how);
   if (refused === undefined) return deliveries;
   throw new CheckpointError('checkpoint/refused', `no relay takes the manifest: ${refused}`, {

@@ -8,7 +8,7 @@ import { WebSocket } from 'ws';
 import { anySignal, type RetryPolicy, systemClock } from '../../base/async.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
-import type { BoardOptions } from '../../certified/wire/runs.ts';
+import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import type { Stripe } from '../../network/chunks/reed-solomon.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelayInfo } from '../../network/transport/limits.ts';
@@ -300,7 +300,7 @@ export const noticeOfWaiting =
 export async function withRelays<T>(
   urls: readonly string[],
   { connection, signer = passingSigner(), signal, onNotice = () => undefined }: RelayReach,
-  work: (board: BoardOptions) => Promise<T>,
+  work: (board: RelaySession) => Promise<T>,
 ): Promise<T> {
   const told = { onWaiting: noticeOfWaiting(onNotice), ...connection };
   const relays = await connectRelays(parseRelayUrls(urls), told, signer, signal);

@@ -12,8 +12,7 @@ import { genesisOf } from '../../../src/certified/decisions/chain.ts';
 import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
 import type { CertifiedState } from '../../../src/certified/state.ts';
 import { type CheckpointChunks, packBytes } from '../../../src/certified/wire/checkpoints.ts';
-import { sendShare } from '../../../src/network/attachments/publish.ts';
-import { pullOnce } from '../../../src/network/attachments/pull.ts';
+import { Attachments } from '../../../src/network/attachments/attachments.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createRunChunks } from '../../../src/node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../../src/node/checkpoint/run-holder.ts';
@@ -167,7 +166,10 @@ async function place(spec: RunSpec, holder: RunHolder): Promise<Ready> {
   const now = Math.floor(Date.now() / 1000);
   const lifetime = { createdAt: now, expiresAt: now + 86_400 };
   const signer = signerOf(index);
-  await sendShare(bytes, { me: signer.publicKey, all: members }, { relays, sha256: nativeSha256, lifetime, signal: never, isPatient: false, sign: (draft) => signer.sign(draft) }).first; // biome-ignore format: one line
+  const attachments = new Attachments({ relays, clock: systemClock, sha256: nativeSha256 });
+  const sharing = { me: signer.publicKey, all: members };
+  const sign = signer.sign.bind(signer);
+  await attachments.publishShare(bytes, sharing, { lifetime, signal: never, sign }).first;
   await relays.close();
   return { digest: [...holder.held().keys()][0]!, root: packed.manifest.root! };
 }
@@ -217,7 +219,8 @@ async function fetchState(relays: RelaySet, chunks: CheckpointChunks | undefined
     return payload.bytes;
   }
   const limits = { idleMs: 120_000, signal: never };
-  const pulled = await pullOnce({ ...payload, worker: members[0]! }, { relays, clock: systemClock, sha256: nativeSha256, ...limits }); // biome-ignore format: one line
+  const attachments = new Attachments({ relays, clock: systemClock, sha256: nativeSha256 });
+  const pulled = await attachments.pullOnce({ ...payload, worker: members[0]! }, limits);
   if (!pulled.ok) throw new Error(pulled.issue.message);
   return payload.bytes;
 }

@@ -7,8 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { WebSocket, WebSocketServer } from 'ws';
 import { createRelay } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/async.ts';
+import { Attachments } from '../../../src/network/attachments/attachments.ts';
 import { sendChunks } from '../../../src/network/attachments/publish.ts';
-import { createPuller } from '../../../src/network/attachments/pull.ts';
 import { chunkCount } from '../../../src/network/chunks/payload.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
@@ -88,7 +88,7 @@ function manifestOf(payload: Uint8Array, lifetime: Lifetime): Manifest {
 async function pull(url: string, manifest: Manifest, payload: Uint8Array): Promise<number> {
   const relays = connect(url);
   await relays.ready();
-  const puller = createPuller({ relays, clock: systemClock, sha256: nativeSha256 });
+  const puller = new Attachments({ relays, clock: systemClock, sha256: nativeSha256 });
   const found = await puller.pull(manifest).done;
   if (!found || Buffer.compare(found.payload, payload) !== 0) throw new Error('other bytes came');
   const [status] = relays.status();

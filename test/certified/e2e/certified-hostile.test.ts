@@ -6,6 +6,7 @@ import { buildMessage, toProtocolMessage } from '../../../src/certified/wire/cer
 import { publishCheckpoint } from '../../../src/certified/wire/checkpoints.ts';
 import { bytesRoot } from '../../../src/consensus/roots.ts';
 import { createView, fold } from '../../../src/dashboard/view.ts';
+import { Attachments } from '../../../src/network/attachments/attachments.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../../src/network/transport/socket.ts';
@@ -160,8 +161,9 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
           ledger: new Uint8Array([123, 125]),
         },
         { me: signerOf(9).publicKey, all: [signerOf(9).publicKey] },
+        new Attachments({ relays: stranger, clock: systemClock, sha256: nativeSha256 }),
         {
-          ...{ relays: stranger, sha256: nativeSha256, lifetime: life() },
+          lifetime: life(),
           signal: new AbortController().signal,
           sign: (draft) => signerOf(9).sign(draft),
         },

@@ -1,7 +1,7 @@
 /** Which chunks a pull asks which relay for, and when: on a clock that the test moves, with relays made of memory. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { createPuller } from '../../../src/network/attachments/pull.ts';
+import { Attachments } from '../../../src/network/attachments/attachments.ts';
 import { cutParts, planChunks } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { Filter } from '../../../src/network/transport/frames.ts';
@@ -71,7 +71,7 @@ function open(
     },
   };
   const options = { relays: set as unknown as RelaySet, clock, sha256: nativeSha256 };
-  return { clock, asked, puller: createPuller(options) };
+  return { clock, asked, puller: new Attachments(options) };
 }
 
 test('relays are asked for different chunks, at most 64 at once', async () => {

@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { chunk } from '../../../kinds/chunk.ts';
 import { createRelay, type Relay, type RelayOptions } from '../../../relay/server.ts';
 import { systemClock } from '../../../src/base/async.ts';
-import { publishWithAttachments, sendChunks } from '../../../src/network/attachments/publish.ts';
-import { createPuller } from '../../../src/network/attachments/pull.ts';
+import { Attachments } from '../../../src/network/attachments/attachments.ts';
+import { sendChunks } from '../../../src/network/attachments/publish.ts';
 import { cutParts, planChunks } from '../../../src/network/chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../../../src/network/event.ts';
 import type { Filter } from '../../../src/network/transport/frames.ts';
@@ -54,7 +54,7 @@ function manifestOf(bytes = payload, stripe?: { data: number; parity: number }):
 }
 
 const startPuller = (relays: RelaySet) =>
-  keep(createPuller({ relays, clock: systemClock, sha256: nativeSha256 }));
+  keep(new Attachments({ relays, clock: systemClock, sha256: nativeSha256 }));
 
 const sending = (relays: RelaySet) => ({
   relays,
@@ -80,7 +80,7 @@ test('a small one goes to all relays, a large one to those that its author reads
     );
   const publish = async (content: string, bytes: Uint8Array) => {
     const event = me.sign({ kind: 1, created_at: createdAt, tags: [], content });
-    const { settled } = publishWithAttachments(event, [{ payload: bytes }], sending(author));
+    const { settled } = startPuller(author).publish(event, [{ payload: bytes }], sending(author));
     const { accepted } = await settled;
     const found = await reader.query([{ ids: [event.id] }], { waitMs: 5000 });
     return { homes: accepted.length, isRead: found.events.length === 1 };

@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { type Clock, systemClock } from '../../../src/base/async.ts';
-import { errandsOf, sendShare } from '../../../src/network/attachments/publish.ts';
-import { pullOnce } from '../../../src/network/attachments/pull.ts';
+import { Attachments } from '../../../src/network/attachments/attachments.ts';
+import { errandsOf } from '../../../src/network/attachments/publish.ts';
 import {
   chunkTree,
   createAssembly,
@@ -13,7 +13,7 @@ import {
   toChunk,
 } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
+import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { openSocket } from '../../../src/node/net/relays.ts';
@@ -144,15 +144,13 @@ describe('over relays', () => {
     await keep(set).ready();
     return set;
   };
+  const openAttachments = (relays: RelaySet, clock = systemClock) =>
+    new Attachments({ relays, clock, sha256: nativeSha256 });
   const share = async (number: number, numbers: readonly number[], servers: readonly Relay[]) =>
-    sendShare(
+    openAttachments(await connect(servers)).publishShare(
       payload,
       { me: keyOf(number), all: numbers.map(keyOf) },
-      {
-        relays: await connect(servers),
-        ...{ sha256: nativeSha256, lifetime, signal },
-        sign: (draft) => signerOf(number).sign(draft),
-      },
+      { lifetime, signal, sign: (draft) => signerOf(number).sign(draft) },
     );
   const start = (count: number) =>
     Promise.all(Array.from({ length: count }, async () => keep(await createRelay())));
@@ -167,14 +165,12 @@ describe('over relays', () => {
       true,
     ]);
     const reader = await connect(servers);
-    const options = { relays: reader, clock: systemClock, sha256: nativeSha256, signal };
-    const pulled = await pullOnce(wanted, { ...options, idleMs: 60_000 });
+    const pulled = await openAttachments(reader).pullOnce(wanted, { signal, idleMs: 60_000 });
     expect(pulled.ok && Buffer.compare(pulled.value, payload)).toBe(0);
     const left = await start(2);
     expect(await (await share(1, [1, 2], left)).all).toBe(true);
-    const alone = await pullOnce(wanted, {
-      ...options,
-      relays: await connect(left),
+    const alone = await openAttachments(await connect(left)).pullOnce(wanted, {
+      signal,
       idleMs: 60_000,
     });
     expect(alone.ok).toBe(true);
@@ -203,8 +199,9 @@ describe('over relays', () => {
       },
     };
     const reader = await connect([server!]);
-    const options = { relays: reader, clock, sha256: nativeSha256, signal };
-    const pulling = pullOnce(wanted, { ...options, idleMs: 120_000 });
+    const attachments = openAttachments(reader, clock);
+    const limits = { signal, idleMs: 120_000 };
+    const pulling = attachments.pullOnce(wanted, limits);
     for (const event of events) {
       const from = now;
       while (now < from + 60_000) await systemClock.sleep(5);
@@ -214,7 +211,7 @@ describe('over relays', () => {
     expect(now).toBeGreaterThan(120_000);
     const other = { ...rootOf(payloadOf([true, true, true])), worker: keyOf(1) };
     const from = now;
-    expect((await pullOnce(other, { ...options, idleMs: 120_000 })).ok).toBe(false);
+    expect((await attachments.pullOnce(other, limits)).ok).toBe(false);
     expect(now - from).toBeGreaterThanOrEqual(120_000);
   });
 

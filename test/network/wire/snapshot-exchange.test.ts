@@ -47,7 +47,8 @@ const tableOf = (rows: number, unit = 'stake'): StakeSnapshot => ({
 });
 
 const sending = (relays: RelaySet, number: number, signal = never) => ({
-  ...{ relays, sha256: nativeSha256, lifetime, signal },
+  ...search(relays, signal),
+  lifetime,
   sign: signerOf(number).sign.bind(signerOf(number)),
 });
 const search = (relays: RelaySet, signal = never) => ({

@@ -7,7 +7,7 @@ import { parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
 import { CHECKPOINT_CHUNK_BYTES } from '../../../certified/wire/checkpoints.ts';
-import type { BoardOptions } from '../../../certified/wire/runs.ts';
+import type { RelaySession } from '../../../network/attachments/relay-chunks.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../../network/event.ts';
 import type { RelaySet } from '../../../network/transport/relay-set.ts';
 import {
@@ -209,7 +209,7 @@ export async function askRelays(
 async function membersOf(
   spec: RunSpec,
   flags: AskFlags,
-  board: BoardOptions & { readonly relays: RelaySet },
+  board: RelaySession & { readonly relays: RelaySet },
 ): Promise<readonly WorkerId[]> {
   const beacon = neededBeacon(spec, flags);
   const tables = tablesOf(await readStakeFile(flags.stake));

@@ -5,7 +5,7 @@ import { ConfigError, RelayError } from '../../../base/errors.ts';
 import type { Chain } from '../../../certified/decisions/chain.ts';
 import { standOf } from '../../../certified/history/catch-up.ts';
 import { buildMessage, controlLifetime } from '../../../certified/wire/certified-events.ts';
-import type { BoardOptions } from '../../../certified/wire/runs.ts';
+import type { RelaySession } from '../../../network/attachments/relay-chunks.ts';
 import type { Signer } from '../../../network/event.ts';
 import { homeSigner } from '../../../node/files/keys.ts';
 import { tablesOf } from '../../../node/join/join-run.ts';
@@ -100,7 +100,7 @@ async function send(
   spec: RunSpec,
   last: number,
   signer: Signer,
-  { relays, signal }: Pick<BoardOptions, 'relays' | 'signal'>,
+  { relays, signal }: Pick<RelaySession, 'relays' | 'signal'>,
 ): Promise<void> {
   const lifetime = controlLifetime(systemClock, keptSeconds(spec));
   const event = signer.sign(buildMessage({ type: 'leave', run: runIdOf(spec), last }, lifetime));
