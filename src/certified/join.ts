@@ -27,9 +27,10 @@ import { statesOn } from './features/rerun.ts';
 import { memoryStates, unknownOrigin } from './features/showing.ts';
 import type { RefreshPort } from './features/stakes.ts';
 import { createHistory } from './history/branches.ts';
-import { type CheckpointOptions, fromCheckpoint } from './history/catch-up.ts';
+import { fromCheckpoint } from './history/catch-up.ts';
+import type { ReadOptions } from './history/from-relays.ts';
 import { type GatherOptions, valueAfter } from './history/gather.ts';
-import { type DecisionOptions, decisionsOf } from './history/history.ts';
+import { decisionsOf } from './history/history.ts';
 import { placeIn } from './make-spec.ts';
 import { createMember } from './member.ts';
 import type { CertifiedPorts, CertifiedSession } from './rounds/events.ts';
@@ -284,7 +285,6 @@ function memberOf(
     relays,
     signal,
     beacon,
-    layout: ports.trainer.layout,
     tables: options.tables,
     chunks: options.chunks,
     clock: ports.clock,
@@ -335,7 +335,7 @@ export async function firstCertified(
   {
     tier,
     ...parts
-  }: Pick<CheckpointOptions, 'relays' | 'signal' | 'clock' | 'onNotice'> & {
+  }: Pick<ReadOptions, 'relays' | 'signal' | 'clock' | 'onNotice'> & {
     /** Of the width, in a run with tiers; default the whole model. */
     readonly tier?: number;
   },
@@ -343,11 +343,10 @@ export async function firstCertified(
   const params = startOf(spec, given, tier);
   const start = genesisOf(spec, params, sha256);
   const first = { ...genesis(params, lossBefore), head: chainHeadOf(start, null) };
-  const { layout } = params;
   const sources = { ...parts, sha256, crypto, beacon, tables, chunks };
   if (trust !== undefined) await assertTrusted(spec, start, trust, sources);
   const through = trust ?? branch;
-  const later = await fromCheckpoint(spec, { ...sources, layout, genesis: start, through });
+  const later = await fromCheckpoint(spec, { ...sources, genesis: start, through });
   if (later === undefined) return first;
   const { state, votes } = later;
   const { round, params: at, momentum } = state;
@@ -359,7 +358,7 @@ async function assertTrusted(
   spec: RunSpec,
   start: Chain,
   trust: Digest,
-  options: DecisionOptions,
+  options: ReadOptions,
 ): Promise<void> {
   const { gathered } = await decisionsOf(spec, start, options);
   if (pathOf(start, gathered, trust).stops.has(trust)) return;

@@ -243,7 +243,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     },
     beacon: options.beacon ?? (() => Promise.reject(new Error('no beacon here'))),
     history: createHistory(spec, {
-      ...{ relays, layout, signal, clock },
+      ...{ relays, signal, clock },
       genesis: () => genesisIn(spec, layout, options.first),
     }),
     through: options.through,
@@ -254,7 +254,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     const start = genesisIn(spec, layout, options.first);
     const onNotice = (message: string) => void events.push({ type: 'notice', message });
     const asked = { relays, signal, clock, chunks: options.chunks };
-    const later = await fromCheckpoint(spec, { ...asked, layout, genesis: start, onNotice });
+    const later = await fromCheckpoint(spec, { ...asked, genesis: start, onNotice });
     if (!later) return state;
     const { round, params, momentum } = later.state;
     const head = chainHeadOf(later.state, later.votes);

@@ -10,9 +10,9 @@ import type { Certified, Chain } from '../decisions/chain.ts';
 import type { Gathered } from '../decisions/evidence.ts';
 import { hasModel, type Path, pathOf, replay } from '../decisions/replay.ts';
 import type { CertifiedEvent, RunReporter } from '../rounds/events.ts';
-import { type CheckpointOptions, checkpointOn } from './catch-up.ts';
-import { fetchManifests } from './from-relays.ts';
-import { type DecisionOptions, decisionsOf } from './history.ts';
+import { checkpointOn } from './catch-up.ts';
+import { fetchManifests, type ReadOptions } from './from-relays.ts';
+import { decisionsOf } from './history.ts';
 
 export interface KnownPast {
   readonly start: Chain;
@@ -163,7 +163,7 @@ function forkOf(outcomes: readonly Digest[], { stops }: Path): number {
   return shared === undefined ? 0 : stops.get(shared)!.chain.round;
 }
 
-interface Options extends CheckpointOptions, DecisionOptions {
+interface Options extends ReadOptions {
   genesis(): Certified;
 }
 
@@ -176,7 +176,7 @@ export function createHistory(spec: RunSpec, options: Options): AskPast {
 
     async function restore(path: Path): Promise<Certified | undefined> {
       const end = path.tip.chain;
-      const point = (await checkpointOn(path, spec, options))?.state ?? start;
+      const point = (await checkpointOn(path, spec, start.params.layout, options))?.state ?? start;
       const listed = [...path.stops.values()].flatMap(({ outcome }) =>
         outcome && outcome.round >= point.round
           ? [...outcome.accepted, ...outcome.rejected].map(({ manifest }) => manifest)

@@ -26,29 +26,20 @@ import type { Ruling } from '../decisions/evidence.ts';
 import { type Path, pathOf, replay } from '../decisions/replay.ts';
 import { payloadsOf, readRings } from '../decisions/widths.ts';
 import {
-  type CheckpointChunks,
   type CheckpointClaim,
   checkpointsFilter,
   manifestsOf,
   toCheckpointClaim,
 } from '../wire/checkpoints.ts';
-import { collectChunks, collectEvents, type RelayQuery } from './from-relays.ts';
-import { type DecisionOptions, decisionsOf } from './history.ts';
+import { collectChunks, collectEvents, type ReadOptions } from './from-relays.ts';
+import { decisionsOf } from './history.ts';
 
 export interface CaughtUp {
   readonly state: Certified;
   readonly votes: ListedVotes | null;
 }
 
-export interface CheckpointOptions extends RelayQuery {
-  readonly layout: Layout;
-  /** Where chunks of checkpoints are besides, in runs that say so. */
-  readonly chunks?: CheckpointChunks | undefined;
-  /** Told which checkpoints are passed over, and why. */
-  onNotice?(message: string): void;
-}
-
-interface Options extends CheckpointOptions, DecisionOptions {
+interface Options extends ReadOptions {
   readonly genesis: Certified;
   /** The branch through this outcome, where the run forks. */
   readonly through?: Digest | undefined;
@@ -80,25 +71,26 @@ export async function fromCheckpoint(
     const words = `${other.slice(0, 8)} is certified too; following ${followed.slice(0, 8)}`;
     onNotice?.(`${roundName(round)}: FORK, ${words}`);
   }
-  return checkpointOn(path, spec, options);
+  return checkpointOn(path, spec, genesis.params.layout, options);
 }
 
 export async function checkpointOn(
   { stops }: Path,
   spec: RunSpec,
-  options: CheckpointOptions,
+  layout: Layout,
+  options: ReadOptions,
 ): Promise<CaughtUp | undefined> {
   for (const claims of await soundClaims(spec, stops, options)) {
     const [{ author, outcome }] = claims;
     const { chain, votes } = stops.get(outcome)!;
-    const rings = await ringsOfState(chain, claims, author, options);
+    const rings = await ringsOfState(chain, claims, author, layout, options);
     if (rings === undefined) {
       options.onNotice?.(
         `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not come`,
       );
       continue;
     }
-    return { state: { ...chain, ...readRings(rings, options.layout) }, votes };
+    return { state: { ...chain, ...readRings(rings, layout) }, votes };
   }
   return undefined;
 }
@@ -108,12 +100,13 @@ async function ringsOfState(
   chain: Chain,
   claims: Claims,
   author: WorkerId,
-  options: CheckpointOptions,
+  layout: Layout,
+  options: ReadOptions,
 ): Promise<readonly Uint8Array[] | undefined> {
-  const whole = await fetchModel(chain, claims, options);
+  const whole = await fetchModel(chain, claims, layout, options);
   if (whole) return [whole];
   const rings: Uint8Array[] = [];
-  for (const payload of payloadsOf(chain.spec, chain, options.layout)) {
+  for (const payload of payloadsOf(chain.spec, chain, layout)) {
     const bytes = await pullModel(payload, author, options);
     if (bytes === undefined) return undefined;
     rings.push(bytes);
@@ -125,12 +118,13 @@ async function ringsOfState(
 export async function checkpointChunks(
   path: Path,
   spec: RunSpec,
-  { layout, ...asked }: CheckpointOptions,
+  layout: Layout,
+  options: ReadOptions,
 ): Promise<readonly SignedEvent[]> {
-  for (const [{ outcome }] of await soundClaims(spec, path.stops, asked)) {
+  for (const [{ outcome }] of await soundClaims(spec, path.stops, options)) {
     const payloads = payloadsOf(spec, path.stops.get(outcome)!.chain, layout);
     const found: SignedEvent[] = [];
-    await collectChunks(payloads, asked, (event) => found.push(event));
+    await collectChunks(payloads, options, (event) => found.push(event));
     const isHere = (one: PayloadRoot) => heapChunks(found, one.bytes)(one) !== undefined;
     if (payloads.every(isHere)) return found;
   }
@@ -143,13 +137,14 @@ type Claims = readonly [CheckpointClaim, ...CheckpointClaim[]];
 async function soundClaims(
   spec: RunSpec,
   stops: Path['stops'],
-  { onNotice, ...asked }: RelayQuery & Pick<CheckpointOptions, 'onNotice'>,
+  options: ReadOptions,
 ): Promise<readonly Claims[]> {
+  const { onNotice } = options;
   const sound = new Map<Digest, Claims>();
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
   let passed = 0;
-  await collectEvents([checkpointsFilter(run)], asked, (event) => {
+  await collectEvents([checkpointsFilter(run)], options, (event) => {
     const claim = toCheckpointClaim(event, run, features);
     if (claim === undefined) return;
     const after = stops.get(claim.outcome)?.chain;
@@ -191,7 +186,7 @@ function refuseClaim(
 
 async function isClaimed(
   spec: RunSpec,
-  { relays, signal, onUnanswered }: RelayQuery,
+  { relays, signal, onUnanswered }: ReadOptions,
 ): Promise<boolean> {
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
@@ -210,7 +205,8 @@ async function isClaimed(
 async function fetchModel(
   { spec, round, ledger, ...roots }: Chain,
   claims: Claims,
-  { chunks, layout, signal, onNotice, relays, ...options }: CheckpointOptions,
+  layout: Layout,
+  { chunks, signal, onNotice, relays, ...options }: ReadOptions,
 ): Promise<Uint8Array | undefined> {
   const [payload, ...others] = payloadsOf(spec, roots, layout);
   // rings travel one by one, over relays alone
@@ -234,7 +230,7 @@ async function fetchModel(
 async function pullModel(
   payload: PayloadRoot,
   worker: string,
-  { relays, signal, clock = systemClock, sha256 = pureSha256 }: CheckpointOptions,
+  { relays, signal, clock = systemClock, sha256 = pureSha256 }: ReadOptions,
 ): Promise<Uint8Array | undefined> {
   const attachments = new Attachments({ relays, clock, sha256 });
   const pulled = await attachments.pullOnce({ ...payload, worker }, { idleMs: IDLE_MS, signal });
@@ -252,7 +248,7 @@ export interface RunCommittee {
 export async function committeeInRun(
   spec: RunSpec,
   { round, attempt }: { readonly round: number | undefined; readonly attempt: number },
-  options: DecisionOptions,
+  options: ReadOptions,
 ): Promise<RunCommittee> {
   const start = openingOf(spec, options);
   const { gathered } = await decisionsOf(spec, start, options);
@@ -290,7 +286,7 @@ function here<T>(verdict: Ruling<T>): T {
 }
 
 /** Where the run stands: the round in progress, its roster and its entropy. */
-export async function standOf(spec: RunSpec, options: DecisionOptions): Promise<Chain> {
+export async function standOf(spec: RunSpec, options: ReadOptions): Promise<Chain> {
   const start = openingOf(spec, {});
   return pathOf(start, (await decisionsOf(spec, start, options)).gathered).tip.chain;
 }

@@ -15,36 +15,31 @@ import type { BeaconSource } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import { anyFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import type { Chain } from '../decisions/chain.ts';
 import type { Hashing } from '../decisions/evidence.ts';
+import type { CheckpointChunks } from '../wire/checkpoints.ts';
 import { chunksFilter, specFilter, toServedRun } from '../wire/runs.ts';
 import { readSnapshot, snapshotFilter } from '../wire/snapshots.ts';
+import type { GatherOptions } from './gather.ts';
 
-/** Which relays are asked, and with what their answers are checked. */
-export interface RelayQuery extends Hashing {
+/** How a run is read from relays: whom to ask, how to check the answers, and what else is known of the run. */
+export interface ReadOptions extends Hashing {
   readonly relays: RelaySet;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
-  /** Told of relays that never said that they have sent all they have: they may have more. */
-  onUnanswered?(relays: readonly string[]): void;
-}
-
-/** A question for all that relays have of a run. */
-export interface HistoryQuery extends RelayQuery {
-  /** Unix seconds: what was signed before is known already. */
+  /** Source of beacon values; without it the history ends with the first round that needs one. */
+  readonly beacon?: BeaconSource | undefined;
+  /** Stake tables that no relay has. */
+  readonly tables?: GatherOptions['tables'] | undefined;
+  /** Where else chunks of checkpoints are, in runs that say so. */
+  readonly chunks?: CheckpointChunks | undefined;
+  readonly limits?: HistoryLimits | undefined;
+  /** Unix seconds: events signed before are known already. */
   readonly since?: number | undefined;
-  readonly known?: readonly SignedEvent[] | undefined;
-  /** Payloads that are not inside their manifests are not asked for: enough to follow a run without its model. */
-  readonly leavesPayloads?: boolean | undefined;
-  /** The run's spec, where no relay may have it. */
-  readonly spec?: RunSpec | undefined;
-  /** Where round 0 starts; default as the spec says. */
-  start?(spec: RunSpec): Chain;
-  /** Where the beacon values of the run come from: without them nobody knows who its members are. */
-  beacon?(spec: RunSpec): BeaconSource | undefined;
   onProgress?(have: number): void;
-  /** Told how many events of members found no room. */
-  onLeft?(events: number): void;
+  /** Called with a sentence about what was left out or passed over. */
+  onNotice?(message: string): void;
+  /** Called with relays that did not finish their answer: they may have more. */
+  onUnanswered?(relays: readonly string[]): void;
 }
 
 const PATIENCE_MS = 60_000;
@@ -60,7 +55,7 @@ const MOST_SPECS = 8;
 /** The spec of a run and events that have it, those of the lowest ids: the same ones in whatever order they come. */
 export async function collectSpec(
   run: Digest,
-  asking: RelayQuery,
+  asking: ReadOptions,
 ): Promise<{ readonly spec: RunSpec | undefined; readonly events: readonly SignedEvent[] }> {
   let spec: RunSpec | undefined;
   let events: readonly SignedEvent[] = [];
@@ -77,7 +72,7 @@ export async function collectSpec(
 export async function fetchManifests(
   ids: readonly EventId[],
   payloadBytes: number,
-  asking: RelayQuery,
+  asking: ReadOptions,
 ): Promise<readonly SignedEvent[]> {
   const found: SignedEvent[] = [];
   await collectIds(ids, asking, (event) => found.push(event));
@@ -92,7 +87,7 @@ export async function fetchManifests(
 
 export async function collectIds(
   ids: readonly EventId[],
-  asking: RelayQuery,
+  asking: ReadOptions,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   for (let i = 0; i < ids.length; i += MOST_ROOTS) {
@@ -103,7 +98,7 @@ export async function collectIds(
 /** Snapshots of stake with these ids: their events, and the chunks of those that are not inside. */
 export async function collectSnapshots(
   ids: readonly Digest[],
-  asking: RelayQuery,
+  asking: ReadOptions,
   take: (event: SignedEvent, id: Digest) => void,
 ): Promise<void> {
   const claims = new Map<Digest, (PayloadRoot & { readonly id: Digest })[]>(
@@ -131,7 +126,7 @@ export async function collectSnapshots(
 /** Chunks of these roots that lead to them, one of each, whoever signed them. */
 export async function collectChunks<W extends PayloadRoot>(
   wanted: readonly W[],
-  asking: RelayQuery,
+  asking: ReadOptions,
   take: (event: SignedEvent, wanted: W) => void,
 ): Promise<void> {
   const { sha256 = pureSha256 } = asking;
@@ -157,7 +152,7 @@ export async function collectChunks<W extends PayloadRoot>(
 /** Hands over stored events until the relays that answer have sent what they have, or a minute passed. */
 export async function collectEvents(
   filters: readonly Filter[],
-  { relays, signal, onUnanswered, rounds = 0 }: RelayQuery & { readonly rounds?: number },
+  { relays, signal, onUnanswered, rounds = 0 }: ReadOptions & { readonly rounds?: number },
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   const onEvent = (event: SignedEvent) => {

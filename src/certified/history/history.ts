@@ -30,19 +30,22 @@ import {
   collectSpec,
   decisionLimits,
   type HistoryLimits,
-  type HistoryQuery,
   KeptHistory,
-  type RelayQuery,
+  type ReadOptions,
   strangerLimits,
 } from './from-relays.ts';
-import { completeBeacons, type GatherOptions, gather, valueAfter } from './gather.ts';
+import { completeBeacons, gather, valueAfter } from './gather.ts';
 
-export interface DecisionOptions extends RelayQuery {
-  /** Where the run has a beacon; without it the history ends with the first round that needs a value. */
-  readonly beacon?: BeaconSource | undefined;
-  /** Tables of stake that no relay has. */
-  readonly tables?: GatherOptions['tables'] | undefined;
-  readonly limits?: HistoryLimits | undefined;
+/** What `fetchHistory` takes: the run's spec and beacon may be known only after relays have answered. */
+export interface HistoryQuery extends Omit<ReadOptions, 'beacon'> {
+  readonly known?: readonly SignedEvent[] | undefined;
+  /** Skips payloads that travel apart from their manifests: enough to follow a run without its model. */
+  readonly leavesPayloads?: boolean | undefined;
+  /** The run's spec, for runs whose spec no relay has. */
+  readonly spec?: RunSpec | undefined;
+  /** Where round 0 starts; default as the spec says. */
+  start?(spec: RunSpec): Chain;
+  beacon?(spec: RunSpec): BeaconSource | undefined;
 }
 
 export interface Decisions {
@@ -55,7 +58,7 @@ export interface Decisions {
 export async function decisionsOf(
   spec: RunSpec,
   start: Chain,
-  options: DecisionOptions,
+  options: ReadOptions,
 ): Promise<Decisions> {
   const past = new HistoryReader(spec, start, options, decisionLimits);
   await past.read();
@@ -68,26 +71,23 @@ export async function fetchHistory(
   run: Digest,
   asking: HistoryQuery,
 ): Promise<readonly SignedEvent[]> {
-  const { known = [], sha256 } = asking;
-  const served = await collectSpec(run, asking);
-  const spec = asking.spec ?? served.spec;
-  if (spec === undefined) return fromAnybody(run, asking);
-  const start = asking.start?.(spec) ?? openingOf(spec, { sha256 });
-  const beacon = asking.beacon?.(spec);
-  const past = new HistoryReader(
-    spec,
-    start,
-    { ...asking, beacon },
-    archiveLimits(spec.limits.payloadBytes),
-  );
+  const { known = [], start, beacon, leavesPayloads, ...options } = asking;
+  const served = await collectSpec(run, options);
+  const spec = options.spec ?? served.spec;
+  if (spec === undefined) return fromAnybody(run, options);
+  const from = start?.(spec) ?? openingOf(spec, options);
+  const limits = archiveLimits(spec.limits.payloadBytes);
+  const past = new HistoryReader(spec, from, { ...options, beacon: beacon?.(spec) }, limits);
   await past.read(known);
-  if (!asking.leavesPayloads) await past.readPayloads();
-  if (past.kept.left > 0) asking.onLeft?.(past.kept.left);
+  if (!leavesPayloads) await past.readPayloads();
+  const { left } = past.kept;
+  if (left > 0)
+    options.onNotice?.(`members signed more than a reader keeps: ${left} events were left out`);
   return [...served.events, ...past.kept.events()];
 }
 
 /** Of a run that nobody here knows the rules of. */
-async function fromAnybody(run: Digest, asking: HistoryQuery): Promise<readonly SignedEvent[]> {
+async function fromAnybody(run: Digest, asking: ReadOptions): Promise<readonly SignedEvent[]> {
   const kept = new KeptHistory(run, Number.POSITIVE_INFINITY, strangerLimits);
   await collectEvents([historyFilter(run)], asking, (event) => {
     if (kept.keep(event)) asking.onProgress?.(kept.size);
@@ -95,13 +95,11 @@ async function fromAnybody(run: Digest, asking: HistoryQuery): Promise<readonly 
   return kept.events();
 }
 
-type Options = DecisionOptions & Pick<HistoryQuery, 'since' | 'onProgress'>;
-
 class HistoryReader {
   readonly #spec: RunSpec;
   readonly #run: Digest;
   readonly #start: Chain;
-  readonly #options: Options;
+  readonly #options: ReadOptions;
   readonly kept: KeptHistory;
   readonly #isWhole: boolean;
   readonly #beacons = new Map<number, Digest>();
@@ -111,7 +109,7 @@ class HistoryReader {
   #known: readonly SignedEvent[] = [];
 
   /** With the limits of an archive contributions are read too. */
-  constructor(spec: RunSpec, start: Chain, options: Options, limits: HistoryLimits) {
+  constructor(spec: RunSpec, start: Chain, options: ReadOptions, limits: HistoryLimits) {
     this.#spec = spec;
     this.#run = runIdOf(spec);
     this.#start = withoutModel(start);
@@ -287,7 +285,7 @@ class HistoryReader {
     return isNew;
   }
 
-  #asking(): RelayQuery & { readonly rounds: number } {
+  #asking(): ReadOptions & { readonly rounds: number } {
     return { ...this.#options, rounds: this.#spec.training.rounds };
   }
 }

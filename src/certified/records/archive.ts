@@ -14,7 +14,6 @@ import { type Certified, type Chain, openingOf } from '../decisions/chain.ts';
 import type { Gathered, Hashing } from '../decisions/evidence.ts';
 import { type Path, pathOf } from '../decisions/replay.ts';
 import { checkpointChunks } from '../history/catch-up.ts';
-import type { RelayQuery } from '../history/from-relays.ts';
 import {
   type BeaconLine,
   type BeaconRecord,
@@ -24,7 +23,7 @@ import {
   readBeacon,
   specsOf,
 } from '../history/gather.ts';
-import { fetchHistory } from '../history/history.ts';
+import { fetchHistory, type HistoryQuery } from '../history/history.ts';
 import { archiveOrder } from '../wire/runs.ts';
 import { readSnapshots } from '../wire/snapshots.ts';
 
@@ -53,18 +52,12 @@ export interface ArchiveFile extends Archive {
 }
 
 /** What `archiveRun` takes: the relays to read from, and what is known already. */
-export interface ArchiveOptions extends RelayQuery {
+export interface ArchiveOptions
+  extends Omit<HistoryQuery, 'known' | 'leavesPayloads' | 'since' | 'start'> {
   /** What is archived already: only later events are asked for. */
   readonly known?: Archive | undefined;
-  /** The spec, where no relay has it. */
-  readonly spec?: RunSpec | undefined;
-  /** Events of stake snapshots, kept where relays have none of them. */
+  /** Events of stake snapshots, kept if relays have none of them. */
   readonly snapshots?: readonly SignedEvent[] | undefined;
-  /** Where the beacon values of the run come from. */
-  beacon?(spec: RunSpec): BeaconSource | undefined;
-  /** How many events have come by now. */
-  onProgress?(have: number): void;
-  onNotice?(message: string): void;
 }
 
 /** Relays may have taken an event a while after it was dated. */
@@ -84,9 +77,7 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const { sha256, crypto, onNotice = () => undefined } = options;
   let start: Chain | Certified | undefined;
   const startOfRun = (spec: RunSpec) => (start ??= openingOf(spec, { sha256 }));
-  const onLeft = (events: number) =>
-    onNotice(`members signed more than a reader keeps: ${events} events were left out`);
-  const asking = { ...options, since, known: known.events, start: startOfRun, onLeft };
+  const asking = { ...options, since, known: known.events, start: startOfRun };
   const fresh = await fetchHistory(run, asking);
   const events = archiveOrder(withSnapshots([...known.events, ...fresh], options));
   const spec = options.spec ?? specsOf(events).get(run);
@@ -97,8 +88,8 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const gathered = gather(events, { run, spec }, { beacons: values, crypto });
   const path = pathOf(startOfRun(spec), gathered);
   if (isWhole(path, gathered)) return { events, beacons: records };
-  const layout = layoutOfRun(spec);
-  const state = await checkpointChunks(path, spec, { ...options, layout });
+  const asked = { ...options, beacon: undefined };
+  const state = await checkpointChunks(path, spec, layoutOfRun(spec), asked);
   return { events: archiveOrder([...events, ...state]), beacons: records };
 }
 

@@ -206,7 +206,7 @@ async function joinRun() {
 async function fetchRun(spec: RunSpec, relays: RelaySet, chunks: CheckpointChunks | undefined) {
   const layout = layoutOf(step.parameters!);
   const genesis = genesisOf(spec, { layout, values: new Float32Array(layout.size) }, nativeSha256);
-  const later = await fromCheckpoint(spec, { relays, chunks, layout, genesis, signal: never, sha256: nativeSha256, crypto: nativeCrypto, onNotice: (message) => process.stderr.write(`${step.way}: ${message}\n`) }); // biome-ignore format: one line
+  const later = await fromCheckpoint(spec, { relays, chunks, genesis, signal: never, sha256: nativeSha256, crypto: nativeCrypto, onNotice: (message) => process.stderr.write(`${step.way}: ${message}\n`) }); // biome-ignore format: one line
   if ((later?.state.round ?? 0) < CHECKPOINT) throw new Error(`${step.way}: no checkpoint`);
   return 8 * layout.size;
 }

@@ -170,7 +170,7 @@ it.each([kinds[0]!, kinds[2]!])(
     const genesis = genesisOf(spec, { layout, values });
     const { signal } = new AbortController();
     const asked = { relays, signal, clock: systemClock };
-    const later = await fromCheckpoint(spec, { ...asked, layout, genesis });
+    const later = await fromCheckpoint(spec, { ...asked, genesis });
     await relays.close();
     const { rings, params } = later!.state;
     expect(later!.state.round).toBeGreaterThanOrEqual(2);

@@ -65,7 +65,7 @@ export async function judge(played: Played): Promise<Findings> {
     fetchHistory(runIdOf(spec), { ...asked(relays), spec, start: () => genesis }),
   );
   const caughtUp = await played.ask((relays, clock) =>
-    fromCheckpoint(spec, { ...asked(relays), clock, layout, genesis }),
+    fromCheckpoint(spec, { ...asked(relays), clock, genesis }),
   );
   return {
     rounds: rounds.length,
