@@ -3,64 +3,54 @@ import type { Command } from 'commander';
 import { defaultRetry, type RetryPolicy } from '../base/async.ts';
 import { ConfigError } from '../base/errors.ts';
 import type { Connection } from '../node/net/relays.ts';
-import { real, row, whole } from '../run/field.ts';
-import { numeric, positive, whole as wholeOption } from './flags.ts';
-import { addOptions } from './options.ts';
+import { real, row, whole as wholeField } from '../run/field.ts';
+import {
+  addFlags,
+  type FlagValues,
+  numeric,
+  positive,
+  setting,
+  whole,
+  withDefault,
+} from './flag-table.ts';
 
-export interface ConnectionFlags {
-  /** Seconds. */
-  readonly timeout: number;
-  readonly relayRetries?: number;
-  readonly relayRetryBackoff?: number;
-  readonly relayRetryBackoffMax?: number;
-  readonly relayRetryBackoffMultiplier?: number;
-  readonly relayRate?: number;
-  readonly relayMaxEventBytes?: number;
-  readonly relayCopies?: number;
-}
+const network = { group: 'Network:' };
+/** Flags of the Python reference, which `nostrain help python` lists. */
+const retry = { ...network, isHidden: true };
 
-/** How often to try a relay again: flags of the Python reference, which `nostrain help python` lists. */
-const retryFlags = () => [
-  wholeOption('--relay-retries <n>', 'tries after the first one', 0),
-  numeric('--relay-retry-backoff <s>', 'seconds before the first retry', 0),
-  numeric('--relay-retry-backoff-max <s>', 'longest wait; 0 for no cap', 0),
-  numeric('--relay-retry-backoff-multiplier <x>', 'growth of the wait', 1),
-];
-
-/** Adds `--timeout`, the retry flags and what relays are assumed to take. */
-export function addConnectionFlags(command: Command): Command {
-  const timeout = positive('--timeout <s>', 'seconds to wait for a relay').default(10);
-  command.addOption(timeout.helpGroup('Network:'));
-  for (const option of retryFlags()) command.addOption(option.helpGroup('Network:').hideHelp());
-  return addOptions(command, assumed);
-}
-
-/** What to assume of relays. */
-const assumed = {
-  relayRate: row(
-    'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
-    real(0, 1e9),
+/** How long to wait for a relay in seconds, how often to try it again, and what to assume of it. */
+export const connectionFlags = {
+  timeout: { ...withDefault(positive('<s>', 'seconds to wait for a relay'), 10), ...network },
+  relayRetries: { ...whole('<n>', 'tries after the first one', 0), ...retry },
+  relayRetryBackoff: { ...numeric('<s>', 'seconds before the first retry', 0), ...retry },
+  relayRetryBackoffMax: { ...numeric('<s>', 'longest wait; 0 for no cap', 0), ...retry },
+  relayRetryBackoffMultiplier: { ...numeric('<x>', 'growth of the wait', 1), ...retry },
+  relayRate: setting(
+    row(
+      'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
+      real(0, 1e9),
+    ),
   ),
-  relayMaxEventBytes: row(
-    'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
-    whole(),
+  relayMaxEventBytes: setting(
+    row(
+      'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
+      wholeField(),
+    ),
   ),
-  relayCopies: row(
-    'redundancy: relays of those given that are read, chosen by the key, so that each event arrives that often; own events go to all (default: all)',
-    whole(),
+  relayCopies: setting(
+    row(
+      'redundancy: relays of those given that are read, chosen by the key, so that each event arrives that often; own events go to all (default: all)',
+      wholeField(),
+    ),
   ),
-} as const;
+};
 
-/** The flags of `addConnectionFlags`, for commands that may ask no relay. */
-export const connectionFlagNames: readonly string[] = [
-  'relay',
-  'timeout',
-  'relayRetries',
-  'relayRetryBackoff',
-  'relayRetryBackoffMax',
-  'relayRetryBackoffMultiplier',
-  ...Object.keys(assumed),
-];
+export type ConnectionFlags = FlagValues<typeof connectionFlags>;
+
+export const addConnectionFlags = (command: Command): Command => addFlags(command, connectionFlags);
+
+/** The flags of connections, for commands that may ask no relay. */
+export const connectionFlagNames: readonly string[] = ['relay', ...Object.keys(connectionFlags)];
 
 /** What the flags say; where one is left out the relay set decides. */
 export function connectionOf(flags: ConnectionFlags): Connection {

@@ -1,5 +1,12 @@
 /** Flags as tables: one row per flag under its name in camelCase, and the types of the values that come of them. */
-import { type Command, Option } from 'commander';
+import { Command, Option } from 'commander';
+import { ConfigError } from '../base/errors.ts';
+import { formatBytes } from '../base/numbers.ts';
+import type { Field } from '../run/field.ts';
+import { roundIndex } from '../run/ids.ts';
+import { fields } from '../run/options.ts';
+import { type SettingName, settingNames } from '../run/settings.ts';
+import { addOptions } from './options.ts';
 
 /** A flag whose value is a T. */
 export interface Flag<T> {
@@ -13,19 +20,34 @@ export interface Flag<T> {
   readonly initial?: T;
   /** How the help spells the default. */
   readonly initialText?: string;
+  /** Heading in the help. */
+  readonly group?: string;
+  readonly isHidden?: boolean;
+  /** The name of a flag that excludes this one. */
+  readonly conflicts?: string;
+  /** An option that is typed as `--set name=value`. */
+  readonly field?: Field<T>;
   /** Throws for a text that is no value; `before` is the value of the same flag typed earlier. */
   read?(text: string, flag: string, before: T | undefined): T;
 }
 
 export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
 
+type ValueOf<F> = F extends Flag<infer T> ? T : never;
+
+/** What the flags of a table become: a flag that was not typed and has no default is left out. */
 export type FlagValues<F extends FlagTable> = {
-  readonly [K in keyof F]: F[K] extends Flag<infer T> ? T : never;
+  readonly [K in keyof F as undefined extends ValueOf<F[K]> ? never : K]: ValueOf<F[K]>;
+} & {
+  readonly [K in keyof F as undefined extends ValueOf<F[K]> ? K : never]?: Exclude<
+    ValueOf<F[K]>,
+    undefined
+  >;
 };
 
 export const text = (value: string, help: string): Flag<string | undefined> => ({ value, help });
 
-export const toggle = (help: string): Flag<true | undefined> => ({ help });
+export const toggle = (help: string): Flag<boolean | undefined> => ({ help });
 
 export const choice = <const T extends string>(
   value: string,
@@ -33,12 +55,97 @@ export const choice = <const T extends string>(
   choices: readonly T[],
 ): Flag<T | undefined> => ({ value, help, choices });
 
-/** A flag that may be given several times. */
-export const several = (value: string, help: string): Flag<readonly string[] | undefined> => ({
+/** A flag whose text is read by a function of its own, which throws for a text that is no value. */
+export const parsed = <T>(
+  value: string,
+  help: string,
+  read: (text: string, flag: string) => T,
+): Flag<T | undefined> => ({ value, help, read });
+
+/** The same flag, which may be given several times. */
+export const repeated = <T>({
   value,
   help,
-  read: (word, _, before = []) => [...before, word],
+  read,
+}: Flag<T | undefined>): Flag<readonly T[] | undefined> => ({
+  value,
+  help,
+  read: (word, name, before = []) => [...before, (read?.(word, name, undefined) ?? word) as T],
 });
+
+/** Texts: a flag that may be given several times. */
+export const several = (value: string, help: string): Flag<readonly string[] | undefined> =>
+  repeated(text(value, help));
+
+/** A whole number from `least` to `most`. */
+export const whole = (
+  value: string,
+  help: string,
+  least: number,
+  most?: number,
+): Flag<number | undefined> =>
+  parsed(value, help, (text, flag) => wholeNumber(text, flag, least, most));
+
+/** A round: people count from 1, the value is its index. */
+export const roundFlag = (value: string, help: string): Flag<number | undefined> =>
+  parsed(value, `${help}, from 1`, (text, flag) => roundIndex(wholeNumber(text, flag, 1, 2 ** 32)));
+
+/** A number from `least` to `most`. */
+export const numeric = (
+  value: string,
+  help: string,
+  least: number,
+  most = Number.POSITIVE_INFINITY,
+): Flag<number | undefined> =>
+  parsed(value, help, (text, flag) => {
+    const number = numberOf(text);
+    if (Number.isFinite(number) && number >= least && number <= most) return number;
+    const range = Number.isFinite(most) ? `from ${least} to ${most}` : `from ${least} on`;
+    throw wrongValue(flag, text, `a number ${range}`);
+  });
+
+/** A number above zero. */
+export const positive = (value: string, help: string): Flag<number | undefined> =>
+  parsed(value, help, (text, flag) => {
+    const number = numberOf(text);
+    if (Number.isFinite(number) && number > 0) return number;
+    throw wrongValue(flag, text, 'a number above 0');
+  });
+
+const UNITS: Readonly<Record<string, number>> = { '': 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
+
+/** A number of bytes, such as 16384, 16k, 4m or 2g. */
+export const byteCount = (
+  value: string,
+  help: string,
+  least: number,
+  most: number,
+): Flag<number | undefined> =>
+  parsed(value, help, (text, flag) => {
+    const [, number, unit = ''] = /^(\d{1,15})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
+    const bytes = Number(number) * UNITS[unit.toLowerCase()]!;
+    if (bytes >= least && bytes <= most) return bytes;
+    throw new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}`, {
+      hint:
+        `say a number of bytes from ${formatBytes(least)} to ${formatBytes(most)}, ` +
+        'for example 4m or 16384',
+    });
+  });
+
+/** A text that `accepts` approves of; `accepted` ends the message for any other. */
+export const checkedText = (
+  value: string,
+  help: string,
+  accepted: string,
+  accepts: (text: string) => boolean,
+): Flag<string | undefined> =>
+  parsed(value, help, (text, flag) => {
+    if (accepts(text)) return text;
+    throw wrongValue(flag, text, accepted);
+  });
+
+/** An option that is typed as `--set name=value`. */
+export const setting = <T>(field: Field<T>): Flag<T | undefined> => ({ help: field.help, field });
 
 export const required = <T>(flag: Flag<T>): Flag<Exclude<T, undefined>> =>
   ({ ...flag, isRequired: true }) as Flag<Exclude<T, undefined>>;
@@ -52,9 +159,22 @@ export const withDefault = <T>(
     Exclude<T, undefined>
   >;
 
+/** Settings as rows: `settingsFromFlags` reads their values, so the type of the table names none. */
+export const settingFlags = (
+  names: readonly SettingName[] = settingNames,
+): Readonly<Record<never, never>> =>
+  Object.fromEntries(names.map((name) => [name, setting<unknown>(fields[name])]));
+
+/** A command with the flags of a table. */
+export const commandWith = (name: string, description: string, flags: FlagTable): Command =>
+  addFlags(new Command(name).description(description), flags);
+
 /** Adds the flags in the order of the table. */
 export function addFlags(command: Command, flags: FlagTable): Command {
-  for (const [name, flag] of Object.entries(flags)) command.addOption(optionOf(name, flag));
+  for (const [name, flag] of Object.entries(flags)) {
+    if (flag.field) addOptions(command, { [name]: flag.field });
+    else command.addOption(optionOf(name, flag));
+  }
   return command;
 }
 
@@ -65,5 +185,26 @@ function optionOf(name: string, flag: Flag<unknown>): Option {
   if (flag.choices) option.choices(flag.choices);
   if (flag.read) option.argParser((typed, before) => flag.read!(typed, long, before));
   if (flag.initial !== undefined) option.default(flag.initial, flag.initialText);
-  return option.makeOptionMandatory(flag.isRequired === true);
+  if (flag.group !== undefined) option.helpGroup(flag.group);
+  if (flag.conflicts !== undefined) option.conflicts(flag.conflicts);
+  return option.hideHelp(flag.isHidden === true).makeOptionMandatory(flag.isRequired === true);
 }
+
+/** Reads a whole number typed at a flag. */
+export function wholeNumber(
+  text: string,
+  flag: string,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
+  const value = numberOf(text);
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  const range = most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`;
+  throw wrongValue(flag, text, `a whole number ${range}`);
+}
+
+const numberOf = (text: string): number => (text.trim() === '' ? Number.NaN : Number(text));
+
+/** The error of a flag whose text is none of what it accepts. */
+export const wrongValue = (flag: string, text: string, accepted: string): ConfigError =>
+  new ConfigError('flag/value', `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`);

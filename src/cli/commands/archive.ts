@@ -1,75 +1,70 @@
 /** `nostrain archive`: writes all events of a certified run to a file that can be replayed. */
 
 import { mkdir, rename, stat, writeFile } from 'node:fs/promises';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError, RelayError } from '../../base/errors.ts';
 import { specsOf } from '../../certified/history/gather.ts';
 import { type Archive, archiveRun, formatArchive } from '../../certified/records/archive.ts';
 import { LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES } from '../../network/chunks/manifest.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
 import type { Digest } from '../../run/ids.ts';
-import { repeatable, whole } from '../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  several,
+  text,
+  whole,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
-  addSourceFlags,
   eventsIn,
   type RecordOptions,
   readArchiveFile,
-  type SourceFlags,
   slowly,
+  sourceFlags,
   sourceOf,
   writeRecord,
 } from '../shared/archive-source.ts';
-import { addPushFlags, type PushFlags, pushFolders } from '../shared/chunks.ts';
+import { pushFlags, pushFolders } from '../shared/chunks.ts';
 import { withRelays } from '../shared/with-relays.ts';
-
-interface Flags extends SourceFlags, PushFlags {
-  readonly out?: string;
-  readonly folder?: string;
-  readonly every: number;
-  readonly chunk: number;
-}
 
 /** Chunks of a folder's files: what Blossom servers take without asking. */
 const CHUNK_BYTES = 2 ** 20;
 
+const archiveFlags = {
+  ...sourceFlags,
+  out: text('<file>', 'JSON lines, one signed event each, then values of the beacon'),
+  folder: text(
+    '<dir>',
+    'the same as run.jsonl, with states, record.json and all of it as content-addressed chunks',
+  ),
+  every: withDefault(
+    whole('<n>', '--folder: also keep the state after every n rounds; 0 for the last', 0),
+    0,
+  ),
+  chunk: withDefault(
+    whole('<bytes>', '--folder: length of a chunk', LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES),
+    CHUNK_BYTES,
+  ),
+  to: several(
+    '<place>',
+    '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or ' +
+      'folder too, repeatable',
+  ),
+  ...pushFlags,
+};
+
+type Flags = FlagValues<typeof archiveFlags>;
+
 export const archive = (): Command =>
-  addPushFlags(
-    addSourceFlags(
-      new Command('archive').description(
-        'write every event of a certified run to a file, or all of the run to a folder; called ' +
-          'again it adds what is new',
-      ),
-    )
-      .option('--out <file>', 'JSON lines, one signed event each, then values of the beacon')
-      .option(
-        '--folder <dir>',
-        'the same as run.jsonl, with states, record.json and all of it as content-addressed chunks',
-      )
-      .addOption(
-        whole(
-          '--every <n>',
-          '--folder: also keep the state after every n rounds; 0 for the last',
-          0,
-        ).default(0),
-      )
-      .addOption(
-        whole(
-          '--chunk <bytes>',
-          '--folder: length of a chunk',
-          LEAST_CHUNK_BYTES,
-          MOST_CHUNK_BYTES,
-        ).default(CHUNK_BYTES),
-      )
-      .addOption(
-        repeatable(
-          '--to <place>',
-          '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or ' +
-            'folder too, repeatable',
-        ),
-      ),
+  commandWith(
+    'archive',
+    'write every event of a certified run to a file, or all of the run to a folder; called ' +
+      'again it adds what is new',
+    archiveFlags,
   ).action(async (flags: Flags, command: Command) => {
     const out = fileOf(flags, command);
     await interruptibly((signal) => run(out, flags, signal));

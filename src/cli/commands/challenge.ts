@@ -1,5 +1,6 @@
 /** `nostrain challenge`: runs the inner steps of listed contributions again and compares the results. */
-import { Command } from 'commander';
+
+import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
 import { hasModel } from '../../certified/decisions/replay.ts';
@@ -26,17 +27,19 @@ import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
 import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
-import { roundOption, whole } from '../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  roundFlag,
+  text,
+  toggle,
+  whole,
+} from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import {
-  addSourceFlags,
-  openSource,
-  type SourceFlags,
-  sourceOf,
-} from '../shared/archive-source.ts';
-import { addSigningFlags, type SigningFlags, signedDocument } from '../shared/signed-document.ts';
+import { openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
+import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
 import { workerKeyOf } from './explain.ts';
 import { openBaseIn } from './replay.ts';
@@ -51,37 +54,34 @@ interface ChallengeDocument {
   readonly checks: readonly SignedCheck[];
 }
 
+const challengeFlags = {
+  ...sourceFlags,
+  events: text(
+    '<file>',
+    'read this instead of asking relays; those of rerun.relays are asked for private state ' +
+      'all the same',
+  ),
+  round: roundFlag('<n>', 'a round (default: every one)'),
+  worker: text('<npub>', 'a worker (default: everybody)'),
+  base: text('<path>', 'published model that the run starts from'),
+  corpus: text('<file>', 'text that the run trains on (default: the usual one)'),
+  threads: whole('<n>', 'threads of the engine (default: as many as the worker had)', 1, 1024),
+  ...signingFlags,
+  json: toggle('print JSON'),
+};
+
+export type ChallengeFlags = FlagValues<typeof challengeFlags>;
+
 export const challenge = (): Command =>
-  addSigningFlags(
-    addSourceFlags(
-      new Command('challenge').description(
-        'run the inner steps of listed contributions again and say which are what their ' +
-          'authors say',
-      ),
-    )
-      .option(
-        '--events <file>',
-        'read this instead of asking relays; those of rerun.relays are asked for private state ' +
-          'all the same',
-      )
-      .addOption(roundOption('--round <n>', 'a round (default: every one)'))
-      .option('--worker <npub>', 'a worker (default: everybody)')
-      .option('--base <path>', 'published model that the run starts from')
-      .option('--corpus <file>', 'text that the run trains on (default: the usual one)')
-      .addOption(
-        whole(
-          '--threads <n>',
-          'threads of the engine (default: as many as the worker had)',
-          1,
-          1024,
-        ),
-      ),
-  )
-    .option('--json', 'print JSON')
-    .action(async (flags: ChallengeFlags, command: Command) => {
-      refuseUnused(command, []);
-      await interruptibly((signal) => run(flags, signal));
-    });
+  commandWith(
+    'challenge',
+    'run the inner steps of listed contributions again and say which are what their ' +
+      'authors say',
+    challengeFlags,
+  ).action(async (flags: ChallengeFlags, command: Command) => {
+    refuseUnused(command, []);
+    await interruptibly((signal) => run(flags, signal));
+  });
 
 async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
   const source = await sourceOf(flags, signal);
@@ -187,15 +187,6 @@ function wantedOf(
       'say --round N and --worker NPUB for one that was not drawn; `nostrain explain` ' +
       'lists who counted',
   });
-}
-
-export interface ChallengeFlags extends SourceFlags, SigningFlags {
-  readonly round?: number;
-  readonly worker?: string;
-  readonly base?: string;
-  readonly corpus?: string;
-  readonly threads?: number;
-  readonly json?: boolean;
 }
 
 /** The base of a run that has one. */

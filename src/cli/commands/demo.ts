@@ -1,9 +1,18 @@
 /** `nostrain demo NAME`: the flags of all demos, and which demo takes which; loads the demo from `demos/`. */
-import { Argument, Command, Option } from 'commander';
+
+import { Argument, type Command } from 'commander';
 import { elasticOptions } from '../../../demos/elastic/flags.ts';
 import type { DemoFlags } from '../../../demos/shared/stage.ts';
 import { fields } from '../../run/options.ts';
-import { repeatable, whole } from '../../terminal/flags.ts';
+import {
+  commandWith,
+  parsed,
+  several,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 
 interface Demo {
@@ -89,53 +98,48 @@ const flagRules = (name: string) =>
     return { flags: [flag], goesWith, holds: takers.includes(name) };
   });
 
+const demoFlags = {
+  workers: whole('<n>', 'worker processes (4, or 8 with --long)', 1, 64),
+  rounds: whole('<n>', fields.rounds.help, 1),
+  innerSteps: whole('<n>', fields.innerSteps.help, 1),
+  seed: withDefault(whole('<n>', fields.seed.help, 0), 1),
+  corpus: text(
+    '<file>',
+    'what to train on: a text or .jsonl file, or the https address of one; ' +
+      'series: a CSV; images: a folder of pictures',
+  ),
+  base: text(
+    '<model>',
+    'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small one made here)',
+  ),
+  certified: toggle(
+    'finetune, series, images, elastic: as a certified run, ' +
+      'whose rounds a committee of the workers signs',
+  ),
+  relay: several('<url>', 'use this relay instead of starting one, repeatable'),
+  profile: parsed('<name>', fields.profile.help, (text) => fields.profile.read(text, '--profile')),
+  settings: text('<file>', 'other settings as JSON, for every worker'),
+  dir: text('<dir>', 'keep the workers there (default: your data folder, replaced each time)'),
+  reference: toggle('linear: with the data and settings of the Python reference'),
+  quick: toggle('a minute instead of several: fewer rounds and steps'),
+  long: toggle('many workers and rounds, until together beats alone'),
+  attack: text('<name>', 'byzantine: what hostile workers do (default: sign-flip)'),
+  hostile: parsed('<f/n>', 'byzantine: hostile workers of all (default: 2/8)', (text) =>
+    fields.shard.read(text, '--hostile'),
+  ),
+  rule: text('<name>', 'byzantine: what is set against them (default: clipped-mean)'),
+  table: toggle('byzantine: every attack against every rule, or those of --attack, --rule'),
+  skewed: toggle('byzantine: each worker trains on a stretch of its own'),
+  seeds: whole('<n>', 'byzantine: means of so many seeds, from --seed on', 1, 100),
+  keep: text('<file>', 'byzantine: save each battle there as it ends, and play none that is in it'),
+  picture: text('<file>', 'byzantine: draw the table as SVG'),
+  headless: toggle('plain lines even on a terminal'),
+  json: toggle('one JSON document on stdout, everything else on stderr'),
+};
+
 const demoCommand = (): Command =>
-  new Command('demo')
-    .description('train one model with four worker processes over a local relay')
-    .addArgument(new Argument('<name>', 'what to train').choices(Object.keys(demos)))
-    .addOption(whole('--workers <n>', 'worker processes (4, or 8 with --long)', 1, 64))
-    .addOption(whole('--rounds <n>', fields.rounds.help, 1))
-    .addOption(whole('--inner-steps <n>', fields.innerSteps.help, 1))
-    .addOption(whole('--seed <n>', fields.seed.help, 0).default(1))
-    .option(
-      '--corpus <file>',
-      'what to train on: a text or .jsonl file, or the https address of one; ' +
-        'series: a CSV; images: a folder of pictures',
-    )
-    .option(
-      '--base <model>',
-      'finetune: folder, .gguf file or hf:owner/name (default: SmolLM2, or a small one made here)',
-    )
-    .option(
-      '--certified',
-      'finetune, series, images, elastic: as a certified run, ' +
-        'whose rounds a committee of the workers signs',
-    )
-    .addOption(repeatable('--relay <url>', 'use this relay instead of starting one, repeatable'))
-    .addOption(
-      new Option('--profile <name>', fields.profile.help).argParser((text) =>
-        fields.profile.read(text, '--profile'),
-      ),
-    )
-    .option('--settings <file>', 'other settings as JSON, for every worker')
-    .option('--dir <dir>', 'keep the workers there (default: your data folder, replaced each time)')
-    .option('--reference', 'linear: with the data and settings of the Python reference')
-    .option('--quick', 'a minute instead of several: fewer rounds and steps')
-    .option('--long', 'many workers and rounds, until together beats alone')
-    .option('--attack <name>', 'byzantine: what hostile workers do (default: sign-flip)')
-    .addOption(
-      new Option('--hostile <f/n>', 'byzantine: hostile workers of all (default: 2/8)').argParser(
-        (text) => fields.shard.read(text, '--hostile'),
-      ),
-    )
-    .option('--rule <name>', 'byzantine: what is set against them (default: clipped-mean)')
-    .option('--table', 'byzantine: every attack against every rule, or those of --attack, --rule')
-    .option('--skewed', 'byzantine: each worker trains on a stretch of its own')
-    .addOption(whole('--seeds <n>', 'byzantine: means of so many seeds, from --seed on', 1, 100))
-    .option(
-      '--keep <file>',
-      'byzantine: save each battle there as it ends, and play none that is in it',
-    )
-    .option('--picture <file>', 'byzantine: draw the table as SVG')
-    .option('--headless', 'plain lines even on a terminal')
-    .option('--json', 'one JSON document on stdout, everything else on stderr');
+  commandWith(
+    'demo',
+    'train one model with four worker processes over a local relay',
+    demoFlags,
+  ).addArgument(new Argument('<name>', 'what to train').choices(Object.keys(demos)));

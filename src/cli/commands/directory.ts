@@ -1,4 +1,5 @@
 /** `nostrain directory`: who holds what, and who vouches for holders. */
+
 import { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
@@ -7,15 +8,19 @@ import { type FoundHolders, findHolders, unixSeconds } from '../../node/checkpoi
 import { homeSigner } from '../../node/files/keys.ts';
 import { readKey } from '../../run/field.ts';
 import { isPlaceName } from '../../run/placement-policy.ts';
+import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
-  connectionOf,
-} from '../../terminal/connection.ts';
-import { repeatable, whole } from '../../terminal/flags.ts';
+  commandWith,
+  type FlagValues,
+  several,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import { addDirectoryFlags, type DirectoryFlags, withDirectory } from '../shared/holder-flags.ts';
+import { directoryFlags, withDirectory } from '../shared/holder-flags.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
 export const directory = (): Command =>
@@ -24,33 +29,30 @@ export const directory = (): Command =>
     .addCommand(directoryFind())
     .addCommand(directoryAttest());
 
-interface AttestFlags extends ConnectionFlags {
-  readonly region?: string;
-  readonly tier?: string;
-  readonly days: number;
-  readonly relay: readonly string[];
-  readonly keyFile?: string;
-  readonly secKey?: string;
-}
-
 const DAY = 86_400;
 
+const attestFlags = {
+  region: text('<name>', 'region of the holder'),
+  tier: text('<name>', 'trust tier of the holder'),
+  days: withDefault(whole('<n>', 'days that it holds for', 1, 3650), 90),
+  relay: withDefault(several('<url>', 'where to publish it, repeatable'), [], 'none'),
+  keyFile: text('<file>', 'secret key to sign with (default: in your data folder)'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine see it'),
+  ...connectionFlags,
+};
+
+type AttestFlags = FlagValues<typeof attestFlags>;
+
 const directoryAttest = (): Command =>
-  addConnectionFlags(
-    new Command('attest')
-      .description(
-        'vouch for region and tier of a holder; prints the event, publishes with --relay',
-      )
-      .argument('<holder>', 'npub1… or 64 hex digits')
-      .option('--region <name>', 'region of the holder')
-      .option('--tier <name>', 'trust tier of the holder')
-      .addOption(whole('--days <n>', 'days that it holds for', 1, 3650).default(90))
-      .addOption(repeatable('--relay <url>', 'where to publish it, repeatable').default([], 'none'))
-      .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
-      .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it'),
-  ).action((holder: string, flags: AttestFlags) =>
-    interruptibly((signal) => attest(holder, flags, signal)),
-  );
+  commandWith(
+    'attest',
+    'vouch for region and tier of a holder; prints the event, publishes with --relay',
+    attestFlags,
+  )
+    .argument('<holder>', 'npub1… or 64 hex digits')
+    .action((holder: string, flags: AttestFlags) =>
+      interruptibly((signal) => attest(holder, flags, signal)),
+    );
 
 async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Promise<void> {
   const { region, tier, days, relay } = flags;
@@ -74,11 +76,6 @@ async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Pr
   });
 }
 
-interface FindFlags extends DirectoryFlags {
-  readonly enough: number;
-  readonly json?: boolean;
-}
-
 interface FindDocument {
   readonly object: string;
   /** `relays` where they knew enough holders, else `holders`. */
@@ -98,16 +95,20 @@ interface FindDocument {
   }[];
 }
 
+const findFlags = {
+  enough: withDefault(whole('<n>', 'ask on until so many holders are known', 1, 16), 3),
+  json: toggle('print JSON'),
+  ...directoryFlags,
+};
+
+type FindFlags = FlagValues<typeof findFlags>;
+
 const directoryFind = (): Command =>
-  addDirectoryFlags(
-    new Command('find')
-      .description('print who says it holds an object')
-      .argument('<digest>', 'what `checkpoint pack` printed: 64 hex digits')
-      .addOption(whole('--enough <n>', 'ask on until so many holders are known', 1, 16).default(3))
-      .option('--json', 'print JSON'),
-  ).action((digest: string, flags: FindFlags) =>
-    interruptibly((signal) => find(digest, flags, signal)),
-  );
+  commandWith('find', 'print who says it holds an object', findFlags)
+    .argument('<digest>', 'what `checkpoint pack` printed: 64 hex digits')
+    .action((digest: string, flags: FindFlags) =>
+      interruptibly((signal) => find(digest, flags, signal)),
+    );
 
 async function find(digest: string, flags: FindFlags, signal: AbortSignal): Promise<void> {
   if (!isHex32(digest)) {

@@ -1,6 +1,6 @@
 /** `nostrain keygen`: a new secret key, to a file only its owner can read, or to stdout. */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import {
   createSecretKey,
   publicKeyOf,
@@ -8,16 +8,19 @@ import {
   toNsec,
   writeKeyFile,
 } from '../../node/files/keys.ts';
+import { commandWith, type FlagValues, text } from '../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 
+const keygenFlags = {
+  output: {
+    ...text('<file>', 'key file to write (mode 0600); without it the nsec goes to stdout'),
+    short: 'o',
+  },
+};
+
 export const keygen = (): Command =>
-  new Command('keygen')
-    .description('make a secret key')
-    .option(
-      '-o, --output <file>',
-      'key file to write (mode 0600); without it the nsec goes to stdout',
-    )
-    .action(async ({ output }: { output?: string }) => {
+  commandWith('keygen', 'make a secret key', keygenFlags).action(
+    async ({ output }: FlagValues<typeof keygenFlags>) => {
       const secretKey = createSecretKey();
       const npub = toNpub(publicKeyOf(secretKey));
       if (output === undefined) {
@@ -28,4 +31,5 @@ export const keygen = (): Command =>
       await writeKeyFile(output, secretKey);
       writeOut(`${npub}\n`);
       writeNote(`secret key written to ${output}, readable by you only`);
-    });
+    },
+  );

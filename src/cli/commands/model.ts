@@ -1,7 +1,7 @@
 /** `nostrain model`: published models, in the files that others trained them into, and out again. */
 
 import { basename, resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { ConfigError, safe } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/numbers.ts';
 import { loraTensors } from '../../model/adapters/lora.ts';
@@ -33,8 +33,17 @@ import type { Pretrained } from '../../pretrained/pretrained.ts';
 import { formOf } from '../../run/data-forms.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
 import type { Layout } from '../../tensor/params.ts';
+import {
+  choice,
+  commandWith,
+  type FlagValues,
+  settingFlags,
+  text,
+  toggle,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
-import { addSettingFlags, settingsFromFlags } from '../../terminal/options.ts';
+import { settingsFromFlags } from '../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { slowly } from '../shared/archive-source.ts';
 
@@ -44,16 +53,22 @@ export const model = (): Command =>
     .addCommand(inspect())
     .addCommand(exportModel());
 
+const inspectFlags = {
+  json: toggle('print JSON'),
+};
+
 const inspect = (): Command =>
-  new Command('inspect')
-    .description('say what a published model is and whether it can be trained here')
+  commandWith(
+    'inspect',
+    'say what a published model is and whether it can be trained here',
+    inspectFlags,
+  )
     .argument(
       '<model>',
       'folder with config.json, tokenizer.json and model.safetensors, ' +
         'a .gguf file, or hf:owner/name[@revision]',
     )
-    .option('--json', 'print JSON')
-    .action((named: string, { json }: { readonly json?: boolean }) =>
+    .action((named: string, { json }: FlagValues<typeof inspectFlags>) =>
       interruptibly(async (signal) => {
         const report = slowly();
         const onProgress = (file: string, have: number, of: number) =>
@@ -119,14 +134,6 @@ function modelWords(model: Pretrained, files: readonly BaseFile[]): readonly str
   return rows.map(([name, value]) => `${name.padEnd(11)} ${value}`);
 }
 
-interface ExportFlags {
-  readonly peft?: string;
-  readonly merged?: string;
-  readonly gguf?: string;
-  readonly state?: string;
-  readonly dtype: keyof typeof types;
-}
-
 /** What a folder and a GGUF file make of each number format; one of the two may lack it. */
 const types = {
   f32: { folder: 'f32', gguf: 'f32' },
@@ -135,45 +142,48 @@ const types = {
   q8_0: { folder: undefined, gguf: 'q8_0' },
 } as const;
 
+const exportFlags = {
+  peft: text('<dir>', 'folder to write the adapter to, as PEFT loads it'),
+  merged: text('<dir>', 'folder to write the whole model to, as transformers loads it'),
+  gguf: text('<file>', 'file to write the whole model to, as llama.cpp loads it'),
+  state: text('<file>', 'models of our own: .safetensors, .npz or .json to write all tensors to'),
+  dtype: withDefault(
+    choice(
+      '<type>',
+      'number format of the whole model; q8_0 for GGUF only',
+      Object.keys(types) as (keyof typeof types)[],
+    ),
+    'f32',
+  ),
+  ...settingFlags(['base', 'rank', 'alpha', 'targets', 'seed', 'tiers', 'tier', 'tierStrategy']),
+};
+
+type ExportFlags = FlagValues<typeof exportFlags>;
+
 const exportModel = (): Command =>
-  addSettingFlags(
-    new Command('export')
-      .description('write what a run has learned, for other programs')
-      .argument('<run>', 'name of a run (`nostrain runs`), its folder, or a state file')
-      .option('--peft <dir>', 'folder to write the adapter to, as PEFT loads it')
-      .option('--merged <dir>', 'folder to write the whole model to, as transformers loads it')
-      .option('--gguf <file>', 'file to write the whole model to, as llama.cpp loads it')
-      .option(
-        '--state <file>',
-        'models of our own: .safetensors, .npz or .json to write all tensors to',
-      )
-      .addOption(
-        new Option('--dtype <type>', 'number format of the whole model; q8_0 for GGUF only')
-          .choices(Object.keys(types))
-          .default('f32'),
-      ),
-    ['base', 'rank', 'alpha', 'targets', 'seed', 'tiers', 'tier', 'tierStrategy'],
-  ).action((named: string, flags: ExportFlags, command: Command) =>
-    interruptibly(async (signal) => {
-      const { peft, merged, gguf, state } = flags;
-      const targets = [peft, merged, gguf].filter((path) => path !== undefined);
-      if (targets.length === 0 && state === undefined) {
-        throw new ConfigError(
-          'flag/export',
-          'say what to write: --peft, --merged, --gguf or --state',
-          {
-            hint: '--peft DIR is the smallest, --gguf FILE goes to llama.cpp',
-          },
-        );
-      }
-      const run = await readTrainedRun(named, settingsFromFlags(command));
-      if (state !== undefined) return writeOwn(run, state, targets);
-      const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
-      const writes = planned({ ...run, values }, base, flags);
-      for (const path of targets) await assertFree(path);
-      for (const write of writes) await write(signal);
-    }),
-  );
+  commandWith('export', 'write what a run has learned, for other programs', exportFlags)
+    .argument('<run>', 'name of a run (`nostrain runs`), its folder, or a state file')
+    .action((named: string, flags: ExportFlags, command: Command) =>
+      interruptibly(async (signal) => {
+        const { peft, merged, gguf, state } = flags;
+        const targets = [peft, merged, gguf].filter((path) => path !== undefined);
+        if (targets.length === 0 && state === undefined) {
+          throw new ConfigError(
+            'flag/export',
+            'say what to write: --peft, --merged, --gguf or --state',
+            {
+              hint: '--peft DIR is the smallest, --gguf FILE goes to llama.cpp',
+            },
+          );
+        }
+        const run = await readTrainedRun(named, settingsFromFlags(command));
+        if (state !== undefined) return writeOwn(run, state, targets);
+        const { base, values } = await openTrainedBase(run, { onNotice: writeNote, signal });
+        const writes = planned({ ...run, values }, base, flags);
+        for (const path of targets) await assertFree(path);
+        for (const write of writes) await write(signal);
+      }),
+    );
 
 type Write = (signal: AbortSignal) => Promise<void>;
 

@@ -1,6 +1,7 @@
 /** `nostrain receipt`: lists who contributed what to a certified run, signs it, or verifies a signed one. */
+
 import { writeFile } from 'node:fs/promises';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import {
@@ -12,26 +13,14 @@ import {
 import type { RoundProof } from '../../consensus/roots.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/files/keys.ts';
+import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
-import {
-  addSourceFlags,
-  askingRule,
-  openSource,
-  type SourceFlags,
-  sourceOf,
-} from '../shared/archive-source.ts';
+import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
 import { readText } from '../shared/files.ts';
-import { addSigningFlags, type SigningFlags, signedDocument } from '../shared/signed-document.ts';
+import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 import { workerKeyOf } from './explain.ts';
-
-interface Flags extends SourceFlags, SigningFlags {
-  readonly worker?: string;
-  readonly verify?: string;
-  readonly output?: string;
-  readonly json?: boolean;
-}
 
 interface ReceiptDocument extends Receipt {
   /** Of the rounds that count the worker asked for. */
@@ -40,26 +29,30 @@ interface ReceiptDocument extends Receipt {
   readonly event?: SignedEvent;
 }
 
+const receiptFlags = {
+  ...sourceFlags,
+  events: text('<file>', 'read this instead of asking relays'),
+  worker: text('<npub>', 'this key alone, with a proof of each round that counts it'),
+  verify: text('<file>', 'say whether this signed receipt is what the events say'),
+  output: { ...text('<file>', 'where the signed event goes; with --sign'), short: 'o' },
+  ...signingFlags,
+  json: toggle('print JSON'),
+};
+
+type Flags = FlagValues<typeof receiptFlags>;
+
 export const receipt = (): Command =>
-  addSigningFlags(
-    addSourceFlags(
-      new Command('receipt').description(
-        'list who contributed what to a run and what it was worth; sign it, or verify a signed one',
-      ),
-    )
-      .option('--events <file>', 'read this instead of asking relays')
-      .option('--worker <npub>', 'this key alone, with a proof of each round that counts it')
-      .option('--verify <file>', 'say whether this signed receipt is what the events say')
-      .option('-o, --output <file>', 'where the signed event goes; with --sign'),
-  )
-    .option('--json', 'print JSON')
-    .action(async (flags: Flags, command: Command) => {
-      refuseUnused(command, [
-        askingRule(flags),
-        { flags: ['output'], goesWith: '--sign', holds: flags.sign === true },
-      ]);
-      await interruptibly((signal) => tell(flags, signal));
-    });
+  commandWith(
+    'receipt',
+    'list who contributed what to a run and what it was worth; sign it, or verify a signed one',
+    receiptFlags,
+  ).action(async (flags: Flags, command: Command) => {
+    refuseUnused(command, [
+      askingRule(flags),
+      { flags: ['output'], goesWith: '--sign', holds: flags.sign === true },
+    ]);
+    await interruptibly((signal) => tell(flags, signal));
+  });
 
 async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
   const source = await sourceOf(flags, signal);

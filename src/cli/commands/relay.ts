@@ -1,91 +1,102 @@
 /** `nostrain relay`: runs the small relay we ship, for friends on a network or for anybody on the internet. */
 
 import { networkInterfaces } from 'node:os';
-import { Command, Option } from 'commander';
+import type { Command } from 'commander';
 import type { FaultSettings } from '../../../relay/faults/settings.ts';
 import { parseFaults } from '../../../relay/faults/settings.ts';
-import type { AuthMode } from '../../../relay/policies.ts';
 import { type ProfileName, profiles } from '../../../relay/profiles.ts';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { whole } from '../../terminal/flags.ts';
+import {
+  choice,
+  commandWith,
+  type FlagValues,
+  parsed,
+  text,
+  whole,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { untilInterrupted } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { pageFolder } from '../shared/page-folder.ts';
 
-interface RelayFlags {
-  readonly host: string;
-  readonly port: number;
-  readonly maxEventBytes?: number;
-  readonly strict?: ProfileName;
-  readonly store?: string;
-  readonly maxStoreBytes?: number;
-  readonly auth?: AuthMode;
-  readonly minPow?: number;
-  readonly publicUrl?: string;
-  readonly faults?: FaultSettings;
-  readonly seed?: number;
-  readonly page?: number;
-}
+const relayFlags = {
+  host: withDefault(text('<address>', 'address to listen on; 0.0.0.0 lets others in'), '127.0.0.1'),
+  port: withDefault(whole('<n>', 'port to listen on; 0 takes any free one', 0, 65535), 7777),
+  maxEventBytes: whole('<n>', 'largest event taken (default: 2 MiB, or what --strict says)', 1024),
+  store: text('<folder>', 'keep events in this folder, synced before they are acknowledged'),
+  maxStoreBytes: whole(
+    '<n>',
+    'bytes of events kept, in memory too; whoever fills it makes room (default: 1 GiB)',
+    1,
+  ),
+  strict: choice(
+    '<name>',
+    'behave like this relay: its limits, words and document',
+    Object.keys(profiles) as ProfileName[],
+  ),
+  auth: withDefault(
+    choice('<who>', 'clients that must authenticate (NIP-42): nobody, writers, or readers too', [
+      'none',
+      'write',
+      'all',
+    ]),
+    'none',
+  ),
+  minPow: whole('<bits>', 'proof of work that events need (NIP-13)', 0, 256),
+  publicUrl: parsed(
+    '<url>',
+    'the URL others know the relay by, when it has a name or is behind a proxy',
+    publicUrlFlag,
+  ),
+  faults: parsed(
+    '<list>',
+    'fail on purpose, as JSON or as drop=0.1,delay=normal:50,10,forge=0.05',
+    faultsFlag,
+  ),
+  seed: {
+    ...whole('<n>', 'random seed of --faults; the same seed fails the same way', 0),
+    group: 'Advanced:',
+  },
+  page: whole(
+    '<port>',
+    'also serve the run page on this port: the runs that the relay carries; ' +
+      '0 takes any free one',
+    0,
+    65535,
+  ),
+};
+
+type RelayFlags = FlagValues<typeof relayFlags>;
 
 export const relay = (): Command =>
-  addFaultFlags(
-    new Command('relay')
-      .description(
-        'run a relay for a training run: signatures checked, events in memory or on disk',
-      )
-      .option('--host <address>', 'address to listen on; 0.0.0.0 lets others in', '127.0.0.1')
-      .addOption(
-        whole('--port <n>', 'port to listen on; 0 takes any free one', 0, 65535).default(7777),
-      )
-      .addOption(
-        whole(
-          '--max-event-bytes <n>',
-          'largest event taken (default: 2 MiB, or what --strict says)',
-          1024,
-        ),
-      )
-      .option('--store <folder>', 'keep events in this folder, synced before they are acknowledged')
-      .addOption(
-        whole(
-          '--max-store-bytes <n>',
-          'bytes of events kept, in memory too; whoever fills it makes room (default: 1 GiB)',
-          1,
-        ),
-      ),
-  )
-    .addOption(
-      whole(
-        '--page <port>',
-        'also serve the run page on this port: the runs that the relay carries; ' +
-          '0 takes any free one',
-        0,
-        65535,
-      ),
-    )
-    .action(async (flags: RelayFlags, command: Command) => {
-      refuseUnused(command, [
-        { flags: ['seed'], goesWith: '--faults', holds: flags.faults !== undefined },
-      ]);
-      const { maxStoreBytes: maxStoredBytes } = flags;
-      const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
-      const server = await createRelay({ ...flags, limits }).catch((cause: unknown) => {
-        throw wordStartError(flags, cause);
-      });
-      const interrupted = untilInterrupted();
-      for (const url of reachableUrls(flags.host, server)) writeOut(`relay at ${url}\n`);
-      const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
-      writeNote(`give a URL to the others; Ctrl-C stops it (events ${where})`);
-      const names = describeNames(flags, server);
-      if (names !== undefined) writeNote(names);
-      const page = await pageOf(flags, server);
-      await interrupted;
-      await page?.close();
-      const { eventsAccepted, eventsRefused } = server.stats();
-      await server.close();
-      writeNote(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused`);
+  commandWith(
+    'relay',
+    'run a relay for a training run: signatures checked, events in memory or on disk',
+    relayFlags,
+  ).action(async (flags: RelayFlags, command: Command) => {
+    refuseUnused(command, [
+      { flags: ['seed'], goesWith: '--faults', holds: flags.faults !== undefined },
+    ]);
+    const { maxStoreBytes: maxStoredBytes } = flags;
+    const limits = maxStoredBytes === undefined ? {} : { maxStoredBytes };
+    const server = await createRelay({ ...flags, limits }).catch((cause: unknown) => {
+      throw wordStartError(flags, cause);
     });
+    const interrupted = untilInterrupted();
+    for (const url of reachableUrls(flags.host, server)) writeOut(`relay at ${url}\n`);
+    const where = flags.store ? `are kept in ${flags.store}` : 'are kept in memory only';
+    writeNote(`give a URL to the others; Ctrl-C stops it (events ${where})`);
+    const names = describeNames(flags, server);
+    if (names !== undefined) writeNote(names);
+    const page = await pageOf(flags, server);
+    await interrupted;
+    await page?.close();
+    const { eventsAccepted, eventsRefused } = server.stats();
+    await server.close();
+    writeNote(`\nstopped: ${eventsAccepted} events taken, ${eventsRefused} refused`);
+  });
 
 /** The run page on the runs of this relay, where it is asked for. */
 async function pageOf({ host, page }: RelayFlags, server: Relay) {
@@ -96,40 +107,6 @@ async function pageOf({ host, page }: RelayFlags, server: Relay) {
   writeOut(`page at ${served.url}#${new URLSearchParams({ relay })}\n`);
   return served;
 }
-
-/** Flags for who may do what, and for trying a client against other relays and against failures. */
-const addFaultFlags = (command: Command): Command =>
-  command
-    .addOption(
-      new Option(
-        '--strict <name>',
-        'behave like this relay: its limits, words and document',
-      ).choices(Object.keys(profiles)),
-    )
-    .addOption(
-      new Option(
-        '--auth <who>',
-        'clients that must authenticate (NIP-42): nobody, writers, or readers too',
-      )
-        .choices(['none', 'write', 'all'])
-        .default('none'),
-    )
-    .addOption(whole('--min-pow <bits>', 'proof of work that events need (NIP-13)', 0, 256))
-    .option(
-      '--public-url <url>',
-      'the URL others know the relay by, when it has a name or is behind a proxy',
-      publicUrlFlag,
-    )
-    .option(
-      '--faults <list>',
-      'fail on purpose, as JSON or as drop=0.1,delay=normal:50,10,forge=0.05',
-      faultsFlag,
-    )
-    .addOption(
-      whole('--seed <n>', 'random seed of --faults; the same seed fails the same way', 0).helpGroup(
-        'Advanced:',
-      ),
-    );
 
 function publicUrlFlag(text: string): string {
   if (/^wss?:/i.test(text) && URL.canParse(text)) return text;

@@ -1,4 +1,5 @@
 /** `nostrain relays check`: what relays really allow, found out by trying. */
+
 import { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { safeLine } from '../../base/errors.ts';
@@ -13,34 +14,37 @@ import {
   type RelayReport,
   type Verdict,
 } from '../../probe/index.ts';
-import { whole } from '../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  toggle,
+  whole,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { alignColumns, clip, wrap } from '../../terminal/render/text.ts';
 
-interface Flags {
-  readonly seconds: number;
-  readonly json?: boolean;
-}
-
 export const relays = (): Command =>
   new Command('relays').description('test relays before a run').addCommand(check());
 
+const relaysCheckFlags = {
+  seconds: withDefault(
+    whole('<n>', 'longest time for one relay; a slow one is asked for less', 1, 600),
+    60,
+  ),
+  json: toggle('print JSON'),
+};
+
+type Flags = FlagValues<typeof relaysCheckFlags>;
+
 const check = (): Command =>
-  new Command('check')
-    .description(
-      'try what each relay allows: some 30 marked events under a throwaway key, deleted afterwards',
-    )
+  commandWith(
+    'check',
+    'try what each relay allows: some 30 marked events under a throwaway key, deleted afterwards',
+    relaysCheckFlags,
+  )
     .argument('<url...>', 'relays, as ws:// or wss://')
-    .addOption(
-      whole(
-        '--seconds <n>',
-        'longest time for one relay; a slow one is asked for less',
-        1,
-        600,
-      ).default(60),
-    )
-    .option('--json', 'print JSON')
     .action(async (urls: readonly string[], { seconds, json }: Flags) => {
       await interruptibly(async (signal) => {
         const judged = await checkRelaysHere(urls, { timeLimitMs: 1000 * seconds, signal });

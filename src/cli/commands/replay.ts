@@ -1,5 +1,6 @@
 /** `nostrain replay`: recomputes a certified run from its events, without any key, and names the first bad round. */
-import { Command } from 'commander';
+
+import type { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { startOf } from '../../certified/decisions/chain.ts';
@@ -14,100 +15,92 @@ import { prepareTask } from '../../node/data/task.ts';
 import { createTrainer } from '../../node/engine/trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { type BaseModel, openWholeBaseOf } from '../../node/pretrained/base-model.ts';
-import { type Digest, roundName, roundNumber } from '../../run/ids.ts';
+import { roundName, roundNumber } from '../../run/ids.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
-import { repeatable } from '../../terminal/flags.ts';
+import { commandWith, type FlagValues, several, text, toggle } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import {
-  addSourceFlags,
   askingRule,
   type OpenedRecord,
   openRecord,
   openSource,
-  type SourceFlags,
+  sourceFlags,
   sourceOf,
 } from '../shared/archive-source.ts';
 import { bringEvents } from '../shared/chunks.ts';
-import { branchOption, trustOption } from '../shared/member-flags.ts';
+import { historyFlags } from '../shared/member-flags.ts';
 
-interface ReplayFlags extends SourceFlags {
-  readonly from?: readonly string[];
-  readonly branch?: Digest;
-  readonly trust?: Digest;
-  readonly base?: string;
-  readonly corpus?: string;
-  readonly json?: boolean;
-}
+const replayFlags = {
+  ...sourceFlags,
+  events: text(
+    '<file>',
+    'read this file or folder instead of asking relays; any bad line is an error; or the ' +
+      'digest of its chunks',
+  ),
+  from: several(
+    '<place>',
+    'where chunks of --events DIGEST are: https://…, wss://… or a folder, repeatable',
+  ),
+  ...historyFlags,
+  base: text(
+    '<path>',
+    'published model that the run starts from: also evaluates what was recomputed',
+  ),
+  corpus: text(
+    '<file>',
+    'text or .jsonl file that the run trains on, or the https address of one (default: the ' +
+      'usual one)',
+  ),
+  json: toggle('print JSON'),
+};
+
+type ReplayFlags = FlagValues<typeof replayFlags>;
 
 export const replay = (): Command =>
-  addSourceFlags(
-    new Command('replay').description(
-      'recompute a certified run from its events and name the first bad round; needs no key',
-    ),
-  )
-    .option(
-      '--events <file>',
-      'read this file or folder instead of asking relays; any bad line is an error; or the ' +
-        'digest of its chunks',
-    )
-    .addOption(
-      repeatable(
-        '--from <place>',
-        'where chunks of --events DIGEST are: https://…, wss://… or a folder, repeatable',
-      ),
-    )
-    .addOption(branchOption())
-    .addOption(trustOption())
-    .option(
-      '--base <path>',
-      'published model that the run starts from: also evaluates what was recomputed',
-    )
-    .option(
-      '--corpus <file>',
-      'text or .jsonl file that the run trains on, or the https address of one (default: the ' +
-        'usual one)',
-    )
-    .option('--json', 'print JSON')
-    .action(async (asked: ReplayFlags, command: Command) => {
-      refuseUnused(command, [
-        askingRule(asked),
-        { flags: ['from'], goesWith: '--events DIGEST', holds: isHex32(asked.events ?? '') },
-        { flags: ['corpus'], goesWith: '--base', holds: asked.base !== undefined },
-      ]);
-      await interruptibly(async (signal) => {
-        const flags = await withEvents(asked, signal);
-        const source = await sourceOf(flags, signal);
-        const kept = flags.events === undefined ? undefined : await openRecord(flags.events);
-        const archive = await openSource(flags, source);
-        const model = modelIn(flags, signal);
-        const report = await replayRun(archive, {
-          ...source.options,
-          states: kept?.states,
-          through: flags.branch,
-          trust: flags.trust,
-          ...model,
-          onRound: (round) => {
-            if (!flags.json) writeOut(formatLine(round));
-          },
-        });
-        const evaluation = await model.evaluate();
-        const told = { ...report, ...(evaluation && { evaluation }) };
-        writeOut(flags.json ? asJson(told) : formatEnd(report, evaluation));
-        const { believed } = report;
-        if (believed > 0) {
-          writeNote(
-            `${believed} block hashes of the beacon are as the file says; --rpc URL compares ` +
-              'them with their chain',
-          );
-        }
-        const isAsRecorded = kept === undefined || compareRecord(kept, report);
-        if (!report.ok || !isAsRecorded) process.exitCode = exitCodes.failed.code;
+  commandWith(
+    'replay',
+    'recompute a certified run from its events and name the first bad round; needs no key',
+    replayFlags,
+  ).action(async (asked: ReplayFlags, command: Command) => {
+    refuseUnused(command, [
+      askingRule(asked),
+      { flags: ['from'], goesWith: '--events DIGEST', holds: isHex32(asked.events ?? '') },
+      { flags: ['corpus'], goesWith: '--base', holds: asked.base !== undefined },
+    ]);
+    await interruptibly(async (signal) => {
+      const flags = await withEvents(asked, signal);
+      const source = await sourceOf(flags, signal);
+      const kept = flags.events === undefined ? undefined : await openRecord(flags.events);
+      const archive = await openSource(flags, source);
+      const model = modelIn(flags, signal);
+      const report = await replayRun(archive, {
+        ...source.options,
+        states: kept?.states,
+        through: flags.branch,
+        trust: flags.trust,
+        ...model,
+        onRound: (round) => {
+          if (!flags.json) writeOut(formatLine(round));
+        },
       });
+      const evaluation = await model.evaluate();
+      const told = { ...report, ...(evaluation && { evaluation }) };
+      writeOut(flags.json ? asJson(told) : formatEnd(report, evaluation));
+      const { believed } = report;
+      if (believed > 0) {
+        writeNote(
+          `${believed} block hashes of the beacon are as the file says; --rpc URL compares ` +
+            'them with their chain',
+        );
+      }
+      const isAsRecorded = kept === undefined || compareRecord(kept, report);
+      if (!report.ok || !isAsRecorded) process.exitCode = exitCodes.failed.code;
     });
+  });
 
 /** With the file of events, fetched where they are named by the digest of their chunks. */
 async function withEvents(flags: ReplayFlags, signal: AbortSignal): Promise<ReplayFlags> {

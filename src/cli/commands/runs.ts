@@ -2,7 +2,7 @@
 
 import { lstat, readdir, readFile, realpath, rm, rmdir } from 'node:fs/promises';
 import { basename, join, relative, sep } from 'node:path';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { formatBytes, formatLoss } from '../../base/numbers.ts';
 import type { CertifiedSummary } from '../../certified/rounds/events.ts';
@@ -13,19 +13,22 @@ import { findLocalRun, type LocalRun, listLocalRuns } from '../../node/files/loc
 import { takeLock } from '../../node/files/run-folder.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { commandLine } from '../../terminal/command-line.ts';
-import { whole } from '../../terminal/flags.ts';
+import { commandWith, type FlagValues, toggle, whole } from '../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 import { alignColumns } from '../../terminal/render/text.ts';
 
+const runsFlags = {
+  json: toggle('print JSON'),
+};
+
 export const runs = (): Command =>
-  new Command('runs')
-    .description('list the runs kept on this machine')
-    .option('--json', 'print JSON')
-    .action(async ({ json }: { json?: boolean }) => {
+  commandWith('runs', 'list the runs kept on this machine', runsFlags).action(
+    async ({ json }: FlagValues<typeof runsFlags>) => {
       const home = dataHome();
       const found = await listLocalRuns(home);
       writeOut(json ? asJson({ home, runs: found.map(summaryOf) }) : listWords(found, home));
-    });
+    },
+  );
 
 function listWords(found: readonly LocalRun[], home: string): string {
   if (found.length === 0) {
@@ -134,21 +137,21 @@ export function sampleCommand({ word, model, parameters }: LocalRun): string | u
   return commandLine(['sample', word]);
 }
 
-interface CleanFlags {
-  readonly olderThan?: number;
-  readonly yes?: boolean;
-  readonly json?: boolean;
-}
+const cleanFlags = {
+  olderThan: whole('<days>', 'runs, finished or not, that have not changed since', 0),
+  yes: toggle('remove them; keys stay'),
+  json: toggle('print JSON'),
+};
+
+type CleanFlags = FlagValues<typeof cleanFlags>;
 
 export const clean = (): Command =>
-  new Command('clean')
-    .description('remove runs from this machine; without --yes it only lists what it would remove')
+  commandWith(
+    'clean',
+    'remove runs from this machine; without --yes it only lists what it would remove',
+    cleanFlags,
+  )
     .argument('[run...]', 'names of runs, finished or not (default: all finished runs)')
-    .addOption(
-      whole('--older-than <days>', 'runs, finished or not, that have not changed since', 0),
-    )
-    .option('--yes', 'remove them; keys stay')
-    .option('--json', 'print JSON')
     .action(async (names: readonly string[], flags: CleanFlags) => {
       const home = await realpath(dataHome()).catch(() => dataHome());
       const chosen = await choose(names, flags, home);

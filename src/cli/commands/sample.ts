@@ -1,5 +1,6 @@
 /** `nostrain sample`: text written by the shared parameters of a run, or by a published model as it is. */
-import { Command } from 'commander';
+
+import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { createTextStream } from '../../model/sample.ts';
 import { createChatRenderer } from '../../node/data/chat-renderer.ts';
@@ -18,78 +19,74 @@ import {
 import { keptSlice } from '../../node/join/find-run.ts';
 import { type BaseModel, openBase } from '../../node/pretrained/base-model.ts';
 import { type PartialSettings, settingNames } from '../../run/settings.ts';
-import { numeric, whole } from '../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  numeric,
+  settingFlags,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
-import { addSettingFlags, refuseUnused, settingsFromFlags } from '../../terminal/options.ts';
+import { refuseUnused, settingsFromFlags } from '../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 import { bar, forecastChart, pictureLines } from '../../terminal/render/forecast.ts';
 
-interface Flags {
-  readonly prompt: string;
-  readonly chat?: true;
-  readonly length: number;
-  readonly temperature: number;
-  readonly topP: number;
-  readonly topK: number;
-  readonly threads?: number;
-  readonly output?: string;
-  readonly corpus?: string;
-  readonly picture?: string;
-}
-
 const DEFAULT_SEED = 1;
 
+const sampleFlags = {
+  prompt: withDefault(text('<text>', 'text to continue'), '\n'),
+  chat: toggle('put the prompt as a question, by the chat template of the model'),
+  length: withDefault(whole('<n>', 'tokens to write at most', 1, 1_000_000), 400),
+  temperature: withDefault(
+    numeric('<x>', 'spread; 0 always takes the likeliest token', 0, 100),
+    0.8,
+  ),
+  topP: withDefault(
+    numeric('<x>', 'draw among the likeliest tokens that have this share together', 0, 1),
+    1,
+  ),
+  topK: withDefault(whole('<n>', 'draw among so many likeliest tokens; 0 among all', 0), 0),
+  threads: whole('<n>', 'threads of the engine (default: all cores)', 1, 1024),
+  ...settingFlags([
+    'base',
+    'rank',
+    'alpha',
+    'targets',
+    'seed',
+    'tokens',
+    'width',
+    'layers',
+    'heads',
+    'context',
+    'ffn',
+    'tiers',
+    'tier',
+    'helperRotation',
+  ]),
+  corpus: text(
+    '<path>',
+    'forecaster, vit: the CSV or the folder of pictures of the run, where it was not made up',
+  ),
+  picture: text('<file>', 'vit: PNG or JPEG to guess the class of'),
+  output: {
+    ...text('<file>', 'write it there instead of stdout (of a forecast: as CSV)'),
+    short: 'o',
+  },
+};
+
+type Flags = FlagValues<typeof sampleFlags>;
+
 export const sample = (): Command =>
-  addSettingFlags(
-    new Command('sample')
-      .description(
-        'show what a run has learned: a text, a forecast or guesses; ' +
-          'or write with a published model (--base)',
-      )
-      .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
-      .option('--prompt <text>', 'text to continue', '\n')
-      .option('--chat', 'put the prompt as a question, by the chat template of the model')
-      .addOption(whole('--length <n>', 'tokens to write at most', 1, 1_000_000).default(400))
-      .addOption(
-        numeric('--temperature <x>', 'spread; 0 always takes the likeliest token', 0, 100).default(
-          0.8,
-        ),
-      )
-      .addOption(
-        numeric(
-          '--top-p <x>',
-          'draw among the likeliest tokens that have this share together',
-          0,
-          1,
-        ).default(1),
-      )
-      .addOption(
-        whole('--top-k <n>', 'draw among so many likeliest tokens; 0 among all', 0).default(0),
-      )
-      .addOption(whole('--threads <n>', 'threads of the engine (default: all cores)', 1, 1024)),
-    [
-      'base',
-      'rank',
-      'alpha',
-      'targets',
-      'seed',
-      'tokens',
-      'width',
-      'layers',
-      'heads',
-      'context',
-      'ffn',
-      'tiers',
-      'tier',
-      'helperRotation',
-    ],
+  commandWith(
+    'sample',
+    'show what a run has learned: a text, a forecast or guesses; ' +
+      'or write with a published model (--base)',
+    sampleFlags,
   )
-    .option(
-      '--corpus <path>',
-      'forecaster, vit: the CSV or the folder of pictures of the run, where it was not made up',
-    )
-    .option('--picture <file>', 'vit: PNG or JPEG to guess the class of')
-    .option('-o, --output <file>', 'write it there instead of stdout (of a forecast: as CSV)')
+    .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
     .action((named: string | undefined, flags: Flags, command: Command) =>
       interruptibly(async (signal) => {
         const given = settingsFromFlags(command);

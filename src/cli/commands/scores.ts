@@ -1,6 +1,6 @@
 /** `nostrain scores`: prints the certified scores of a run and the weight vector that follows, signed if asked. */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
 import { pathOf } from '../../certified/decisions/replay.ts';
@@ -10,21 +10,12 @@ import type { SignedEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import type { Digest } from '../../run/ids.ts';
 import { runIdOf } from '../../run/spec/run-spec.ts';
+import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
 import { asJson, writeOut } from '../../terminal/output.ts';
-import {
-  addSourceFlags,
-  askingRule,
-  openSource,
-  type SourceFlags,
-  sourceOf,
-} from '../shared/archive-source.ts';
-import { addSigningFlags, type SigningFlags, signedDocument } from '../shared/signed-document.ts';
-
-interface Flags extends SourceFlags, SigningFlags {
-  readonly json?: boolean;
-}
+import { askingRule, openSource, sourceFlags, sourceOf } from '../shared/archive-source.ts';
+import { signedDocument, signingFlags } from '../shared/signed-document.ts';
 
 interface ScoresDocument {
   readonly run: Digest;
@@ -36,19 +27,24 @@ interface ScoresDocument {
   readonly event?: SignedEvent;
 }
 
+const scoresFlags = {
+  ...sourceFlags,
+  events: text('<file>', 'read this instead of asking relays'),
+  ...signingFlags,
+  json: toggle('print JSON'),
+};
+
+type Flags = FlagValues<typeof scoresFlags>;
+
 export const scores = (): Command =>
-  addSigningFlags(
-    addSourceFlags(
-      new Command('scores').description(
-        'print the certified scores of a run and the weight vector that follows from them',
-      ),
-    ).option('--events <file>', 'read this instead of asking relays'),
-  )
-    .option('--json', 'print JSON')
-    .action(async (flags: Flags, command: Command) => {
-      refuseUnused(command, [askingRule(flags)]);
-      await interruptibly((signal) => tell(flags, signal));
-    });
+  commandWith(
+    'scores',
+    'print the certified scores of a run and the weight vector that follows from them',
+    scoresFlags,
+  ).action(async (flags: Flags, command: Command) => {
+    refuseUnused(command, [askingRule(flags)]);
+    await interruptibly((signal) => tell(flags, signal));
+  });
 
 async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
   const source = await sourceOf(flags, signal);

@@ -1,13 +1,14 @@
 /** `nostrain show`: one run on this machine: loss curve, rounds, where its model is, and a sample of its text. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError, safe, safeLine } from '../../base/errors.ts';
 import { formatBytes, formatCount, formatLoss, formatShare } from '../../base/numbers.ts';
 import { findLocalRun, type LocalRun, withHistory } from '../../node/files/local-runs.ts';
 import { type Scalar, tensorboardFile } from '../../node/files/tensorboard.ts';
 import { formOf } from '../../run/data-forms.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
+import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut, writeResult } from '../../terminal/output.ts';
 import { plot } from '../../terminal/render/forecast.ts';
 import { clip, wrap } from '../../terminal/render/text.ts';
@@ -21,22 +22,19 @@ import {
   summaryOf,
 } from './runs.ts';
 
-interface Flags {
-  readonly html?: string;
-  readonly csv?: string;
-  readonly tensorboard?: string;
-  readonly json?: boolean;
-}
-
 /** The command. */
+const showFlags = {
+  html: text('<file>', 'write one page with everything in it, to keep or to send'),
+  csv: text('<file>', 'write a line per round; - for stdout'),
+  tensorboard: text('<folder>', 'write an event file for TensorBoard there'),
+  json: toggle('print JSON'),
+};
+
+type Flags = FlagValues<typeof showFlags>;
+
 export const show = (): Command =>
-  new Command('show')
-    .description('show a run of this machine: loss curve, rounds, model file')
+  commandWith('show', 'show a run of this machine: loss curve, rounds, model file', showFlags)
     .argument('<run>', 'name of a run (`nostrain runs` lists them), or its folder')
-    .option('--html <file>', 'write one page with everything in it, to keep or to send')
-    .option('--csv <file>', 'write a line per round; - for stdout')
-    .option('--tensorboard <folder>', 'write an event file for TensorBoard there')
-    .option('--json', 'print JSON')
     .action(async (name: string, { html, csv, tensorboard, json }: Flags) => {
       const found = await findLocalRun(name, undefined, { anyWorker: true });
       const run = await withHistory(found);

@@ -1,11 +1,23 @@
 /** `nostrain tiers`: a model in several widths, for machines that cannot hold all of it. */
-import { Command, Option } from 'commander';
+
+import { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import { exportTiers, findTier, type TierLoad } from '../../node/pretrained/tier-files.ts';
 import { MANIFEST, MOST_TIER } from '../../pretrained/tiers/tier.ts';
-import { type TierStrategy, tierStrategies } from '../../run/spec/model-spec.ts';
-import { whole } from '../../terminal/flags.ts';
+import { tierStrategies } from '../../run/spec/model-spec.ts';
+import {
+  choice,
+  commandWith,
+  type FlagValues,
+  parsed,
+  repeated,
+  required,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 
@@ -15,9 +27,9 @@ export const tiers = (): Command =>
     .addCommand(exportCommand())
     .addCommand(inspectCommand());
 
-function readTiers(text: string, before: readonly number[] = []): readonly number[] {
+function readTier(text: string): number {
   const tier = Number(text);
-  if (Number.isSafeInteger(tier) && tier >= 1 && tier <= MOST_TIER) return [...before, tier];
+  if (Number.isSafeInteger(tier) && tier >= 1 && tier <= MOST_TIER) return tier;
   throw new ConfigError(
     'flag/value',
     `--tiers is ${text}; it must be numbers from 1 to ${MOST_TIER}`,
@@ -27,41 +39,45 @@ function readTiers(text: string, before: readonly number[] = []): readonly numbe
   );
 }
 
-const exportCommand = (): Command =>
-  new Command('export')
-    .description('write tiers of a model into folders beside it, with a manifest of all files')
-    .requiredOption('--src <dir>', 'folder of the whole model, as transformers loads it')
-    .addOption(
-      new Option('--tiers <n...>', 'tiers to write: 1 is half as wide, 2 a quarter')
-        .argParser(readTiers)
-        .makeOptionMandatory(),
-    )
-    .action(({ src, tiers }: { readonly src: string; readonly tiers: readonly number[] }) =>
-      interruptibly(async (signal) => {
-        const onFolder = (folder: string, bytes: number) =>
-          writeOut(`${folder}: ${formatBytes(bytes)}\n`);
-        const { sha256 } = await exportTiers(src, tiers, { signal, onFolder });
-        writeOut(`${MANIFEST} in ${src}: ${sha256.size} files with their sha256\n`);
-      }),
-    );
+const exportFlags = {
+  src: required(text('<dir>', 'folder of the whole model, as transformers loads it')),
+  tiers: required(
+    repeated(parsed('<n...>', 'tiers to write: 1 is half as wide, 2 a quarter', readTier)),
+  ),
+};
 
-interface Flags {
-  readonly tier: number;
-  readonly strategy: TierStrategy;
-  readonly json?: boolean;
-}
+const exportCommand = (): Command =>
+  commandWith(
+    'export',
+    'write tiers of a model into folders beside it, with a manifest of all files',
+    exportFlags,
+  ).action(({ src, tiers }: FlagValues<typeof exportFlags>) =>
+    interruptibly(async (signal) => {
+      const onFolder = (folder: string, bytes: number) =>
+        writeOut(`${folder}: ${formatBytes(bytes)}\n`);
+      const { sha256 } = await exportTiers(src, tiers, { signal, onFolder });
+      writeOut(`${MANIFEST} in ${src}: ${sha256.size} files with their sha256\n`);
+    }),
+  );
+
+const inspectFlags = {
+  tier: withDefault(whole('<n>', '0 is the whole model, 1 half as wide', 0, MOST_TIER), 0),
+  strategy: withDefault(
+    choice('<name>', 'the slice if it is whole, else all; the slice; or all', tierStrategies),
+    'auto',
+  ),
+  json: toggle('print JSON'),
+};
+
+type Flags = FlagValues<typeof inspectFlags>;
 
 const inspectCommand = (): Command =>
-  new Command('inspect')
-    .description('say what a worker of a tier loads of a model, after checking every file of it')
+  commandWith(
+    'inspect',
+    'say what a worker of a tier loads of a model, after checking every file of it',
+    inspectFlags,
+  )
     .argument('<dir>', 'folder of the whole model, or of one tier')
-    .addOption(whole('--tier <n>', '0 is the whole model, 1 half as wide', 0, MOST_TIER).default(0))
-    .addOption(
-      new Option('--strategy <name>', 'the slice if it is whole, else all; the slice; or all')
-        .choices(tierStrategies)
-        .default('auto'),
-    )
-    .option('--json', 'print JSON')
     .action((folder: string, { tier, strategy, json }: Flags) =>
       interruptibly(async (signal) => {
         const found = await findTier(folder, { tier, strategy, signal });

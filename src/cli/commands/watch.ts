@@ -1,6 +1,6 @@
 /** `nostrain watch`: follows a certified run on a terminal, without a key: rounds, votes, missing workers. */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { ConfigError, safeJson } from '../../base/errors.ts';
 import { formatBytes, formatLoss, formatShare } from '../../base/numbers.ts';
@@ -10,76 +10,76 @@ import { toNpub } from '../../node/files/keys.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
+import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
-  connectionOf,
-} from '../../terminal/connection.ts';
-import { repeatable } from '../../terminal/flags.ts';
+  commandWith,
+  type FlagValues,
+  several,
+  toggle,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import { beaconSource } from '../shared/beacon.ts';
-import { addEndpointFlags, type EndpointFlags } from '../shared/endpoints.ts';
-import { hintOption } from '../shared/member-flags.ts';
+import { endpointFlags } from '../shared/endpoints.ts';
+import { privateRelaysFlag } from '../shared/member-flags.ts';
 import { locateRun, withRelays } from '../shared/with-relays.ts';
 
-interface Flags extends ConnectionFlags, EndpointFlags {
-  readonly relay: readonly string[];
-  readonly allowPrivateRelays?: boolean;
-  readonly once?: boolean;
-  readonly ndjson?: boolean;
-}
+const watchFlags = {
+  relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of the run'),
+  allowPrivateRelays: privateRelaysFlag,
+  once: toggle('say what there is, and end'),
+  ndjson: toggle('print the whole picture as a line of JSON whenever it changes'),
+  ...connectionFlags,
+  ...endpointFlags,
+};
+
+type Flags = FlagValues<typeof watchFlags>;
 
 export const watch = (): Command =>
-  addEndpointFlags(
-    addConnectionFlags(
-      new Command('watch')
-        .description('follow a certified run as it goes on: rounds, votes, who is missing; no key')
-        .argument('<run>', 'the run: its id, naddr1…, or its name on this machine')
-        .addOption(
-          repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of the run'),
-        )
-        .addOption(hintOption())
-        .option('--once', 'say what there is, and end')
-        .option('--ndjson', 'print the whole picture as a line of JSON whenever it changes'),
-    ),
-  ).action((source: string, flags: Flags) =>
-    interruptibly(async (signal) => {
-      const { relay, allowPrivateRelays } = flags;
-      const asked = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
-      const place = await locateRun(source, asked);
-      if (place.relays.length === 0) {
-        throw new ConfigError('flag/relay', 'no relay of this run is known here', {
-          hint: 'say where it is: --relay URL',
-        });
-      }
-      const publicOnly = place.publicOnly ? { publicOnly: true } : {};
-      const reach = { connection: { ...connectionOf(flags), ...publicOnly }, signal };
-      await withRelays(
-        place.relays,
-        reach,
-        ({ relays, signal }) =>
-          new Promise<void>((resolve, reject) => {
-            const told = teller(flags);
-            signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-            followRun(place.run, {
-              relays,
-              clock: systemClock,
-              signal,
-              spec: place.spec,
-              sha256: nativeSha256,
-              crypto: nativeCrypto,
-              onFailed: reject,
-              beacon: (spec) => beaconSource(spec, flags),
-              onPicture(picture) {
-                told(picture);
-                if (picture.isCaughtUp && (flags.once || picture.open === undefined)) resolve();
-              },
-            }).catch(reject);
-          }),
-      );
-    }),
-  );
+  commandWith(
+    'watch',
+    'follow a certified run as it goes on: rounds, votes, who is missing; no key',
+    watchFlags,
+  )
+    .argument('<run>', 'the run: its id, naddr1…, or its name on this machine')
+    .action((source: string, flags: Flags) =>
+      interruptibly(async (signal) => {
+        const { relay, allowPrivateRelays } = flags;
+        const asked = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
+        const place = await locateRun(source, asked);
+        if (place.relays.length === 0) {
+          throw new ConfigError('flag/relay', 'no relay of this run is known here', {
+            hint: 'say where it is: --relay URL',
+          });
+        }
+        const publicOnly = place.publicOnly ? { publicOnly: true } : {};
+        const reach = { connection: { ...connectionOf(flags), ...publicOnly }, signal };
+        await withRelays(
+          place.relays,
+          reach,
+          ({ relays, signal }) =>
+            new Promise<void>((resolve, reject) => {
+              const told = teller(flags);
+              signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+              followRun(place.run, {
+                relays,
+                clock: systemClock,
+                signal,
+                spec: place.spec,
+                sha256: nativeSha256,
+                crypto: nativeCrypto,
+                onFailed: reject,
+                beacon: (spec) => beaconSource(spec, flags),
+                onPicture(picture) {
+                  told(picture);
+                  if (picture.isCaughtUp && (flags.once || picture.open === undefined)) resolve();
+                },
+              }).catch(reject);
+            }),
+        );
+      }),
+    );
 
 /** Says each thing once: what the run is, each round when it is decided, the one under way when it changes. */
 function teller({ ndjson, once }: Flags): (picture: RunPicture) => void {

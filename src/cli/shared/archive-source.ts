@@ -6,7 +6,6 @@ import { mkdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pipeline } from 'node:stream/promises';
-import type { Command } from 'commander';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import {
@@ -38,45 +37,29 @@ import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { parseStakeJson } from '../../run/stake/stake-snapshot.ts';
-import {
-  addConnectionFlags,
-  type ConnectionFlags,
-  connectionFlagNames,
-  connectionOf,
-} from '../../terminal/connection.ts';
-import { repeatable } from '../../terminal/flags.ts';
+import { connectionFlagNames, connectionFlags, connectionOf } from '../../terminal/connection.ts';
+import { type FlagValues, several, text, withDefault } from '../../terminal/flag-table.ts';
 import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { beaconSource } from './beacon.ts';
-import { addEndpointFlags, type EndpointFlags } from './endpoints.ts';
+import { endpointFlags } from './endpoints.ts';
 import { orRefuse, readText } from './files.ts';
-import { hintOption } from './member-flags.ts';
+import { privateRelaysFlag } from './member-flags.ts';
 import { toEvents } from './stake-refresh.ts';
 import { locateRun, withRelays } from './with-relays.ts';
 
-export interface SourceFlags extends ConnectionFlags, EndpointFlags {
-  readonly run?: string;
-  readonly spec?: string;
-  readonly relay: readonly string[];
-  readonly events?: string;
-  readonly stake?: string;
-  readonly allowPrivateRelays?: boolean;
-}
+/** Which run, where its events are, endpoints of chains, and how to deal with relays. */
+export const sourceFlags = {
+  run: text('<run>', 'the run: its id, naddr1…, or its name on this machine'),
+  spec: text('<file>', 'spec of the run, where no event has it'),
+  stake: text('<file>', 'stake snapshot of the run, where no event has it'),
+  relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of --run'),
+  allowPrivateRelays: privateRelaysFlag,
+  ...connectionFlags,
+  ...endpointFlags,
+};
 
-/** `--run`, `--spec`, `--relay`, `--stake`, the endpoints of chains, and how to deal with relays. */
-export const addSourceFlags = (command: Command): Command =>
-  addEndpointFlags(
-    addConnectionFlags(
-      command
-        .option('--run <run>', 'the run: its id, naddr1…, or its name on this machine')
-        .option('--spec <file>', 'spec of the run, where no event has it')
-        .option('--stake <file>', 'stake snapshot of the run, where no event has it')
-        .addOption(
-          repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of --run'),
-        )
-        .addOption(hintOption()),
-    ),
-  );
+export type SourceFlags = FlagValues<typeof sourceFlags> & { readonly events?: string };
 
 /** A file is read without asking any relay. */
 export const askingRule = ({ events }: SourceFlags): FlagRule => ({

@@ -38,10 +38,12 @@ import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { hashBase } from '../../run/spec/start.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
+import { type FlagValues, whole as wholeFlag, withDefault } from '../../terminal/flag-table.ts';
 import { repeatable, whole } from '../../terminal/flags.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import { slowly } from './archive-source.ts';
+import { keyFlags } from './signed-document.ts';
 import { withRelays } from './with-relays.ts';
 
 /** What a fetch asks of the flags. */
@@ -179,31 +181,21 @@ export const reportFetch =
     report(`${formatBytes(bytes)} of ${formatBytes(of)}, ${formatBytes(perSecond)}/s${left}`);
   };
 
-/** Where chunks go, and how relays are dealt with. */
-export interface PushFlags extends ConnectionFlags {
-  readonly to?: readonly string[];
-  readonly copies: number;
-  readonly days: number;
-  readonly keyFile?: string;
-  readonly secKey?: string;
-}
+/** How chunks are published, and whose key it is. */
+export const pushFlags = {
+  copies: withDefault(wholeFlag('<n>', 'relays that get each chunk event, of all named', 1, 64), 2),
+  days: withDefault(wholeFlag('<n>', 'days after which relays may forget the events', 1, 3650), 30),
+  ...keyFlags,
+};
 
-/** Adds `--copies`, `--days` and whose key it is. */
-export const addPushFlags = (command: Command): Command =>
-  command
-    .addOption(
-      whole('--copies <n>', 'relays that get each chunk event, of all named', 1, 64).default(2),
-    )
-    .addOption(
-      whole('--days <n>', 'days after which relays may forget the events', 1, 3650).default(30),
-    )
-    .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
-    .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it');
+/** Where chunks go, and how relays are dealt with. */
+export type PushFlags = FlagValues<typeof pushFlags> &
+  ConnectionFlags & { readonly to?: readonly string[]; readonly mirror?: string };
 
 /** Stores the chunks of each folder, and their manifest, at every place of `--to`, and says so. */
 export async function pushFolders(
   folders: readonly string[],
-  flags: PushFlags & { readonly mirror?: string },
+  flags: PushFlags,
   signal: AbortSignal,
 ): Promise<void> {
   const { to = [] } = flags;
@@ -254,7 +246,7 @@ async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<voi
 interface Pushing {
   readonly folder: string;
   readonly manifest: FileManifest;
-  readonly flags: PushFlags & { readonly mirror?: string };
+  readonly flags: PushFlags;
   readonly signer: Parameters<typeof createBlossomSource>[1]['signer'];
   readonly signal: AbortSignal;
 }

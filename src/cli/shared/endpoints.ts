@@ -1,56 +1,36 @@
 /** Flags by which the stake commands reach a chain or relays, and what they become. */
-import type { Command } from 'commander';
 import { systemClock } from '../../base/async.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createEndpoint, createPost, type Endpoints } from '../../chain/endpoints.ts';
 import type { ChainAccess } from '../../chain/evm/blocks.ts';
 import { withoutSecrets } from '../../network/transport/relay-urls.ts';
-import { repeatable, whole } from '../../terminal/flags.ts';
+import { type FlagValues, several, whole, withDefault } from '../../terminal/flag-table.ts';
 
-interface RpcFlags {
-  readonly rpc: readonly string[];
-  readonly agree?: number;
-  readonly rpcTimeout: number;
-}
+const rpcFlags = {
+  rpc: withDefault(several('<url>', 'JSON-RPC endpoint of the chain, repeatable'), [], 'none'),
+  agree: whole('<k>', 'how many endpoints must say the same (default: more than half)', 1, 100),
+  rpcTimeout: withDefault(whole('<s>', 'seconds to wait for an answer', 1, 600), 30),
+};
 
-export interface AccessFlags extends RpcFlags {
-  readonly wait: number;
-}
+/** How to reach the chain whose stakes are read. */
+export const accessFlags = {
+  ...rpcFlags,
+  wait: withDefault(whole('<s>', 'seconds to wait for the block to become final', 0), 0),
+};
+
+export type AccessFlags = FlagValues<typeof accessFlags>;
 
 /** Endpoints of whatever a run takes from outside. */
-export interface EndpointFlags extends RpcFlags {
-  readonly drand: readonly string[];
-}
+export const endpointFlags = {
+  ...rpcFlags,
+  drand: withDefault(
+    several('<url>', 'endpoint of the drand chain that the spec names, repeatable'),
+    [],
+    'none',
+  ),
+};
 
-/** Adds `--rpc`, `--agree`, `--wait` and `--rpc-timeout`. */
-export const addAccessFlags = (command: Command): Command =>
-  addRpcFlags(command).addOption(
-    whole('--wait <s>', 'seconds to wait for the block to become final', 0).default(0),
-  );
-
-/** Adds `--rpc`, `--agree`, `--rpc-timeout` and `--drand`. */
-export const addEndpointFlags = (command: Command): Command =>
-  addRpcFlags(command).addOption(
-    repeatable(
-      '--drand <url>',
-      'endpoint of the drand chain that the spec names, repeatable',
-    ).default([], 'none'),
-  );
-
-const addRpcFlags = (command: Command): Command =>
-  command
-    .addOption(
-      repeatable('--rpc <url>', 'JSON-RPC endpoint of the chain, repeatable').default([], 'none'),
-    )
-    .addOption(
-      whole(
-        '--agree <k>',
-        'how many endpoints must say the same (default: more than half)',
-        1,
-        100,
-      ),
-    )
-    .addOption(whole('--rpc-timeout <s>', 'seconds to wait for an answer', 1, 600).default(30));
+export type EndpointFlags = FlagValues<typeof endpointFlags>;
 
 /** An endpoint of a chain; throws `flag/rpc` if the URL is no web address. */
 export function endpointAt(url: string, seconds: number, example = 'https://rpc.example.org') {
@@ -63,7 +43,7 @@ export function endpointAt(url: string, seconds: number, example = 'https://rpc.
 }
 
 /** Endpoints as the flags name them; throws `flag/rpc` if there are none. */
-function endpointsOf({ rpc, agree, rpcTimeout }: RpcFlags): Endpoints {
+function endpointsOf({ rpc, agree, rpcTimeout }: AccessFlags): Endpoints {
   if (rpc.length === 0) {
     throw new ConfigError('flag/rpc', 'no endpoint of the chain is given', {
       hint: 'add --rpc URL, best several',

@@ -12,11 +12,17 @@ import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder.ts';
 import { isPlaceName, MOST_WEIGHT } from '../../run/placement-policy.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
-  connectionOf,
-} from '../../terminal/connection.ts';
+  addFlags,
+  type FlagValues,
+  parsed,
+  repeated,
+  text,
+  toggle,
+  whole as wholeFlag,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { byteCount, repeatable, whole } from '../../terminal/flags.ts';
 import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
@@ -24,13 +30,23 @@ import { withRelays } from './with-relays.ts';
 
 const MOST_HOLD = 2 ** 50;
 
-/** What a holder says of itself. */
-export interface OfferFlags {
-  readonly announce?: string;
-  readonly region: string;
-  readonly trustTier: string;
-  readonly weight: number;
-}
+/** What a holder says of itself; `withFlag` is what the flags go with. */
+export const offerFlags = (withFlag: string) => ({
+  announce: text('<url>', 'where others reach this server: makes it known as a holder'),
+  region: withDefault(text('<name>', `with ${withFlag}: region of this server`), 'unknown'),
+  trustTier: withDefault(text('<name>', `with ${withFlag}: trust tier of this server`), 'open'),
+  weight: withDefault(
+    wholeFlag(
+      '<n>',
+      `with ${withFlag}: share of what is placed, beside the others`,
+      0,
+      MOST_WEIGHT,
+    ),
+    1,
+  ),
+});
+
+export type OfferFlags = FlagValues<ReturnType<typeof offerFlags>>;
 
 export interface HoldFlags extends OfferFlags {
   readonly hold?: number;
@@ -40,24 +56,9 @@ export interface HoldFlags extends OfferFlags {
   readonly holder?: readonly string[];
 }
 
-/** Adds `--announce`, `--region`, `--trust-tier` and `--weight`; `withFlag` is what they go with. */
-export const addOfferFlags = (command: Command, withFlag: string): Command =>
-  command
-    .option('--announce <url>', 'where others reach this server: makes it known as a holder')
-    .option('--region <name>', `with ${withFlag}: region of this server`, 'unknown')
-    .option('--trust-tier <name>', `with ${withFlag}: trust tier of this server`, 'open')
-    .addOption(
-      whole(
-        '--weight <n>',
-        `with ${withFlag}: share of what is placed, beside the others`,
-        0,
-        MOST_WEIGHT,
-      ).default(1),
-    );
-
 /** Adds the flags of a worker that holds. */
 export const addHoldFlags = (command: Command): Command =>
-  addOfferFlags(
+  addFlags(
     command
       .addOption(
         byteCount(
@@ -81,7 +82,7 @@ export const addHoldFlags = (command: Command): Command =>
       .addOption(
         repeatable('--holder <url>', 'holder server to ask who holds the checkpoint, repeatable'),
       ),
-    '--hold',
+    offerFlags('--hold'),
   );
 
 /** All but `--holder`. */
@@ -180,27 +181,24 @@ async function holderOf(
   return holder;
 }
 
-export interface DirectoryFlags extends ConnectionFlags {
-  readonly directory: readonly string[];
-  readonly allowPrivate?: boolean;
-}
-
 /** `--directory`, `--allow-private`, and how to deal with relays. */
-export const addDirectoryFlags = (command: Command): Command =>
-  addConnectionFlags(command)
-    .addOption(
-      repeatable(
-        '--directory <url>',
-        'relay (wss://…) or holder server (https://…) to ask and tell who holds what, ' +
-          'repeatable',
-      )
-        .argParser((url: string, before: readonly string[] | undefined) => [
-          ...(before ?? []),
-          checked(url),
-        ])
-        .default([], 'none'),
-    )
-    .option('--allow-private', 'ask holders at private addresses that others name too');
+export const directoryFlags = {
+  ...connectionFlags,
+  directory: withDefault(
+    repeated(
+      parsed(
+        '<url>',
+        'relay (wss://…) or holder server (https://…) to ask and tell who holds what, repeatable',
+        checked,
+      ),
+    ),
+    [],
+    'none',
+  ),
+  allowPrivate: toggle('ask holders at private addresses that others name too'),
+};
+
+export type DirectoryFlags = FlagValues<typeof directoryFlags>;
 
 function checked(url: string): string {
   if (isRelayUrl(url) || (/^https?:\/\//i.test(url) && URL.canParse(url))) {

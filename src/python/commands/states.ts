@@ -159,15 +159,15 @@ export const outerStep = pythonCommand({
   },
   async run(flags, words) {
     const { learningRate, momentum, momentumState, momentumOut, summaryOut, stateFormat } = flags;
-    const momentumFlags = { ...flags, output: momentumOut };
+    const momentumFlags = momentumOut === undefined ? undefined : { ...flags, output: momentumOut };
     assertWritable(flags);
-    if (momentumOut !== undefined) assertWritable(momentumFlags);
+    if (momentumFlags) assertWritable(momentumFlags);
     const base = await readStateFile(words.base, stateFormat);
     const { delta } = await readDelta(words.delta);
     const previousMomentum =
       momentumState === undefined ? undefined : await readStateFile(momentumState, stateFormat);
     const step = nesterovOuterStep(base, delta, { learningRate, momentum, previousMomentum });
-    if (momentumOut !== undefined) await writeState(step.momentumState, momentumFlags);
+    if (momentumFlags) await writeState(step.momentumState, momentumFlags);
     const summary = {
       learning_rate: learningRate,
       momentum,

@@ -2,7 +2,8 @@
  * `nostrain checkpoint`: large files as chunks that verify themselves, with parity, and getting them from wherever
  * they are.
  */
-import { Command, Option } from 'commander';
+
+import { Command } from 'commander';
 import { packed as kind } from '../../../../kinds/packed.ts';
 import { toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -25,16 +26,23 @@ import {
   verifyFolder,
 } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
+import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
-  connectionOf,
-} from '../../../terminal/connection.ts';
-import { byteCount, repeatable, whole } from '../../../terminal/flags.ts';
+  byteCount,
+  commandWith,
+  type FlagValues,
+  parsed,
+  required,
+  several,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/text.ts';
-import { addPushFlags, type PushFlags, pushFolders } from '../../shared/chunks.ts';
+import { pushFlags, pushFolders } from '../../shared/chunks.ts';
 import { withRelays } from '../../shared/with-relays.ts';
 import { fetch } from './fetch.ts';
 import { seed } from './seed.ts';
@@ -53,49 +61,51 @@ export const checkpoint = (): Command =>
     .addCommand(seed())
     .addCommand(push());
 
-interface PackFlags {
-  readonly out: string;
-  readonly chunk: number;
-  readonly stripe: Stripe | null;
-  readonly threads?: number;
-}
-
 const DEFAULT_CHUNK = 2 ** 22;
 
+/** How many threads work beside the program itself. */
+const threadsFlag = whole(
+  '<n>',
+  'threads that hash beside the program (default: by cores and size)',
+  0,
+  64,
+);
+
+const packFlags = {
+  out: { ...required(text('<folder>', 'where the manifest and the chunks go')), short: 'o' },
+  chunk: withDefault(
+    byteCount(
+      '<bytes>',
+      'length of a chunk: 16k to 64m; 16k suits relays',
+      LEAST_CHUNK_BYTES,
+      MOST_CHUNK_BYTES,
+    ),
+    DEFAULT_CHUNK,
+    '4m',
+  ),
+  stripe: withDefault(
+    parsed<Stripe | null>('<k/n>', 'parity: of every n chunks any k restore the rest', readStripe),
+    null,
+    'none',
+  ),
+  threads: threadsFlag,
+};
+
+type PackFlags = FlagValues<typeof packFlags>;
+
 const pack = (): Command =>
-  new Command('pack')
-    .description('cut a file into chunks; prints the digest of the manifest, which names all of it')
+  commandWith(
+    'pack',
+    'cut a file into chunks; prints the digest of the manifest, which names all of it',
+    packFlags,
+  )
     .argument('<file>', 'a state, a model, a text: any file')
-    .requiredOption('-o, --out <folder>', 'where the manifest and the chunks go')
-    .addOption(
-      byteCount(
-        '--chunk <bytes>',
-        'length of a chunk: 16k to 64m; 16k suits relays',
-        LEAST_CHUNK_BYTES,
-        MOST_CHUNK_BYTES,
-      ).default(DEFAULT_CHUNK, '4m'),
-    )
-    .addOption(
-      new Option('--stripe <k/n>', 'parity: of every n chunks any k restore the rest')
-        .argParser(readStripe)
-        .default(null, 'none'),
-    )
-    .addOption(threadsOption())
     .action(async (file: string, { out, chunk, stripe, threads }: PackFlags) => {
       await interruptibly(async (signal) => {
         const manifest = await packFile(file, out, { chunkBytes: chunk, stripe, threads, signal });
         writeOut(packWords(manifest, out));
       });
     });
-
-/** How many threads work beside the program itself. */
-const threadsOption = (): Option =>
-  whole(
-    '--threads <n>',
-    'threads that hash beside the program (default: by cores and size)',
-    0,
-    64,
-  );
 
 function packWords(manifest: FileManifest, out: string): string {
   const { bytes, chunks, parity, stripe, root } = manifest;
@@ -131,19 +141,21 @@ function readStripe(text: string): Stripe {
   });
 }
 
-interface VerifyFlags {
-  readonly quick?: boolean;
-  readonly threads?: number;
-  readonly json?: boolean;
-}
+const verifyFlags = {
+  quick: toggle('BLAKE3 of the chunks alone, neither SHA-256 nor the hashes of the whole'),
+  threads: threadsFlag,
+  json: toggle('print JSON'),
+};
+
+type VerifyFlags = FlagValues<typeof verifyFlags>;
 
 const verify = (): Command =>
-  new Command('verify')
-    .description('name every chunk that is lost or changed; exit code 1 where one is')
+  commandWith(
+    'verify',
+    'name every chunk that is lost or changed; exit code 1 where one is',
+    verifyFlags,
+  )
     .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-    .option('--quick', 'BLAKE3 of the chunks alone, neither SHA-256 nor the hashes of the whole')
-    .addOption(threadsOption())
-    .option('--json', 'print JSON')
     .action(async (folder: string, { quick, threads, json }: VerifyFlags) => {
       await interruptibly(async (signal) => {
         const manifest = await readManifest(folder);
@@ -200,19 +212,21 @@ function verdict(
   return `all ${formatCount(all)} chunks are right${what}`;
 }
 
-interface UnpackFlags {
-  readonly out: string;
-  readonly mend?: boolean;
-  readonly threads?: number;
-}
+const unpackFlags = {
+  out: { ...required(text('<file>', 'where the file goes')), short: 'o' },
+  mend: toggle('put restored chunks into the folder too'),
+  threads: threadsFlag,
+};
+
+type UnpackFlags = FlagValues<typeof unpackFlags>;
 
 const unpack = (): Command =>
-  new Command('unpack')
-    .description('make the file again, from parity where chunks are lost or changed')
+  commandWith(
+    'unpack',
+    'make the file again, from parity where chunks are lost or changed',
+    unpackFlags,
+  )
     .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-    .requiredOption('-o, --out <file>', 'where the file goes')
-    .option('--mend', 'put restored chunks into the folder too')
-    .addOption(threadsOption())
     .action(async (folder: string, { out, mend = false, threads }: UnpackFlags) => {
       await interruptibly(async (signal) => {
         const manifest = await readManifest(folder);
@@ -241,34 +255,35 @@ interface Listed {
   readonly stripe: { readonly k: number; readonly n: number } | null;
 }
 
-interface ListFlags extends ConnectionFlags {
-  readonly from?: readonly string[];
-  readonly json?: boolean;
-}
-
 /** Files of strangers that are looked at. */
 const MOST_LISTED = 200;
 /** Manifests that travel as chunks themselves, each of which is asked for. */
 const MOST_LONG = 16;
 const FIND_MS = 15_000;
 
+const listFlags = {
+  from: several('<relay>', 'list what was pushed to this relay instead, repeatable'),
+  json: toggle('print JSON'),
+  ...connectionFlags,
+};
+
+type ListFlags = FlagValues<typeof listFlags>;
+
 const list = (): Command =>
-  addConnectionFlags(
-    new Command('list')
-      .description('list the chunked files in a folder or in the folders inside it, or on relays')
-      .argument('[folder]', 'where to look', '.')
-      .addOption(
-        repeatable('--from <relay>', 'list what was pushed to this relay instead, repeatable'),
-      )
-      .option('--json', 'print JSON'),
-  ).action(async (folder: string, flags: ListFlags) => {
-    const { from = [], json } = flags;
-    const packed: Listed[] = [];
-    if (from.length > 0)
-      packed.push(...(await interruptibly((signal) => listAt(from, flags, signal))));
-    else for (const each of await findPacked(folder)) packed.push(await describe(each));
-    writeOut(json ? asJson({ packed }) : listWords(packed, from.length > 0 ? undefined : folder));
-  });
+  commandWith(
+    'list',
+    'list the chunked files in a folder or in the folders inside it, or on relays',
+    listFlags,
+  )
+    .argument('[folder]', 'where to look', '.')
+    .action(async (folder: string, flags: ListFlags) => {
+      const { from = [], json } = flags;
+      const packed: Listed[] = [];
+      if (from.length > 0)
+        packed.push(...(await interruptibly((signal) => listAt(from, flags, signal))));
+      else for (const each of await findPacked(folder)) packed.push(await describe(each));
+      writeOut(json ? asJson({ packed }) : listWords(packed, from.length > 0 ? undefined : folder));
+    });
 
 /** What relays have the right manifest of. */
 async function listAt(
@@ -342,23 +357,26 @@ function listWords(packed: readonly Listed[], folder: string | undefined): strin
   return `${alignColumns([heading, ...rows], process.stdout.columns || 140).join('\n')}\n`;
 }
 
-const push = (): Command =>
-  addPushFlags(
-    addConnectionFlags(
-      new Command('push')
-        .description(
-          'store the chunks of a folder and their manifest on relays, ' +
-            'on Blossom servers or in folders',
-        )
-        .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-        .addOption(
-          repeatable(
-            '--to <place>',
-            'wss://… of a relay, https://… of a Blossom server, or a folder, repeatable',
-          ).makeOptionMandatory(),
-        )
-        .option('--mirror <url>', 'let servers fetch from there what they have not got (BUD-04)'),
+const pushToFlags = {
+  to: required(
+    several(
+      '<place>',
+      'wss://… of a relay, https://… of a Blossom server, or a folder, repeatable',
     ),
-  ).action(async (folder: string, flags: PushFlags & { readonly mirror?: string }) => {
-    await interruptibly((signal) => pushFolders([folder], flags, signal));
-  });
+  ),
+  mirror: text('<url>', 'let servers fetch from there what they have not got (BUD-04)'),
+  ...connectionFlags,
+  ...pushFlags,
+};
+
+const push = (): Command =>
+  commandWith(
+    'push',
+    'store the chunks of a folder and their manifest on relays, ' +
+      'on Blossom servers or in folders',
+    pushToFlags,
+  )
+    .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
+    .action(async (folder: string, flags: FlagValues<typeof pushToFlags>) => {
+      await interruptibly((signal) => pushFolders([folder], flags, signal));
+    });

@@ -3,7 +3,7 @@
  * from.
  */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { anySignal, systemClock } from '../../../base/async.ts';
 import { isHex32 } from '../../../base/bytes.ts';
 import { CheckpointError, ConfigError } from '../../../base/errors.ts';
@@ -19,28 +19,19 @@ import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { MOST_TIERS } from '../../../run/spec/model-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { repeatable, whole } from '../../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  required,
+  several,
+  text,
+  whole,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { reportFetch } from '../../shared/chunks.ts';
-import {
-  addDirectoryFlags,
-  type DirectoryFlags,
-  withDirectory,
-} from '../../shared/holder-flags.ts';
-
-interface Flags extends DirectoryFlags {
-  readonly from?: readonly string[];
-  readonly near?: readonly string[];
-  readonly out: string;
-  readonly file?: string;
-  readonly tier?: number;
-  readonly maxBytes?: number;
-  readonly maxSeconds?: number;
-  readonly perPlace?: number;
-  readonly seed?: number;
-}
+import { directoryFlags, withDirectory } from '../../shared/holder-flags.ts';
 
 /** Bytes that may come for every byte of the file, where nothing else is said. */
 const USUAL_EXCESS = 2;
@@ -48,37 +39,41 @@ const LEAST_CAP = 2 ** 26;
 /** Holders after which no more are looked for. */
 const ENOUGH_HOLDERS = 6;
 
+const fetchFlags = {
+  from: several('<place>', 'https://…, wss://… or a folder, repeatable'),
+  near: several('<place>', 'the same, asked first, repeatable'),
+  out: { ...required(text('<folder>', 'where the chunks go')), short: 'o' },
+  file: text('<file>', 'make the file too'),
+  tier: whole(
+    '<n>',
+    'with --file: of a state with tiers of width, only what this one has',
+    0,
+    MOST_TIERS,
+  ),
+  maxBytes: whole('<n>', 'most bytes to take in all (default: twice the file)', 1),
+  maxSeconds: whole('<s>', 'seconds it may take; what came is kept', 1),
+  perPlace: whole('<n>', 'chunks asked of one place at once', 1, 64),
+  seed: whole('<port>', 'serve to others what is here, until it is all here', 0, 65_535),
+  ...directoryFlags,
+};
+
+type Flags = FlagValues<typeof fetchFlags>;
+
 export const fetch = (): Command =>
-  addDirectoryFlags(
-    new Command('fetch')
-      .description('get a chunked file from several places at once; called again it goes on')
-      .argument('<what>', 'manifest.json, a folder, their address, or a digest')
-      .addOption(repeatable('--from <place>', 'https://…, wss://… or a folder, repeatable'))
-      .addOption(repeatable('--near <place>', 'the same, asked first, repeatable'))
-      .requiredOption('-o, --out <folder>', 'where the chunks go')
-      .option('--file <file>', 'make the file too')
-      .addOption(
-        whole(
-          '--tier <n>',
-          'with --file: of a state with tiers of width, only what this one has',
-          0,
-          MOST_TIERS,
-        ),
-      )
-      .addOption(whole('--max-bytes <n>', 'most bytes to take in all (default: twice the file)', 1))
-      .addOption(whole('--max-seconds <s>', 'seconds it may take; what came is kept', 1))
-      .addOption(whole('--per-place <n>', 'chunks asked of one place at once', 1, 64))
-      .addOption(
-        whole('--seed <port>', 'serve to others what is here, until it is all here', 0, 65_535),
-      ),
-  ).action(async (what: string, flags: Flags, command: Command) => {
-    refuseUnused(command, [
-      { flags: ['tier'], goesWith: '--file', holds: flags.file !== undefined },
-    ]);
-    await interruptibly((signal) =>
-      limited(flags.maxSeconds, signal, (stop) => run(what, flags, stop)),
-    );
-  });
+  commandWith(
+    'fetch',
+    'get a chunked file from several places at once; called again it goes on',
+    fetchFlags,
+  )
+    .argument('<what>', 'manifest.json, a folder, their address, or a digest')
+    .action(async (what: string, flags: Flags, command: Command) => {
+      refuseUnused(command, [
+        { flags: ['tier'], goesWith: '--file', holds: flags.file !== undefined },
+      ]);
+      await interruptibly((signal) =>
+        limited(flags.maxSeconds, signal, (stop) => run(what, flags, stop)),
+      );
+    });
 
 /** Ends the work after so many seconds. */
 async function limited(

@@ -1,5 +1,5 @@
 /** `nostrain checkpoint seed`: serves the chunks of a folder within limits, and announces them with `--announce`. */
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { formatBytes } from '../../../base/numbers.ts';
 import { manifestDigest } from '../../../network/chunks/manifest.ts';
@@ -13,81 +13,72 @@ import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import type { Digest } from '../../../run/ids.ts';
 import { connectionFlagNames } from '../../../terminal/connection.ts';
-import { whole } from '../../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  text,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import {
-  addDirectoryFlags,
-  addOfferFlags,
   assertOffer,
-  type DirectoryFlags,
-  type OfferFlags,
+  directoryFlags,
+  offerFlags,
   withDirectory,
 } from '../../shared/holder-flags.ts';
+import { keyFlags } from '../../shared/signed-document.ts';
 
-interface Flags extends AnnounceFlags {
-  readonly port: number;
-  readonly host: string;
-  readonly rate?: number;
-  readonly copies?: number;
-}
+const seedFlags = {
+  port: withDefault(whole('<n>', 'where to listen; 0 for any port', 0, 65_535), 8790),
+  host: withDefault(text('<address>', 'where to listen; 0.0.0.0 for every network'), '127.0.0.1'),
+  rate: whole('<bytes>', 'most bytes a second, to all together', 1024),
+  copies: whole('<n>', 'how often one chunk goes out in a minute: others pass it on', 1),
+  ...directoryFlags,
+  ...offerFlags('--announce'),
+  ...keyFlags,
+};
+
+type SeedFlags = FlagValues<typeof seedFlags>;
 
 export const seed = (): Command =>
-  addAnnounceFlags(
-    new Command('seed')
-      .description('serve the chunks of a folder over HTTP until Ctrl-C')
-      .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
-      .addOption(whole('--port <n>', 'where to listen; 0 for any port', 0, 65_535).default(8790))
-      .option('--host <address>', 'where to listen; 0.0.0.0 for every network', '127.0.0.1')
-      .addOption(whole('--rate <bytes>', 'most bytes a second, to all together', 1024))
-      .addOption(
-        whole('--copies <n>', 'how often one chunk goes out in a minute: others pass it on', 1),
-      ),
-  ).action(async (folder: string, flags: Flags, command: Command) => {
-    const { port, host, rate, copies } = flags;
-    const holds = flags.announce !== undefined;
-    const ofKey = ['keyFile', 'secKey', 'allowPrivate'];
-    const only = ['directory', 'region', 'trustTier', 'weight', ...ofKey, ...connectionFlagNames];
-    refuseUnused(command, [{ flags: only, goesWith: '--announce', holds }]);
-    const known = await announcing(flags);
-    const manifest = await readManifest(folder);
-    const server = await serveFolder(folder, manifest, {
-      port,
-      host,
-      rate,
-      copies,
-      clock: systemClock,
-      ...(known && { beside: known.route }),
+  commandWith('seed', 'serve the chunks of a folder over HTTP until Ctrl-C', seedFlags)
+    .argument('<folder>', 'what `checkpoint pack` or `fetch` wrote')
+    .action(async (folder: string, flags: SeedFlags, command: Command) => {
+      const { port, host, rate, copies } = flags;
+      const holds = flags.announce !== undefined;
+      const ofKey = ['keyFile', 'secKey', 'allowPrivate'];
+      const only = ['directory', 'region', 'trustTier', 'weight', ...ofKey, ...connectionFlagNames];
+      refuseUnused(command, [{ flags: only, goesWith: '--announce', holds }]);
+      const known = await announcing(flags);
+      const manifest = await readManifest(folder);
+      const server = await serveFolder(folder, manifest, {
+        port,
+        host,
+        rate,
+        copies,
+        clock: systemClock,
+        ...(known && { beside: known.route }),
+      });
+      const digest = manifestDigest(manifest, nativeSha256);
+      const interrupted = untilInterrupted();
+      writeOut(`${server.url}/${digest}\n`);
+      const stop = new AbortController();
+      const kept = known?.keep([digest], stop.signal);
+      await interrupted;
+      stop.abort();
+      await kept;
+      await server.close();
+      writeNote(`${formatBytes(server.sentBytes)} went out`);
     });
-    const digest = manifestDigest(manifest, nativeSha256);
-    const interrupted = untilInterrupted();
-    writeOut(`${server.url}/${digest}\n`);
-    const stop = new AbortController();
-    const kept = known?.keep([digest], stop.signal);
-    await interrupted;
-    stop.abort();
-    await kept;
-    await server.close();
-    writeNote(`${formatBytes(server.sentBytes)} went out`);
-  });
-
-interface AnnounceFlags extends DirectoryFlags, OfferFlags {
-  readonly keyFile?: string;
-  readonly secKey?: string;
-}
 
 const HOLDS_SECONDS = 2 * 3600;
 const AGAIN_MS = 30 * 60_000;
 
-/** Flags with which a server makes itself known. */
-const addAnnounceFlags = (command: Command): Command =>
-  addOfferFlags(addDirectoryFlags(command), '--announce')
-    .option('--key-file <file>', 'secret key to sign with (default: in your data folder)')
-    .option('--sec-key <key>', 'secret key as hex or nsec; other users of this machine see it');
-
 /** The directory of this server, and what announces it until a signal aborts; undefined without `--announce`. */
-async function announcing(flags: AnnounceFlags) {
+async function announcing(flags: SeedFlags) {
   const { announce: url, region, trustTier: tier, weight } = flags;
   if (url === undefined) return undefined;
   assertOffer(flags);

@@ -5,7 +5,7 @@ import { access, constants, rm, statfs, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
-import { Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { MAX_WORK_BITS } from '../../../network/proof-of-work.ts';
 import type { RelayInfo } from '../../../network/transport/limits.ts';
@@ -17,18 +17,19 @@ import { dataHome } from '../../../node/files/data-home.ts';
 import { fetchClockSkew, fetchRelayInfo, kilobytes, openSocket } from '../../../node/net/relays.ts';
 import type { Settings } from '../../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
-import { repeatable } from '../../../terminal/flags.ts';
-import { addSettingFlags, settingsFromFlags } from '../../../terminal/options.ts';
+import {
+  choice,
+  commandWith,
+  type FlagValues,
+  settingFlags,
+  several,
+  text,
+  toggle,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
+import { settingsFromFlags } from '../../../terminal/options.ts';
 import { asJson, writeOut } from '../../../terminal/output.ts';
 import { fixCuda } from './fix-cuda.ts';
-
-interface Flags {
-  readonly relay: readonly string[];
-  readonly fix?: 'cuda';
-  readonly from?: string;
-  readonly sha256?: string;
-  readonly json?: boolean;
-}
 
 /** What decides which model devices are tried on. */
 const MODEL_FLAGS = [
@@ -54,24 +55,27 @@ const MODEL_FLAGS = [
 const isOfRelay = ({ name }: DoctorCheck): boolean => name.startsWith('relay ');
 const isGoodRelay = (check: DoctorCheck): boolean => isOfRelay(check) && check.level !== 'broken';
 
+const doctorFlags = {
+  relay: withDefault(several('<url>', 'look at this relay too, repeatable'), [], 'none'),
+  fix: choice(
+    '<part>',
+    'put the part of onnxruntime for NVIDIA cards in place, from its package for Python; ' +
+      "pip fetches it where --from doesn't say",
+    ['cuda'],
+  ),
+  from: text('<file>', 'the package: a .whl or .nupkg file'),
+  sha256: text('<hash>', 'what a package that this program does not know must hash to'),
+  json: toggle('print JSON'),
+  ...settingFlags(MODEL_FLAGS),
+};
+
+type Flags = FlagValues<typeof doctorFlags>;
+
 export const doctor = (): Command =>
-  addSettingFlags(
-    new Command('doctor')
-      .description('check whether this machine and the given relays can train a model')
-      .addOption(
-        repeatable('--relay <url>', 'look at this relay too, repeatable').default([], 'none'),
-      )
-      .addOption(
-        new Option(
-          '--fix <part>',
-          'put the part of onnxruntime for NVIDIA cards in place, from its package for Python; ' +
-            "pip fetches it where --from doesn't say",
-        ).choices(['cuda']),
-      )
-      .option('--from <file>', 'the package: a .whl or .nupkg file')
-      .option('--sha256 <hash>', 'what a package that this program does not know must hash to')
-      .option('--json', 'print JSON'),
-    MODEL_FLAGS,
+  commandWith(
+    'doctor',
+    'check whether this machine and the given relays can train a model',
+    doctorFlags,
   ).action(async ({ relay, json, ...flags }: Flags, command: Command) => {
     const fixed = flags.fix === undefined ? [] : [await fixCuda(flags)];
     const given = settingsFromFlags(command);

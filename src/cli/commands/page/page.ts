@@ -1,7 +1,8 @@
 /** `nostrain page`: serves the run page, opened on one run, or writes it into a folder for any web server. */
+
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { CertifiedSummary } from '../../../certified/rounds/events.ts';
@@ -17,7 +18,15 @@ import { type PageFiles, readPage, servePage } from '../../../node/net/http-serv
 import type { Digest } from '../../../run/ids.ts';
 import { runIdOf } from '../../../run/spec/run-spec.ts';
 import { connectionOf } from '../../../terminal/connection.ts';
-import { repeatable, whole } from '../../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  several,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly, untilInterrupted } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
@@ -25,50 +34,41 @@ import { eventsIn } from '../../shared/archive-source.ts';
 import { pageFolder } from '../../shared/page-folder.ts';
 import { assertSite, publishSite } from './publish.ts';
 
-interface Flags {
-  readonly relay: readonly string[];
-  readonly drand: readonly string[];
-  readonly events?: string;
-  readonly out?: string;
-  readonly publish: readonly string[];
-  readonly site: string;
-  readonly keyFile?: string;
-  readonly secKey?: string;
-  readonly host: string;
-  readonly port: number;
-  readonly json?: boolean;
-}
+const pageFlags = {
+  relay: withDefault(several('<url>', 'relay to read it from, repeatable'), [], 'those of it'),
+  events: text('<file>', 'show this archive, a file or a folder, instead of asking relays'),
+  drand: withDefault(
+    several('<url>', 'drand endpoint, for runs whose draws wait for one'),
+    [],
+    'none',
+  ),
+  out: text('<folder>', 'write the page there, for any web server, and do not serve it'),
+  publish: withDefault(
+    several(
+      '<url>',
+      'Blossom server to put the page on as a Nostr static site (NIP-5A), repeatable; ' +
+        '--relay gets its manifest',
+    ),
+    [],
+    'none',
+  ),
+  site: withDefault(text('<name>', 'name of that site under your key'), 'nostrain'),
+  keyFile: text('<file>', 'secret key to sign the site with (default: in your data folder)'),
+  secKey: text('<key>', 'the same as hex or nsec; other users of this machine see it'),
+  host: withDefault(text('<address>', 'address to listen on; 0.0.0.0 lets others in'), '127.0.0.1'),
+  port: withDefault(whole('<n>', 'port to listen on; 0 takes any free one', 0, 65535), 8088),
+  json: toggle('print the address as JSON'),
+};
+
+type Flags = FlagValues<typeof pageFlags>;
 
 export const page = (): Command =>
-  new Command('page')
-    .description('show a run in a browser: losses, workers, votes, and a replay that proves them')
+  commandWith(
+    'page',
+    'show a run in a browser: losses, workers, votes, and a replay that proves them',
+    pageFlags,
+  )
     .argument('[run]', 'the run: naddr1…, its id, or its name on this machine')
-    .addOption(
-      repeatable('--relay <url>', 'relay to read it from, repeatable').default([], 'those of it'),
-    )
-    .option('--events <file>', 'show this archive, a file or a folder, instead of asking relays')
-    .addOption(
-      repeatable('--drand <url>', 'drand endpoint, for runs whose draws wait for one').default(
-        [],
-        'none',
-      ),
-    )
-    .option('--out <folder>', 'write the page there, for any web server, and do not serve it')
-    .addOption(
-      repeatable(
-        '--publish <url>',
-        'Blossom server to put the page on as a Nostr static site (NIP-5A), repeatable; ' +
-          '--relay gets its manifest',
-      ).default([], 'none'),
-    )
-    .option('--site <name>', 'name of that site under your key', 'nostrain')
-    .option('--key-file <file>', 'secret key to sign the site with (default: in your data folder)')
-    .option('--sec-key <key>', 'the same as hex or nsec; other users of this machine see it')
-    .option('--host <address>', 'address to listen on; 0.0.0.0 lets others in', '127.0.0.1')
-    .addOption(
-      whole('--port <n>', 'port to listen on; 0 takes any free one', 0, 65535).default(8088),
-    )
-    .option('--json', 'print the address as JSON')
     .action(async (run: string | undefined, flags: Flags, command: Command) => {
       const { out } = flags;
       const isPublished = flags.publish.length > 0;

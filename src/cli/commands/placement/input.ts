@@ -2,6 +2,7 @@
  * Input of `placement check`: placement documents (TOML, JSON), announcements of holders with attestations (JSON
  * lines), and what relays have of holders and of the members of a run.
  */
+
 import type { Command } from 'commander';
 import { parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -28,21 +29,15 @@ import {
 } from '../../../run/placement-policy.ts';
 import type { RunSpec } from '../../../run/spec/run-spec.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
   connectionFlagNames,
+  connectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { repeatable } from '../../../terminal/flags.ts';
+import { type FlagValues, several, text } from '../../../terminal/flag-table.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
 import { readText } from '../../shared/files.ts';
-import {
-  addFollowFlags,
-  type FollowFlags,
-  followFlagNames,
-  hintOption,
-} from '../../shared/member-flags.ts';
+import { followFlagNames, followFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
 import { readStakeFile } from '../../shared/stake-refresh.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
 
@@ -139,11 +134,16 @@ function verified(text: string, where: string): SignedEvent {
   return checked.value;
 }
 
-export interface AskFlags extends ConnectionFlags, FollowFlags {
-  readonly relay?: readonly string[];
-  readonly run?: string;
-  readonly allowPrivateRelays?: boolean;
-}
+/** `--relay`, `--run`, and how to deal with relays. */
+export const askFlags = {
+  relay: several('<url>', 'relay to ask for holders, repeatable'),
+  run: text('<run>', 'members of this certified run alone (file, naddr1… or name)'),
+  allowPrivateRelays: privateRelaysFlag,
+  ...connectionFlags,
+  ...followFlags,
+};
+
+type AskFlags = FlagValues<typeof askFlags>;
 
 export interface Asked {
   readonly events: readonly SignedEvent[];
@@ -152,17 +152,6 @@ export interface Asked {
   /** What is placed: as a file says, else as the run does. */
   readonly policy: PlacementPolicy | undefined;
 }
-
-/** `--relay`, `--run`, and how to deal with relays. */
-export const addAskFlags = (command: Command): Command =>
-  addFollowFlags(
-    addConnectionFlags(
-      command
-        .addOption(repeatable('--relay <url>', 'relay to ask for holders, repeatable'))
-        .option('--run <run>', 'members of this certified run alone (file, naddr1… or name)')
-        .addOption(hintOption()),
-    ),
-  );
 
 /** Refuses flags about relays and runs where none is named. */
 export function checkAskFlags(command: Command, { relay, run }: AskFlags): void {

@@ -1,4 +1,5 @@
 /** `nostrain placement`: who keeps which objects under a placement document, and why. */
+
 import { Command } from 'commander';
 import { isHex32, utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -12,12 +13,18 @@ import type {
   PlacementPolicy,
   PlacementRule,
 } from '../../../run/placement-policy.ts';
-import { wholeFlag } from '../../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import {
-  type AskFlags,
-  addAskFlags,
+  askFlags,
   askRelays,
   checkAskFlags,
   type PlacementInput,
@@ -28,13 +35,6 @@ export const placement = (): Command =>
   new Command('placement')
     .description('say who keeps checkpoints and results of a run, and why each rule holds')
     .addCommand(placementCheck());
-
-interface Flags extends AskFlags {
-  readonly object: string;
-  readonly class?: string;
-  readonly count: number;
-  readonly json?: boolean;
-}
 
 interface ShownHolder {
   readonly key: WorkerId;
@@ -75,27 +75,36 @@ interface ClassDocument {
 
 const MOST_OBJECTS = 100_000;
 
+const checkFlags = {
+  object: withDefault(
+    text('<id>', '64 hex digits, or a name whose SHA-256 stands for them'),
+    'example',
+  ),
+  class: text('<name>', 'class of the object (default: each class of the document)'),
+  count: withDefault(
+    whole('<n>', 'place so many, such as the chunks of a checkpoint', 1, MOST_OBJECTS),
+    1,
+  ),
+  json: toggle('print JSON'),
+  ...askFlags,
+};
+
+type Flags = FlagValues<typeof checkFlags>;
+
 export const placementCheck = (): Command =>
-  addAskFlags(
-    new Command('check')
-      .description('print who keeps an object, and why each rule of the placement document holds')
-      .argument(
-        '[file...]',
-        'placement document (.toml, .json; default: that of --run), and events of holders (.jsonl)',
-      )
-      .option('--object <id>', '64 hex digits, or a name whose SHA-256 stands for them', 'example')
-      .option('--class <name>', 'class of the object (default: each class of the document)')
-      .option(
-        '--count <n>',
-        'place so many, such as the chunks of a checkpoint',
-        wholeFlag('--count', 1, MOST_OBJECTS),
-        1,
-      )
-      .option('--json', 'print JSON'),
-  ).action(async (files: readonly string[], flags: Flags, command: Command) => {
-    checkAskFlags(command, flags);
-    await interruptibly((signal) => check(files, flags, signal));
-  });
+  commandWith(
+    'check',
+    'print who keeps an object, and why each rule of the placement document holds',
+    checkFlags,
+  )
+    .argument(
+      '[file...]',
+      'placement document (.toml, .json; default: that of --run), and events of holders (.jsonl)',
+    )
+    .action(async (files: readonly string[], flags: Flags, command: Command) => {
+      checkAskFlags(command, flags);
+      await interruptibly((signal) => check(files, flags, signal));
+    });
 
 async function check(files: readonly string[], flags: Flags, signal: AbortSignal): Promise<void> {
   const ask = (own: PlacementPolicy | undefined) => askRelays(flags, own, signal);

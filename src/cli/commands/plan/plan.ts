@@ -1,6 +1,6 @@
 /** `nostrain plan`: what a run costs on the wire, and which relays can carry it. Nothing is trained or published. */
 
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { CHUNK_BYTES, MAX_CHUNKS } from '../../../../kinds/chunk.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { layoutOf } from '../../../model/from-settings.ts';
@@ -12,10 +12,18 @@ import { stripeOver } from '../../../node/net/relays.ts';
 import { openBase } from '../../../node/pretrained/base-model.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
-import { positive, whole } from '../../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  positive,
+  settingFlags,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import {
-  addSettingFlags,
   refuseUnused,
   settingRules,
   settingsFromFile,
@@ -28,56 +36,41 @@ import { checkRelaysHere } from '../relays.ts';
 import { askRelay, factsOf, judgeFit, type RelayFacts } from './relay-fit.ts';
 import { advise, formatPlan, type PlanReport } from './words.ts';
 
-interface Flags {
-  readonly settings?: string;
-  readonly workers?: number;
-  readonly workersPerIp: number;
-  readonly roundSeconds: number;
-  readonly payloadBytes?: number;
-  readonly check?: boolean;
-  readonly json?: boolean;
-}
-
 const CHECK_MS = 60_000;
 /** As long as chunks of one payload can be named. */
 const MOST_PAYLOAD_BYTES = CHUNK_BYTES * MAX_CHUNKS;
 
+const planFlags = {
+  settings: text('<file>', 'settings as JSON; flags win over it'),
+  workers: whole(
+    '<n>',
+    'workers of the run (default: those of --sync strict:N, else of --shard)',
+    1,
+    100_000,
+  ),
+  workersPerIp: withDefault(
+    whole('<n>', 'workers that relays see behind one address', 1, 100_000),
+    1,
+  ),
+  roundSeconds: withDefault(positive('<s>', 'seconds that a round lasts, training included'), 60),
+  payloadBytes: whole(
+    '<n>',
+    'take this as the payload of a round instead of measuring one',
+    1,
+    MOST_PAYLOAD_BYTES,
+  ),
+  check: toggle('try the relays, as `nostrain relays check` does'),
+  json: toggle('print JSON'),
+  ...settingFlags(),
+};
+
+type Flags = FlagValues<typeof planFlags>;
+
 export const plan = (): Command =>
-  addSettingFlags(
-    new Command('plan')
-      .description('estimate what a run sends in events and bytes, and which relays can carry it')
-      .option('--settings <file>', 'settings as JSON; flags win over it')
-      .addOption(
-        whole(
-          '--workers <n>',
-          'workers of the run (default: those of --sync strict:N, else of --shard)',
-          1,
-          100_000,
-        ),
-      )
-      .addOption(
-        whole(
-          '--workers-per-ip <n>',
-          'workers that relays see behind one address',
-          1,
-          100_000,
-        ).default(1),
-      )
-      .addOption(
-        positive('--round-seconds <s>', 'seconds that a round lasts, training included').default(
-          60,
-        ),
-      )
-      .addOption(
-        whole(
-          '--payload-bytes <n>',
-          'take this as the payload of a round instead of measuring one',
-          1,
-          MOST_PAYLOAD_BYTES,
-        ),
-      )
-      .option('--check', 'try the relays, as `nostrain relays check` does')
-      .option('--json', 'print JSON'),
+  commandWith(
+    'plan',
+    'estimate what a run sends in events and bytes, and which relays can carry it',
+    planFlags,
   ).action(async (flags: Flags, command: Command) => {
     await interruptibly(async (signal) => {
       const settings = await readAll(command, flags);

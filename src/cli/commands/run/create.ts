@@ -1,6 +1,6 @@
 /** `nostrain run create`: a spec out of flags and a file, what it means, and where relays are given its publication. */
 import { readFile, writeFile } from 'node:fs/promises';
-import { Argument, Command } from 'commander';
+import { Command } from 'commander';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import { type Made, makeSpec } from '../../../certified/make-spec.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
@@ -12,6 +12,7 @@ import { homeSigner } from '../../../node/files/keys.ts';
 import { openBase, startFrom } from '../../../node/pretrained/base-model.ts';
 import { parseHubReference } from '../../../node/pretrained/hub.ts';
 import { runDataOf } from '../../../run/data-forms.ts';
+import { fields } from '../../../run/options.ts';
 import { namesIn, type Settings } from '../../../run/settings.ts';
 import { presets } from '../../../run/spec/presets.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
@@ -19,15 +20,24 @@ import { isObject, type Untyped } from '../../../run/spec/spec-readers.ts';
 import { type StakeSnapshot, snapshotId } from '../../../run/stake/stake-snapshot.ts';
 import { quoteWords } from '../../../terminal/command-line.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
   connectionFlagNames,
+  connectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { positive, repeatable, whole } from '../../../terminal/flags.ts';
+import {
+  addFlags,
+  type FlagValues,
+  positive,
+  setting,
+  settingFlags,
+  several,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import {
-  addSettingFlags,
   addSpecFlags,
   documentFromFlags,
   type FlagRule,
@@ -42,53 +52,39 @@ import { findOver, publishOver, readStakeFile } from '../../shared/stake-refresh
 import { withRelays } from '../../shared/with-relays.ts';
 import { summarizeReport } from './inspect.ts';
 
-interface Flags extends ConnectionFlags {
-  readonly corpus?: string;
-  readonly evaluation?: string;
-  readonly baseFrom?: readonly string[];
-  readonly packed?: readonly string[];
-  readonly packedAt?: readonly string[];
-  readonly keyFile?: string;
-  readonly secKey?: string;
-  readonly relay?: readonly string[];
-  readonly workers?: number;
-  readonly workersPerIp: number;
-  readonly roundSeconds?: number;
-  readonly output?: string;
-  readonly stake?: string;
-  readonly placement?: string;
-  readonly json?: boolean;
-}
-
-const command = (): Command => {
-  const made = new Command('create')
-    .description('make a run: write its spec, say what it means, publish it with --relay')
-    .addArgument(new Argument('[file]', 'spec or part of one to start from, as TOML or JSON'))
-    .option('--corpus <file>', 'what everybody trains on (default: by the model)');
-  addSettingFlags(made, ['base', ...namesIn('training', 'adapter', 'input'), 'relay']);
-  return addConnectionFlags(
-    addSpecFlags(made)
-      .option('--evaluation <path>', 'each worker has its own data and evaluates on this')
-      .addOption(
-        repeatable('--base-from <ref>', 'where others get the base, as hf:owner/name@revision'),
-      )
-      .addOption(repeatable('--packed <folder>', 'chunks of corpus or base, for joiners to fetch'))
-      .addOption(repeatable('--packed-at <place>', 'where those chunks are, next to the relays'))
-      .option('--key-file <file>', 'your secret key (default: made once)')
-      .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
-      .addOption(whole('--workers <n>', 'workers to plan for (default: founders)', 1, 100_000))
-      .addOption(whole('--workers-per-ip <n>', 'workers behind one address', 1, 100_000).default(1))
-      .addOption(positive('--round-seconds <s>', 'length of a round, training included'))
-      .option('-o, --output <file>', 'where the spec goes (default: NAME.run.json)')
-      .option('--stake <file>', 'table of stakes; published with the run')
-      .option('--placement <file>', 'document that names keepers of chunks')
-      .option('--json', 'print JSON')
-      .addHelpText('after', '\nAll other fields and settings: nostrain help settings'),
-  );
+const dataFlags = {
+  corpus: text('<file>', 'what everybody trains on (default: by the model)'),
+  ...settingFlags(['base', ...namesIn('training', 'adapter', 'input')]),
+  relay: setting(fields.relay),
 };
 
+const createFlags = {
+  evaluation: text('<path>', 'each worker has its own data and evaluates on this'),
+  baseFrom: several('<ref>', 'where others get the base, as hf:owner/name@revision'),
+  packed: several('<folder>', 'chunks of corpus or base, for joiners to fetch'),
+  packedAt: several('<place>', 'where those chunks are, next to the relays'),
+  keyFile: text('<file>', 'your secret key (default: made once)'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users see it'),
+  workers: whole('<n>', 'workers to plan for (default: founders)', 1, 100_000),
+  workersPerIp: withDefault(whole('<n>', 'workers behind one address', 1, 100_000), 1),
+  roundSeconds: positive('<s>', 'length of a round, training included'),
+  output: { ...text('<file>', 'where the spec goes (default: NAME.run.json)'), short: 'o' },
+  stake: text('<file>', 'table of stakes; published with the run'),
+  placement: text('<file>', 'document that names keepers of chunks'),
+  json: toggle('print JSON'),
+  ...connectionFlags,
+};
+
+type Flags = FlagValues<typeof dataFlags & typeof createFlags>;
+
 /** The command; flags win over the file. */
-export const createRun = (): Command => command().action(create);
+export const createRun = (): Command => {
+  const made = new Command('create')
+    .description('make a run: write its spec, say what it means, publish it with --relay')
+    .argument('[file]', 'spec or part of one to start from, as TOML or JSON')
+    .addHelpText('after', '\nAll other fields and settings: nostrain help settings');
+  return addFlags(addSpecFlags(addFlags(made, dataFlags)), createFlags).action(create);
+};
 
 async function create(file: string | undefined, flags: Flags, command: Command): Promise<void> {
   const onNotice = writeNote;

@@ -1,5 +1,5 @@
 /** `nostrain run inspect` and `run list`: the fields of a run, and which runs there are. Nothing is published. */
-import { Argument, Command } from 'commander';
+import type { Command } from 'commander';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
 import { formatBytes } from '../../../base/numbers.ts';
 import { type SecurityReport, securityReportOf } from '../../../certified/security-report.ts';
@@ -7,6 +7,7 @@ import { encodeRunAddress, listRuns, type PublishedRun } from '../../../certifie
 import { wholeSeconds } from '../../../network/wire/cost.ts';
 import { toNpub } from '../../../node/files/keys.ts';
 import type { Group } from '../../../run/field.ts';
+import { fields } from '../../../run/options.ts';
 import { writeSettings } from '../../../run/settings.ts';
 import { canonicalSpec, type RunSpec } from '../../../run/spec/run-spec.ts';
 import {
@@ -15,87 +16,91 @@ import {
   variantFields,
   variantTags,
 } from '../../../run/spec/spec-table.ts';
+import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
-  connectionOf,
-} from '../../../terminal/connection.ts';
-import { whole } from '../../../terminal/flags.ts';
+  commandWith,
+  type FlagValues,
+  setting,
+  toggle,
+  whole,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
-import { addSettingFlags } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { wrap } from '../../../terminal/render/text.ts';
 import { measuring } from '../../shared/estimate.ts';
-import { hintOption } from '../../shared/member-flags.ts';
+import { privateRelaysFlag } from '../../shared/member-flags.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
 
-interface Flags extends ConnectionFlags {
-  readonly relay?: readonly string[];
-  readonly workers?: number;
-  readonly allowPrivateRelays?: boolean;
-  readonly json?: boolean;
-}
+const listFlags = {
+  json: toggle('print JSON'),
+  relay: setting(fields.relay),
+  ...connectionFlags,
+};
+
+type ListFlags = FlagValues<typeof listFlags>;
+
+const inspectFlags = {
+  allowPrivateRelays: privateRelaysFlag,
+  workers: whole('<n>', 'workers to plan for (default: the founders)', 1, 100_000),
+  json: toggle('the spec and its security report as JSON ("securityReport")'),
+  relay: setting(fields.relay),
+  ...connectionFlags,
+};
 
 const LIST_MS = 10_000;
 
 /** Shows one run. */
 export const inspectRun = (): Command =>
-  addConnectionFlags(
-    addSettingFlags(
-      new Command('inspect')
-        .description('show the spec of a run field by field, and what its rounds send to relays')
-        .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
-        .addOption(hintOption())
-        .addOption(
-          whole('--workers <n>', 'workers to plan for (default: the founders)', 1, 100_000),
-        )
-        .option('--json', 'the spec and its security report as JSON ("securityReport")'),
-      ['relay'],
-    ),
-  ).action(async (source: string, flags: Flags) => {
-    await interruptibly(async (signal) => {
-      const { relay, allowPrivateRelays } = flags;
-      const asked = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
-      const { run, spec, relays } = await findRun(source, asked);
-      const onNotice = writeNote;
-      const securityReport = securityReportOf(spec, {
-        workers: flags.workers,
-        workersPerIp: 1,
-        relays,
-        measure: measuring(onNotice),
+  commandWith(
+    'inspect',
+    'show the spec of a run field by field, and what its rounds send to relays',
+    inspectFlags,
+  )
+    .argument('<run>', 'file, naddr1… or name of the run')
+    .action(async (source: string, flags: FlagValues<typeof inspectFlags>) => {
+      await interruptibly(async (signal) => {
+        const { relay, allowPrivateRelays } = flags;
+        const asked = {
+          relays: relay,
+          allowPrivateRelays,
+          connection: connectionOf(flags),
+          signal,
+        };
+        const { run, spec, relays } = await findRun(source, asked);
+        const onNotice = writeNote;
+        const securityReport = securityReportOf(spec, {
+          workers: flags.workers,
+          workersPerIp: 1,
+          relays,
+          measure: measuring(onNotice),
+        });
+        const written = JSON.parse(canonicalSpec(spec));
+        const lines = [
+          `run id   ${run}`,
+          '',
+          ...describeSpec(spec),
+          '',
+          ...describeReport(securityReport),
+        ];
+        writeOut(
+          flags.json ? asJson({ run, spec: written, securityReport }) : `${lines.join('\n')}\n`,
+        );
       });
-      const written = JSON.parse(canonicalSpec(spec));
-      const lines = [
-        `run id   ${run}`,
-        '',
-        ...describeSpec(spec),
-        '',
-        ...describeReport(securityReport),
-      ];
-      writeOut(
-        flags.json ? asJson({ run, spec: written, securityReport }) : `${lines.join('\n')}\n`,
-      );
     });
-  });
 
 /** Shows all runs of some relays. */
 export const listOfRuns = (): Command =>
-  addConnectionFlags(
-    addSettingFlags(
-      new Command('list')
-        .description('show the runs that relays have, the newest first')
-        .option('--json', 'print JSON'),
-      ['relay'],
-    ),
-  ).action(async (flags: Flags) => {
-    await interruptibly(async (signal) => {
-      const runs = await askForRuns(flags, signal);
-      const told = runs.map((each) => summary(each, flags.relay ?? []));
-      writeOut(flags.json ? asJson(told) : words(told));
-    });
-  });
+  commandWith('list', 'show the runs that relays have, the newest first', listFlags).action(
+    async (flags: ListFlags) => {
+      await interruptibly(async (signal) => {
+        const runs = await askForRuns(flags, signal);
+        const told = runs.map((each) => summary(each, flags.relay ?? []));
+        writeOut(flags.json ? asJson(told) : words(told));
+      });
+    },
+  );
 
-async function askForRuns(flags: Flags, signal: AbortSignal): Promise<readonly PublishedRun[]> {
+async function askForRuns(flags: ListFlags, signal: AbortSignal): Promise<readonly PublishedRun[]> {
   if (flags.relay === undefined) {
     throw new ConfigError('flag/relay', 'no relay to ask', { hint: 'give --relay URL' });
   }

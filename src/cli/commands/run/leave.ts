@@ -1,5 +1,5 @@
 /** `nostrain run leave`: takes a key off the roster of a run. Its worker ends with the outcome that lists it. */
-import { Argument, Command } from 'commander';
+import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError, RelayError } from '../../../base/errors.ts';
 import type { Chain } from '../../../certified/decisions/chain.ts';
@@ -11,52 +11,43 @@ import { homeSigner } from '../../../node/files/keys.ts';
 import { tablesOf } from '../../../node/join/join-run.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { roundName } from '../../../run/ids.ts';
+import { fields } from '../../../run/options.ts';
 import { keptSeconds, type RunSpec, runIdOf } from '../../../run/spec/run-spec.ts';
+import { connectionFlags, connectionOf } from '../../../terminal/connection.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
-  connectionOf,
-} from '../../../terminal/connection.ts';
-import { roundOption } from '../../../terminal/flags.ts';
+  commandWith,
+  type FlagValues,
+  roundFlag,
+  setting,
+  text,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
-import { addSettingFlags } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import { addFollowFlags, type FollowFlags, hintOption } from '../../shared/member-flags.ts';
+import { followFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
 import { readStakeFile } from '../../shared/stake-refresh.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
 
-interface Flags extends ConnectionFlags, FollowFlags {
-  readonly relay?: readonly string[];
-  readonly keyFile?: string;
-  readonly secKey?: string;
-  readonly last?: number;
-  readonly allowPrivateRelays?: boolean;
-}
+const leaveFlags = {
+  allowPrivateRelays: privateRelaysFlag,
+  last: roundFlag('<round>', 'the last round to take part in (default: the one in progress)'),
+  keyFile: text('<file>', 'secret key of the worker (default: in your data folder)'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine see it'),
+  relay: setting(fields.relay),
+  ...connectionFlags,
+  ...followFlags,
+};
+
+type Flags = FlagValues<typeof leaveFlags>;
 
 export const leaveRun = (): Command =>
-  addFollowFlags(
-    addConnectionFlags(
-      addSettingFlags(
-        new Command('leave')
-          .description('leave the roster of a run; a worker that is running ends by itself')
-          .addArgument(new Argument('<run>', 'file, naddr1… or name of the run'))
-          .addOption(hintOption())
-          .addOption(
-            roundOption(
-              '--last <round>',
-              'the last round to take part in (default: the one in progress)',
-            ),
-          )
-          .option('--key-file <file>', 'secret key of the worker (default: in your data folder)')
-          .option(
-            '--sec-key <key>',
-            'secret key as hex or nsec; other users of this machine see it',
-          ),
-        ['relay'],
-      ),
-    ),
-  ).action(leave);
+  commandWith(
+    'leave',
+    'leave the roster of a run; a worker that is running ends by itself',
+    leaveFlags,
+  )
+    .argument('<run>', 'file, naddr1… or name of the run')
+    .action(leave);
 
 async function leave(source: string, flags: Flags): Promise<void> {
   const signer = await homeSigner(flags, writeNote);

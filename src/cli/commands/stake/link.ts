@@ -1,6 +1,7 @@
 /** `nostrain stake link`: signs with both keys which Nostr key a Solana account counts for; adds it to a list. */
+
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import {
@@ -17,45 +18,43 @@ import {
 import { dataHome } from '../../../node/files/data-home.ts';
 import { loadKey, publicKeyOf } from '../../../node/files/keys.ts';
 import { nativeCrypto } from '../../../node/native/event-crypto.ts';
-import { whole } from '../../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  required,
+  text,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { orRefuse, readText } from '../../shared/files.ts';
-
-interface Flags {
-  readonly run: string;
-  readonly chain: string;
-  readonly account?: string;
-  readonly accountKey?: string;
-  readonly accountSig?: string;
-  readonly keyFile?: string;
-  readonly secKey?: string;
-  readonly made?: number;
-  readonly days: number;
-  readonly output?: string;
-}
 
 const DAY = 86_400;
 
 /** Solana's main network. */
 export const MAINNET = 'solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp';
 
+const linkFlags = {
+  run: required(text('<name>', 'the Psyche run that it is for')),
+  chain: withDefault(text('<caip2>', 'the Solana cluster'), MAINNET),
+  accountKey: text('<file>', 'key of the account, as solana-keygen writes it'),
+  account: text('<base58>', 'the account, where its key is not here: prints what it must sign'),
+  accountSig: text('<sig>', 'what it signed, as hex or base58; with the same --made'),
+  keyFile: text('<file>', 'your Nostr secret key (default: the one in your data folder)'),
+  secKey: text('<key>', 'secret key as hex or nsec; other users see it'),
+  made: whole('<s>', 'unix seconds from which it counts (default: now)', 0),
+  days: withDefault(whole('<n>', 'days that the link counts', 1, 36_500), 365),
+  output: { ...text('<file>', 'list of links to add it to; without it to stdout'), short: 'o' },
+};
+
+type Flags = FlagValues<typeof linkFlags>;
+
 export const link = (): Command =>
-  new Command('link')
-    .description('sign that a Solana account counts for your Nostr key in a Psyche run')
-    .requiredOption('--run <name>', 'the Psyche run that it is for')
-    .option('--chain <caip2>', 'the Solana cluster', MAINNET)
-    .option('--account-key <file>', 'key of the account, as solana-keygen writes it')
-    .option(
-      '--account <base58>',
-      'the account, where its key is not here: prints what it must sign',
-    )
-    .option('--account-sig <sig>', 'what it signed, as hex or base58; with the same --made')
-    .option('--key-file <file>', 'your Nostr secret key (default: the one in your data folder)')
-    .option('--sec-key <key>', 'secret key as hex or nsec; other users see it')
-    .addOption(whole('--made <s>', 'unix seconds from which it counts (default: now)', 0))
-    .addOption(whole('--days <n>', 'days that the link counts', 1, 36_500).default(365))
-    .option('-o, --output <file>', 'list of links to add it to; without it to stdout')
-    .action(run);
+  commandWith(
+    'link',
+    'sign that a Solana account counts for your Nostr key in a Psyche run',
+    linkFlags,
+  ).action(run);
 
 async function run(flags: Flags): Promise<void> {
   const dir = dataHome();

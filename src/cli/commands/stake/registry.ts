@@ -2,7 +2,7 @@
  * `nostrain stake deploy`, `bond`, `exit` and `withdraw`: the stake registry on a chain whose endpoint signs, as anvil
  * does. On a real chain any wallet sends the same transactions.
  */
-import { Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { systemClock } from '../../../base/async.ts';
 import { fromHex, toHex } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
@@ -18,27 +18,18 @@ import {
 } from '../../../chain/registry/registry-calls.ts';
 import { readKey } from '../../../run/field.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import { whole } from '../../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  required,
+  text,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut } from '../../../terminal/output.ts';
 import { endpointAt } from '../../shared/endpoints.ts';
-
-interface ChainFlags {
-  readonly rpc: string;
-  readonly from?: string;
-  readonly rpcTimeout: number;
-}
-
-export interface RegistryFlags extends ChainFlags {
-  readonly contract: string;
-}
-
-interface DeployFlags extends ChainFlags {
-  readonly unbondingSeconds: number;
-  readonly slashPermille?: number;
-  readonly reporterPermille: number;
-}
 
 const NOT_AUDITED =
   'this registry takes coin from keys that contradict themselves; ' +
@@ -50,45 +41,47 @@ const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 /** A day. */
 const UNBONDING_SECONDS = 86_400;
 
-const addChainFlags = (command: Command): Command =>
-  command
-    .option('--rpc <url>', 'JSON-RPC endpoint of the chain', LOCAL)
-    .option('--from <0x…>', 'account that pays; the endpoint signs for it (default: its first)')
-    .addOption(whole('--rpc-timeout <s>', 'seconds to wait for an answer', 1, 600).default(30));
+const chainFlags = {
+  rpc: withDefault(text('<url>', 'JSON-RPC endpoint of the chain'), LOCAL),
+  from: text('<0x…>', 'account that pays; the endpoint signs for it (default: its first)'),
+  rpcTimeout: withDefault(whole('<s>', 'seconds to wait for an answer', 1, 600), 30),
+};
 
-/** `--contract`, and how to reach the chain. */
-export const addRegistryFlags = (command: Command): Command =>
-  addChainFlags(command).addOption(
-    new Option('--contract <0x…>', 'the registry').makeOptionMandatory(),
-  );
+/** How to reach the chain, and its registry. */
+export const registryFlags = {
+  ...chainFlags,
+  contract: required(text('<0x…>', 'the registry')),
+};
+
+export type RegistryFlags = FlagValues<typeof registryFlags>;
+
+const deployFlags = {
+  unbondingSeconds: withDefault(whole('<s>', 'from an exit to its payment', 0), UNBONDING_SECONDS),
+  slashPermille: whole(
+    '<n>',
+    'thousandths of all coin behind a key that a proven fault of it costs; ' +
+      'by default nothing: no outsider has audited that contract',
+    1,
+    1000,
+  ),
+  reporterPermille: withDefault(
+    whole(
+      '<n>',
+      'thousandths of what is taken that go to whoever proves the fault; the rest is burned',
+      0,
+      500,
+    ),
+    0,
+  ),
+  ...chainFlags,
+};
 
 export const deploy = (): Command =>
-  addChainFlags(
-    new Command('deploy')
-      .description('make a stake registry on a chain whose endpoint signs, as anvil does')
-      .addOption(
-        whole('--unbonding-seconds <s>', 'from an exit to its payment', 0).default(
-          UNBONDING_SECONDS,
-        ),
-      )
-      .addOption(
-        whole(
-          '--slash-permille <n>',
-          'thousandths of all coin behind a key that a proven fault of it costs; ' +
-            'by default nothing: no outsider has audited that contract',
-          1,
-          1000,
-        ),
-      )
-      .addOption(
-        whole(
-          '--reporter-permille <n>',
-          'thousandths of what is taken that go to whoever proves the fault; the rest is burned',
-          0,
-          500,
-        ).default(0),
-      ),
-  ).action(async (flags: DeployFlags, command: Command) => {
+  commandWith(
+    'deploy',
+    'make a stake registry on a chain whose endpoint signs, as anvil does',
+    deployFlags,
+  ).action(async (flags: FlagValues<typeof deployFlags>, command: Command) => {
     const { slashPermille: slashedPermille, reporterPermille } = flags;
     const isSlashing = slashedPermille !== undefined;
     refuseUnused(command, [
@@ -110,43 +103,37 @@ export const deploy = (): Command =>
   });
 
 export const bond = (): Command =>
-  addRegistryFlags(
-    new Command('bond')
-      .description('put stake behind a key in a registry')
-      .argument('<key>', 'whose stake it is: npub1… or hex')
-      .argument('<wei>', 'how much'),
-  ).action(async (text: string, amount: string, flags: RegistryFlags) => {
-    if (!/^[1-9]\d{0,38}$/.test(amount)) {
-      throw new ConfigError('stake/amount', `${amount} is no amount of wei`, {
-        hint: 'say a whole number, such as 1000000000000000000 for one coin',
-      });
-    }
-    const key = keyOf(text);
-    const change: Change = (registry, from) => bondFor(registry, from, key, BigInt(amount));
-    await send(flags, change, (block) => `bonded ${amount} wei for ${text} in block ${block}\n`);
-  });
+  commandWith('bond', 'put stake behind a key in a registry', registryFlags)
+    .argument('<key>', 'whose stake it is: npub1… or hex')
+    .argument('<wei>', 'how much')
+    .action(async (text: string, amount: string, flags: RegistryFlags) => {
+      if (!/^[1-9]\d{0,38}$/.test(amount)) {
+        throw new ConfigError('stake/amount', `${amount} is no amount of wei`, {
+          hint: 'say a whole number, such as 1000000000000000000 for one coin',
+        });
+      }
+      const key = keyOf(text);
+      const change: Change = (registry, from) => bondFor(registry, from, key, BigInt(amount));
+      await send(flags, change, (block) => `bonded ${amount} wei for ${text} in block ${block}\n`);
+    });
 
 export const exit = (): Command =>
-  addRegistryFlags(
-    new Command('exit')
-      .description('take what this account bonded for a key out of its stake')
-      .argument('<key>', 'whose stake it is: npub1… or hex'),
-  ).action(async (text: string, flags: RegistryFlags) => {
-    const key = keyOf(text);
-    const change: Change = (registry, from) => requestExit(registry, from, key);
-    await send(flags, change, (block) => `out of the stake of ${text} since block ${block}\n`);
-  });
+  commandWith('exit', 'take what this account bonded for a key out of its stake', registryFlags)
+    .argument('<key>', 'whose stake it is: npub1… or hex')
+    .action(async (text: string, flags: RegistryFlags) => {
+      const key = keyOf(text);
+      const change: Change = (registry, from) => requestExit(registry, from, key);
+      await send(flags, change, (block) => `out of the stake of ${text} since block ${block}\n`);
+    });
 
 export const payOut = (): Command =>
-  addRegistryFlags(
-    new Command('withdraw')
-      .description('pay out what an exit has unlocked')
-      .argument('<key>', 'whose stake it was: npub1… or hex'),
-  ).action(async (text: string, flags: RegistryFlags) => {
-    const key = keyOf(text);
-    const change: Change = (registry, from) => withdraw(registry, from, key);
-    await send(flags, change, (block) => `paid out in block ${block}\n`);
-  });
+  commandWith('withdraw', 'pay out what an exit has unlocked', registryFlags)
+    .argument('<key>', 'whose stake it was: npub1… or hex')
+    .action(async (text: string, flags: RegistryFlags) => {
+      const key = keyOf(text);
+      const change: Change = (registry, from) => withdraw(registry, from, key);
+      await send(flags, change, (block) => `paid out in block ${block}\n`);
+    });
 
 type Change = (registry: Parameters<typeof bondFor>[0], from: string) => Transaction;
 
@@ -164,7 +151,7 @@ export const contractOf = ({ contract }: RegistryFlags): Uint8Array =>
 
 /** Works with an account that the endpoint signs for. */
 export function withAccount(
-  { rpc, from, rpcTimeout }: ChainFlags,
+  { rpc, from, rpcTimeout }: FlagValues<typeof chainFlags>,
   work: (sender: Sender, from: string) => Promise<void>,
 ): Promise<void> {
   const endpoint = endpointAt(rpc, rpcTimeout, LOCAL);

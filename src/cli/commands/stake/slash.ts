@@ -2,7 +2,7 @@
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import type { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
 import { ChainError, ConfigError } from '../../../base/errors.ts';
 import { collectChunks, collectEvents } from '../../../certified/history/from-relays.ts';
@@ -23,53 +23,45 @@ import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import { anyFeatures } from '../../../run/spec/features.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
   connectionFlagNames,
+  connectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { repeatable } from '../../../terminal/flags.ts';
+import {
+  commandWith,
+  type FlagValues,
+  several,
+  text,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { refuseUnused } from '../../../terminal/options.ts';
 import { exitCodes, writeNote, writeOut } from '../../../terminal/output.ts';
 import { readArchiveFile } from '../../shared/archive-source.ts';
 import { readText } from '../../shared/files.ts';
-import { hintOption } from '../../shared/member-flags.ts';
+import { privateRelaysFlag } from '../../shared/member-flags.ts';
 import { locateRun, withRelays } from '../../shared/with-relays.ts';
-import {
-  addRegistryFlags,
-  contractOf,
-  keyOf,
-  type RegistryFlags,
-  withAccount,
-} from './registry.ts';
+import { contractOf, keyOf, registryFlags, withAccount } from './registry.ts';
 
-interface Flags extends RegistryFlags, ConnectionFlags {
-  readonly worker?: string;
-  readonly events?: string;
-  readonly dir?: string;
-  readonly run?: string;
-  readonly relay: readonly string[];
-  readonly allowPrivateRelays?: boolean;
-}
+const slashFlags = {
+  worker: text('<npub>', 'only this key'),
+  events: text('<file>', 'proofs in a file that `nostrain archive` wrote'),
+  dir: text('<dir>', 'proofs in the folder of a worker'),
+  run: text('<run>', 'proofs on relays: id of the run, naddr1…, or its name here'),
+  relay: withDefault(several('<url>', 'relay to ask, repeatable'), [], 'those of --run'),
+  allowPrivateRelays: privateRelaysFlag,
+  ...connectionFlags,
+  ...registryFlags,
+};
+
+type Flags = FlagValues<typeof slashFlags>;
 
 export const slash = (): Command =>
-  addRegistryFlags(
-    addConnectionFlags(
-      new Command('slash')
-        .description(
-          'show a registry made with --slash-permille that keys contradicted themselves: ' +
-            'their stake is burned',
-        )
-        .option('--worker <npub>', 'only this key')
-        .option('--events <file>', 'proofs in a file that `nostrain archive` wrote')
-        .option('--dir <dir>', 'proofs in the folder of a worker')
-        .option('--run <run>', 'proofs on relays: id of the run, naddr1…, or its name here')
-        .addOption(
-          repeatable('--relay <url>', 'relay to ask, repeatable').default([], 'those of --run'),
-        )
-        .addOption(hintOption()),
-    ),
+  commandWith(
+    'slash',
+    'show a registry made with --slash-permille that keys contradicted themselves: ' +
+      'their stake is burned',
+    slashFlags,
   ).action(async (flags: Flags, command: Command) => {
     refuseUnused(command, [
       {

@@ -1,5 +1,6 @@
 /** `nostrain stake`: makes snapshots of stakes, compares them with their source, and shows them. */
-import { Command, Option } from 'commander';
+
+import { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
 import { isHex32 } from '../../../base/bytes.ts';
 import { ConfigError, safeLine } from '../../../base/errors.ts';
@@ -20,13 +21,23 @@ import {
   stakeDifference,
   totalStake,
 } from '../../../run/stake/stake-snapshot.ts';
-import { repeatable, whole } from '../../../terminal/flags.ts';
+import {
+  choice,
+  commandWith,
+  type FlagValues,
+  required,
+  several,
+  text,
+  toggle,
+  whole,
+  withDefault,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { writeNote, writeOut, writeResult } from '../../../terminal/output.ts';
 import { bar } from '../../../terminal/render/forecast.ts';
 import { alignColumns } from '../../../terminal/render/text.ts';
-import { type AccessFlags, accessOf, addAccessFlags } from '../../shared/endpoints.ts';
+import { accessFlags, accessOf } from '../../shared/endpoints.ts';
 import { orRefuse, readKeys, readText } from '../../shared/files.ts';
 import { findOver, publishOver } from '../../shared/stake-refresh.ts';
 import { link, MAINNET } from './link.ts';
@@ -49,34 +60,62 @@ export const stake = (): Command =>
     .addCommand(payOut())
     .addCommand(slash());
 
-const snapshot = (): Command =>
-  addSnapshotFlags(
-    new Command('snapshot').description(
-      'make a snapshot document, from a list of yours, an event or a chain',
+/** Where `stake snapshot` takes numbers from. */
+const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805', 'psyche'] as const;
+
+/** `--from` decides which of the flags count: `snapshotRules`. */
+const snapshotFlags = {
+  from: required(choice('<source>', 'where the numbers come from', STAKE_SOURCES)),
+  output: { ...text('<file>', 'document to write; without it to stdout'), short: 'o' },
+  list: text('<file>', '--from file: lines like npub1… 100'),
+  unit: withDefault(text('<word>', '--from file: what is counted'), 'stake'),
+  id: text('<hex>', '--from event: which snapshot'),
+  relay: withDefault(
+    several('<url>', 'where to look for the event, and to --publish; repeatable'),
+    [],
+    'none',
+  ),
+  publish: toggle('send the snapshot to the relays as an event'),
+  ...accessFlags,
+  contract: text('<0x…>', 'the registry, or the token'),
+  fromBlock: withDefault(whole('<n>', 'block that created the registry', 0), 0),
+  height: whole('<n>', 'block of the snapshot (default: the newest final one)', 0),
+  keys: text('<file>', 'tokens: keys whose balances count, one npub per line'),
+  balanceSlot: whole('<n>', '--from erc20: storage slot of its balances, to prove them', 0),
+  chain: withDefault(text('<caip2>', '--from psyche: the Solana cluster'), MAINNET),
+  account: text('<base58>', '--from psyche: the coordinator account'),
+  run: text('<name>', '--from psyche: the run that the account is of'),
+  epoch: { ...whole('<n>', '--from psyche: the epoch whose clients count', 0), group: 'Basic:' },
+  weights: {
+    ...withDefault(
+      choice('<how>', '--from psyche: one each, or points earned', ['equal', 'earned']),
+      'equal',
     ),
-  ).action(
-    async (
-      flags: SnapshotFlags & { readonly output?: string; readonly publish?: boolean },
-      command: Command,
-    ) => {
-      refuseUnused(command, snapshotRules(flags));
-      await interruptibly(async (signal) => {
-        const made = await deriveSnapshot(flags, signal);
-        await writeResult(formatStakeJson(made), flags.output);
-        writeNote(`snapshot ${snapshotId(made)}: ${made.rows.length} keys at block ${made.height}`);
-        if (flags.publish) await publishOver(flags.relay, made, signal);
-      });
-    },
-  );
+    group: 'Basic:',
+  },
+  links: text('<file>', '--from psyche: signed links from accounts to Nostr keys'),
+  cutoff: whole('<s>', '--from psyche: unix seconds at which links are judged', 0),
+};
+
+type SnapshotFlags = FlagValues<typeof snapshotFlags>;
+
+const snapshot = (): Command =>
+  commandWith(
+    'snapshot',
+    'make a snapshot document, from a list of yours, an event or a chain',
+    snapshotFlags,
+  ).action(async (flags: SnapshotFlags, command: Command) => {
+    refuseUnused(command, snapshotRules(flags));
+    await interruptibly(async (signal) => {
+      const made = await deriveSnapshot(flags, signal);
+      await writeResult(formatStakeJson(made), flags.output);
+      writeNote(`snapshot ${snapshotId(made)}: ${made.rows.length} keys at block ${made.height}`);
+      if (flags.publish) await publishOver(flags.relay, made, signal);
+    });
+  });
 
 /** What each source is told. */
-const snapshotRules = ({
-  from,
-  publish,
-}: {
-  readonly from: SnapshotFlags['from'];
-  readonly publish?: boolean;
-}): readonly FlagRule[] => {
+const snapshotRules = ({ from, publish }: SnapshotFlags): readonly FlagRule[] => {
   const isToken = from === 'erc20' || from === 'erc5805';
   const isEvm = from === 'registry' || isToken;
   return [
@@ -104,55 +143,60 @@ const snapshotRules = ({
   ];
 };
 
-interface VerifyFlags extends AccessFlags {
-  readonly id?: string;
-  readonly keys?: string;
-}
+const verifyFlags = {
+  id: text('<hex>', 'the id it must have'),
+  keys: text('<file>', 'tokens: keys whose balances count, one npub per line'),
+  ...accessFlags,
+};
+
+type VerifyFlags = FlagValues<typeof verifyFlags>;
 
 const verify = (): Command =>
-  addAccessFlags(
-    new Command('verify')
-      .description('check a snapshot document, and derive it again from its chain')
-      .argument('<file>', 'the document')
-      .option('--id <hex>', 'the id it must have')
-      .option('--keys <file>', 'tokens: keys whose balances count, one npub per line'),
-  ).action(async (file: string, flags: VerifyFlags) => {
-    await interruptibly(async (signal) => {
-      const said = await readDocument(file);
-      const id = snapshotId(said);
-      if (flags.id !== undefined && flags.id !== id) {
-        throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`, {
-          hint: 'ask whoever made the run for the document with that id',
-        });
-      }
-      writeOut(`snapshot ${id}: the document is whole\n`);
-      if (said.strategy === 'file' || flags.rpc.length === 0) {
-        const why = said.strategy === 'file' ? 'it is of no chain' : 'no --rpc is given';
-        writeOut(`its numbers were not compared with anything: ${why}\n`);
-        return;
-      }
-      const keys = flags.keys === undefined ? undefined : await readKeys(flags.keys);
-      const source = sourceOf(said, { access: accessOf(flags), keys });
-      const difference = stakeDifference(said, await source.snapshot(0, signal));
-      if (difference === undefined) {
-        writeOut(`${source.name} gives the same at block ${said.height}\n`);
-        return;
-      }
-      const { field, one, other } = difference;
-      throw new ConfigError(
-        'stake/differs',
-        `${field} is ${one} in the document, ${other} by ${source.name}`,
-        { hint: 'trust neither before you have asked other endpoints with --rpc URL' },
-      );
+  commandWith(
+    'verify',
+    'check a snapshot document, and derive it again from its chain',
+    verifyFlags,
+  )
+    .argument('<file>', 'the document')
+    .action(async (file: string, flags: VerifyFlags) => {
+      await interruptibly(async (signal) => {
+        const said = await readDocument(file);
+        const id = snapshotId(said);
+        if (flags.id !== undefined && flags.id !== id) {
+          throw new ConfigError('stake/other', `${file} is snapshot ${id}, not ${flags.id}`, {
+            hint: 'ask whoever made the run for the document with that id',
+          });
+        }
+        writeOut(`snapshot ${id}: the document is whole\n`);
+        if (said.strategy === 'file' || flags.rpc.length === 0) {
+          const why = said.strategy === 'file' ? 'it is of no chain' : 'no --rpc is given';
+          writeOut(`its numbers were not compared with anything: ${why}\n`);
+          return;
+        }
+        const keys = flags.keys === undefined ? undefined : await readKeys(flags.keys);
+        const source = sourceOf(said, { access: accessOf(flags), keys });
+        const difference = stakeDifference(said, await source.snapshot(0, signal));
+        if (difference === undefined) {
+          writeOut(`${source.name} gives the same at block ${said.height}\n`);
+          return;
+        }
+        const { field, one, other } = difference;
+        throw new ConfigError(
+          'stake/differs',
+          `${field} is ${one} in the document, ${other} by ${source.name}`,
+          { hint: 'trust neither before you have asked other endpoints with --rpc URL' },
+        );
+      });
     });
-  });
+
+const showFlags = {
+  top: withDefault(whole('<n>', 'how many keys to show', 1), 20),
+};
 
 const show = (): Command =>
-  new Command('show')
-    .description('print the largest stakes of a snapshot and their shares')
+  commandWith('show', 'print the largest stakes of a snapshot and their shares', showFlags)
     .argument('<file>', 'the document')
-    .addOption(whole('--top <n>', 'how many keys to show', 1).default(20))
-    .action(async (file: string, { top }: { readonly top: number }) => {
+    .action(async (file: string, { top }: FlagValues<typeof showFlags>) => {
       const width = process.stdout.columns ?? 120;
       writeOut(formatStakes(await readDocument(file), width, top));
     });
@@ -187,29 +231,6 @@ function formatStakes(snapshot: StakeSnapshot, width: number, most: number): str
 }
 
 const grouped = (value: bigint): string => value.toString().replace(/\B(?=(?:\d{3})+$)/g, ',');
-
-/** Where `stake snapshot` takes numbers from. */
-const STAKE_SOURCES = ['file', 'event', 'registry', 'erc20', 'erc5805', 'psyche'] as const;
-
-interface SnapshotFlags extends AccessFlags {
-  readonly from: (typeof STAKE_SOURCES)[number];
-  readonly list?: string;
-  readonly unit: string;
-  readonly id?: string;
-  readonly relay: readonly string[];
-  readonly contract?: string;
-  readonly fromBlock: number;
-  readonly height?: number;
-  readonly keys?: string;
-  readonly balanceSlot?: number;
-  readonly chain: string;
-  readonly account?: string;
-  readonly run?: string;
-  readonly epoch?: number;
-  readonly weights: 'equal' | 'earned';
-  readonly links?: string;
-  readonly cutoff?: number;
-}
 
 /** The snapshot the flags ask for. */
 async function deriveSnapshot(flags: SnapshotFlags, signal: AbortSignal): Promise<StakeSnapshot> {
@@ -284,52 +305,3 @@ function needed<K extends keyof SnapshotFlags>(
   if (value !== undefined && value !== null) return value;
   throw new ConfigError('flag/missing', `--from ${flags.from} needs --${name}`, { hint: how });
 }
-
-const addSnapshotFlags = (command: Command): Command =>
-  addPsycheFlags(addTokenFlags(addAccessFlags(addDocumentFlags(command))));
-
-const addDocumentFlags = (command: Command): Command =>
-  command
-    .addOption(
-      new Option('--from <source>', 'where the numbers come from')
-        .choices(STAKE_SOURCES)
-        .makeOptionMandatory(),
-    )
-    .option('-o, --output <file>', 'document to write; without it to stdout')
-    .option('--list <file>', '--from file: lines like npub1… 100')
-    .option('--unit <word>', '--from file: what is counted', 'stake')
-    .option('--id <hex>', '--from event: which snapshot')
-    .addOption(
-      repeatable(
-        '--relay <url>',
-        'where to look for the event, and to --publish; repeatable',
-      ).default([], 'none'),
-    )
-    .option('--publish', 'send the snapshot to the relays as an event');
-
-const addTokenFlags = (command: Command): Command =>
-  command
-    .option('--contract <0x…>', 'the registry, or the token')
-    .addOption(whole('--from-block <n>', 'block that created the registry', 0).default(0))
-    .addOption(whole('--height <n>', 'block of the snapshot (default: the newest final one)', 0))
-    .option('--keys <file>', 'tokens: keys whose balances count, one npub per line')
-    .addOption(
-      whole('--balance-slot <n>', '--from erc20: storage slot of its balances, to prove them', 0),
-    );
-
-const addPsycheFlags = (command: Command): Command =>
-  command
-    .option('--chain <caip2>', '--from psyche: the Solana cluster', MAINNET)
-    .option('--account <base58>', '--from psyche: the coordinator account')
-    .option('--run <name>', '--from psyche: the run that the account is of')
-    .addOption(
-      whole('--epoch <n>', '--from psyche: the epoch whose clients count', 0).helpGroup('Basic:'),
-    )
-    .addOption(
-      new Option('--weights <how>', '--from psyche: one each, or points earned')
-        .choices(['equal', 'earned'])
-        .helpGroup('Basic:')
-        .default('equal'),
-    )
-    .option('--links <file>', '--from psyche: signed links from accounts to Nostr keys')
-    .addOption(whole('--cutoff <s>', '--from psyche: unix seconds at which links are judged', 0));

@@ -8,7 +8,6 @@ import { isHex32 } from '../../../base/bytes.ts';
 import { isJsonObject, type Json, parseJson } from '../../../base/canonical-json.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import type { WorkerId } from '../../../run/ids.ts';
-import { wholeFlag } from '../../../terminal/flags.ts';
 
 const MOST_STAKE = 2n ** 128n - 1n;
 const FORM = 'one JSON object a line, like {"key": "<64 hex digits or npub>", "stake": "1000"}';
@@ -81,23 +80,3 @@ function readStake(json: Json | undefined): bigint | undefined {
 export const U32 = 2 ** 32 - 1;
 /** An outcome names keys by u16. */
 export const MOST_SEATS = 65_536;
-
-export const seatsFlag = wholeFlag('--seats', 1, MOST_SEATS);
-
-/** A flag that may be given several times. */
-export function many<T>(
-  read: (text: string) => T,
-): (text: string, before?: readonly T[]) => readonly T[] {
-  return (text, before = []) => [...before, read(text)];
-}
-
-/** The text of a flag; throws `flag/value` with what is accepted. */
-export const textFlag =
-  (flag: string, accepted: string, accepts: (text: string) => boolean) =>
-  (text: string): string => {
-    if (accepts(text)) return text;
-    throw new ConfigError(
-      'flag/value',
-      `${flag} is ${JSON.stringify(text)}; it must be ${accepted}`,
-    );
-  };

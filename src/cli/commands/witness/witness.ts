@@ -1,5 +1,6 @@
 /** `nostrain witness`: draws the committee of a round, and computes how likely a committee fails. */
-import { Command, Option } from 'commander';
+
+import { Command } from 'commander';
 import { isHex32, utf8 } from '../../../base/bytes.ts';
 import { ConfigError } from '../../../base/errors.ts';
 import { sha256Hex } from '../../../base/hash.ts';
@@ -14,26 +15,34 @@ import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import type { Committee } from '../../../run/committee.ts';
 import type { WorkerId } from '../../../run/ids.ts';
 import {
-  addConnectionFlags,
-  type ConnectionFlags,
   connectionFlagNames,
+  connectionFlags,
   connectionOf,
 } from '../../../terminal/connection.ts';
-import { roundOption, whole, wholeFlag } from '../../../terminal/flags.ts';
+import {
+  checkedText,
+  choice,
+  commandWith,
+  type FlagValues,
+  parsed,
+  repeated,
+  roundFlag,
+  several,
+  text,
+  toggle,
+  whole,
+  withDefault,
+  wrongValue,
+} from '../../../terminal/flag-table.ts';
 import { interruptibly } from '../../../terminal/interrupt.ts';
 import { type FlagRule, refuseUnused } from '../../../terminal/options.ts';
 import { asJson, writeNote, writeOut } from '../../../terminal/output.ts';
 import { alignColumns } from '../../../terminal/render/text.ts';
 import { neededBeacon } from '../../shared/beacon.ts';
-import {
-  addFollowFlags,
-  type FollowFlags,
-  followFlagNames,
-  hintOption,
-} from '../../shared/member-flags.ts';
+import { followFlagNames, followFlags, privateRelaysFlag } from '../../shared/member-flags.ts';
 import { readStakeFile } from '../../shared/stake-refresh.ts';
 import { findRun, withRelays } from '../../shared/with-relays.ts';
-import { MOST_SEATS, many, readMembers, seatsFlag, textFlag, U32 } from './members.ts';
+import { MOST_SEATS, readMembers, U32 } from './members.ts';
 
 export const witness = (): Command =>
   new Command('witness')
@@ -57,77 +66,59 @@ const witnessBench = (): Command =>
       );
     });
 
-interface WhoFlags extends ConnectionFlags, FollowFlags {
-  readonly spec?: string;
-  readonly relay?: readonly string[];
-  readonly allowPrivateRelays?: boolean;
-  readonly run?: string;
-  readonly members?: string;
-  readonly round?: number;
-  readonly epoch?: number;
-  readonly batch: number;
-  readonly seats: number;
-  readonly entropy?: string;
-  readonly weights: 'stake' | 'equal';
-  readonly minStake: string;
-  readonly quorum: QuorumRule;
-  readonly json?: boolean;
-}
+const whoFlags = {
+  spec: text('<run>', 'file, naddr1… or name of a run: it says the rules, its relays the rest'),
+  relay: several('<url>', 'with --spec: relay to ask, repeatable'),
+  allowPrivateRelays: privateRelaysFlag,
+  run: text('<id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it'),
+  members: text('<file>', 'keys and stakes: JSON lines, a JSON array or a snapshot'),
+  round: roundFlag(
+    '<n>',
+    'round whose committee to draw (default with --spec: the one in progress)',
+  ),
+  epoch: {
+    ...whole('<n>', 'index of the round, from 0, as events have it', 0, U32),
+    conflicts: 'round',
+  },
+  batch: withDefault(whole('<n>', 'recovery epoch of the round', 0, U32), 0),
+  seats: { ...withDefault(whole('<n>', 'seats of the committee', 1, MOST_SEATS), 64), short: 'k' },
+  entropy: checkedText(
+    '<hex>',
+    'randomness of the round (default: that of the first)',
+    '64 lowercase hex digits',
+    isHex32,
+  ),
+  minStake: withDefault(
+    checkedText('<n>', 'least stake with which a key may have a seat', 'a whole number', (text) =>
+      /^\d{1,39}$/.test(text),
+    ),
+    '0',
+  ),
+  weights: {
+    ...withDefault(
+      choice('<rule>', 'chance of a seat: by stake, or equal', ['stake', 'equal']),
+      'stake',
+    ),
+    group: 'Basic:',
+  },
+  quorum: withDefault(
+    choice('<rule>', 'bft: two thirds and one; cft: half and one', ['bft', 'cft']),
+    'bft',
+  ),
+  json: toggle('print JSON'),
+  ...connectionFlags,
+  ...followFlags,
+};
+
+type WhoFlags = FlagValues<typeof whoFlags>;
 
 const witnessWho = (): Command =>
-  addFollowFlags(
-    addConnectionFlags(
-      new Command('who')
-        .description('print the keys on the committee of a round, best first')
-        .option(
-          '--spec <run>',
-          'file, naddr1… or name of a run: it says the rules, its relays the rest',
-        )
-        .option('--relay <url>', 'with --spec: relay to ask, repeatable', many(String))
-        .addOption(hintOption())
-        .option('--run <id>', 'run id (64 hex digits), or a name whose SHA-256 stands for it')
-        .option('--members <file>', 'keys and stakes: JSON lines, a JSON array or a snapshot')
-        .addOption(
-          roundOption(
-            '--round <n>',
-            'round whose committee to draw (default with --spec: the one in progress)',
-          ),
-        )
-        .addOption(
-          whole('--epoch <n>', 'index of the round, from 0, as events have it', 0, U32).conflicts(
-            'round',
-          ),
-        )
-        .option('--batch <n>', 'recovery epoch of the round', wholeFlag('--batch', 0, U32), 0)
-        .option('-k, --seats <n>', 'seats of the committee', seatsFlag, 64)
-        .option(
-          '--entropy <hex>',
-          'randomness of the round (default: that of the first)',
-          textFlag('--entropy', '64 lowercase hex digits', isHex32),
-        )
-        .option(
-          '--min-stake <n>',
-          'least stake with which a key may have a seat',
-          textFlag('--min-stake', 'a whole number', (text) => /^\d{1,39}$/.test(text)),
-          '0',
-        )
-        .addOption(
-          new Option('--weights <rule>', 'chance of a seat: by stake, or equal')
-            .choices(['stake', 'equal'])
-            .helpGroup('Basic:')
-            .default('stake'),
-        )
-        .addOption(
-          new Option('--quorum <rule>', 'bft: two thirds and one; cft: half and one')
-            .choices(['bft', 'cft'])
-            .default('bft'),
-        )
-        .option('--json', 'print JSON'),
-    ),
-  ).action((flags: WhoFlags, command: Command) => {
-    refuseUnused(command, rulesOf(flags));
-    return flags.spec === undefined ? drawFrom(flags) : drawIn(flags.spec, flags);
-  });
+  commandWith('who', 'print the keys on the committee of a round, best first', whoFlags).action(
+    (flags: WhoFlags, command: Command) => {
+      refuseUnused(command, rulesOf(flags));
+      return flags.spec === undefined ? drawFrom(flags) : drawIn(flags.spec, flags);
+    },
+  );
 
 /** A run says its own rules; a draw without one asks nobody. */
 const rulesOf = ({ spec }: WhoFlags): readonly FlagRule[] => [
@@ -203,70 +194,54 @@ function tell(
 
 const MOST_KEYS = 10_000_000;
 
-const shareFlag = textFlag('--hostile', 'a share from 0 to below 1', (text) => {
+function shareOf(text: string, flag: string): number {
   const share = Number(text);
-  return text.trim() !== '' && share >= 0 && share < 1;
-});
-
-interface InspectFlags extends ConnectionFlags {
-  readonly spec?: string;
-  readonly relay?: readonly string[];
-  readonly keys?: number;
-  readonly allowPrivateRelays?: boolean;
-  readonly members?: string;
-  readonly hostile?: readonly number[];
-  readonly seats?: readonly number[];
-  readonly quorum?: QuorumRule;
-  readonly differ: number;
-  readonly rounds?: number;
-  readonly json?: boolean;
+  if (text.trim() !== '' && share >= 0 && share < 1) return share;
+  throw wrongValue(flag, text, 'a share from 0 to below 1');
 }
 
+const inspectFlags = {
+  spec: text(
+    '<run>',
+    'file, naddr1… or name of a run: ' +
+      'its founders, seats, quorum and rounds, unless said otherwise',
+  ),
+  relay: several('<url>', 'with --spec: relay to ask for it, repeatable'),
+  allowPrivateRelays: privateRelaysFlag,
+  keys: {
+    ...whole('<n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS),
+    conflicts: 'members',
+  },
+  members: text('<file>', 'count them from a file instead'),
+  hostile: repeated(
+    parsed(
+      '<share>',
+      'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
+      shareOf,
+    ),
+  ),
+  seats: {
+    ...repeated(whole('<n>', 'seats, repeatable (default: 16, 32, 64, 128, 256)', 1, MOST_SEATS)),
+    short: 'k',
+  },
+  quorum: choice('<rule>', 'two thirds and one, or half and one (default: bft)', ['bft', 'cft']),
+  differ: withDefault(
+    whole('<n>', 'keys by which the lists of two recovery epochs differ', 0, MOST_SEATS),
+    0,
+  ),
+  rounds: { ...whole('<n>', 'rounds of the run (default: 1000)', 1, U32), group: 'Basic:' },
+  json: toggle('print JSON'),
+  ...connectionFlags,
+};
+
+type InspectFlags = FlagValues<typeof inspectFlags>;
+
 const witnessInspect = (): Command =>
-  addConnectionFlags(
-    new Command('inspect')
-      .description(
-        'print how likely a drawn committee has enough hostile members ' +
-          'to forge, take over or stall a round',
-      )
-      .option(
-        '--spec <run>',
-        'file, naddr1… or name of a run: ' +
-          'its founders, seats, quorum and rounds, unless said otherwise',
-      )
-      .option('--relay <url>', 'with --spec: relay to ask for it, repeatable', many(String))
-      .addOption(hintOption())
-      .addOption(
-        whole('--keys <n>', 'keys that may sit (default: 1000)', 1, MOST_KEYS).conflicts('members'),
-      )
-      .option('--members <file>', 'count them from a file instead')
-      .option(
-        '--hostile <share>',
-        'share of the keys that is hostile, from 0 to 1; repeatable (default: 0.1, 0.2, 0.33)',
-        many((text) => Number(shareFlag(text))),
-      )
-      .option(
-        '-k, --seats <n>',
-        'seats, repeatable (default: 16, 32, 64, 128, 256)',
-        many(seatsFlag),
-      )
-      .addOption(
-        new Option('--quorum <rule>', 'two thirds and one, or half and one (default: bft)').choices(
-          ['bft', 'cft'],
-        ),
-      )
-      .addOption(
-        whole(
-          '--differ <n>',
-          'keys by which the lists of two recovery epochs differ',
-          0,
-          MOST_SEATS,
-        ).default(0),
-      )
-      .addOption(
-        whole('--rounds <n>', 'rounds of the run (default: 1000)', 1, U32).helpGroup('Basic:'),
-      )
-      .option('--json', 'print JSON'),
+  commandWith(
+    'inspect',
+    'print how likely a drawn committee has enough hostile members ' +
+      'to forge, take over or stall a round',
+    inspectFlags,
   ).action(async (flags: InspectFlags, command: Command) => {
     refuseUnused(command, [
       {
