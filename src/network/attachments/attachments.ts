@@ -8,15 +8,14 @@ import { cutParts, planChunks } from '../chunks/payload.ts';
 import type { Stripe } from '../chunks/reed-solomon.ts';
 import type { SignedEvent } from '../event.ts';
 import {
+  answerOf,
   anyTrue,
   type Delivery,
   deliveryOf,
-  isAway,
   isTaken,
   type Progress,
   type Sending,
   watchOutcomes,
-  wordsOf,
 } from '../transport/delivery.ts';
 import type { PublishOutcome } from '../transport/outbox.ts';
 import {
@@ -112,14 +111,10 @@ export class Attachments {
         const chunks = await Promise.all(uploads.map(({ deliveries }) => deliveries[i]!));
         const { have, of } = addUp(chunks.map(({ taken, of }) => ({ have: taken, of })));
         const outcome = await events[relays.relays.indexOf(relay)]?.catch(() => undefined);
-        const isHere = have === of && outcome !== undefined && isTaken(outcome);
-        if (have === of) {
-          const message = wordsOf(outcome, relay, relays);
-          return { relay, isHere, message, isAway: isAway(outcome, relay, relays) };
-        }
+        if (have === of) return answerOf(outcome, relay, relays);
         const refused = chunks.find(({ message }) => message !== '');
         const message = `${have} of ${of} chunks taken: ${refused?.message ?? ''}`;
-        return { relay, isHere, message, isAway: refused?.isAway ?? false };
+        return { relay, isHere: false, message, isAway: refused?.isAway ?? false };
       }),
     );
     return deliveryOf(answers);

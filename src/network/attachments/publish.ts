@@ -11,7 +11,7 @@ import type { WorkerId } from '../../run/ids.ts';
 import { isSent, type Lifetime, planChunks, splitChunks } from '../chunks/payload.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { isAway, isTaken, type Progress, wordsOf } from '../transport/delivery.ts';
+import { answerOf, isTaken, type Progress } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 /** What one relay took of some chunks. */
 export interface ChunkDelivery {
@@ -115,7 +115,7 @@ async function upload(
   let next = 0;
   let taken = 0;
   let message = '';
-  let away = false;
+  let isAway = false;
   let isUseless = false;
   const sendSome = async (): Promise<void> => {
     const { signal: own, release } = anySignal(signal); // few listeners each
@@ -129,8 +129,7 @@ async function upload(
           onTaken(index);
           continue;
         }
-        if (message === '') away = isAway(outcome, relay, relays);
-        message ||= wordsOf(outcome, relay, relays);
+        if (message === '') ({ message, isAway } = answerOf(outcome, relay, relays));
         isUseless ||= outcome === undefined || outcome.attempts === 0;
       }
     } finally {
@@ -143,7 +142,7 @@ async function upload(
     message ||= 'given up';
   });
   if (isUseless) onUseless?.();
-  return { relay, taken, of: indices.length, message, isAway: away };
+  return { relay, taken, of: indices.length, message, isAway };
 }
 
 /** A chunk to send, and its relays: those that should have it, then those that get it if one of them refuses. */

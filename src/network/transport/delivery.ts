@@ -53,17 +53,7 @@ export function watchOutcomes(
   const given = outcomes.map((outcome) => outcome.catch(() => undefined));
   const taken = anyTrue(given.map(async (outcome) => isTakenAtAll(await outcome)));
   const settled = Promise.all(given).then((all): Delivery => {
-    const told = all.map((outcome, i) => {
-      const relay = relays.relays[i]!;
-      const message = wordsOf(outcome, relay, relays);
-      return {
-        relay,
-        isHere: isTakenAtAll(outcome),
-        message,
-        isAway: isAway(outcome, relay, relays),
-      };
-    });
-    return deliveryOf(told);
+    return deliveryOf(all.map((outcome, i) => answerOf(outcome, relays.relays[i]!, relays)));
   });
   return { taken, settled };
 }
@@ -97,6 +87,18 @@ interface Told {
   readonly isAway: boolean;
 }
 
+/** What one relay did with an event; without an outcome it was given up under way. */
+export const answerOf = (
+  outcome: PublishOutcome | undefined,
+  relay: string,
+  relays: Pick<RelaySet, 'status'>,
+): Told => ({
+  relay,
+  isHere: isTakenAtAll(outcome),
+  message: wordsOf(outcome, relay, relays),
+  isAway: isAway(outcome, relay, relays),
+});
+
 export const deliveryOf = (told: readonly Told[]): Delivery => ({
   accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
   failed: told.flatMap(({ isHere, relay, message, isAway }) =>
@@ -105,7 +107,7 @@ export const deliveryOf = (told: readonly Told[]): Delivery => ({
 });
 
 /** Whether trying again later can help because the relay was not there, or said nothing; one that refused was. */
-export function isAway(
+function isAway(
   outcome: PublishOutcome | undefined,
   relay: string,
   relays: Pick<RelaySet, 'status'>,
@@ -118,7 +120,7 @@ const isTakenAtAll = (outcome: PublishOutcome | undefined): boolean =>
   outcome !== undefined && isTaken(outcome);
 
 /** What became of it, the relay's words and what to do next; without an outcome it was given up under way. */
-export function wordsOf(
+function wordsOf(
   outcome: PublishOutcome | undefined,
   relay: string,
   relays: Pick<RelaySet, 'status'>,

@@ -10,7 +10,7 @@ import { Attachments } from '../attachments/attachments.ts';
 import type { Pull } from '../attachments/pull.ts';
 import { stripeOf } from '../chunks/payload.ts';
 import type { SignedEvent } from '../event.ts';
-import { type Sending, watchOutcomes } from '../transport/delivery.ts';
+import type { Sending } from '../transport/delivery.ts';
 import { accept, type Judged, refusal } from './judged.ts';
 import {
   buildManifest,
@@ -204,21 +204,11 @@ const UPLOADS_IN_CHUNKS = 2;
 const UPLOADS_WHOLE = 16;
 
 function createNativeSending(options: ProfileOptions, attachments: Attachments) {
-  const { relays, signer } = options;
+  const { signer } = options;
   const inChunks = createUploads(UPLOADS_IN_CHUNKS);
   const whole = createUploads(UPLOADS_WHOLE);
   let last: OwnUpdate | undefined;
   const own = (eventId: string) => (last?.sealed.event.id === eventId ? last : undefined);
-
-  function sendInChunks(event: SignedEvent, payload: Uint8Array, said: Manifest): Sending {
-    const signal = inChunks.begin();
-    const expiresAt = event.created_at + KEPT_SECONDS;
-    return attachments.publish(event, [{ payload, stripe: stripeOf(said) }], {
-      sign: (draft) => signer.sign(draft),
-      lifetime: { createdAt: event.created_at, expiresAt },
-      signal,
-    });
-  }
 
   return {
     /** Remembers an update that was made just now. */
@@ -230,9 +220,13 @@ function createNativeSending(options: ProfileOptions, attachments: Attachments) 
       const update = own(event.id) ?? ownUpdate(sealed, options);
       // an older one may be sent again to a relay that has lost it
       if (last === undefined || update.said.round >= last.said.round) last = update;
-      return payload
-        ? sendInChunks(event, payload, update.said)
-        : watchOutcomes(relays.send(event, { signal: whole.begin() }), relays);
+      const { created_at: createdAt } = event;
+      const attached = payload ? [{ payload, stripe: stripeOf(update.said) }] : [];
+      return attachments.publish(event, attached, {
+        sign: (draft) => signer.sign(draft),
+        lifetime: { createdAt, expiresAt: createdAt + KEPT_SECONDS },
+        signal: (payload ? inChunks : whole).begin(),
+      });
     },
     /** The last update that was made or sent, when it is the event of this id. */
     own,
