@@ -131,7 +131,7 @@ const setupOf = ({ settings, task }: TabRun, { device, threads }: TabLink): Trai
   recompute: settings.recompute,
   accumulate: settings.accumulate,
   device,
-  ...(threads !== undefined && { threads }),
+  threads,
 });
 
 function helloOf(

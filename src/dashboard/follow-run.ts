@@ -153,8 +153,8 @@ class Follower implements OpenRun {
       crypto,
       spec,
       signal: this.#stop.signal,
-      ...(beacon && { beacon }),
-      ...(onProgress && { onProgress }),
+      beacon,
+      onProgress,
       known: known.events.length === 0 ? undefined : known,
     });
   }
@@ -231,9 +231,9 @@ class Follower implements OpenRun {
       spec: this.spec,
       known,
       leavesPayloads: true,
-      ...(this.#isCaughtUp && { since: Math.max(0, latest - OVERLAP_SECONDS) }),
-      ...(beacon && { beacon }),
-      ...(!this.#isCaughtUp && onProgress && { onProgress }),
+      since: this.#isCaughtUp ? Math.max(0, latest - OVERLAP_SECONDS) : undefined,
+      beacon,
+      onProgress: this.#isCaughtUp ? undefined : onProgress,
     });
     for (const event of fresh) if (this.#kept.keep(event)) this.#view.addEvents([event]);
     this.#isCaughtUp = true;
@@ -359,7 +359,7 @@ export class RunView {
       lossUnit: lossUnitOf(training, this.#spec.input),
       rounds,
       workers,
-      ...(open && { open }),
+      open,
       relays,
       refused: [...unreadable(gathered), ...this.#refused],
       events: this.#events,

@@ -141,7 +141,7 @@ async function openFiles(files: readonly Blob[], run: string): Promise<void> {
   });
   opened = await openArchive(read, {
     nowSeconds: Math.floor(systemClock.now() / 1000),
-    ...(/^[0-9a-f]{64}$/.test(run) && { run }),
+    run: /^[0-9a-f]{64}$/.test(run) ? run : undefined,
   });
   say({ type: 'picture', picture: opened.picture });
 }

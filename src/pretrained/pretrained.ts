@@ -45,7 +45,7 @@ export interface Pretrained {
 
 export interface OpenPretrained {
   /** Tokens of a window; the model's longest context when left out. */
-  readonly context?: number;
+  readonly context?: number | undefined;
 }
 
 const CONFIG = 'config.json';

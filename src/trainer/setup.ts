@@ -31,7 +31,7 @@ export interface TrainerSetup {
    * Makes the frozen tensors by name, or reads each one, so that no two are in memory in f32 at once. Called once a
    * thread.
    */
-  readonly frozen?: () => Promise<Readonly<Record<string, FrozenNumbers>>>;
+  readonly frozen?: (() => Promise<Readonly<Record<string, FrozenNumbers>>>) | undefined;
   /** Computes the inside of layers again for backward: less memory, a third more time. */
   readonly recompute?: boolean;
   /** Micro-batches of every step, one after the other; as they need less memory, replicas are then not used. */

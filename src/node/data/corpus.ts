@@ -1,12 +1,12 @@
 /** Corpora: files, downloads that a hash may pin, tiny Shakespeare, or a built-in play; each says which it is. */
 import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
 import { concatBytes } from '../../base/bytes.ts';
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { writePlay } from '../../model/data/playwright.ts';
+import { hashFile, readInPieces } from '../files/whole-file.ts';
 import { resumeDownload } from '../pretrained/hub.ts';
 import type { CorpusSource } from './tokenize.ts';
 
@@ -19,7 +19,6 @@ export interface CorpusFile {
   readonly sha256?: string;
 }
 
-const PIECE = 2 ** 16;
 /** 64 GiB: an address that goes on and on does not fill any disk. */
 const MOST_BYTES = 2 ** 36;
 /** Before this nothing is said of progress, and then as often. */
@@ -28,21 +27,6 @@ const PINNED = /^sha256=([0-9a-f]{64})$/;
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 export const isAddress = (named: string): boolean => /^https?:\/\//i.test(named);
-
-export const readInPieces = (path: string): AsyncIterable<Uint8Array> =>
-  createReadStream(path, { highWaterMark: PIECE }) as AsyncIterable<Uint8Array>;
-
-export async function hashFile(
-  path: string,
-  { signal }: { readonly signal?: AbortSignal | undefined } = {},
-): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const piece of readInPieces(path)) {
-    signal?.throwIfAborted();
-    hash.update(piece);
-  }
-  return hash.digest('hex');
-}
 
 /**
  * The file at an address, from the cache or the internet. `#sha256=<hex>` pins its content, and a pinned download
@@ -123,7 +107,7 @@ async function download(url: URL, part: string, { onNotice, signal }: FetchOptio
     ask: async (headers) => {
       const init = {
         headers: { 'accept-encoding': 'identity', ...headers },
-        ...(signal && { signal }),
+        signal: signal ?? null,
       };
       const answer = await fetch(url, init).catch((cause: unknown) => {
         throw away(cause);

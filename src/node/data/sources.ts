@@ -117,7 +117,7 @@ const MOST_BYTES = 2 ** 28;
 export interface OpenSeries {
   readonly series: Series;
   /** What everybody evaluates on, where each has their own. */
-  readonly held?: Series;
+  readonly held?: Series | undefined;
   readonly file?: OpenCorpus;
 }
 
@@ -143,7 +143,7 @@ export async function openSeries(
   const pieces: Uint8Array[] = [];
   for await (const piece of file.read()) pieces.push(piece);
   const series = parseSeriesCsv(new TextDecoder().decode(concatBytes(...pieces)));
-  return { series, file, ...(held && { held }) };
+  return { series, file, held };
 }
 
 /** What of a folder is the same on every machine. */
@@ -152,7 +152,7 @@ export interface OpenPictures {
   /** Of the decoded pixels and their classes; none of shapes that are made up. */
   readonly sha256?: string;
   /** What everybody evaluates on, where each has their own. */
-  readonly held?: Pictures;
+  readonly held?: Pictures | undefined;
 }
 
 /** Opens the named folder and checks it against the run; else the run's evaluation data, or synthetic shapes. */
@@ -172,7 +172,7 @@ export async function openPictures(
   }
   const pictures = await readPictures(corpus, pixels, signal, held);
   const sha256 = toHex(hashPictures(pictures, createNativeSha256));
-  const found = { pictures, sha256, ...(held && { held }) };
+  const found = { pictures, sha256, held };
   if (fixed.sha256 === undefined || fixed.sha256 === sha256) return found;
   throw new ConfigError(
     'corpus/other',

@@ -94,7 +94,7 @@ async function trainBriefly(device: Device, settings: Settings) {
   const trainer = await createTrainer({
     model,
     device,
-    ...(frozen && { frozen }),
+    frozen,
     optimizer: optimizerOf(settings),
     batch: Math.min(settings.batchSize, MOST_ROWS),
     recompute: settings.recompute,

@@ -109,7 +109,7 @@ export async function openGptWriter(
     batch: 1,
     data: { kind: 'tokens', shard: none, validation: none },
     device: 'cpu',
-    ...(threads !== undefined && { threads }),
+    threads,
   });
   const ordered = numbersFor({ layout, values }, trainer.layout);
   if (ordered === undefined) {

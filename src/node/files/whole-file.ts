@@ -1,4 +1,6 @@
-/** Files on disk: replaced whole, so that they hold the old bytes or the new ones; and what is at a path. */
+/** Files on disk: replaced whole, so that they hold the old bytes or the new ones; hashed; and what is at a path. */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
@@ -34,6 +36,24 @@ export const cannotWrite = (file: string, cause: unknown): CheckpointError =>
     hint: 'make room on the disk and repeat the command; what was saved before is whole',
     cause,
   });
+
+const PIECE = 2 ** 16;
+
+export const readInPieces = (path: string): AsyncIterable<Uint8Array> =>
+  createReadStream(path, { highWaterMark: PIECE }) as AsyncIterable<Uint8Array>;
+
+/** SHA-256 of a file, lowercase hex. */
+export async function hashFile(
+  path: string,
+  { signal }: { readonly signal?: AbortSignal | undefined } = {},
+): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const piece of readInPieces(path)) {
+    signal?.throwIfAborted();
+    hash.update(piece);
+  }
+  return hash.digest('hex');
+}
 
 /** What is at a path; undefined if nothing is there that can be read. */
 export const kindOf = (path: string): Promise<'file' | 'folder' | 'other' | undefined> =>

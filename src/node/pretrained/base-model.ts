@@ -68,7 +68,7 @@ export type BaseSettings = Pick<Settings, 'base' | 'rank' | 'alpha' | 'targets' 
 
 export interface OpenBase {
   /** What its files must be, where that is known: others are not downloaded. */
-  readonly wanted?: readonly BaseFile[];
+  readonly wanted?: readonly BaseFile[] | undefined;
   onNotice(message: string): void;
   readonly signal: AbortSignal;
 }
@@ -84,8 +84,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   const { signal, onNotice } = options;
   const part =
     tiers === 0 ? undefined : await openBaseTier(path, asked, { context, onNotice, signal });
-  const pretrained =
-    part?.pretrained ?? (await openLocalModel(path, context === undefined ? {} : { context }));
+  const pretrained = part?.pretrained ?? (await openLocalModel(path, { context }));
   const { spec, tokenizer, name } = pretrained;
   const trained = part?.spec ?? spec;
   const adapter = adapterOf(settings);
@@ -232,7 +231,7 @@ async function localBase(base: string, { wanted, onNotice, signal }: OpenBase): 
     told.add(file);
     onNotice(`downloading ${file} of ${base}, ${Math.ceil(of / 1e6)} MB`);
   };
-  return fetchModel(base, { onProgress, signal, ...(wanted && { wanted }) });
+  return fetchModel(base, { onProgress, signal, wanted });
 }
 
 /** Of everything by which text becomes tokens. */

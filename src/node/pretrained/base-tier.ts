@@ -61,7 +61,7 @@ export async function openBaseTier(
       { hint: 'name a larger part of the model with --base, or agree on more --tiers' },
     );
   }
-  const opened = await openLocalModel(load.folder, context === undefined ? {} : { context });
+  const opened = await openLocalModel(load.folder, { context });
   const { base: ffn } = tierOf(opened.config, opened.name);
   return {
     pretrained: helper ? opened : narrowed(opened, load.slicing),

@@ -23,7 +23,7 @@ export interface HubOptions {
   readonly onProgress?: (file: string, have: number, of: number) => void;
   readonly signal?: AbortSignal;
   /** What the files must be, where that is known: another one is refused before it is downloaded. */
-  readonly wanted?: readonly BaseFile[];
+  readonly wanted?: readonly BaseFile[] | undefined;
 }
 
 export interface HubReference {

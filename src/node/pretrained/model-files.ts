@@ -1,6 +1,4 @@
 /** The files of a published model on disk: opened and hashed, and written whole or not at all. */
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
@@ -13,6 +11,7 @@ import {
 import type { ByteSource, ModelFiles } from '../../pretrained/weights.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
 import { dataHome } from '../files/data-home.ts';
+import { hashFile } from '../files/whole-file.ts';
 
 /** Where `npm run fetch:smollm2` puts SmolLM2-135M-Instruct, and the demo looks for it. */
 export const smolLM2File = (env: NodeJS.ProcessEnv = process.env): string =>
@@ -44,14 +43,9 @@ export async function hashFiles(
   const folder = found.isDirectory() ? path : dirname(path);
   const files: BaseFile[] = [];
   for (const name of names) {
-    const hash = createHash('sha256');
-    let bytes = 0;
-    const parts = createReadStream(join(folder, name), { signal }) as AsyncIterable<Uint8Array>;
-    for await (const part of parts) {
-      hash.update(part);
-      bytes += part.length;
-    }
-    files.push({ name, bytes, sha256: hash.digest('hex') });
+    const file = join(folder, name);
+    const { size: bytes } = await stat(file);
+    files.push({ name, bytes, sha256: await hashFile(file, { signal }) });
   }
   return files;
 }

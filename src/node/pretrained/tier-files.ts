@@ -144,7 +144,7 @@ export interface TierLoad {
   /** Files that were held against their hashes. */
   readonly verified: number;
   /** Why it is not what was asked for first. */
-  readonly notice?: string;
+  readonly notice?: string | undefined;
 }
 
 interface Wanted {
@@ -167,7 +167,7 @@ export async function findTier(folder: string, wanted: Wanted): Promise<TierLoad
     tier: 0,
     slicing: tier,
     schema,
-    ...(notice !== undefined && { notice }),
+    notice,
     verified: manifest?.tiers.some((each) => each.tier === 0)
       ? await verify(folder, manifest, 0, signal)
       : 0,
@@ -202,9 +202,9 @@ function ofSlice(
       },
     );
   }
-  const notice = `${folder} is tier ${checkpointTier} and is taken as it is`;
-  const isOther = tier !== checkpointTier;
-  return { folder, tier: checkpointTier, slicing: 0, verified: 0, ...(isOther && { notice }) };
+  const taken = `${folder} is tier ${checkpointTier} and is taken as it is`;
+  const notice = tier === checkpointTier ? undefined : taken;
+  return { folder, tier: checkpointTier, slicing: 0, verified: 0, notice };
 }
 
 async function manifestIn(folder: string): Promise<TierManifest | undefined> {

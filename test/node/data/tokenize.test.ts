@@ -5,7 +5,7 @@ import { writePlay } from '../../../src/model/data/playwright.ts';
 import { shardText, splitText } from '../../../src/model/data/text.ts';
 import type { TokenPart } from '../../../src/model/data/tokens.ts';
 import { tokenizers } from '../../../src/model/data/tokens.ts';
-import { openCorpus, readInPieces } from '../../../src/node/data/corpus.ts';
+import { openCorpus } from '../../../src/node/data/corpus.ts';
 import { openTokens } from '../../../src/node/data/token-file.ts';
 import {
   builtInForm,
@@ -18,6 +18,7 @@ import {
   tokenizeCorpus,
   usualLimits,
 } from '../../../src/node/data/tokenize.ts';
+import { readInPieces } from '../../../src/node/files/whole-file.ts';
 import { createTokenizer } from '../../../src/pretrained/tokenizer.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { tinyTokenizer } from '../../support/tiny-llama.ts';
