@@ -35,7 +35,7 @@ export interface ReadOptions extends Hashing {
   readonly limits?: HistoryLimits | undefined;
   /** Unix seconds: events signed before are known already. */
   readonly since?: number | undefined;
-  onProgress?(have: number): void;
+  readonly onProgress?: ((have: number) => void) | undefined;
   /** Called with a sentence about what was left out or passed over. */
   onNotice?(message: string): void;
   /** Called with relays that did not finish their answer: they may have more. */

@@ -45,7 +45,7 @@ export interface HistoryQuery extends Omit<ReadOptions, 'beacon'> {
   readonly spec?: RunSpec | undefined;
   /** Where round 0 starts; default as the spec says. */
   start?(spec: RunSpec): Chain;
-  beacon?(spec: RunSpec): BeaconSource | undefined;
+  readonly beacon?: ((spec: RunSpec) => BeaconSource | undefined) | undefined;
 }
 
 export interface Decisions {
