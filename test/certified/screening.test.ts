@@ -79,7 +79,8 @@ function playRound(
   const opinion = (member: number, outcome: Outcome, view: number) =>
     opinionOf(chain, outcome, {
       ...{ held, owed: [], hasStakes: true, nowMs: 0 },
-      screened: { judgment: judgments[member]!, view },
+      judgment: judgments[member],
+      view,
     });
   const perform = (member: number, effect: Effect): void => {
     const player = players[member]!;

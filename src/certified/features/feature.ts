@@ -106,8 +106,8 @@ export interface RoundFeature {
   isReady?(manifests: readonly EventId[], view: ViewId): boolean;
   /** What this member thinks of the contributions that it holds; reports the harmful ones. */
   judgment?(held: readonly Pick<Arrival, 'worker' | 'manifest'>[]): ContributionOpinion;
-  /** What a commit of this member says beside. */
-  said?(): FeatureValues<'vote'>;
+  /** What this member's commit adds; `held` are the contributions that it holds and that weigh anything. */
+  said?(held: readonly Arrival[]): FeatureValues<'vote'>;
 }
 
 /** A feature's part in one member. */

@@ -13,6 +13,7 @@ import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Commit, Signed } from '../../run/vote.ts';
 import type { Vector } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
+import { placesOf } from '../rounds/compose.ts';
 import type { Screened } from '../rounds/events.ts';
 import type { CertifiedFeature, ContributionOpinion, FeatureHost } from './feature.ts';
 
@@ -241,6 +242,11 @@ export const screening: CertifiedFeature = {
             reporter.screened(round, { worker, manifest, ...judgment.told(manifest) });
           }
           return judgment;
+        },
+        said(held) {
+          const { judgment } = screen ?? {};
+          const harmful = held.filter(({ manifest }) => judgment?.mayPropose(manifest) === false);
+          return { screening: { screened: placesOf(state.ledger, harmful) } };
         },
       };
     },

@@ -2,6 +2,7 @@
 import { chooseJoins, joinsBeforeLeaving } from '../../consensus/round/roster-change.ts';
 import type { Arrival, Check } from '../../consensus/round/round-state.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
+import type { Ledger } from '../../run/ledger.ts';
 import {
   type ListedJoin,
   type ListedLeave,
@@ -192,30 +193,23 @@ export interface Sight {
   /** Whether the table of stakes that it names may follow. */
   readonly hasStakes: boolean;
   readonly nowMs: number;
-  /** What it found of contributions by measuring them; absent in runs without screening. */
-  readonly screened?: { readonly judgment: ContributionOpinion; readonly view: number } | undefined;
+  /** The opinion of a feature that measures contributions, and the view it is asked in. */
+  readonly judgment?: ContributionOpinion | undefined;
+  readonly view?: number;
 }
 
 /** Whether a valid outcome is acceptable here; its own clock and what reached it decide. */
 export function opinionOf(
   { spec, ledger }: Chain,
   outcome: Outcome,
-  { held, owed, hasStakes, nowMs, screened }: Sight,
-): Pick<Check, 'acceptable' | 'unlisted' | 'features'> {
-  const { judgment, view = 0 } = screened ?? {};
-  const mayPropose = (id: EventId): boolean => judgment?.mayPropose(id) ?? true;
+  { held, owed, hasStakes, nowMs, judgment, view = 0 }: Sight,
+): Pick<Check, 'acceptable' | 'unlisted'> {
   const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
   const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
   const good = judgment === undefined ? held : held.filter((row) => judgment.isGood(row.manifest));
   const ids = good.map(({ manifest }) => manifest);
   const left = held.filter(({ manifest: id }) => !listed.has(id) && !refused.has(id));
-  const places = new Map(ledger.members.map(({ key }, index) => [key, index]));
-  const placesOf = (rows: readonly LateRow[]): readonly number[] =>
-    [...new Set(rows.flatMap(({ worker }) => places.get(worker) ?? []))]
-      .sort((a, b) => a - b)
-      .slice(0, MOST_UNLISTED);
-  const unlisted = placesOf(left.filter(({ manifest }) => mayPropose(manifest)));
-  const harmful = held.filter(({ manifest }) => !mayPropose(manifest));
+  const proposable = left.filter(({ manifest }) => judgment?.mayPropose(manifest) ?? true);
   const isHarmless = outcome.accepted.every(
     ({ manifest }) => judgment?.mayAccept(manifest, view) ?? true,
   );
@@ -226,8 +220,15 @@ export function opinionOf(
   const late = outcome.accepted.filter((row) => row.late);
   const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
   const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed && isHarmless));
-  const said = judgment && { screening: { screened: placesOf(harmful) } };
-  return { acceptable, unlisted, ...withFeatures(said) };
+  return { acceptable, unlisted: placesOf(ledger, proposable) };
+}
+
+/** Places of these workers in the roster, ascending; as many as the event of a vote has room for. */
+export function placesOf({ members }: Ledger, rows: readonly LateRow[]): readonly number[] {
+  const places = new Map(members.map(({ key }, index) => [key, index]));
+  return [...new Set(rows.flatMap(({ worker }) => places.get(worker) ?? []))]
+    .sort((a, b) => a - b)
+    .slice(0, MOST_UNLISTED);
 }
 
 /**

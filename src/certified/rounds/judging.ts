@@ -191,10 +191,9 @@ export class Judge {
     const weighing = new Set(weighingOf(state.spec, table, workers));
     const out = convictedBy(proofsIn(outcome.faults, ports.evidence));
     const held = all.filter(({ worker }) => weighing.has(worker) && !out.has(worker));
-    const screened = judgment && { judgment, view };
-    const opinion = opinionOf(state, outcome, { held, owed, hasStakes, nowMs, screened });
-    const said = this.#features.map((each) => each.said?.());
-    const features: FeatureValues<'vote'> = Object.assign({}, opinion.features, ...said);
+    const opinion = opinionOf(state, outcome, { held, owed, hasStakes, nowMs, judgment, view });
+    const said = this.#features.map((each) => each.said?.(held));
+    const features: FeatureValues<'vote'> = Object.assign({}, ...said);
     return { ...opinion, ...withFeatures(features) };
   }
 
