@@ -3,10 +3,10 @@
  */
 import { ConfigError, TrainingError } from '../base/errors.ts';
 import type { FrozenTensor } from '../model/architectures/architecture.ts';
-import { type AnyModel, modelOf } from '../model/architectures/table.ts';
+import { type AnyModel, dataFormOf, modelOf } from '../model/architectures/table.ts';
 import type { OpenStored } from '../model/data/tokens.ts';
 import type { Data, DataName, Feed, Feeds, HeldData } from '../model/forms/form.ts';
-import { dataFormOf, holdData, type TrainerData } from '../model/forms/table.ts';
+import { holdData, type TrainerData } from '../model/forms/table.ts';
 import type { Half } from '../model/graph/lower.ts';
 import { initialParameters } from '../model/parameters.ts';
 import { narrow, partsOf } from '../model/precision.ts';

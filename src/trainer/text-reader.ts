@@ -2,9 +2,8 @@
 import type { InferenceSession } from 'onnxruntime-common';
 import { ConfigError } from '../base/errors.ts';
 import type { Decoding } from '../model/architectures/architecture.ts';
-import { modelOf } from '../model/architectures/table.ts';
+import { dataFormOf, modelOf } from '../model/architectures/table.ts';
 import { cacheShape, PIECES } from '../model/decoding.ts';
-import { dataFormOf } from '../model/forms/table.ts';
 import { createWindowReader, type TextReader } from '../model/sample.ts';
 import type { Layout } from '../tensor/params.ts';
 import type { Engine } from './engine.ts';

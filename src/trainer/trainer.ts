@@ -1,10 +1,10 @@
 /** Training on onnxruntime: inner phases in short slices on a thread of their own, so that the caller stays live. */
 import { ConfigError, TrainingError } from '../base/errors.ts';
-import { type AnyModel, modelOf } from '../model/architectures/table.ts';
+import { type AnyModel, dataFormOf, modelOf } from '../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../model/batches.ts';
 import { type OpenStored, storeTokens } from '../model/data/tokens.ts';
 import type { DataName, HeldData } from '../model/forms/form.ts';
-import { dataFormOf, rulesOf, tokensPerRow } from '../model/forms/table.ts';
+import { rulesOf, tokensPerRow } from '../model/forms/table.ts';
 import type { Half } from '../model/graph/lower.ts';
 import { hasGivenUp } from '../model/loss.ts';
 import { continueText } from '../model/sample.ts';

@@ -4,6 +4,7 @@
  *
  *   npm run bench:forms -- [--data FOLDER] [--only NAME] [--steps 300] [--python .bench/torch/bin/python]
  */
+
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,8 +12,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { deriveKey } from '../../src/base/rng.ts';
+import { dataFormOf } from '../../src/model/architectures/table.ts';
 import { drawRows, evenRows } from '../../src/model/batches.ts';
-import { dataFormOf, holdData, type TrainerData } from '../../src/model/forms/table.ts';
+import { holdData, type TrainerData } from '../../src/model/forms/table.ts';
 import { optimizerOf } from '../../src/model/from-settings.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { prepareTask } from '../../src/node/data/task.ts';

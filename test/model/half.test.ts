@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { philox } from '../../src/base/rng.ts';
 import { loraModel } from '../../src/model/adapters/lora.ts';
 import type { OwnModel } from '../../src/model/architectures/architecture.ts';
-import { type AnyModel, modelOf } from '../../src/model/architectures/table.ts';
-import { dataFormOf, holdData, type TrainerData } from '../../src/model/forms/table.ts';
+import { type AnyModel, dataFormOf, modelOf } from '../../src/model/architectures/table.ts';
+import { holdData, type TrainerData } from '../../src/model/forms/table.ts';
 import { createGraph } from '../../src/model/graph/builder.ts';
 import type { Half } from '../../src/model/graph/lower.ts';
 import {

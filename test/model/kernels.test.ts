@@ -1,8 +1,7 @@
 /** Every program that training makes, beside the kernels that GPUs have: nothing falls back to the CPU, or is copied inside the loop. */
 import { describe, expect, it } from 'vitest';
 import { type LoraSpec, loraModel } from '../../src/model/adapters/lora.ts';
-import type { AnyModel } from '../../src/model/architectures/table.ts';
-import { dataFormOf } from '../../src/model/forms/table.ts';
+import { type AnyModel, dataFormOf } from '../../src/model/architectures/table.ts';
 import { type CompileOptions, compileTraining } from '../../src/model/training-program.ts';
 import type { OptimizerSpec, Precision } from '../../src/run/spec/model-spec.ts';
 import { gapsOf } from '../support/kernels.ts';

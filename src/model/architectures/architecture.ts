@@ -106,4 +106,11 @@ export interface OwnModel extends Model {
   ofTier?(own: number): OwnModel;
 }
 
-export type Architecture<S extends ModelSpec> = (spec: S) => Model;
+/** A built-in architecture. A new one is one of these, a line in `table.ts`, and its spec in `run/spec/model-spec.ts`. */
+export interface Architecture<S extends ModelSpec> {
+  build(spec: S): Model;
+  /** What a model of these sizes reads. */
+  dataForm(spec: S): DataForm;
+  /** Throws a `ConfigError` if sizes, each of them whole and positive, do not go together. */
+  check?(spec: S): void;
+}

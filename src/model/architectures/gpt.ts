@@ -30,9 +30,15 @@
 import type { GptSpec } from '../../run/spec/model-spec.ts';
 import { add, crossEntropy, flatten, gather, reshape } from '../graph/verbs.ts';
 import type { Architecture, Model } from './architecture.ts';
-import { blocks, norm, readOut, throughBlocks, WEIGHT } from './transformer.ts';
+import { blocks, checkWidth, norm, readOut, throughBlocks, WEIGHT } from './transformer.ts';
 
-export const gpt: Architecture<GptSpec> = (spec) => {
+export const gpt: Architecture<GptSpec> = {
+  build,
+  dataForm: ({ vocabulary, context }) => ({ kind: 'tokens', vocabulary, context }),
+  check: checkWidth,
+};
+
+function build(spec: GptSpec): Model {
   const { vocabulary, width, context } = spec;
   const predict: Model['predict'] = (weights, inputs) => {
     const tokens = inputs.shape[0]! * context;
@@ -54,4 +60,4 @@ export const gpt: Architecture<GptSpec> = (spec) => {
     losses: (weights, { inputs, targets }) =>
       reshape(crossEntropy(predict(weights, inputs), flatten(targets)), inputs.shape), // (B, T)
   };
-};
+}

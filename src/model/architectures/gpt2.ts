@@ -9,6 +9,7 @@
  *     h = h + activation(norm(h; ln_2) through mlp.c_fc) through mlp.c_proj
  *   logits = norm(h; transformer.ln_f) @ lm_head.weight^T, or @ transformer.wte.weight^T when tied
  */
+import { ConfigError } from '../../base/errors.ts';
 import type { Gpt2Spec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import {
@@ -27,9 +28,21 @@ import {
 } from '../graph/verbs.ts';
 import type { TensorSpec } from './architecture.ts';
 import { type Decoder, decoderFrom, type LinearLayer, linearTensors } from './decoder.ts';
+import { checkWidth } from './transformer.ts';
 
 const TOKENS = 'transformer.wte.weight';
 const POSITIONS = 'transformer.wpe.weight';
+
+/** Throws a `ConfigError` if the window is longer than the model has positions, or heads do not share the width. */
+export function checkGpt2(spec: Gpt2Spec): void {
+  if (spec.context > spec.positions) {
+    throw new ConfigError(
+      'model/size',
+      `model.context ${spec.context} is longer than the ${spec.positions} positions of the model`,
+    );
+  }
+  checkWidth(spec);
+}
 
 /** The decoder of these sizes. */
 export function gpt2(spec: Gpt2Spec): Decoder {

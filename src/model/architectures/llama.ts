@@ -14,6 +14,7 @@
  *     h = h + (silu(u through mlp.gate_proj) * (u through mlp.up_proj)) through mlp.down_proj
  *   logits = rmsNorm(h; model.norm) @ lm_head.weight^T, or @ model.embed_tokens.weight^T when tied
  */
+import { ConfigError } from '../../base/errors.ts';
 import type { LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import { gather, reshape, rmsNorm, rotary, swiglu, transpose } from '../graph/verbs.ts';
@@ -27,6 +28,22 @@ import {
 } from './decoder.ts';
 
 const TOKENS = 'model.embed_tokens.weight';
+
+/** Throws a `ConfigError` if the heads do not go together. */
+export function checkLlama({ heads, keyValueHeads, headSize }: LlamaSpec): void {
+  if (heads % keyValueHeads !== 0) {
+    throw new ConfigError(
+      'model/heads',
+      `${heads} heads cannot share ${keyValueHeads} heads of keys and values evenly`,
+    );
+  }
+  if (headSize % 2 !== 0) {
+    throw new ConfigError(
+      'model/heads',
+      `rotary positions need an even head size, not ${headSize}`,
+    );
+  }
+}
 
 /** The decoder of these sizes. */
 export function llama(spec: LlamaSpec): Decoder {

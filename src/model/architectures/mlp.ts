@@ -1,9 +1,14 @@
 /** Models of feature rows: linear regression, and an MLP with ReLU. */
+import { ConfigError } from '../../base/errors.ts';
 import type { LinearSpec, MlpSpec } from '../../run/spec/model-spec.ts';
 import { add, gemm, mul, reduceSum, square, sub, tanh } from '../graph/verbs.ts';
-import type { Architecture, Model, TensorSpec } from './architecture.ts';
+import type { Architecture, DataForm, Model, TensorSpec } from './architecture.ts';
 
-export const linear: Architecture<LinearSpec> = ({ features }) => {
+const rowsOf = ({ features }: LinearSpec | MlpSpec): DataForm => ({ kind: 'rows', features });
+
+export const linear: Architecture<LinearSpec> = { build: buildLinear, dataForm: rowsOf };
+
+function buildLinear({ features }: LinearSpec): Model {
   const predict: Model['predict'] = (weights, inputs) =>
     add(reduceSum(mul(inputs, weights('linear.weight')), [1]), weights('linear.bias')); // (B)
   return {
@@ -14,13 +19,24 @@ export const linear: Architecture<LinearSpec> = ({ features }) => {
     predict,
     losses: (weights, { inputs, targets }) => square(sub(predict(weights, inputs), targets)),
   };
-};
+}
 
 /**
  * Tanh layers and one output, mean squared error. With one hidden layer the tensors are named as in the Python
  * reference; weights are stored [out, in].
  */
-export const mlp: Architecture<MlpSpec> = ({ features, hidden }) => {
+export const mlp: Architecture<MlpSpec> = {
+  build: buildMlp,
+  dataForm: rowsOf,
+  check({ hidden }) {
+    if (hidden.length > 0) return;
+    throw new ConfigError('model/size', 'model.hidden needs at least one layer', {
+      hint: 'use the linear architecture for a model without hidden layers',
+    });
+  },
+};
+
+function buildMlp({ features, hidden }: MlpSpec): Model {
   const widths = [features, ...hidden];
   const names = hidden.map((_, i) => (hidden.length === 1 ? 'mlp.hidden' : `mlp.hidden.${i}`));
   const predict: Model['predict'] = (weights, inputs) => {
@@ -40,7 +56,7 @@ export const mlp: Architecture<MlpSpec> = ({ features, hidden }) => {
     predict,
     losses: (weights, { inputs, targets }) => square(sub(predict(weights, inputs), targets)),
   };
-};
+}
 
 /** A weight and its bias; the weights start with variance 1 / inputs, which keeps tanh out of saturation. */
 const layer = (

@@ -1,4 +1,5 @@
 /** Transformers over patches: a forecaster of series, and a vision transformer (ViT). */
+import { ConfigError } from '../../base/errors.ts';
 import type { ForecasterSpec, VitSpec } from '../../run/spec/model-spec.ts';
 import type { Value } from '../graph/rule.ts';
 import {
@@ -22,7 +23,15 @@ import {
   transpose,
 } from '../graph/verbs.ts';
 import type { Architecture, Model } from './architecture.ts';
-import { blocks, norm, normed, patchLayer, throughBlocks, WEIGHT } from './transformer.ts';
+import {
+  blocks,
+  checkWidth,
+  norm,
+  normed,
+  patchLayer,
+  throughBlocks,
+  WEIGHT,
+} from './transformer.ts';
 
 const EPSILON = 1e-5;
 
@@ -47,7 +56,25 @@ export const forecastsPerNumber = ({ error }: Pick<ForecasterSpec, 'error'>): nu
  *   with scaling by the window, y = y * sqrt(variance + 1e-5) + mean
  *   loss = mean of (y - target)^2, or of max(q e, (q - 1) e) with e = target - y, over steps, channels and quantiles q
  */
-export const forecaster: Architecture<ForecasterSpec> = (spec) => {
+export const forecaster: Architecture<ForecasterSpec> = {
+  build: buildForecaster,
+  dataForm: ({ channels, context, horizon }) => ({ kind: 'series', channels, context, horizon }),
+  check(spec) {
+    checkPatches('context', spec.context, spec.patch);
+    checkWidth(spec);
+  },
+};
+
+function checkPatches(name: string, size: number, patch: number): void {
+  if (size % patch === 0) return;
+  throw new ConfigError(
+    'model/patch',
+    `model.${name} ${size} does not divide into patches of ${patch}`,
+    { hint: `take a multiple of ${patch} for ${name}, or another --set patch=N` },
+  );
+}
+
+function buildForecaster(spec: ForecasterSpec): Model {
   const { channels, context, horizon, patch, width, error } = spec;
   const length = context / patch;
   const each = forecastsPerNumber(spec);
@@ -83,7 +110,7 @@ export const forecaster: Architecture<ForecasterSpec> = (spec) => {
       return error === 'quantile' ? pinball(wanted, y) : square(sub(y, wanted));
     },
   };
-};
+}
 
 /** Mean and spread of each channel over the steps of a window, (B, 1, C) both. */
 function scaleOf(inputs: Value): { readonly mean: Value; readonly spread: Value } {
@@ -119,7 +146,16 @@ const FAR = 1e30;
  *   logits = mean of h over the patches @ head.weight + head.bias                (B, classes)
  *   loss = -log softmax(logits)[class]; a hit is a picture the logit of whose class is larger than all others
  */
-export const vit: Architecture<VitSpec> = (spec) => {
+export const vit: Architecture<VitSpec> = {
+  build: buildVit,
+  dataForm: ({ pixels, channels, classes }) => ({ kind: 'images', pixels, channels, classes }),
+  check(spec) {
+    checkPatches('pixels', spec.pixels, spec.patch);
+    checkWidth(spec);
+  },
+};
+
+function buildVit(spec: VitSpec): Model {
   const { pixels, channels, classes, patch, width } = spec;
   const side = pixels / patch;
   const length = side * side;
@@ -156,4 +192,4 @@ export const vit: Architecture<VitSpec> = (spec) => {
       return cast(greater(own, best), inputs.dtype);
     },
   };
-};
+}

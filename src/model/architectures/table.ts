@@ -3,17 +3,16 @@ import { ConfigError, NostrainError } from '../../base/errors.ts';
 import {
   type DecoderSpec,
   type GptSpec,
-  type LlamaSpec,
   MOST_TIERS,
   type ModelSpec,
   type Tiers,
 } from '../../run/spec/model-spec.ts';
 import { decodingOf } from '../decoding.ts';
-import type { Architecture, Model, OwnModel } from './architecture.ts';
+import type { Architecture, DataForm, Model, OwnModel } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';
 import { gpt } from './gpt.ts';
-import { gpt2 } from './gpt2.ts';
-import { llama } from './llama.ts';
+import { checkGpt2, gpt2 } from './gpt2.ts';
+import { checkLlama, llama } from './llama.ts';
 import { linear, mlp } from './mlp.ts';
 import { forecaster, vit } from './patches.ts';
 import { inRings, widthIn } from './rings.ts';
@@ -21,20 +20,28 @@ import { inRings, widthIn } from './rings.ts';
 type Name = ModelSpec['architecture'];
 type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture: A }> };
 
+/** A decoder with the tensor names of published models, and what it checks of its sizes. */
+const published = <S extends DecoderSpec>(
+  decoderOf: (spec: S) => Decoder,
+  check: (spec: S) => void,
+): Architecture<S> => ({
+  build(spec) {
+    const decoder = decoderOf(spec);
+    return { ...decoderModel(decoder), decoding: decodingOf(decoder) };
+  },
+  dataForm: ({ vocabulary, context }) => ({ kind: 'tokens', vocabulary, context }),
+  check,
+});
+
 const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = {
   linear,
   mlp,
   gpt,
-  llama: (spec) => published(llama(spec)),
-  gpt2: (spec) => published(gpt2(spec)),
+  llama: published(llama, checkLlama),
+  gpt2: published(gpt2, checkGpt2),
   forecaster,
   vit,
 };
-
-const published = (decoder: Decoder): Model => ({
-  ...decoderModel(decoder),
-  decoding: decodingOf(decoder),
-});
 
 /** One of the built-in models at given sizes, or one's own. */
 export type AnyModel = ModelSpec | OwnModel;
@@ -68,9 +75,15 @@ export function decoderOf(spec: DecoderSpec): Decoder {
   return spec.architecture === 'llama' ? llama(spec) : gpt2(spec);
 }
 
-function build<A extends Name>(spec: SpecOf[A] & { readonly architecture: A }): Model {
-  return architectures[spec.architecture](spec);
-}
+/** The entry of a spec. It takes only specs of its own architecture, as this one is. */
+const architectureOf = (spec: ModelSpec): Architecture<ModelSpec> =>
+  architectures[spec.architecture];
+
+const build = (spec: ModelSpec): Model => architectureOf(spec).build(spec);
+
+/** What a model reads. */
+export const dataFormOf = (model: AnyModel): DataForm =>
+  model.architecture === 'own' ? model.data : architectureOf(model).dataForm(model);
 
 function checkTensors(model: OwnModel): Model {
   const names = new Set(model.tensors.map(({ name }) => name));
@@ -120,28 +133,7 @@ function checkSizes(spec: ModelSpec): void {
     }
   }
   if ('tiers' in spec && spec.tiers) checkTiers(spec.ffn, spec.tiers);
-  if (spec.architecture === 'mlp' && spec.hidden.length === 0) {
-    throw new ConfigError('model/size', 'model.hidden needs at least one layer', {
-      hint: 'use the linear architecture for a model without hidden layers',
-    });
-  }
-  if (spec.architecture === 'llama') checkHeads(spec);
-  if (spec.architecture === 'gpt2' && spec.context > spec.positions) {
-    throw new ConfigError(
-      'model/size',
-      `model.context ${spec.context} is longer than the ${spec.positions} positions of the model`,
-    );
-  }
-  if (spec.architecture === 'forecaster') assertDivides('context', spec.context, spec.patch);
-  if (spec.architecture === 'vit') assertDivides('pixels', spec.pixels, spec.patch);
-  if ('heads' in spec && 'width' in spec && spec.architecture !== 'llama') {
-    if (spec.width % spec.heads === 0) return;
-    throw new ConfigError(
-      'model/heads',
-      `model.width ${spec.width} does not divide into ${spec.heads} heads`,
-      { hint: 'take a width that is a multiple of the heads' },
-    );
-  }
+  architectureOf(spec).check?.(spec);
 }
 
 /** Every ring has a hash in each manifest. */
@@ -179,30 +171,4 @@ function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
       data: { width: ffn, divisor },
     },
   );
-}
-
-function assertDivides(name: string, size: number, patch: number): void {
-  if (size % patch === 0) return;
-  throw new ConfigError(
-    'model/patch',
-    `model.${name} ${size} does not divide into patches of ${patch}`,
-    {
-      hint: `take a multiple of ${patch} for ${name}, or another --set patch=N`,
-    },
-  );
-}
-
-function checkHeads({ heads, keyValueHeads, headSize }: LlamaSpec): void {
-  if (heads % keyValueHeads !== 0) {
-    throw new ConfigError(
-      'model/heads',
-      `${heads} heads cannot share ${keyValueHeads} heads of keys and values evenly`,
-    );
-  }
-  if (headSize % 2 !== 0) {
-    throw new ConfigError(
-      'model/heads',
-      `rotary positions need an even head size, not ${headSize}`,
-    );
-  }
 }

@@ -2,6 +2,7 @@
  * Pre-LayerNorm blocks of attention and GELU (arXiv 1706.03762, 2002.04745, 1606.08415); `gpt.ts` has the formulas.
  * Attention is causal for texts; patches of series and pictures all see each other.
  */
+import { ConfigError } from '../../base/errors.ts';
 import type { Value } from '../graph/rule.ts';
 import {
   add,
@@ -35,6 +36,14 @@ export interface BlockSizes {
   readonly length: number;
   /** No position sees a later one. */
   readonly causal: boolean;
+}
+
+/** Throws a `ConfigError` if the heads do not share the width evenly. */
+export function checkWidth({ width, heads }: Pick<BlockSizes, 'width' | 'heads'>): void {
+  if (width % heads === 0) return;
+  throw new ConfigError('model/heads', `model.width ${width} does not divide into ${heads} heads`, {
+    hint: 'take a width that is a multiple of the heads',
+  });
 }
 
 /** Scale and shift of a norm. */

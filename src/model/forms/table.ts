@@ -2,7 +2,7 @@
  * The forms of data: rows, series and pictures here, tokens beside. A new one is a line in the table and in `DataForm`.
  */
 import type { DataForm, ImageForm, RowForm, SeriesForm } from '../architectures/architecture.ts';
-import type { AnyModel } from '../architectures/table.ts';
+import { type AnyModel, dataFormOf } from '../architectures/table.ts';
 import { ANY } from '../graph/rule.ts';
 import { add, cast, gather, mul, reshape, slice, sub } from '../graph/verbs.ts';
 import {
@@ -280,20 +280,6 @@ const kindWords: Readonly<Record<TrainerData['kind'], string>> = {
   series: 'a series',
   images: 'pictures',
 };
-
-export function dataFormOf(model: AnyModel): DataForm {
-  if (model.architecture === 'own') return model.data;
-  if ('features' in model) return { kind: 'rows', features: model.features };
-  if (model.architecture === 'forecaster') {
-    const { channels, context, horizon } = model;
-    return { kind: 'series', channels, context, horizon };
-  }
-  if (model.architecture === 'vit') {
-    const { pixels, channels, classes } = model;
-    return { kind: 'images', pixels, channels, classes };
-  }
-  return { kind: 'tokens', vocabulary: model.vocabulary, context: model.context };
-}
 
 /** Tokens per example for throughput counters: the window length of a text, else 1. */
 export const tokensPerRow = (model: AnyModel): number => rulesOf(dataFormOf(model)).tokensPerRow;

@@ -1,7 +1,9 @@
 /** Finds out which devices can train a model here by training it on each. */
+
 import { fork } from 'node:child_process';
 import { deriveKey } from '../../base/rng.ts';
-import { dataFormOf, rulesOf } from '../../model/forms/table.ts';
+import { dataFormOf } from '../../model/architectures/table.ts';
+import { rulesOf } from '../../model/forms/table.ts';
 import { modelOf, optimizerOf } from '../../model/from-settings.ts';
 import type { Half } from '../../model/graph/lower.ts';
 import { initialParameters } from '../../model/parameters.ts';

@@ -2,8 +2,8 @@
 import { InferenceSession } from 'onnxruntime-node';
 import { deriveKey } from '../../../src/base/rng.ts';
 import { type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
-import { type AnyModel, modelOf } from '../../../src/model/architectures/table.ts';
-import { dataFormOf, rulesOf, type TrainerData } from '../../../src/model/forms/table.ts';
+import { type AnyModel, dataFormOf, modelOf } from '../../../src/model/architectures/table.ts';
+import { rulesOf, type TrainerData } from '../../../src/model/forms/table.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
 import { createTrainer } from '../../../src/node/engine/trainer.ts';
