@@ -28,7 +28,7 @@ const compareDated = (a: Dated, b: Dated): number =>
   a.created_at - b.created_at || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 
 /** A number in base 128, most significant digit first; all but the last digit carry the high bit. */
-export function encodeVarint(value: number): Uint8Array {
+function encodeVarint(value: number): Uint8Array {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${value} is no length`);
   const digits = [value % 128];
   for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) {

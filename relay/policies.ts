@@ -60,7 +60,7 @@ export interface PolicySession {
 
 export type Policy = (event: Arrival, session: PolicySession) => Refusal | undefined;
 
-export const eventSize: Policy = ({ json }, { limits }) =>
+const eventSize: Policy = ({ json }, { limits }) =>
   json.length > limits.maxEventBytes
     ? {
         prefix: 'invalid',
@@ -68,7 +68,7 @@ export const eventSize: Policy = ({ json }, { limits }) =>
       }
     : undefined;
 
-export const contentLength: Policy = ({ content }, { limits }) =>
+const contentLength: Policy = ({ content }, { limits }) =>
   limits.maxContentLength !== undefined && content.length > limits.maxContentLength
     ? {
         prefix: 'invalid',
@@ -77,7 +77,7 @@ export const contentLength: Policy = ({ content }, { limits }) =>
       }
     : undefined;
 
-export const tagLimits: Policy = ({ tags }, { limits }) => {
+const tagLimits: Policy = ({ tags }, { limits }) => {
   if (tags.length > limits.maxTags) {
     return { prefix: 'invalid', message: `too many tags: ${tags.length} > ${limits.maxTags}` };
   }
@@ -95,7 +95,7 @@ export const tagLimits: Policy = ({ tags }, { limits }) => {
   return undefined;
 };
 
-export const createdAtWindow: Policy = ({ created_at, kind }, session) => {
+const createdAtWindow: Policy = ({ created_at, kind }, session) => {
   const { limits } = session;
   const ahead = created_at - session.nowSeconds();
   if (limits.createdAtFutureSeconds !== undefined && ahead > limits.createdAtFutureSeconds) {
@@ -111,12 +111,12 @@ export const createdAtWindow: Policy = ({ created_at, kind }, session) => {
   return undefined;
 };
 
-export const notExpired: Policy = (event, session) =>
+const notExpired: Policy = (event, session) =>
   (expirationOf(event) ?? Number.POSITIVE_INFINITY) <= session.nowSeconds()
     ? { prefix: 'invalid', code: 'expired', message: 'event is expired' }
     : undefined;
 
-export const reservedKinds: Policy = ({ kind, tags }, session) => {
+const reservedKinds: Policy = ({ kind, tags }, session) => {
   if (kind === AUTH_KIND) return { prefix: 'invalid', message: 'AUTH events are not published' };
   if (kind !== VANISH_KIND) return undefined;
   const named = tags.some(
@@ -127,12 +127,12 @@ export const reservedKinds: Policy = ({ kind, tags }, session) => {
     : { prefix: 'invalid', message: 'request to vanish does not name this relay' };
 };
 
-export const allowedKinds: Policy = ({ kind }, { limits }) =>
+const allowedKinds: Policy = ({ kind }, { limits }) =>
   limits.kinds && !limits.kinds.includes(kind)
     ? { prefix: 'blocked', message: `kind ${kind} is not accepted here` }
     : undefined;
 
-export const authenticated: Policy = (event, { auth, keys }) => {
+const authenticated: Policy = (event, { auth, keys }) => {
   if (auth !== 'none' && keys.size === 0) {
     return { prefix: 'auth-required', message: 'publishing here needs AUTH' };
   }
@@ -162,14 +162,14 @@ export const proofOfWork = (
     : { prefix: 'pow', message: `the nonce tag does not commit to ${minPow} bits` };
 };
 
-export const verifiedSignature: Policy = (event) => {
+const verifiedSignature: Policy = (event) => {
   const code = findForgery(event);
   if (code === undefined) return undefined;
   const message = code === 'wrong-id' ? 'id does not match the event' : 'signature does not verify';
   return { prefix: 'invalid', code, message };
 };
 
-export function createEventRates(rates: readonly Rate[]): Policy {
+function createEventRates(rates: readonly Rate[]): Policy {
   const meter = new Meter(rates);
   return ({ pubkey, kind }, session) =>
     meter.takes(pubkey, session.nowSeconds() * 1000, kind)

@@ -72,7 +72,7 @@ export const ours: Profile = {
 const STRFRY_FRAME_BYTES = 131_072;
 const MAX_LIMIT = 500;
 
-export const strfry: Profile = {
+const strfry: Profile = {
   limits: {
     maxEventBytes: 65_536,
     frameBytes: STRFRY_FRAME_BYTES,
@@ -127,7 +127,7 @@ const NOSTREAM_FRAME_BYTES = 524_288;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-export const nostream: Profile = {
+const nostream: Profile = {
   limits: {
     maxEventBytes: NOSTREAM_FRAME_BYTES,
     frameBytes: NOSTREAM_FRAME_BYTES,
@@ -227,7 +227,7 @@ export const nostream: Profile = {
 
 const MESSAGE_BYTES = 131_072;
 
-export const nostrRsRelay: Profile = {
+const nostrRsRelay: Profile = {
   limits: {
     maxEventBytes: MESSAGE_BYTES,
     noticeAboveBytes: MESSAGE_BYTES,

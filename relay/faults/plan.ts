@@ -37,7 +37,7 @@ export function createDraws(seed: number, name: string): Draws {
 export const createDrop: CreateFault = ({ drop = 0 }, draws) =>
   drop > 0 ? (copies) => (draws() < drop ? [] : copies) : undefined;
 
-export const createDuplicate: CreateFault = ({ duplicate = 0 }, draws) =>
+const createDuplicate: CreateFault = ({ duplicate = 0 }, draws) =>
   duplicate > 0 ? (copies) => (draws() < duplicate ? [...copies, ...copies] : copies) : undefined;
 
 /** The delay that the next uniform draws in [0, 1) stand for, in ms. */
@@ -54,7 +54,7 @@ function nextDelay(draws: Draws, delay: DelayDistribution): number {
 export const createDelay: CreateFault = ({ delay }, draws) =>
   delay ? (copies) => copies.map((ms) => ms + nextDelay(draws, delay)) : undefined;
 
-export const createReorder: CreateFault = ({ reorder = 0, reorderMs = 200 }, draws) =>
+const createReorder: CreateFault = ({ reorder = 0, reorderMs = 200 }, draws) =>
   reorder > 0
     ? (copies) => copies.map((ms) => (draws() < reorder ? ms + draws() * reorderMs : ms))
     : undefined;

@@ -277,7 +277,7 @@ const UNSETTLED = 8;
 const MOST_REFUSED = 200;
 const MOST_KEYS = 4096;
 
-export class RunView {
+class RunView {
   readonly #spec: RunSpec;
   readonly #run: Digest;
   readonly #start: Chain;

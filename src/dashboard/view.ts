@@ -175,7 +175,7 @@ export interface RoundView {
 const MOST_FINISHED = 256;
 
 /** The rounds after a worker has told of one; `peers` is what others are known to hold after it. */
-export function foldRound(
+function foldRound(
   finished: readonly RoundView[],
   name: string,
   event: Extract<RunEvent, { type: 'round' }>,

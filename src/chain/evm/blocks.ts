@@ -25,10 +25,7 @@ export interface ChainAccess {
 }
 
 /** Throws `chain/wrong-chain` if an endpoint is of another chain, `chain/too-few` if fewer than k answer. */
-export async function assertChain(
-  { chain, endpoints }: ChainAccess,
-  signal: AbortSignal,
-): Promise<void> {
+async function assertChain({ chain, endpoints }: ChainAccess, signal: AbortSignal): Promise<void> {
   const said = await askAll(endpoints, (endpoint) => endpoint.call('eth_chainId', [], signal));
   for (const each of said) {
     if ('problem' in each) continue;

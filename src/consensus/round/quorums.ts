@@ -37,7 +37,7 @@ export function drawnFor(context: RoundContext, attempt: number): Committee | un
 }
 
 /** The committee that votes on a proposal. Missing view-change votes are requested. */
-export function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committee | undefined {
+function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committee | undefined {
   const { attempt, ballots, id } = proposal;
   if (attempt === 0 && ballots.length > 0) return undefined;
   const drawn = drawnFor(turn.context, attempt);

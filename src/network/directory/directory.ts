@@ -15,7 +15,7 @@ import { type HolderRecord, readHolder } from '../wire/holders.ts';
 import { newer } from '../wire/judged.ts';
 
 /** Records of one bucket, and of one answer. */
-export const BUCKET = 16;
+const BUCKET = 16;
 /** An announcement with its 64 objects and four contacts is shorter. */
 export const MOST_EVENT_BYTES = 8192;
 /** Holders of an object and those nearest to it. */

@@ -34,7 +34,7 @@ export interface SubscribeOptions {
 }
 
 /** One subscription, shared by the readers of all its relays. */
-export interface Feed {
+export interface SubscriptionFeed {
   /** Its name in REQ and CLOSE. */
   readonly id: string;
   readonly filters: readonly Filter[];
@@ -76,7 +76,7 @@ interface Asking {
 
 /** A subscription at this relay, across connections. */
 interface Standing {
-  readonly feed: Feed;
+  readonly feed: SubscriptionFeed;
   /** A later request replaces it; undefined while there is no connection. */
   asking: Asking | undefined;
   /** Everything the relay had before this time of our clock has been asked for and answered. */
@@ -117,7 +117,7 @@ export class RelayReader {
   }
 
   /** `isCaughtUp` is undefined where the relay cannot be reached or has refused: nobody waits for it. */
-  subscribe(feed: Feed): { isCaughtUp(): boolean | undefined; close(): void } {
+  subscribe(feed: SubscriptionFeed): { isCaughtUp(): boolean | undefined; close(): void } {
     const standing: Standing = { feed, asking: undefined, coveredMs: undefined, closings: 0 };
     this.#standings.set(feed.id, standing);
     this.#ask(standing);
@@ -201,7 +201,7 @@ export class RelayReader {
   }
 
   /** Reads an event; returns the time it names when it is one that was asked for. */
-  #take(feed: Feed, frame: EventFrame, isReread: boolean): number | undefined {
+  #take(feed: SubscriptionFeed, frame: EventFrame, isReread: boolean): number | undefined {
     const { url } = this.#connection;
     const received = this.#options.inbox.receive(frame, feed.filters, feed.handed);
     switch (received.verdict) {

@@ -279,7 +279,7 @@ export interface HeldOptions {
 const bytesOf = (held: readonly Shelf[]): number =>
   held.flatMap(({ chunks }) => [...chunks.values()]).reduce((sum, bytes) => sum + bytes, 0);
 
-export class HeldChunks {
+class HeldChunks {
   readonly #options: HeldOptions;
   /** Oldest first. */
   readonly #held = new Map<Digest, Shelf>();

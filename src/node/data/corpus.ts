@@ -26,13 +26,13 @@ const PATIENCE_MS = 2000;
 const PINNED = /^sha256=([0-9a-f]{64})$/;
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 
-export const isAddress = (named: string): boolean => /^https?:\/\//i.test(named);
+const isAddress = (named: string): boolean => /^https?:\/\//i.test(named);
 
 /**
  * The file at an address, from the cache or the internet. `#sha256=<hex>` pins its content, and a pinned download
  * resumes. Throws a ConfigError (`corpus/address`, `corpus/away`, `corpus/other`).
  */
-export async function fetchCorpus(named: string, options: FetchOptions): Promise<CorpusFile> {
+async function fetchCorpus(named: string, options: FetchOptions): Promise<CorpusFile> {
   const { cacheDir, onNotice, signal } = options;
   const { url, pin } = readAddress(named, options.wanted);
   const end = extname(url.pathname).slice(0, 16);

@@ -166,7 +166,7 @@ export interface TokenDivision {
 const MOST_TOKENS = 2 ** 31 - 1;
 
 /** Returns the worker's shard and the validation part. Throws a ConfigError if one is shorter than a window. */
-export function divideTokens(
+function divideTokens(
   file: TokenFile,
   { context, shard, form, keepsAll, vocabulary }: TokenDivision,
 ): { readonly shard: StoredTokens; readonly validation: StoredTokens | undefined } {
@@ -227,7 +227,7 @@ function joined(bounds: readonly number[]): Float64Array {
 }
 
 /** A part in memory where it has no more than `held` tokens, as the graph takes it. */
-export function holdTokens(part: StoredTokens, held: number): TokenPart {
+function holdTokens(part: StoredTokens, held: number): TokenPart {
   if (part.length > held) return part;
   const reader = openTokens(part);
   try {
@@ -243,7 +243,7 @@ const LOOKED_AT = 256;
 const WINDOW = 4096;
 
 /** Bytes of text for each token that counts: with it, losses of models with other tokenizers compare. */
-export function bytesPerToken(
+function bytesPerToken(
   part: TokenPart,
   { tokenizer, special }: Omit<TextForm, 'begin' | 'end'>,
 ): number {
@@ -264,7 +264,7 @@ export function bytesPerToken(
 }
 
 /** Throws a ConfigError (`corpus/uncounted`) where nothing of a part counts. */
-export function assertCounts(part: TokenPart, what: string): void {
+function assertCounts(part: TokenPart, what: string): void {
   const reader = openTokens(part);
   const next = nextCounted(reader, 1);
   reader.close();

@@ -230,7 +230,7 @@ export interface Line {
 const NEWLINE = 10;
 
 /** Throws a ConfigError (`corpus/line`) that names the file and the line about one that is too long or no UTF-8. */
-export async function* linesOf(
+async function* linesOf(
   chunks: AsyncIterable<Uint8Array>,
   { file, mostBytes }: { readonly file: string; readonly mostBytes: number },
 ): AsyncGenerator<Line> {
@@ -269,12 +269,7 @@ const tooLong = (file: string, number: number, most: number): ConfigError =>
   lineError(file, number, `it is longer than ${most} bytes`);
 
 /** What is wrong with one line of a corpus. */
-export const lineError = (
-  file: string,
-  number: number,
-  reason: string,
-  cause?: unknown,
-): ConfigError =>
+const lineError = (file: string, number: number, reason: string, cause?: unknown): ConfigError =>
   new ConfigError('corpus/line', `line ${number} of ${file} cannot be used: ${reason}`, {
     hint:
       'each line of a .jsonl corpus is {"text": …}, {"prompt": …, "completion": …} or ' +

@@ -114,7 +114,7 @@ export async function servePage(
 }
 
 /** Serves until closed. Throws a ConfigError with this code, which names the flag, if the port is taken. */
-export async function listen(
+async function listen(
   server: Server,
   { host, port }: Pick<PageServerOptions, 'host' | 'port'>,
   code: string,

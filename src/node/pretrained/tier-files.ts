@@ -110,7 +110,7 @@ export async function exportTiers(
 }
 
 /** The config of a model's folder. Throws a `ConfigError` where there is none. */
-export async function readConfig(files: ModelFiles): Promise<Config> {
+async function readConfig(files: ModelFiles): Promise<Config> {
   const source = await files.open(CONFIG);
   if (source !== undefined) return (await readJson(source)) as Config;
   throw new ConfigError('tiers/no-config', `${files.name} has no ${CONFIG}`, {

@@ -45,7 +45,7 @@ import {
 } from './spec-table.ts';
 
 /** The format this program reads and writes. */
-export const FORMAT_VERSION = 2;
+const FORMAT_VERSION = 2;
 
 /** The training settings a spec holds. */
 export const trainingFields = Object.fromEntries(

@@ -360,4 +360,3 @@ export type VariantValues = {
   readonly [K in VariantName]: Variants<(typeof variantTags)[K]['tag'], (typeof variantFields)[K]>;
 };
 export type Evaluation = Values<typeof evaluationFields>;
-export type Rerun = GroupValues['rerun'];

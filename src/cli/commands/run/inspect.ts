@@ -157,7 +157,7 @@ const MOST_KEYS = 8;
 const KEYS = ['author', 'founders', 'keys'];
 
 /** Every field in sections, one line each. */
-export function describeSpec(spec: RunSpec): readonly string[] {
+function describeSpec(spec: RunSpec): readonly string[] {
   const groups = Object.entries<Group>(groupFields).flatMap(([name, fields]) => [
     '',
     ...rows(spec[name as keyof typeof groupFields], fields, `${name}.`),
