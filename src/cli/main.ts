@@ -24,7 +24,7 @@ const ownCommands: Readonly<Record<string, () => Promise<Command>>> = {
   replay: async () => (await import('./commands/replay.ts')).replay(),
   checkpoint: async () => (await import('./commands/checkpoint/checkpoint.ts')).checkpoint(),
   archive: async () => (await import('./commands/archive.ts')).archive(),
-  scores: async () => (await import('./commands/scores.ts')).scores(),
+  scores: async () => (await import('./commands/receipt.ts')).scores(),
   receipt: async () => (await import('./commands/receipt.ts')).receipt(),
   challenge: async () => (await import('./commands/challenge.ts')).challenge(),
   explain: async () => (await import('./commands/explain.ts')).explain(),

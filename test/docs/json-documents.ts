@@ -40,6 +40,7 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
     'receipt.ts': [
       ['', ''],
       ['nostrain receipt --json', 'receipt'],
+      ['nostrain scores --json', 'scores'],
     ],
     'relays.ts': [['nostrain relays check --json', 'relays-check']],
     'replay.ts': [['nostrain replay --json', 'replay']],
@@ -51,7 +52,6 @@ const DOCUMENTS: Readonly<Record<string, readonly (readonly [title: string, exam
       ['nostrain run inspect --json', 'run-inspect'],
       ['nostrain run list --json', 'run-list'],
     ],
-    'scores.ts': [['nostrain scores --json', 'scores']],
     'runs.ts': [
       ['nostrain runs --json', 'runs'],
       ['nostrain clean --json', 'clean'],

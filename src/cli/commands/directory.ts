@@ -21,6 +21,7 @@ import {
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { asJson, exitCodes, writeNote, writeOut } from '../../terminal/output.ts';
 import { directoryFlags, withDirectory } from '../shared/holder-flags.ts';
+import { keyFlags } from '../shared/signed-document.ts';
 import { withRelays } from '../shared/with-relays.ts';
 
 export const directory = (): Command =>
@@ -36,8 +37,7 @@ const attestFlags = {
   tier: text('<name>', 'trust tier of the holder'),
   days: withDefault(whole('<n>', 'days that it holds for', 1, 3650), 90),
   relay: withDefault(several('<url>', 'where to publish it, repeatable'), [], 'none'),
-  keyFile: text('<file>', 'secret key to sign with (default: in your data folder)'),
-  secKey: text('<key>', 'secret key as hex or nsec; other users of this machine see it'),
+  ...keyFlags,
   ...connectionFlags,
 };
 

@@ -1,18 +1,27 @@
-/** `nostrain receipt`: lists who contributed what to a certified run, signs it, or verifies a signed one. */
-
+/**
+ * `nostrain receipt`: lists who contributed what to a certified run, signs it, or verifies a signed one.
+ * `nostrain scores`: prints the certified scores and the weight vector that follows from them.
+ */
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { canonicalJson, type Json, parseJson } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
+import { openingOf } from '../../certified/decisions/chain.ts';
+import { pathOf } from '../../certified/decisions/replay.ts';
+import { openHistory } from '../../certified/records/archive.ts';
 import {
   type Receipt,
   type Receipted,
   type ReceiptRow,
   receiptOf,
+  type Standing,
+  standingsOf,
 } from '../../certified/records/receipt.ts';
 import type { RoundProof } from '../../consensus/roots.ts';
 import { parseEvent, type SignedEvent, verifyEvent } from '../../network/event.ts';
 import { toNpub } from '../../node/files/keys.ts';
+import type { Digest } from '../../run/ids.ts';
+import { runIdOf } from '../../run/spec/run-spec.ts';
 import { commandWith, type FlagValues, text, toggle } from '../../terminal/flag-table.ts';
 import { interruptibly } from '../../terminal/interrupt.ts';
 import { refuseUnused } from '../../terminal/options.ts';
@@ -115,3 +124,63 @@ function verify(text: string, { receipt: own }: Receipted): void {
   );
   if (!isTrue) process.exitCode = exitCodes.failed.code;
 }
+
+interface ScoresDocument {
+  readonly run: Digest;
+  /** Rounds that are decided. */
+  readonly rounds: number;
+  /** The best first. */
+  readonly scores: readonly Standing[];
+  /** Kind 30078 over run, rounds and weights, where it was signed; a later one takes its place. */
+  readonly event?: SignedEvent;
+}
+
+const scoresFlags = {
+  ...sourceFlags,
+  events: text('<file>', 'read this instead of asking relays'),
+  ...signingFlags,
+  json: toggle('print JSON'),
+};
+
+export const scores = (): Command =>
+  commandWith(
+    'scores',
+    'print the certified scores of a run and the weight vector that follows from them',
+    scoresFlags,
+  ).action(async (flags: FlagValues<typeof scoresFlags>, command: Command) => {
+    refuseUnused(command, [askingRule(flags)]);
+    await interruptibly((signal) => tellScores(flags, signal));
+  });
+
+async function tellScores(
+  flags: FlagValues<typeof scoresFlags>,
+  signal: AbortSignal,
+): Promise<void> {
+  const source = await sourceOf(flags, signal);
+  const { options } = source;
+  const { spec, gathered } = await openHistory(await openSource(flags, source), options);
+  if (!spec.scores) {
+    throw new ConfigError('run/no-scores', 'members of this run do not score contributions', {
+      hint: 'a run with scores is made by `nostrain run create --scores`',
+    });
+  }
+  const { tip } = pathOf(openingOf(spec, options), gathered);
+  const [run, rounds] = [runIdOf(spec), tip.chain.round];
+  const best = [...standingsOf(tip.chain)].sort((a, b) => b.score - a.score);
+  const weights = best.flatMap(({ worker, weight }) => (weight > 0 ? [[worker, weight]] : []));
+  const event = await signedDocument(flags, `nostrain/weights/${run}`, { run, rounds, weights });
+  const document: ScoresDocument = { run, rounds, scores: best, ...(event && { event }) };
+  writeOut(flags.json ? asJson(document) : scoreWords(document));
+}
+
+const scoreWords = ({ run, rounds, scores: rows, event }: ScoresDocument): string =>
+  [
+    `run ${run} after ${rounds} rounds`,
+    ...rows.map(scoreLine),
+    ...(event ? [`signed by ${toNpub(event.pubkey)}`] : []),
+    '',
+  ].join('\n');
+
+const scoreLine = ({ worker, score, weight, isLow }: Standing): string =>
+  `${toNpub(worker)}  ${String(score).padStart(11)}  ${(100 * weight).toFixed(2).padStart(6)} ` +
+  `%${isLow ? '  under the floor' : ''}`;
