@@ -20,7 +20,7 @@ import { type Explanation, explain } from '../certified/records/explain.ts';
 import { onlookerFilters, type ProtocolMessage } from '../certified/wire/certified-events.ts';
 import type { SignedEvent } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import { toPresence } from '../network/wire/manifests.ts';
+import { toPresence } from '../network/wire/native-profile.ts';
 import type { BeaconSource } from '../run/committee.ts';
 import type { Heartbeat } from '../run/contribution.ts';
 import { lossUnitOf } from '../run/data-forms.ts';

@@ -8,7 +8,7 @@ import { toBase64, toHex } from '../base/bytes.ts';
 import { sha256 } from '../base/hash.ts';
 import { chunkTree } from '../network/chunks/payload.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../network/event.ts';
-import { buildManifest } from '../network/wire/manifests.ts';
+import { buildManifest } from '../network/wire/native-profile.ts';
 import type { FilterVerdict, KindReport, KindVerdict, RelayReport, SizeReport } from './report.ts';
 import type { How, ProbeOptions, ProbeOutcome, ProbeSender, ProbeSent } from './sender.ts';
 

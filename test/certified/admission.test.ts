@@ -14,7 +14,8 @@ import { historyBy, toProtocolMessage } from '../../src/certified/wire/certified
 import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
 import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
-import { buildManifest, type OwnManifest } from '../../src/network/wire/manifests.ts';
+import type { OwnManifest } from '../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../src/network/wire/native-profile.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';

@@ -1,7 +1,7 @@
 import { deflateSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import type { EventDraft, Signer } from '../../src/network/event.ts';
-import { buildManifest } from '../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../src/network/wire/native-profile.ts';
 import type { ProfileName } from '../../src/network/wire/wire.ts';
 import { buildGradient } from '../../src/python/wire/messages.ts';
 import type { RejectReason } from '../../src/run/contribution.ts';

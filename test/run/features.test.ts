@@ -8,12 +8,8 @@ import { publishedDraft, toCheckpointClaim } from '../../src/certified/wire/chec
 import { buildMember, buildVote, toMember, toVote } from '../../src/certified/wire/messages.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
 import type { EventDraft } from '../../src/network/event.ts';
-import {
-  buildManifest,
-  buildPresence,
-  readManifest,
-  toPresence,
-} from '../../src/network/wire/manifests.ts';
+import { readManifest } from '../../src/network/wire/manifests.ts';
+import { buildManifest, buildPresence, toPresence } from '../../src/network/wire/native-profile.ts';
 import { type Ledger, ledgerBytes, ledgerRoot, parseLedger } from '../../src/run/ledger.ts';
 import { type Outcome, outcomeBody, outcomeDigest, parseOutcome } from '../../src/run/outcome.ts';
 import {

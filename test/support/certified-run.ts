@@ -30,7 +30,7 @@ import { createRevealChain, revealOf, tipOf } from '../../src/consensus/committe
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { type Lifetime, planChunks } from '../../src/network/chunks/payload.ts';
 import { createSigner, type SignedEvent, type Signer } from '../../src/network/event.ts';
-import { buildManifest } from '../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../src/network/wire/native-profile.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import type { Committee } from '../../src/run/committee.ts';

@@ -4,7 +4,8 @@ import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { buildMember, buildVote } from '../../src/certified/wire/messages.ts';
 import type { EventDraft } from '../../src/network/event.ts';
-import { buildManifest, type OwnManifest } from '../../src/network/wire/manifests.ts';
+import type { OwnManifest } from '../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../src/network/wire/native-profile.ts';
 import type { Commit, PreparedClaim, Vote } from '../../src/run/vote.ts';
 
 export const hash = (word: string): string => sha256Hex(utf8(word));

@@ -18,7 +18,7 @@ import { Control } from '../../src/certified/wire/control.ts';
 import { createSigner, type EventDraft, type SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import { createWire } from '../../src/network/wire/create-wire.ts';
-import { buildManifest } from '../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../src/network/wire/native-profile.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { openSocket } from '../../src/node/net/relays.ts';

@@ -41,7 +41,8 @@ import {
   withoutSecrets,
 } from '../../src/network/transport/relay-urls.ts';
 import { readAddressed } from '../../src/network/wire/addressed.ts';
-import { readManifest, toPresence } from '../../src/network/wire/manifests.ts';
+import { readManifest } from '../../src/network/wire/manifests.ts';
+import { toPresence } from '../../src/network/wire/native-profile.ts';
 import { parseRelayList, relayHints } from '../../src/network/wire/worker-relays.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';

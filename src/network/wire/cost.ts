@@ -13,7 +13,7 @@ import {
   payloadBytesAtMost,
 } from '../codec/codecs.ts';
 import { signedEventBytes } from '../event.ts';
-import { buildManifest, buildPresence } from './manifests.ts';
+import { buildManifest, buildPresence } from './native-profile.ts';
 import { packingFor } from './packer.ts';
 
 /** Sizes of the events of a profile that sends each payload whole, in one event. */

@@ -1,10 +1,9 @@
-/** Manifest events to commitments and back, presence events to heartbeats and back. */
-import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
+/** Reads manifest events: which count for a round, their payloads from wherever they are, and the contributions inside. */
 import { manifest } from '../../../kinds/manifest.ts';
-import { presence } from '../../../kinds/presence.ts';
-import { fromBase64, toBase64, toHex, utf8 } from '../../base/bytes.ts';
+import { fromBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
-import type { Heartbeat, Rejection } from '../../run/contribution.ts';
+import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
+import { tierSaid, trainedRings } from '../../run/helpers.ts';
 import { type Digest, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import {
   type FeatureSet,
@@ -12,19 +11,22 @@ import {
   noFeatures,
   withFeatures,
 } from '../../run/spec/features.ts';
-import {
-  chunkTree,
-  cutParts,
-  expirationOf,
-  isPayload,
-  type Lifetime,
-  planChunks,
-  type Striped,
-} from '../chunks/payload.ts';
-import type { Stripe } from '../chunks/reed-solomon.ts';
-import { type EventDraft, type SignedEvent, signedEventBytes } from '../event.ts';
+import type { PartialVector } from '../../tensor/partial-vector.ts';
+import type { Attachments } from '../attachments/attachments.ts';
+import type { Pull } from '../attachments/pull.ts';
+import { isPayload, type Striped } from '../chunks/payload.ts';
+import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { accept, type ClaimContext, type Judged, judgeClaim, reject } from './judged.ts';
+import { accept, codecReason, type Judged, judgeClaim, refusal, reject } from './judged.ts';
+import type { Packer } from './packer.ts';
+import {
+  contextOf,
+  type GradientReading,
+  type ProfileOptions,
+  type RoundReader,
+  type RoundRequest,
+  type Sealed,
+} from './wire.ts';
 
 /** What a worker says of its own payload. */
 export interface OwnManifest {
@@ -57,20 +59,6 @@ export interface Manifest extends OwnManifest, Striped {
   readonly eventBytes: number;
 }
 
-export interface BuiltManifest {
-  readonly draft: EventDraft;
-  /** What the manifest says of the payload. */
-  readonly of: Striped & Pick<Manifest, 'hash'>;
-  /** JSON of all its events once they are signed: the manifest, and the chunks that go before it. */
-  readonly eventBytes: number;
-}
-
-/** How a payload is packed into events. */
-export interface ManifestPacking extends Lifetime {
-  /** Over how many relays a payload in chunks is striped; whole without it. */
-  readonly stripe?: Stripe | undefined;
-}
-
 export interface ManifestContext {
   readonly run: string;
   /** The only round that counts; undefined takes every round. */
@@ -84,51 +72,14 @@ export interface ManifestContext {
   readonly features?: FeatureSet;
 }
 
-/** An unsigned manifest of a payload. The chunks of one that does not ride inside are the caller's to send first. */
-export function buildManifest(
-  own: OwnManifest,
-  payload: Uint8Array,
-  packing: ManifestPacking,
-  hash: Sha256 = sha256,
-): BuiltManifest {
-  const expiration = expirationOf(packing);
-  const { root, bytes } = chunkTree(payload, hash);
-  const { run, round } = own;
-  const isInside = payload.length <= CHUNK_BYTES;
-  const stripe = isInside ? undefined : packing.stripe;
-  const plans = isInside
-    ? []
-    : cutParts(payload, stripe).map((part) => planChunks(part, packing, hash));
-  const shards = stripe && { need: stripe.data, shards: plans.map((plan) => plan.root) };
-  const of = { root, bytes, hash: toHex(hash(payload)), ...shards };
-  const { features, ...said } = own;
-  const draft = manifest.build(
-    {
-      ...said,
-      ...of,
-      ...withFeatures(features),
-      scope: [run, scopeOf(run, round)],
-      x: root,
-      expiration,
-      payload: isInside ? toBase64(payload) : undefined,
-    },
-    packing.createdAt,
-  );
-  let eventBytes = signedEventBytes(draft);
-  for (const plan of plans) {
-    for (let i = 0; i < plan.count; i++) eventBytes += signedEventBytes(plan.draft(i));
-  }
-  return { draft, of, eventBytes };
-}
-
 /** Shards may be so many times what is needed, and memory with them. */
 const MOST_EXPANSION = 4;
 
-const scopeOf = (run: string, round: number): string => `${run}/${round}`;
+export const manifestScope = (run: string, round: number): string => `${run}/${round}`;
 
 /** What to ask relays for: the manifests of a run, or of one of its rounds. */
 export const manifestFilter = (run: string, round?: number): ReturnType<typeof manifest.filter> =>
-  manifest.filter({ scope: [round === undefined ? run : scopeOf(run, round)] });
+  manifest.filter({ scope: [round === undefined ? run : manifestScope(run, round)] });
 
 /** The manifest inside a verified event, or why it does not count. The payload, if any, is opened last. */
 export function toManifest(
@@ -228,69 +179,135 @@ export function judgePayload(
   return { reason: 'malformed', worker, detail: `the payload hashes to ${found}, not ${said}` };
 }
 
-/** Relays may forget a presence after so many intervals: a run that stopped leaves nothing behind. */
-const KEPT_INTERVALS = 10;
-/** A larger cohort is left out: the event would be too large for relays. */
-const MOST_NAMED = 512;
-
-/** The heartbeat inside a verified event, or why it does not count. */
-export function toPresence(
-  event: SignedEvent,
-  context: ClaimContext,
-  features: FeatureSet = noFeatures,
-): Judged<Heartbeat> {
-  const parsed = presence.parse(event);
-  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const said = parsed.value;
-  const worker = event.pubkey;
-  const rejected = judgeClaim(event, { run: said.run, worker }, context);
-  if (rejected !== undefined) return rejected;
-  const added = features.read('heartbeat', said.features);
-  if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
-  return accept({
-    worker,
-    ...withFeatures(added.value),
-    round: said.round,
-    intervalSeconds: said.interval,
-    examples: said.examples,
-    capabilities: said.capabilities ?? [],
-    relays: said.relays ?? [],
-    digest: said.base,
-    cohort: said.cohort,
-    leaving: said.status === 'leaving',
-    ...(said.settings !== undefined && {
-      terms: { settings: said.settings, asked: said.asked ?? [], shard: said.shard ?? '' },
-    }),
-    createdAt: event.created_at,
-  });
+/** An update of this worker as values; what was sealed before a restart is decoded when it is asked for. */
+export interface OwnUpdate {
+  readonly sealed: Sealed;
+  readonly said: Manifest;
+  readonly sent?: PartialVector;
 }
 
-/** An unsigned presence event saying what the heartbeat says, dated as the heartbeat is. */
-export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
-  const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = heartbeat;
-  const { terms } = heartbeat;
-  const isNamed = cohort.length > 0 && cohort.length <= MOST_NAMED;
-  return presence.build(
-    {
-      run,
-      ...withFeatures(heartbeat.features),
-      slot: run,
-      scope: [run],
-      round: heartbeat.round,
-      interval: intervalSeconds,
-      examples: heartbeat.examples,
-      capabilities: capabilities.length > 0 ? capabilities : undefined,
-      relays: relays.length > 0 ? relays : undefined,
-      base: heartbeat.digest,
-      cohort: isNamed ? cohort : undefined,
-      status: heartbeat.leaving ? 'leaving' : undefined,
-      ...(terms && {
-        settings: terms.settings,
-        asked: terms.asked.length > 0 ? terms.asked : undefined,
-        shard: terms.shard === '' ? undefined : terms.shard,
-      }),
-      expiration: createdAt + KEPT_INTERVALS * intervalSeconds,
+interface ReaderParts {
+  readonly packer: Packer;
+  readonly attachments: Attachments;
+  /** The update of this worker whose event has that id, where it is the last one. */
+  ownUpdate(eventId: string): OwnUpdate | undefined;
+}
+
+/** Reads the contributions of a round: manifests that count, with their payloads from wherever these are. */
+export function openReader(
+  request: RoundRequest,
+  options: ProfileOptions,
+  { packer, attachments, ownUpdate }: ReaderParts,
+): RoundReader {
+  const { run, clock, sha256, maxContainerBytes, features, ringEnds, helpers } = options;
+  const { assignment } = request;
+  const over = new AbortController();
+
+  type Open = (said: Manifest, payload: Uint8Array) => Judged<Contribution>;
+
+  async function pulled(
+    said: Manifest,
+    done: Pull['done'],
+    open: Open,
+  ): Promise<Judged<Contribution>> {
+    const found = await done;
+    if (!found) {
+      return refusal(said.worker, 'payload-missing', 'its chunks do not make up what it names');
+    }
+    const untrue = judgePayload(said, found.payload, sha256);
+    if (untrue) return { ok: false, rejection: untrue };
+    return open({ ...said, eventBytes: said.eventBytes + found.eventBytes }, found.payload);
+  }
+
+  return {
+    filter: manifestFilter(run, request.anyBase ? undefined : request.round),
+    roundOf: roundIn,
+    read(event, round): GradientReading {
+      const context = contextOf(request, round, clock.now());
+      const limits = { run, maxPayloadBytes: maxContainerBytes, ...(features && { features }) };
+      const own = ownUpdate(event.id);
+      const judged = own
+        ? (judgeManifest(event, own.said, { ...context, ...limits }) ?? accept(own.said))
+        : toManifest(event, { ...context, ...limits }, sha256);
+      if (!judged.ok) return judged;
+      const said = judged.value;
+      if (said.roster !== assignment.digest) {
+        const ours = assignment.digest ?? 'no roster';
+        return refusal(said.worker, 'other-roster', `made for ${said.roster}, ours is ${ours}`);
+      }
+      const agreed = ringEnds && agreedRings(said, request, ringEnds.length);
+      if (agreed && !agreed.ok) return agreed;
+      const held = said.features?.widths?.rings.length ?? 0;
+      const tier = tierSaid(said.features?.widths) ?? 0;
+      if (helpers && !trainedRings(helpers, { tier, held, round: said.round })) {
+        return refusal(said.worker, 'malformed', `${held} rings, which tier ${tier} has not`);
+      }
+      const open: Open = (opened, payload) =>
+        openContribution(opened, payload, packer, assignment, agreed?.value);
+      const beside = own?.sealed.payload;
+      const all = own && beside ? { ...said, eventBytes: own.sealed.eventBytes } : said;
+      if (own?.sent) return accept(contributionOf(all, own.sent, said.bytes));
+      const payload = said.payload ?? beside;
+      if (payload) return open(all, payload);
+      const { done, progress, stop } = attachments.pull(said, { signal: over.signal });
+      return { worker: said.worker, done: pulled(said, done, open), progress, stop };
     },
-    createdAt,
-  );
+    close: () => over.abort(new Error('closed')),
+  };
 }
+
+/** How many rings, from the first on, both workers hold alike; a refusal where it has more than there are. */
+function agreedRings(
+  { worker, features }: Manifest,
+  { rings = [], anyBase }: RoundRequest,
+  most: number,
+): Judged<number> {
+  const theirs = features?.widths?.rings ?? [];
+  if (theirs.length === 0 || theirs.length > most) {
+    return refusal(worker, 'malformed', `${theirs.length} rings of a model that has ${most}`);
+  }
+  const at = rings.findIndex((ring, i) => theirs[i] !== undefined && theirs[i] !== ring);
+  return accept(anyBase || at < 0 ? theirs.length : at);
+}
+
+/** The round an event names; undefined where it is no manifest. */
+export function roundIn(event: SignedEvent): number | undefined {
+  const said = manifest.parse(event);
+  return said.ok ? said.value.round : undefined;
+}
+
+/** The contribution inside a payload that is what its manifest names, or why it does not count. */
+export function openContribution(
+  said: Manifest,
+  payload: Uint8Array,
+  packer: Packer,
+  assignment: ChunkAssignment,
+  agreed?: number,
+): Judged<Contribution> {
+  const { worker, round } = said;
+  const place = { round, worker, assignment, widths: said.features?.widths, agreed };
+  const opened = packer.open(payload, said.codec, place);
+  if (!opened.ok) {
+    const { code, at, message } = opened.issue;
+    return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
+  }
+  return accept(contributionOf(said, opened.value, payload.length));
+}
+
+/** The contribution that a manifest names, once its payload is decoded. */
+export const contributionOf = (
+  { worker, eventId, round, base, examples, steps, createdAt, eventBytes }: Manifest,
+  delta: PartialVector,
+  payloadBytes: number,
+): Contribution => ({
+  worker,
+  eventId,
+  round,
+  base,
+  examples,
+  steps,
+  createdAt,
+  eventBytes,
+  delta,
+  payloadBytes,
+});

@@ -1,39 +1,42 @@
-/** Profile `nostrain/1`: a manifest (7810) per round, its payload inside or in chunks (7811), and presence (37811). */
+/**
+ * Profile `nostrain/1`: what a worker sends. A manifest (7810) per round, its payload inside or in chunks (7811), and
+ * presence (37811). `manifests.ts` reads what comes back.
+ */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { manifest } from '../../../kinds/manifest.ts';
 import { presence } from '../../../kinds/presence.ts';
-import type { Contribution } from '../../run/contribution.ts';
-import { tierSaid, trainedRings } from '../../run/helpers.ts';
+import { toBase64, toHex } from '../../base/bytes.ts';
+import { sha256 } from '../../base/hash.ts';
+import type { Heartbeat } from '../../run/contribution.ts';
 import { type FeatureSet, noFeatures, withFeatures } from '../../run/spec/features.ts';
-import type { PartialVector } from '../../tensor/partial-vector.ts';
 import { Attachments } from '../attachments/attachments.ts';
-import type { Pull } from '../attachments/pull.ts';
-import { stripeOf } from '../chunks/payload.ts';
-import type { SignedEvent } from '../event.ts';
-import type { Sending } from '../transport/delivery.ts';
-import { accept, type Judged, refusal } from './judged.ts';
 import {
-  buildManifest,
-  buildPresence,
-  judgeManifest,
-  judgePayload,
+  chunkTree,
+  cutParts,
+  expirationOf,
+  type Lifetime,
+  planChunks,
+  type Striped,
+  stripeOf,
+} from '../chunks/payload.ts';
+import type { Stripe } from '../chunks/reed-solomon.ts';
+import { type EventDraft, type SignedEvent, signedEventBytes } from '../event.ts';
+import type { Sha256 } from '../event-crypto.ts';
+import type { Sending } from '../transport/delivery.ts';
+import { accept, type ClaimContext, type Judged, judgeClaim, reject } from './judged.ts';
+import {
   type Manifest,
   manifestFilter,
   manifestOf,
+  manifestScope,
+  type OwnManifest,
+  type OwnUpdate,
+  openReader,
   readManifest,
-  toManifest,
-  toPresence,
+  roundIn,
 } from './manifests.ts';
-import { contributionOf, createPacker, openContribution, type Packer } from './packer.ts';
-import {
-  contextOf,
-  type GradientReading,
-  type Profile,
-  type ProfileOptions,
-  type RoundReader,
-  type RoundRequest,
-  type Sealed,
-} from './wire.ts';
+import { createPacker } from './packer.ts';
+import type { Profile, ProfileOptions, Sealed } from './wire.ts';
 
 /** How long relays are asked to keep payloads. */
 const KEPT_SECONDS = 7 * 86_400;
@@ -77,7 +80,8 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       return opened.value;
     },
     send: sending.send,
-    openRound: (request) => openReader(request, options, { packer, sending, attachments }),
+    openRound: (request) =>
+      openReader(request, options, { packer, attachments, ownUpdate: sending.own }),
     close() {
       sending.close();
       attachments.close();
@@ -91,113 +95,12 @@ function named<T extends object>(said: T | undefined, { names }: FeatureSet): T 
   return said && (Object.fromEntries(kept) as T);
 }
 
-function roundIn(event: SignedEvent): number | undefined {
-  const said = manifest.parse(event);
-  return said.ok ? said.value.round : undefined;
-}
-
-function openReader(
-  request: RoundRequest,
-  options: ProfileOptions,
-  {
-    packer,
-    sending,
-    attachments,
-  }: {
-    readonly packer: Packer;
-    readonly sending: NativeSending;
-    readonly attachments: Attachments;
-  },
-): RoundReader {
-  const { run, clock, sha256, maxContainerBytes, features, ringEnds, helpers } = options;
-  const { assignment } = request;
-  const over = new AbortController();
-
-  type Open = (said: Manifest, payload: Uint8Array) => Judged<Contribution>;
-
-  async function pulled(
-    said: Manifest,
-    done: Pull['done'],
-    open: Open,
-  ): Promise<Judged<Contribution>> {
-    const found = await done;
-    if (!found) {
-      return refusal(said.worker, 'payload-missing', 'its chunks do not make up what it names');
-    }
-    const untrue = judgePayload(said, found.payload, sha256);
-    if (untrue) return { ok: false, rejection: untrue };
-    return open({ ...said, eventBytes: said.eventBytes + found.eventBytes }, found.payload);
-  }
-
-  return {
-    filter: manifestFilter(run, request.anyBase ? undefined : request.round),
-    roundOf: roundIn,
-    read(event, round): GradientReading {
-      const context = contextOf(request, round, clock.now());
-      const limits = { run, maxPayloadBytes: maxContainerBytes, ...(features && { features }) };
-      const own = sending.own(event.id);
-      const judged = own
-        ? (judgeManifest(event, own.said, { ...context, ...limits }) ?? accept(own.said))
-        : toManifest(event, { ...context, ...limits }, sha256);
-      if (!judged.ok) return judged;
-      const said = judged.value;
-      if (said.roster !== assignment.digest) {
-        const ours = assignment.digest ?? 'no roster';
-        return refusal(said.worker, 'other-roster', `made for ${said.roster}, ours is ${ours}`);
-      }
-      const agreed = ringEnds && agreedRings(said, request, ringEnds.length);
-      if (agreed && !agreed.ok) return agreed;
-      const held = said.features?.widths?.rings.length ?? 0;
-      const tier = tierSaid(said.features?.widths) ?? 0;
-      if (helpers && !trainedRings(helpers, { tier, held, round: said.round })) {
-        return refusal(said.worker, 'malformed', `${held} rings, which tier ${tier} has not`);
-      }
-      const open: Open = (opened, payload) =>
-        openContribution(opened, payload, packer, assignment, agreed?.value);
-      if (own?.sent) {
-        const { payload, eventBytes } = own.sealed;
-        const all = payload ? { ...said, eventBytes } : said;
-        return accept(contributionOf(all, own.sent, said.bytes));
-      }
-      if (said.payload) return open(said, said.payload);
-      const beside = own?.sealed.payload;
-      if (own && beside) return open({ ...said, eventBytes: own.sealed.eventBytes }, beside);
-      const { done, progress, stop } = attachments.pull(said, { signal: over.signal });
-      return { worker: said.worker, done: pulled(said, done, open), progress, stop };
-    },
-    close: () => over.abort(new Error('closed')),
-  };
-}
-
-/** How many rings, from the first on, both workers hold alike; a refusal where it has more than there are. */
-function agreedRings(
-  { worker, features }: Manifest,
-  { rings = [], anyBase }: RoundRequest,
-  most: number,
-): Judged<number> {
-  const theirs = features?.widths?.rings ?? [];
-  if (theirs.length === 0 || theirs.length > most) {
-    return refusal(worker, 'malformed', `${theirs.length} rings of a model that has ${most}`);
-  }
-  const at = rings.findIndex((ring, i) => theirs[i] !== undefined && theirs[i] !== ring);
-  return accept(anyBase || at < 0 ? theirs.length : at);
-}
-
-/** An update of this worker as values; what was sealed before a restart is decoded when it is asked for. */
-interface OwnUpdate {
-  readonly sealed: Sealed;
-  readonly said: Manifest;
-  readonly sent?: PartialVector;
-}
-
 /** An update of a process before this one. Throws a `TypeError` when it is not one of ours. */
 function ownUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): OwnUpdate {
   const read = readManifest(sealed.event, sha256, features);
   if (!read.ok) throw new TypeError(`not a manifest of ours: ${read.rejection.detail}`);
   return { sealed, said: read.value };
 }
-
-type NativeSending = ReturnType<typeof createNativeSending>;
 
 /** Uploads in chunks go on while the next round is trained and no longer; whole ones for longer. */
 const UPLOADS_IN_CHUNKS = 2;
@@ -251,4 +154,122 @@ function createUploads(most: number) {
       for (const upload of open) upload.abort(new Error('closed'));
     },
   };
+}
+
+export interface BuiltManifest {
+  readonly draft: EventDraft;
+  /** What the manifest says of the payload. */
+  readonly of: Striped & Pick<Manifest, 'hash'>;
+  /** JSON of all its events once they are signed: the manifest, and the chunks that go before it. */
+  readonly eventBytes: number;
+}
+
+/** How a payload is packed into events. */
+export interface ManifestPacking extends Lifetime {
+  /** Over how many relays a payload in chunks is striped; whole without it. */
+  readonly stripe?: Stripe | undefined;
+}
+
+/** An unsigned manifest of a payload. The chunks of one that does not ride inside are the caller's to send first. */
+export function buildManifest(
+  own: OwnManifest,
+  payload: Uint8Array,
+  packing: ManifestPacking,
+  hash: Sha256 = sha256,
+): BuiltManifest {
+  const expiration = expirationOf(packing);
+  const { root, bytes } = chunkTree(payload, hash);
+  const { run, round } = own;
+  const isInside = payload.length <= CHUNK_BYTES;
+  const stripe = isInside ? undefined : packing.stripe;
+  const plans = isInside
+    ? []
+    : cutParts(payload, stripe).map((part) => planChunks(part, packing, hash));
+  const shards = stripe && { need: stripe.data, shards: plans.map((plan) => plan.root) };
+  const of = { root, bytes, hash: toHex(hash(payload)), ...shards };
+  const { features, ...said } = own;
+  const draft = manifest.build(
+    {
+      ...said,
+      ...of,
+      ...withFeatures(features),
+      scope: [run, manifestScope(run, round)],
+      x: root,
+      expiration,
+      payload: isInside ? toBase64(payload) : undefined,
+    },
+    packing.createdAt,
+  );
+  let eventBytes = signedEventBytes(draft);
+  for (const plan of plans) {
+    for (let i = 0; i < plan.count; i++) eventBytes += signedEventBytes(plan.draft(i));
+  }
+  return { draft, of, eventBytes };
+}
+
+/** Relays may forget a presence after so many intervals: a run that stopped leaves nothing behind. */
+const KEPT_INTERVALS = 10;
+/** A larger cohort is left out: the event would be too large for relays. */
+const MOST_NAMED = 512;
+
+/** The heartbeat inside a verified event, or why it does not count. */
+export function toPresence(
+  event: SignedEvent,
+  context: ClaimContext,
+  features: FeatureSet = noFeatures,
+): Judged<Heartbeat> {
+  const parsed = presence.parse(event);
+  if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
+  const said = parsed.value;
+  const worker = event.pubkey;
+  const rejected = judgeClaim(event, { run: said.run, worker }, context);
+  if (rejected !== undefined) return rejected;
+  const added = features.read('heartbeat', said.features);
+  if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
+  return accept({
+    worker,
+    ...withFeatures(added.value),
+    round: said.round,
+    intervalSeconds: said.interval,
+    examples: said.examples,
+    capabilities: said.capabilities ?? [],
+    relays: said.relays ?? [],
+    digest: said.base,
+    cohort: said.cohort,
+    leaving: said.status === 'leaving',
+    ...(said.settings !== undefined && {
+      terms: { settings: said.settings, asked: said.asked ?? [], shard: said.shard ?? '' },
+    }),
+    createdAt: event.created_at,
+  });
+}
+
+/** An unsigned presence event saying what the heartbeat says, dated as the heartbeat is. */
+export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
+  const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = heartbeat;
+  const { terms } = heartbeat;
+  const isNamed = cohort.length > 0 && cohort.length <= MOST_NAMED;
+  return presence.build(
+    {
+      run,
+      ...withFeatures(heartbeat.features),
+      slot: run,
+      scope: [run],
+      round: heartbeat.round,
+      interval: intervalSeconds,
+      examples: heartbeat.examples,
+      capabilities: capabilities.length > 0 ? capabilities : undefined,
+      relays: relays.length > 0 ? relays : undefined,
+      base: heartbeat.digest,
+      cohort: isNamed ? cohort : undefined,
+      status: heartbeat.leaving ? 'leaving' : undefined,
+      ...(terms && {
+        settings: terms.settings,
+        asked: terms.asked.length > 0 ? terms.asked : undefined,
+        shard: terms.shard === '' ? undefined : terms.shard,
+      }),
+      expiration: createdAt + KEPT_INTERVALS * intervalSeconds,
+    },
+    createdAt,
+  );
 }

@@ -3,7 +3,7 @@
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
-import type { ChunkAssignment, Contribution } from '../../run/contribution.ts';
+import type { ChunkAssignment } from '../../run/contribution.ts';
 import { tierSaid, trainedRings } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { removedPackings } from '../../run/removed.ts';
@@ -23,8 +23,6 @@ import {
 } from '../codec/codecs.ts';
 import { decodePayload, encodePayload } from '../codec/payload.ts';
 import type { Sha256 } from '../event-crypto.ts';
-import { accept, codecReason, type Judged, refusal } from './judged.ts';
-import type { Manifest } from './manifests.ts';
 import type { WireOptions } from './wire.ts';
 
 /** What a payload belongs to. */
@@ -194,39 +192,3 @@ export function choosePacking(maxBytes: number, chunks: number): Packing {
 /** Raw bytes of payload in an event of this many bytes that has `envelopeBytes` beside its base64. */
 export const payloadBudget = (eventBytes: number, envelopeBytes: number): number =>
   Math.max(0, 3 * Math.floor((eventBytes - envelopeBytes) / 4));
-
-/** The contribution inside a payload that is what its manifest names, or why it does not count. */
-export function openContribution(
-  said: Manifest,
-  payload: Uint8Array,
-  packer: Packer,
-  assignment: ChunkAssignment,
-  agreed?: number,
-): Judged<Contribution> {
-  const { worker, round } = said;
-  const place = { round, worker, assignment, widths: said.features?.widths, agreed };
-  const opened = packer.open(payload, said.codec, place);
-  if (!opened.ok) {
-    const { code, at, message } = opened.issue;
-    return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);
-  }
-  return accept(contributionOf(said, opened.value, payload.length));
-}
-
-/** The contribution that a manifest names, once its payload is decoded. */
-export const contributionOf = (
-  { worker, eventId, round, base, examples, steps, createdAt, eventBytes }: Manifest,
-  delta: PartialVector,
-  payloadBytes: number,
-): Contribution => ({
-  worker,
-  eventId,
-  round,
-  base,
-  examples,
-  steps,
-  createdAt,
-  eventBytes,
-  delta,
-  payloadBytes,
-});

@@ -8,7 +8,7 @@ import { RelayError, safeLine } from '../../base/errors.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { parseRelayUrls, withoutSecrets } from '../../network/transport/relay-urls.ts';
 import { judgeClaim } from '../../network/wire/judged.ts';
-import { toPresence } from '../../network/wire/manifests.ts';
+import { toPresence } from '../../network/wire/native-profile.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { isStale } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';

@@ -10,7 +10,7 @@ import { Attachments } from '../../../src/network/attachments/attachments.ts';
 import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../../src/network/transport/socket.ts';
-import { buildManifest } from '../../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../../src/network/wire/native-profile.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { openSocket } from '../../../src/node/net/relays.ts';

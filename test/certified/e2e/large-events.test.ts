@@ -12,7 +12,7 @@ import { apartIn } from '../../../src/network/attachments/bodies.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type { PublishOutcome } from '../../../src/network/transport/outbox.ts';
 import { createRelaySet, type RelaySet } from '../../../src/network/transport/relay-set.ts';
-import { buildManifest } from '../../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../../src/network/wire/native-profile.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
 import { openSocket } from '../../../src/node/net/relays.ts';
 import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';

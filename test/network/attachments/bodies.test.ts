@@ -17,7 +17,7 @@ import {
 } from '../../../src/network/attachments/bodies.ts';
 import { chunkTree, heapChunks, planChunks } from '../../../src/network/chunks/payload.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
-import { buildManifest } from '../../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../../src/network/wire/native-profile.ts';
 import { type Outcome, outcomeBody, outcomeDigest } from '../../../src/run/outcome.ts';
 import type { Prepare, Proposal } from '../../../src/run/vote.ts';
 import { signerOf } from '../../support/certified-run.ts';

@@ -5,7 +5,7 @@ import { merklePath } from '../../../src/base/merkle.ts';
 import { chunkTree, splitChunks } from '../../../src/network/chunks/payload.ts';
 import type { EventDraft } from '../../../src/network/event.ts';
 import { type CostInput, floorSeconds, roundCost } from '../../../src/network/wire/cost.ts';
-import { buildManifest, buildPresence } from '../../../src/network/wire/manifests.ts';
+import { buildManifest, buildPresence } from '../../../src/network/wire/native-profile.ts';
 import { gradientEvents } from '../../../src/python/wire/sizes.ts';
 import { signerOf } from '../../support/signers.ts';
 

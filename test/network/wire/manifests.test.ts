@@ -6,13 +6,13 @@ import { chunkTree } from '../../../src/network/chunks/payload.ts';
 import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/network/event.ts';
 import { matchesFilter } from '../../../src/network/transport/frames.ts';
 import {
-  buildManifest,
   judgePayload,
   type ManifestContext,
   manifestFilter,
   type OwnManifest,
   toManifest,
 } from '../../../src/network/wire/manifests.ts';
+import { buildManifest } from '../../../src/network/wire/native-profile.ts';
 import { signerOf } from '../../support/signers.ts';
 
 const SIZE = 45_056;

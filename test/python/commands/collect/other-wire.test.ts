@@ -4,7 +4,7 @@ import { createRelay, type Relay } from '../../../../relay/server.ts';
 import { systemClock } from '../../../../src/base/async.ts';
 import { createSigner } from '../../../../src/network/event.ts';
 import { createRelaySet } from '../../../../src/network/transport/relay-set.ts';
-import { buildManifest, buildPresence } from '../../../../src/network/wire/manifests.ts';
+import { buildManifest, buildPresence } from '../../../../src/network/wire/native-profile.ts';
 import { nativeCrypto } from '../../../../src/node/native/event-crypto.ts';
 import { openSocket } from '../../../../src/node/net/relays.ts';
 import { runCommand } from '../../../support/command-line.ts';
