@@ -15,7 +15,7 @@ interface Size {
 
 const SHADES = ' ░▒▓█';
 
-/** Lines of a chart: `•` the past, `o` the forecast, `:` between its quantiles; highest and lowest number at the left. */
+/** Lines of a chart: `•` the past, `o` the forecast, `:` between its quantiles; the range at the left. */
 export function forecastChart(
   past: readonly number[],
   expected: readonly Expected[],

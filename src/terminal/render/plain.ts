@@ -30,8 +30,8 @@ function describe(event: RunEvent): string {
       const start = goesOn ? `, going on with ${roundName(round)}` : '';
       const on = `${device} (${threads} thread${threads === 1 ? '' : 's'})`;
       return (
-        `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters on ${on}, ` +
-        `${rounds} rounds of ${event.innerSteps} steps${start}; ` +
+        `${short(worker)} in run ${run}: ${task}, ${formatCount(parameters)} parameters ` +
+        `on ${on}, ${rounds} rounds of ${event.innerSteps} steps${start}; ` +
         `loss ${formatLoss(event.lossBefore)}, state ${short(digest)}`
       );
     }

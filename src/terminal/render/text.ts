@@ -26,8 +26,12 @@ export function createPaint(color: boolean): Paint {
 }
 
 /** Two cells on terminals: East Asian wide and fullwidth characters, and emoji. */
-const WIDE =
-  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}/u;
+const WIDE = new RegExp(
+  String.raw`[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff` +
+    String.raw`\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]` +
+    String.raw`|\p{Emoji_Presentation}`,
+  'u',
+);
 /** No cell: marks that combine with the character before, and format characters. */
 const NO_CELL = /[\p{Mn}\p{Me}\p{Cf}]/u;
 const ASCII = /^[\u0020-\u007e]*$/;
