@@ -13,6 +13,7 @@ import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { answerOf, isTaken, type Progress } from '../transport/delivery.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
+
 /** What one relay took of some chunks. */
 export interface ChunkDelivery {
   readonly relay: string;
@@ -24,6 +25,7 @@ export interface ChunkDelivery {
   readonly isAway: boolean;
 }
 
+/** Chunks on their way to several relays. */
 export interface ChunkSending {
   /** Chunks that some relay holds, of those that are enough. */
   progress(): Progress;

@@ -22,7 +22,7 @@ export interface RelaySourceOptions extends RelayAccess {
 
 /** Reads from one relay, and from the others what that one lacks. Relays have no parity chunks. */
 export function createRelaySource(options: RelaySourceOptions): ChunkSource {
-  const { name, isSpared, isNear, relays, clock, sha256, payload } = options;
+  const { name, isSpared, isNear, payload } = options;
   const file = payload && new RelayFile(payload, options);
   return {
     name,
@@ -31,7 +31,7 @@ export function createRelaySource(options: RelaySourceOptions): ChunkSource {
     read: async ({ offset, bytes }, signal) =>
       offset === undefined ? undefined : file?.read(offset, bytes, signal),
     async findManifest(digest, signal) {
-      const found = await findAddressed(packed, digest, { relays, clock, sha256, signal });
+      const found = await findAddressed(packed, digest, { ...options, signal });
       if (found.ok) return found.value;
       throw new SourceError(`${name}: ${found.issue.message}`);
     },
