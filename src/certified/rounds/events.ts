@@ -134,20 +134,6 @@ export interface CertifiedSession extends Session {
   readonly ports: CertifiedPorts;
 }
 
-const NO_PART_YET = 'sent nothing yet: new workers are given parts of the model later';
-const NO_STAKE =
-  'sends nothing: its key has no stake in this run, so that its work counts for nothing';
-const SITS_OUT = 'sits it out, for this key may have signed in it what is not on this disk';
-
-const wordShown = (round: number, why: string | undefined): string =>
-  why === undefined
-    ? `${roundName(round)}: drawn for a check, showed what its steps start from`
-    : `${roundName(round)}: drawn for a check, but no relay has what it asks for: ${why}`;
-
-const wordRepublished = (round: number, count: number): string =>
-  `${roundName(round)}: relays had forgotten earlier rounds; published again what decided ` +
-  `${count} of them`;
-
 /** Things of a run that are remembered as told, those told last. */
 const MOST_TOLD = 1024;
 
@@ -173,11 +159,74 @@ function createArrived(report: (event: RunEvent) => void) {
   };
 }
 
-/** What happened, said to whoever watches; the same thing once. */
+/** Sentences for people about what a worker meets in a run; each is reported once. */
+const wording = {
+  unmeasured: (round: number, error: unknown) =>
+    `${roundName(round)}: contributions cannot be measured here: ${String(error)}`,
+  lacking: (round: number, missing: readonly Missing[]) =>
+    `${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`,
+  invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>
+    `refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`,
+  uncomposable: (round: number, { code, message }: Invalid) =>
+    code === 'nothing-accepted'
+      ? `Nobody's work for ${roundName(round)} has arrived yet.`
+      : `Nothing can be proposed for ${roundName(round)} yet: ${message}`,
+  shown: (round: number, why?: string) =>
+    why === undefined
+      ? `${roundName(round)}: drawn for a check, showed what its steps start from`
+      : `${roundName(round)}: drawn for a check, but no relay has what it asks for: ${why}`,
+  checked: (round: number, found: string) => `${roundName(round)}: ${found}`,
+  resting: (round: number) =>
+    `${roundName(round)}: sits it out, to begin the next one together with the others`,
+  unlisted: () => 'asked to join: it sends from the round on that lists it',
+  partless: (hasStake: boolean) =>
+    hasStake
+      ? 'sent nothing yet: new workers are given parts of the model later'
+      : 'sends nothing: its key has no stake in this run, so that its work counts for nothing',
+  keyInUse: (round: number) =>
+    `${roundName(round)}: another process signs with this key; stop it, or the key is thrown ` +
+    'out of the run',
+  sittingOut: (round: number) =>
+    `${roundName(round)}: sits it out, for this key may have signed in it what is not on this disk`,
+  left: (round: number) => `left the run with ${roundName(round)}; the same command joins it again`,
+  unsaved: (round: number, why: string) =>
+    `what decided ${roundName(round)} cannot be kept here: ${why}`,
+  republished: (round: number, count: number) =>
+    `${roundName(round)}: relays had forgotten earlier rounds; published again what decided ` +
+    `${count} of them`,
+  unread: (round: number, why: string) =>
+    `${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`,
+  unpublished: (round: number, snapshot: string) =>
+    `no relay took the stakes ${snapshot.slice(0, 8)} of ${roundName(round)}: who reaches no ` +
+    'chain needs them as a file',
+  unknownBranch: (outcome: Digest) =>
+    `no relay here has a certified outcome ${outcome}: --branch names none that is known`,
+  unlooked: (round: number, why: string) =>
+    `${roundName(round)}: cannot look for other branches of the run: ${why}`,
+  unkept: (round: number) => `the checkpoint after ${roundName(round)} is on no relay as a whole`,
+  unavailable: (round: number, what: string, why: string) =>
+    what === 'snapshot'
+      ? 'The stake table of this run is on none of its relays. Ask its author to publish it, or ' +
+        `add --stake FILE. (${why})`
+      : `${roundName(round)} waits for its ${what}: ${why}`,
+};
+
+type Notices = {
+  readonly [K in keyof typeof wording]: (...args: Parameters<(typeof wording)[K]>) => void;
+};
+
+/** Reports what happens in a run: events as they are, each notice once. */
 export function createReporter(report: (event: RunEvent) => void) {
   const once = createOnce(report);
-  const notice = (message: string) => once(message, { type: 'notice', message });
+  const noticed = ([name, word]: [string, (...args: never[]) => string]) => {
+    const notice = (...args: never[]) => {
+      const message = word(...args);
+      once(message, { type: 'notice', message });
+    };
+    return [name, notice];
+  };
   return {
+    ...(Object.fromEntries(Object.entries(wording).map(noticed)) as Notices),
     held: (round: number, have: number, want: number, missing: readonly WorkerId[]) =>
       report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
     arrived: createArrived(report),
@@ -191,64 +240,14 @@ export function createReporter(report: (event: RunEvent) => void) {
       once(`fault ${worker}`, { type: 'fault', round, worker, kind }),
     screened: (round: number, screened: Screened) =>
       once(`screened ${screened.manifest}`, { type: 'screened', round, ...screened }),
-    unmeasured: (round: number, error: unknown) =>
-      notice(`${roundName(round)}: contributions cannot be measured here: ${String(error)}`),
-    lacking: (round: number, missing: readonly Missing[]) =>
-      notice(`${roundName(round)} waits for ${listOf(missing)} that no relay has brought yet`),
-    invalid: ({ round, proposer }: Outcome, { message }: Invalid) =>
-      notice(`refused what ${proposer.slice(0, 8)} proposed for ${roundName(round)}: ${message}`),
-    uncomposable: (round: number, why: Invalid) => notice(wordUncomposable(round, why)),
-    shown: (round: number, why?: string) => notice(wordShown(round, why)),
-    checked: (round: number, found: string) => notice(`${roundName(round)}: ${found}`),
-    resting: (round: number) =>
-      notice(`${roundName(round)}: sits it out, to begin the next one together with the others`),
-    unlisted: () => notice('asked to join: it sends from the round on that lists it'),
-    partless: (hasStake: boolean) => notice(hasStake ? NO_PART_YET : NO_STAKE),
-    keyInUse: (round: number) =>
-      notice(
-        `${roundName(round)}: another process signs with this key; stop it, or the key is ` +
-          'thrown out of the run',
-      ),
-    sittingOut: (round: number) => notice(`${roundName(round)}: ${SITS_OUT}`),
-    left: (round: number) =>
-      notice(`left the run with ${roundName(round)}; the same command joins it again`),
-    unsaved: (round: number, why: string) =>
-      notice(`what decided ${roundName(round)} cannot be kept here: ${why}`),
-    republished: (round: number, count: number) => notice(wordRepublished(round, count)),
-    unread: (round: number, why: string) =>
-      notice(`${roundName(round)} keeps the stakes it has, the next ones cannot be read: ${why}`),
-    unpublished: (round: number, snapshot: string) =>
-      notice(
-        `no relay took the stakes ${snapshot.slice(0, 8)} of ${roundName(round)}: who reaches ` +
-          'no chain needs them as a file',
-      ),
     forked: (fork: Omit<Extract<RunEvent, { type: 'fork' }>, 'type'>) =>
       once(`fork ${fork.fork} ${fork.obstacle}`, { type: 'fork', ...fork }),
     switched: (change: Omit<Extract<RunEvent, { type: 'switched' }>, 'type'>) =>
       report({ type: 'switched', ...change }),
-    unknownBranch: (outcome: Digest) =>
-      notice(`no relay here has a certified outcome ${outcome}: --branch names none that is known`),
-    unlooked: (round: number, why: string) =>
-      notice(`${roundName(round)}: cannot look for other branches of the run: ${why}`),
-    unkept: (round: number) =>
-      notice(`the checkpoint after ${roundName(round)} is on no relay as a whole`),
-    unavailable: (round: number, what: string, why: string) =>
-      notice(wordUnavailable(round, what, why)),
   };
 }
 
 export type RunReporter = ReturnType<typeof createReporter>;
-
-const wordUncomposable = (round: number, { code, message }: Invalid): string =>
-  code === 'nothing-accepted'
-    ? `Nobody's work for ${roundName(round)} has arrived yet.`
-    : `Nothing can be proposed for ${roundName(round)} yet: ${message}`;
-
-const wordUnavailable = (round: number, what: string, why: string): string =>
-  what === 'snapshot'
-    ? 'The stake table of this run is on none of its relays. Ask its author to publish it, or ' +
-      `add --stake FILE. (${why})`
-    : `${roundName(round)} waits for its ${what}: ${why}`;
 
 function listOf(missing: readonly Missing[]): string {
   const counts = new Map<string, number>();
