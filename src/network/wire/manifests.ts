@@ -1,4 +1,4 @@
-/** Reads manifest events: which count for a round, their payloads from wherever they are, and the contributions inside. */
+/** Reads manifest events: which count for a round, their payloads wherever they are, the contributions inside. */
 import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
