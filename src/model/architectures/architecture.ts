@@ -106,7 +106,7 @@ export interface OwnModel extends Model {
   ofTier?(own: number): OwnModel;
 }
 
-/** A built-in architecture. A new one is one of these, a line in `table.ts`, and its spec in `run/spec/model-spec.ts`. */
+/** A built-in architecture. A new one is such an object, a line in `table.ts`, and its spec in `model-spec.ts`. */
 export interface Architecture<S extends ModelSpec> {
   build(spec: S): Model;
   /** What a model of these sizes reads. */
