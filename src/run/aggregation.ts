@@ -1,4 +1,4 @@
-/** When a round closes (sync strategies) and by which rule its rows become one step; `consensus/aggregate` computes the rules. */
+/** When a round closes (sync strategies), and the rule that makes its rows one step; see `consensus/aggregate`. */
 
 /** Rules by which rows become a step. */
 export const ruleNames = [
@@ -23,7 +23,7 @@ export interface Aggregation {
   /** Hostile rows that the rule withstands (f); means withstand none and say 0. */
   readonly hostile: number;
   readonly before: BeforeName;
-  /** Outer learning rate, in thousandths of it, of a round whose rows point in opposite directions; 1000 leaves the rate as it is. */
+  /** Outer rate, in thousandths, of a round whose rows point in opposite directions; 1000 leaves the rate as it is. */
   readonly leastRatePermille: number;
 }
 
@@ -35,7 +35,7 @@ export const usualAggregation: Aggregation = {
   leastRatePermille: 1000,
 };
 
-/** What a verified run does where its author leaves the rule out: it costs least over all attacks of the lab (decision 0021). */
+/** The rule of a verified run whose author names none: it costs least over all attacks of the lab (decision 0021). */
 export const verifiedAggregation = { rule: 'trimmed-mean', before: 'nnm' } as const;
 
 /** What a rule looks at: sums alone, each value by itself, or whole rows and the distances between them. */

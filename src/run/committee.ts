@@ -1,4 +1,4 @@
-/** What is drawn in a run: the committee of a recovery epoch, contributions for recomputation, and the beacon whose randomness enters both. */
+/** What is drawn in a run: recovery committees, contributions to recompute, and the beacon that adds randomness. */
 
 import { bytes32, taggedHash, u32 } from '../base/hash.ts';
 import type { Digest, WorkerId } from './ids.ts';
@@ -44,8 +44,8 @@ export interface BeaconSource {
   /** For people. */
   readonly name: string;
   /**
-   * What counts after an outcome of this time, in unix seconds; waits until the moment has come. Throws a `ChainError` when nobody
-   * has it yet, or nobody answers; it may be asked again.
+   * What counts after an outcome of this time, in unix seconds; waits until the moment has come. Throws a
+   * `ChainError` when nobody has it yet, or nobody answers; it may be asked again.
    */
   after(time: number, signal: AbortSignal): Promise<BeaconProof>;
 }

@@ -1,4 +1,4 @@
-/** What a worker sends in a round: its contribution, its heartbeat and its telemetry; who owns which chunks, and why a contribution is out. */
+/** What a worker sends in a round: contribution, heartbeat, telemetry; who owns which chunks; reasons of refusal. */
 
 import { safe } from '../base/errors.ts';
 import type { PartialVector } from '../tensor/partial-vector.ts';

@@ -1,4 +1,4 @@
-/** Which form of data each model reads, and what a run spec may say of such data. A new form is a line here beside its file in `src/model/forms`. */
+/** The form of data that each model reads, and what a spec may say of it; a new form is a line here. */
 
 interface RunData {
   readonly models: readonly string[];

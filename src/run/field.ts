@@ -1,4 +1,4 @@
-/** Readers of single values: from a flag's text, a settings file or a run spec to a checked value, or a ConfigError that names it. */
+/** Readers of single values: a flag's text or a member of a document becomes a checked value, or a ConfigError. */
 import { decode } from 'nostr-tools/nip19';
 import { isHex32 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
@@ -72,7 +72,8 @@ export const row = <
  * - `personal`: each worker for itself
  * - `alone`: each worker for itself, in runs without a spec
  * - `agreed`: all workers alike, in runs without a spec
- * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`: all workers alike; a spec has it on its top level, or in that section
+ * - `top`, `training`, `adapter`, `input`, `aggregation`, `pace`: all workers alike; a spec has it on its top level,
+ *   or in that section
  */
 export type SettingScope =
   | 'name'
@@ -162,7 +163,9 @@ const number = (accepted: string, isGood: (number: number) => boolean): Reader<n
 /** A whole number from `least` to `most`. */
 export const whole = (least = 0, most = Number.MAX_SAFE_INTEGER): Reader<number> =>
   number(
-    `a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}`,
+    most === Number.MAX_SAFE_INTEGER
+      ? `a whole number of at least ${least}`
+      : `a whole number from ${least} to ${most}`,
     (value) => Number.isSafeInteger(value) && value >= least && value <= most,
   );
 

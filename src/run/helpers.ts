@@ -1,6 +1,7 @@
 /**
- * Helpers: workers that hold the whole model and have the time for a small tier and one slice more. Which slice follows from the round alone, so
- * that everybody knows what a helper sends, and helpers of one tier train the same one together.
+ * Helpers: workers that hold the whole model and have the time for a small tier and one slice more. Which slice
+ * follows from the round alone, so that everybody knows what a helper sends, and helpers of one tier train the same
+ * one together.
  */
 import { deriveKey, philox } from '../base/rng.ts';
 import type { Digest } from './ids.ts';
@@ -37,11 +38,11 @@ export interface HelperRings {
 /** Rings that a tier has by itself. */
 const ringsOfTier = (count: number, tier: number): number => 2 ** (count - tier);
 
-/** Rotations after which helpers of a tier have trained every slice that the tier lacks, counted from a multiple of them. */
+/** Rotations, counted from a multiple of them, after which helpers of a tier have trained every slice it lacks. */
 export const rotationsOf = ({ count }: Pick<HelperRings, 'count'>, tier: number): number =>
   2 ** count - ringsOfTier(count, tier);
 
-/** The ring that helpers of a tier train beside their own in a round: all outer ones in turn, drawn anew in every cycle. */
+/** The ring that helpers of a tier train beside their own in a round: each outer one once in a cycle, drawn anew. */
 export function helperRing({ count, rotation }: HelperRings, tier: number, round: number): number {
   const turns = rotationsOf({ count }, tier);
   const epoch = Math.floor(round / rotation);
@@ -50,8 +51,8 @@ export function helperRing({ count, rotation }: HelperRings, tier: number, round
 }
 
 /**
- * The columns of every feed-forward layer that helpers of a tier train in a rotation beside the tier's own, the same in all layers: ascending, none twice,
- * all beyond the tier's width.
+ * The columns of every feed-forward layer that helpers of a tier train in a rotation beside the tier's own, the same
+ * in all layers: ascending, none twice, all beyond the tier's width.
  */
 export function helperColumns(
   { count, ffn }: { readonly count: number; readonly ffn: number },

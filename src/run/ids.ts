@@ -1,4 +1,4 @@
-/** Names of things in a run, branded so that a key is not passed for a digest, and rounds as people count them: from 1, where code counts from 0. */
+/** Branded names of things in a run, so that a key is no digest, and rounds as people count them, from 1. */
 
 /** A worker: its x-only public key, 64 lowercase hex characters (BIP-340). */
 export type WorkerId = string & { readonly __brand?: 'WorkerId' };

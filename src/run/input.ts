@@ -1,4 +1,4 @@
-/** The section `input` of a run spec: what of series or pictures a model reads, where it is no text and no row. Absent in runs of other models. */
+/** The section `input` of a run spec: what a model reads of series or pictures. Runs of other models have none. */
 import { type Group, row, type Values, whole } from './field.ts';
 import { fields } from './options.ts';
 

@@ -1,6 +1,7 @@
 /**
- * What a run remembers beside the model: round, roster, entropy, stake snapshot. Together with the model it is the state that a
- * committee certifies, so whoever joins can go on from both without the past. Its bytes are canonical JSON.
+ * What a run remembers beside the model: round, roster, entropy, stake snapshot. Together with the model it is the
+ * state that a committee certifies, so whoever joins can go on from both without the past. Its bytes are canonical
+ * JSON.
  */
 import { concatBytes, isHex32, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, type JsonObject, parseJson } from '../base/canonical-json.ts';
@@ -22,8 +23,8 @@ export interface Member {
   /** The same before the last outcome of all. */
   readonly seenBefore: number;
   /**
-   * The first round in which it may have a seat: 0 for founders, for others two rounds after the outcome that first accepted a
-   * contribution of theirs that was not empty; -1 before.
+   * The first round in which it may have a seat: 0 for founders, for others two rounds after the outcome that first
+   * accepted a contribution of theirs that was not empty; -1 before.
    */
   readonly seatFrom: number;
   /** What features add to its row. */
@@ -34,8 +35,8 @@ export interface Ledger {
   /** The round to come. */
   readonly round: number;
   /**
-   * Of this round; null while its beacon is not known. Not among the bytes: it follows from `mixed` and the beacon, which comes
-   * after the outcome that the bytes are certified by.
+   * Of this round; null while its beacon is not known. Not among the bytes: it follows from `mixed` and the beacon,
+   * which comes after the outcome that the bytes are certified by.
    */
   readonly entropy: Digest | null;
   /** What the outcome before gave to the entropy; null in round 0. */
@@ -48,7 +49,7 @@ export interface Ledger {
   readonly faulted: readonly WorkerId[];
   /** Rounds of the last final outcomes, ascending; as many as liveness and absence look back on. */
   readonly finals: readonly number[];
-  /** Typical root mean square of rows of the last outcomes that accepted any, oldest first; what the next rows are bounded by. */
+  /** Root mean squares of the rows of the last accepting outcomes, oldest first; they bound the next rows. */
   readonly rowSizes: readonly number[];
   /** Whose view-change votes the last outcome lists, ascending; null where it needed none. */
   readonly ballots: readonly WorkerId[] | null;
@@ -68,7 +69,7 @@ const MOST_MEMBERS = 65_536;
 /** Largest canonical form that is read. */
 const MAX_LEDGER_BYTES = 32 << 20;
 
-/** The canonical bytes: JSON of all but the entropy, members as arrays of their fields in the order above, what features add at the end. */
+/** The canonical bytes: JSON of all but the entropy, members as arrays in the order above, features at the end. */
 export const ledgerBytes = (ledger: Ledger): Uint8Array => utf8(canonicalJson(toJson(ledger)));
 
 /** SHA-256 of `nostrain/ledger/2` and the canonical bytes. */

@@ -1,6 +1,6 @@
 /**
- * Joins, leaves and votes as an outcome holds them: all that was said, and what was signed beside it. Whoever has the outcome can make
- * each event again and check its signature, though its author deleted it and every relay forgot it.
+ * Joins, leaves and votes as an outcome holds them: all that was said, and what was signed beside it. Whoever has the
+ * outcome can make each event again and check its signature, though its author deleted it and every relay forgot it.
  */
 import { fromBase64, fromHex, toBase64, toHex } from '../base/bytes.ts';
 import type { Json } from '../base/canonical-json.ts';

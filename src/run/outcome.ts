@@ -1,6 +1,6 @@
 /**
- * How a round ended: the body that committee members vote on and everybody applies. Its bytes are canonical JSON, so the
- * same outcome always has the same digest. What makes one valid is not decided here.
+ * How a round ended: the body that committee members vote on and everybody applies. Its bytes are canonical JSON, so
+ * the same outcome always has the same digest. What makes one valid is not decided here.
  */
 import { concatBytes, fromBase64, fromHex, isHex32, toBase64, toHex, utf8 } from '../base/bytes.ts';
 import { canonicalJson, type Json, parseJson } from '../base/canonical-json.ts';

@@ -1,6 +1,7 @@
 /**
- * Placement documents: how many holders keep an object of each class, in how many regions and trust tiers, and whose word on that counts.
- * From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is probably meant to be.
+ * Placement documents: how many holders keep an object of each class, in how many regions and trust tiers, and whose
+ * word on that counts. From TOML or JSON of anyone: a key that is not known is refused by name, with the one it is
+ * probably meant to be.
  */
 import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import { readKey } from './field.ts';

@@ -28,7 +28,9 @@ const removedSettings: ReadonlyMap<string, RemovedSetting> = new Map([
     'adapterTrain',
     {
       usual: 'both',
-      hint: 'leave "adapterTrain" out: adapters train both matrices; nostrain 0.1.0 still plays runs that do not',
+      hint:
+        'leave "adapterTrain" out: adapters train both matrices; nostrain 0.1.0 still plays ' +
+        'runs that do not',
     },
   ],
 ]);

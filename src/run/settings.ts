@@ -1,4 +1,4 @@
-/** Settings of a training run, read, completed and written by the table of `options.ts`, and what each of them goes with. */
+/** Settings of a training run by the table of `options.ts`: reading, completing, writing, and what each goes with. */
 import { ConfigError } from '../base/errors.ts';
 import { type Aggregation, ruleForms } from './aggregation.ts';
 import { formOf, runDataOf } from './data-forms.ts';

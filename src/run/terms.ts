@@ -1,6 +1,6 @@
 /**
- * What the workers of a run without a spec must have in common, as their heartbeats carry it, and by which flags two of them differ.
- * Runs with a spec need none of it: the spec is the agreement.
+ * What the workers of a run without a spec must have in common, as their heartbeats carry it, and by which flags two
+ * of them differ. Runs with a spec need none of it: the spec is the agreement.
  */
 import { toHex } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
@@ -60,7 +60,7 @@ const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<str
     ]),
   );
 
-/** Those of the settings that count for every run of a model: what is trained of a base, and what its data looks like, where it has one. */
+/** Settings that count for every run of a model: those of training, of its base, and of the form of its data. */
 const namesFor = (model: string | undefined): readonly SettingName[] => [
   ...sharedNames,
   ...(model === 'pretrained' ? adapterNames : []),
@@ -123,7 +123,7 @@ const filesIn = ({ asked }: Terms): ReadonlyMap<string, string> =>
       .map((pair) => [pair.slice(BASE.length + 34), pair.slice(BASE.length + 1, BASE.length + 33)]),
   );
 
-/** The shared settings in which they differ, in the order of the settings; empty where nothing says which ones those are. */
+/** The shared settings in which they differ, in the order of the table; empty where the terms do not say which. */
 export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];

@@ -1,4 +1,4 @@
-/** Protocol messages of certified rounds: prepares, commits, proposals and view-change votes, the joins and leaves of workers, and verdicts. */
+/** Protocol messages of certified rounds: prepares, commits, proposals, view changes, joins, leaves and verdicts. */
 
 import type { Digest, EventId, WorkerId } from './ids.ts';
 import type { Signature } from './listed.ts';
@@ -35,7 +35,7 @@ export interface Prepare extends Cast {
 export interface Commit extends Cast {
   readonly type: 'vote';
   readonly step: 'commit';
-  /** Places in the roster of workers whose manifest reached the voter on time and is not listed by the outcome; ascending. */
+  /** Roster places, ascending, of workers whose manifest came on time and is not listed by the outcome. */
   readonly unlisted: readonly number[];
   /** What features of the run add. */
   readonly features?: FeatureValues<'vote'>;
@@ -59,13 +59,13 @@ export interface PreparedClaim {
   readonly attempt: number;
   readonly view: number;
   readonly digest: Digest;
-  /** A proposal of it in that view: it carries the outcome, and in epochs above 0 the view-change votes of its committee. */
+  /** A proposal of it in that view. It carries the outcome; in epochs above 0 also view-change votes. */
   readonly proposal: EventId;
   /** A quorum of prepares of that view, ascending. */
   readonly prepares: readonly EventId[];
 }
 
-/** Promises not to vote in an earlier recovery epoch any more, and states the latest prepared outcome the author knows. */
+/** Promises no more votes in earlier recovery epochs, and states the latest prepared outcome the author knows. */
 export interface ViewChangeVote extends RoundEpoch {
   readonly type: 'ballot';
   readonly prepared: PreparedClaim | null;
@@ -110,7 +110,7 @@ export interface CheckVerdict {
 /** What concerns the whole run, and no round of it. */
 export type Notice = Join | Leave | CheckVerdict;
 
-/** A protocol message whose event was verified, with the event's id and author; of commits, joins and leaves also what makes the event again. */
+/** A verified protocol message with its event's id and author; of some also what makes the event again. */
 export type Signed<T> = T & {
   readonly id: EventId;
   readonly key: WorkerId;

@@ -15,12 +15,15 @@ const quoteForPosix = (word: string): string =>
   BARE.posix.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 
 /** As Windows programs read their command line: backslashes double before a quote, and nowhere else. */
-const quoteForWindows = (word: string): string =>
-  BARE.windows.test(word)
-    ? word
-    : `"${word.replace(/(\\*)("|$)/g, (_, slashes: string, quote: string) => slashes + slashes + (quote && '\\"'))}"`;
+function quoteForWindows(word: string): string {
+  if (BARE.windows.test(word)) return word;
+  const escaped = word.replace(/(\\*)("|$)/g, (_, slashes: string, quote: string) => {
+    return slashes + slashes + (quote && '\\"');
+  });
+  return `"${escaped}"`;
+}
 
-/** The line that runs this program with these arguments: `nostrain …` where the shell finds it, else with `node` and its file. */
+/** The line that runs this program with these arguments: by its name if the shell finds it, else by its file. */
 export function commandLine(args: readonly string[]): string {
   const [, file = ''] = process.argv;
   const name = isOnPath(file) ? ['nostrain'] : ['node', ...process.execArgv, nearest(file)];
@@ -33,7 +36,7 @@ function nearest(file: string): string {
   return path === '' || path.startsWith('..') ? file : path;
 }
 
-/** Whether `nostrain` in some folder of the shell's PATH is this file. npm adds folders that the shell does not have. */
+/** Whether `nostrain` on the shell's PATH is this file. npm and npx add folders that the shell does not have. */
 function isOnPath(file: string): boolean {
   const own = realpathOf(file);
   const folders = (process.env.PATH ?? '')

@@ -27,19 +27,22 @@ export const connectionFlags = {
   relayRetryBackoffMultiplier: { ...numeric('<x>', 'growth of the wait', 1), ...retry },
   relayRate: setting(
     row(
-      'events per minute to begin with at every relay; 0 for no limit (default: 5 at public relays, no limit at private addresses)',
+      'events per minute to begin with at every relay; 0 for no limit (default: 5 at public ' +
+        'relays, no limit at private addresses)',
       real(0, 1e9),
     ),
   ),
   relayMaxEventBytes: setting(
     row(
-      'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, no limit at private addresses)',
+      'largest event to try at every relay; 0 for no limit (default: 65536 at public relays, ' +
+        'no limit at private addresses)',
       wholeField(),
     ),
   ),
   relayCopies: setting(
     row(
-      'redundancy: relays of those given that are read, chosen by the key, so that each event arrives that often; own events go to all (default: all)',
+      'redundancy: relays of those given that are read, chosen by the key, so that each event ' +
+        'arrives that often; own events go to all (default: all)',
       wholeField(),
     ),
   ),
@@ -64,7 +67,7 @@ export function connectionOf(flags: ConnectionFlags): Connection {
   };
 }
 
-/** Exact waits as soon as one of the retry flags is given, with the reference's defaults for the rest; else ours, with jitter. */
+/** Exact waits if a retry flag is given, with the reference's defaults for the rest; else ours, with jitter. */
 function retryOf(flags: ConnectionFlags): RetryPolicy {
   const { relayRetries, relayRetryBackoff, relayRetryBackoffMax } = flags;
   const { relayRetryBackoffMultiplier } = flags;
@@ -75,7 +78,7 @@ function retryOf(flags: ConnectionFlags): RetryPolicy {
   return exactRetry(flags, 'flag/retry');
 }
 
-/** The policy that the retry flags describe, with exact waits; throws by that code where the longest is shorter than the first. */
+/** The policy of the retry flags, with exact waits; throws if the longest is shorter than the first. */
 export function exactRetry(
   {
     relayRetries = 0,

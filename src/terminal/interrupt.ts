@@ -47,7 +47,7 @@ export async function interruptibly<T>(work: (signal: AbortSignal) => Promise<T>
   }
 }
 
-/** Resolves at Ctrl-C. Call it before telling anybody that the program is ready: whoever reads that may press it at once. */
+/** Resolves at Ctrl-C. Call it before telling anybody that the program is ready: they may press it at once. */
 export async function untilInterrupted(): Promise<void> {
   const { signal, dispose } = onInterrupt();
   await new Promise<void>((resolve) =>

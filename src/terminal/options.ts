@@ -1,4 +1,4 @@
-/** Options of a command from their table: a flag where the row has one, else `--set name=value`; and what a person typed as checked values. */
+/** Options of a command from their table, each a flag or `--set name=value`; and what was typed as checked values. */
 import { type Command, Option } from 'commander';
 import { ConfigError, NostrainError } from '../base/errors.ts';
 import { readJsonFile } from '../node/files/documents.ts';

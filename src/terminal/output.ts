@@ -31,7 +31,8 @@ export const exitCodes = {
   failed: {
     code: 1,
     means:
-      'Failed, or the answer is no: a relay that is of no use, a replay that finds a wrong round, workers of a demo that disagree. The reason is on stderr.',
+      'Failed, or the answer is no: a relay that is of no use, a replay that finds a wrong ' +
+      'round, workers of a demo that disagree. The reason is on stderr.',
   },
   usage: {
     code: 2,

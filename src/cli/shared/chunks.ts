@@ -38,8 +38,13 @@ import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { hashBase } from '../../run/spec/start.ts';
 import { type ConnectionFlags, connectionOf } from '../../terminal/connection.ts';
-import { type FlagValues, whole as wholeFlag, withDefault } from '../../terminal/flag-table.ts';
-import { repeatable, whole } from '../../terminal/flags.ts';
+import {
+  addFlags,
+  type FlagValues,
+  several,
+  whole,
+  withDefault,
+} from '../../terminal/flag-table.ts';
 import { writeNote, writeOut } from '../../terminal/output.ts';
 import type { WorkerFlags } from '../../terminal/worker-flags.ts';
 import { slowly } from './archive-source.ts';
@@ -50,31 +55,27 @@ import { withRelays } from './with-relays.ts';
 type FetchFlags = ConnectionFlags &
   Pick<BringFlags, 'filesFrom' | 'mostDownload' | 'allowPrivateRelays'>;
 
-export interface BringFlags extends WorkerFlags {
-  readonly filesFrom?: readonly string[];
-  readonly mostDownload: number;
-  readonly allowPrivateRelays?: boolean;
-}
-
 /** 8 GiB: more is fetched when a person says so. */
 const MOST_BYTES = 2 ** 33;
 
+const bringFlags = {
+  filesFrom: several(
+    '<place>',
+    'where a text or base that is named by its hash is in chunks: ' +
+      'https://…, wss://… or a folder; repeatable',
+  ),
+  mostDownload: withDefault(
+    whole('<bytes>', 'longest file to fetch so', 1),
+    MOST_BYTES,
+    formatBytes(MOST_BYTES),
+  ),
+};
+
+export type BringFlags = WorkerFlags &
+  FlagValues<typeof bringFlags> & { readonly allowPrivateRelays?: boolean };
+
 /** Adds `--files-from` and `--most-download`. */
-export const addBringFlags = (command: Command): Command =>
-  command
-    .addOption(
-      repeatable(
-        '--files-from <place>',
-        'where a text or base that is named by its hash is in chunks: ' +
-          'https://…, wss://… or a folder; repeatable',
-      ),
-    )
-    .addOption(
-      whole('--most-download <bytes>', 'longest file to fetch so', 1).default(
-        MOST_BYTES,
-        formatBytes(MOST_BYTES),
-      ),
-    );
+export const addBringFlags = (command: Command): Command => addFlags(command, bringFlags);
 
 interface Reach {
   /** The relays of the run, and whether a stranger named them. */
@@ -183,8 +184,8 @@ export const reportFetch =
 
 /** How chunks are published, and whose key it is. */
 export const pushFlags = {
-  copies: withDefault(wholeFlag('<n>', 'relays that get each chunk event, of all named', 1, 64), 2),
-  days: withDefault(wholeFlag('<n>', 'days after which relays may forget the events', 1, 3650), 30),
+  copies: withDefault(whole('<n>', 'relays that get each chunk event, of all named', 1, 64), 2),
+  days: withDefault(whole('<n>', 'days after which relays may forget the events', 1, 3650), 30),
   ...keyFlags,
 };
 

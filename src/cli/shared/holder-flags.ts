@@ -1,6 +1,6 @@
 /** Flags about holders of chunks: those of a worker that holds some, and `--directory`, which finds others. */
 import { join } from 'node:path';
-import { type Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/numbers.ts';
 import type { CheckpointChunks } from '../../certified/wire/checkpoints.ts';
@@ -14,16 +14,16 @@ import { isPlaceName, MOST_WEIGHT } from '../../run/placement-policy.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
-  addFlags,
+  byteCount,
   type FlagValues,
   parsed,
   repeated,
+  several,
   text,
   toggle,
-  whole as wholeFlag,
+  whole,
   withDefault,
 } from '../../terminal/flag-table.ts';
-import { byteCount, repeatable, whole } from '../../terminal/flags.ts';
 import type { FlagRule } from '../../terminal/options.ts';
 import { writeNote } from '../../terminal/output.ts';
 import { withRelays } from './with-relays.ts';
@@ -36,64 +36,42 @@ export const offerFlags = (withFlag: string) => ({
   region: withDefault(text('<name>', `with ${withFlag}: region of this server`), 'unknown'),
   trustTier: withDefault(text('<name>', `with ${withFlag}: trust tier of this server`), 'open'),
   weight: withDefault(
-    wholeFlag(
-      '<n>',
-      `with ${withFlag}: share of what is placed, beside the others`,
-      0,
-      MOST_WEIGHT,
-    ),
+    whole('<n>', `with ${withFlag}: share of what is placed, beside the others`, 0, MOST_WEIGHT),
     1,
   ),
 });
 
 export type OfferFlags = FlagValues<ReturnType<typeof offerFlags>>;
 
-export interface HoldFlags extends OfferFlags {
-  readonly hold?: number;
-  readonly holdPort: number;
-  readonly holdHost: string;
-  readonly holdRate?: number;
-  readonly holder?: readonly string[];
-}
+/** Flags of a worker that holds. */
+export const holdFlags = {
+  hold: byteCount(
+    '<bytes>',
+    'keep chunks of checkpoints for newcomers, at most so many bytes, such as 2g',
+    1,
+    MOST_HOLD,
+  ),
+  holdPort: withDefault(
+    whole('<n>', 'with --hold: where to listen; 0 for any port', 0, 65_535),
+    8790,
+  ),
+  holdHost: withDefault(
+    text('<address>', 'with --hold: where to listen; 0.0.0.0 for every network'),
+    '127.0.0.1',
+  ),
+  holdRate: whole('<bytes>', 'with --hold: most bytes a second, to all', 1024),
+  holder: several('<url>', 'holder server to ask who holds the checkpoint, repeatable'),
+  ...offerFlags('--hold'),
+};
 
-/** Adds the flags of a worker that holds. */
-export const addHoldFlags = (command: Command): Command =>
-  addFlags(
-    command
-      .addOption(
-        byteCount(
-          '--hold <bytes>',
-          'keep chunks of checkpoints for newcomers, at most so many bytes, such as 2g',
-          1,
-          MOST_HOLD,
-        ),
-      )
-      .addOption(
-        whole('--hold-port <n>', 'with --hold: where to listen; 0 for any port', 0, 65_535).default(
-          8790,
-        ),
-      )
-      .option(
-        '--hold-host <address>',
-        'with --hold: where to listen; 0.0.0.0 for every network',
-        '127.0.0.1',
-      )
-      .addOption(whole('--hold-rate <bytes>', 'with --hold: most bytes a second, to all', 1024))
-      .addOption(
-        repeatable('--holder <url>', 'holder server to ask who holds the checkpoint, repeatable'),
-      ),
-    offerFlags('--hold'),
-  );
+export type HoldFlags = FlagValues<typeof holdFlags>;
 
-/** All but `--holder`. */
-const ofHolding = ['holdPort', 'holdHost', 'holdRate', 'announce', 'region', 'trustTier', 'weight'];
-
-/** All of them. */
-export const holdFlagNames: readonly string[] = ['hold', 'holder', ...ofHolding];
+const ofPlacement = ['hold', 'holder'];
+const ofHolding = Object.keys(holdFlags).filter((name) => !ofPlacement.includes(name));
 
 /** What goes with what in a run. */
 export const holdRules = ({ placement }: RunSpec, { hold }: HoldFlags): readonly FlagRule[] => [
-  { flags: ['hold', 'holder'], goesWith: 'runs with a placement', holds: placement !== null },
+  { flags: ofPlacement, goesWith: 'runs with a placement', holds: placement !== null },
   { flags: ofHolding, goesWith: '--hold', holds: hold !== undefined },
 ];
 

@@ -13,7 +13,7 @@ import {
   toggle,
 } from '../../terminal/flag-table.ts';
 import { endpointFlags } from './endpoints.ts';
-import { addHoldFlags, type HoldFlags, holdFlagNames } from './holder-flags.ts';
+import { holdFlags } from './holder-flags.ts';
 
 /** What following a run from its relays takes: its stakes, and endpoints of chains. */
 export const followFlags = {
@@ -42,10 +42,11 @@ export const historyFlags = {
   trust: outcome('an outcome that somebody you trust vouches for; a history without it is refused'),
 };
 
-export type MemberFlags = FollowFlags & HoldFlags & FlagValues<typeof historyFlags>;
+const memberFlags = { ...historyFlags, ...followFlags, ...holdFlags };
 
-export const addMemberFlags = (command: Command): Command =>
-  addHoldFlags(addFlags(command, { ...historyFlags, ...followFlags }));
+export type MemberFlags = FlagValues<typeof memberFlags>;
+
+export const addMemberFlags = (command: Command): Command => addFlags(command, memberFlags);
 
 /** Those that follow a run, and the leave to dial private relays. */
 export const followFlagNames: readonly string[] = [
@@ -54,9 +55,8 @@ export const followFlagNames: readonly string[] = [
 ];
 
 export const memberFlagNames: readonly string[] = [
-  ...followFlagNames,
-  ...holdFlagNames,
-  ...Object.keys(historyFlags),
+  ...Object.keys(memberFlags),
+  'allowPrivateRelays',
 ];
 
 export const hintOption = (): Option =>

@@ -1,4 +1,4 @@
-/** Readers of the fields that features add to contents of a run: bounded, in one written form, and refused for anything else. */
+/** Readers of the fields that features add to contents of a run: bounded, and in one written form. */
 import { fromHex, isHex32 } from '../../base/bytes.ts';
 import {
   canonicalJson,
@@ -152,7 +152,8 @@ export const measured = {
 /** The same of pictures. */
 export const hits = {
   right: millionths(
-    'share of held-out pictures that the shared parameters have right at the start of the round, in millionths',
+    'share of held-out pictures that the shared parameters have right at the start of the ' +
+      'round, in millionths',
   ),
 };
 
@@ -231,7 +232,9 @@ const DELEGATION = ['createdAt', 'key', 'sig', 'until'];
 /** The delegation in a join; null where the key takes part in its own name. */
 export const delegationField: FeatureField<Delegation | null> = {
   accepted: 'null, or an object of key, until, createdAt and sig',
-  doc: 'who delegated this key, up to which round, when, and the signature of that; null for nobody',
+  doc:
+    'who delegated this key, up to which round, when, and the signature of that; null for ' +
+    'nobody',
   read: (json) => {
     if (json === null) return null;
     if (!isJsonObject(json) || Object.keys(json).sort().join() !== DELEGATION.join())
@@ -249,6 +252,6 @@ interface Named {
   readonly features?: { readonly sessions?: { readonly principal: WorkerId | '' } };
 }
 
-/** In whose name a member of the roster takes part: it has its stake, its place on lists, and answers for its faults. */
+/** The key in whose name a member takes part: it has its stake, its place on lists, and answers for its faults. */
 export const principalOf = ({ key, features }: Named): WorkerId =>
   features?.sessions?.principal || key;

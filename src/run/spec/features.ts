@@ -1,7 +1,8 @@
 /**
- * The extension rule of the format. A run spec names the features its run uses; each feature owns fields in the contents of the run
- * (spec, join, vote, heartbeat, checkpoint, ledger and its rows, manifest, outcome). They are there exactly when the spec names the
- * feature, under `features` by its name, so that every content has one canonical form. Whoever does not know a feature refuses the spec.
+ * The extension rule of the format. A run spec names the features its run uses; each feature owns fields in the
+ * contents of the run (spec, join, vote, heartbeat, checkpoint, ledger and its rows, manifest, outcome). They are
+ * there exactly when the spec names the feature, under `features` by its name, so that every content has one
+ * canonical form. Whoever does not know a feature refuses the spec.
  */
 import { isJsonObject, type Json, type JsonObject } from '../../base/canonical-json.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
@@ -73,7 +74,9 @@ const manifest = digest(
 /** All features, by name. */
 export const features = {
   accuracy: {
-    says: 'workers that report losses also say how many held-out pictures the shared parameters have right',
+    says:
+      'workers that report losses also say how many held-out pictures the shared parameters ' +
+      'have right',
     isIn: ({ input, telemetry }) =>
       telemetry === true && (input as { form?: unknown } | null | undefined)?.form === 'images',
     manifest: hits,
@@ -95,18 +98,26 @@ export const features = {
     ledger: { late: keysAscending('whose contribution to the last round may still be listed') },
   },
   files: {
-    says: 'the text of the run and the files of its base are fetched in chunks, from places that the run names and from its relays',
+    says:
+      'the text of the run and the files of its base are fetched in chunks, from places that ' +
+      'the run names and from its relays',
     spec: { files: { absent: null, read: readChunkedFiles } },
   },
   founding: {
-    says: 'outcomes list the joins of so many founders at most, the first one of those called by lot',
+    says:
+      'outcomes list the joins of so many founders at most, the first one of those called by ' +
+      'lot',
   },
   input: {
-    says: 'the model reads series or pictures: of how many numbers, in which patches, and what of them it predicts',
+    says:
+      'the model reads series or pictures: of how many numbers, in which patches, and what of ' +
+      'them it predicts',
     spec: { input: { absent: null, read: readInput } },
   },
   jury: {
-    says: 'members run drawn contributions again by themselves; whom a quorum of a committee finds at fault is out',
+    says:
+      'members run drawn contributions again by themselves; whom a quorum of a committee ' +
+      'finds at fault is out',
     member: { sat: lastRounds('the last rounds in whose committee it had a seat') },
   },
   pace: {
@@ -117,22 +128,30 @@ export const features = {
     checkpoint: { manifest },
   },
   placement: {
-    says: 'members hold chunks of checkpoints, which ones a placement document says, and give them to newcomers',
+    says:
+      'members hold chunks of checkpoints, which ones a placement document says, and give ' +
+      'them to newcomers',
     spec: { placement: { absent: null, read: readPlacementField } },
     checkpoint: { manifest },
   },
   rerun: {
-    says: 'workers commit to the private state they train from, so that witnesses can run sampled inner phases again',
+    says:
+      'workers commit to the private state they train from, so that witnesses can run sampled ' +
+      'inner phases again',
     manifest: rerunCommitment,
   },
   rule: {
     says: 'rows become a step by another rule than the mean of rows within a bound',
   },
   sample: {
-    says: 'a round counts contributions of workers that are drawn for it, where the roster has more than are useful',
+    says:
+      'a round counts contributions of workers that are drawn for it, where the roster has ' +
+      'more than are useful',
   },
   scores: {
-    says: 'members score the contributions of the round before on rows they all share; who does harm loses its seat',
+    says:
+      'members score the contributions of the round before on rows they all share; who does ' +
+      'harm loses its seat',
     vote: {
       of: scored('scores of the round before, in millionths of a loss, by place in the roster'),
     },
@@ -143,11 +162,15 @@ export const features = {
     },
   },
   screening: {
-    says: 'members refuse contributions that make the model worse by their own measure, and say whose',
+    says:
+      'members refuse contributions that make the model worse by their own measure, and say ' +
+      'whose',
     vote: { screened: places('whose contribution the voter would not list, since it does harm') },
   },
   seats: {
-    says: 'a join says whether its key wants seats in committees; a later one changes that, two rounds on',
+    says:
+      'a join says whether its key wants seats in committees; a later one changes that, two ' +
+      'rounds on',
     join: { wants: bit('1 where the key wants seats, 0 where it wants none') },
     member: {
       wants: bit('1 where it wants seats'),
@@ -158,7 +181,9 @@ export const features = {
     },
   },
   sessions: {
-    says: 'a join may show by which other key, its principal, its own was delegated for this run; one session of a principal at a time',
+    says:
+      'a join may show by which other key, its principal, its own was delegated for this run; ' +
+      'one session of a principal at a time',
     join: { by: delegationField },
     member: {
       principal: keyOrNone('in whose name it takes part; empty where in its own'),
@@ -178,7 +203,9 @@ export const features = {
     outcome: { snapshot: digest('the table that holds two rounds later') },
   },
   telemetry: {
-    says: 'workers say how their training goes: losses, a text, their device; nothing is decided by it',
+    says:
+      'workers say how their training goes: losses, a text, their device; nothing is decided ' +
+      'by it',
     manifest: {
       own: millionths('mean training loss of the inner steps, in millionths'),
       ...measured,
@@ -194,7 +221,9 @@ export const features = {
     join: { proof: joinProof },
   },
   widths: {
-    says: 'workers train tiers of the width: the whole model, or the first part of every feed-forward layer',
+    says:
+      'workers train tiers of the width: the whole model, or the first part of every ' +
+      'feed-forward layer',
     join: { tier: tierOfWidth('which tier its key trains, as long as it is a member') },
     member: { tier: tierOfWidth('which tier it trains') },
     ledger: { sizes: sizeLists('the same as `rowSizes` of each ring but the first') },
@@ -223,7 +252,7 @@ type FieldValue<T> = T extends FeatureField<infer V> ? V : never;
 /** The features of one run, as far as its contents go. */
 export interface FeatureSet {
   readonly names: readonly string[];
-  /** What is under `features` in a content, undefined where nothing is: exactly the fields of this run, or a refusal that names the first other. */
+  /** Reads `features` of a content: exactly the fields of this run, or a refusal that names the first other field. */
   read<P extends Place>(place: P, said: unknown): Result<FeatureValues<P>>;
 }
 
@@ -238,7 +267,7 @@ export function featureSet(names: readonly string[], table: FeatureTable = featu
   };
 }
 
-/** For whoever looks for ids in contents of a run whose spec is not here, or reads what this program wrote: takes any features, unjudged. */
+/** Takes any features, unjudged: for contents of a run whose spec is not here, or that this program wrote. */
 export const anyFeatures: FeatureSet = {
   names: Object.keys(features),
   read: (_, said) => ok((said ?? {}) as never),

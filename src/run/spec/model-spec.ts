@@ -16,18 +16,18 @@ export interface MlpSpec {
 /** Beyond, a tier is next to nothing but what all tiers have. */
 export const MOST_TIERS = 8;
 
-/** Tiers of width (MatFormer, arXiv 2310.07707): tier t has the first 1/2^t of every feed-forward layer and all of everything else. */
+/** Tiers of width (MatFormer, arXiv 2310.07707): tier t has 1/2^t of each feed-forward layer, all else whole. */
 export interface Tiers {
   /** The smallest tier that the run has. */
   readonly count: number;
   /** The one that is meant, from 0, the whole model, to `count`. */
   readonly own: number;
-  /** In a run with helpers: all rings are as wide as the smallest tier, and the model of a helper has one more than its tier. */
+  /** In a run with helpers every ring is as wide as the smallest tier; a helper's model has one more than its tier. */
   readonly even?: boolean;
   readonly helps?: boolean;
 }
 
-/** Which files a tier of a published model is taken from: the slice if it is whole, else the model; the slice or nothing; the model. */
+/** Files that a tier of a published model comes from: the slice if it is whole, else the model; or one of both. */
 export const tierStrategies = ['auto', 'sliced', 'universal'] as const;
 
 export type TierStrategy = (typeof tierStrategies)[number];
@@ -127,7 +127,7 @@ export const forecastErrors = ['squared', 'quantile'] as const;
 
 export type ForecastError = (typeof forecastErrors)[number];
 
-/** How numbers of a series are scaled before a model reads them: by its training part, or each window by its own besides. */
+/** How numbers of a series are scaled before a model reads them: by the training part, or also by each window. */
 export const scalings = ['window', 'training'] as const;
 
 export type Scaling = (typeof scalings)[number];

@@ -9,8 +9,9 @@ import { defaultsOf } from './spec-table.ts';
 const common: PartialSettings = defaultsOf(fields);
 
 /**
- * How workers share what a small GPT learned: four of them send each part of the whole model, turned, so that what rounding loses is noise, which their
- * mean takes away; the shared model follows a shorter step with momentum (docs/decisions/0034-turned-chunks.md).
+ * How workers share what a small GPT learned: four of them send each part of the whole model, turned, so that what
+ * rounding loses is noise, which their mean takes away; the shared model follows a shorter step with momentum
+ * (docs/decisions/0034-turned-chunks.md).
  */
 const turned = {
   owners: 4,
@@ -23,7 +24,7 @@ const turned = {
 
 const plainAveraging = { outerLearningRate: 1, momentum: 0 } as const;
 
-/** How they share a larger one, of which an event says too little in that way: two of them send each part of one half in turn. */
+/** How they share a larger GPT, of which an event carries too little: two send each part of one half in turn. */
 export const inHalves = {
   owners: 2,
   fragments: 2,
@@ -32,7 +33,7 @@ export const inHalves = {
   ...plainAveraging,
 } as const satisfies PartialSettings;
 
-/** What was not measured together with turned chunks: who asks for one of these or for a setting of theirs gets halves. */
+/** Settings that were not measured together with turned chunks: a run that asks for one of them gets halves. */
 const beyondTurned = ['eventBudget', 'optimizer'] as const;
 /** Parameters, but for embeddings, of the largest model whose chunks are turned. */
 const MOST_TURNED = 1_000_000;
@@ -80,7 +81,7 @@ const regression: PartialSettings = {
   localLearningRate: 0.03,
 };
 
-/** Small transformers over patches: two workers send each part of the whole model, so that all of it moves from the first round on. */
+/** Small transformers over patches: two workers send each part of the whole model, so all of it moves from round 1. */
 const patches: PartialSettings = {
   ...common,
   width: 64,
@@ -129,8 +130,8 @@ const referenceWire: PartialSettings = {
 };
 
 /**
- * One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. Workers of several tiers each send
- * all that they have, so that nobody has to know who has what.
+ * One worker alone need not say less than it learned: its relay is its own, and nobody has to agree with it. Workers
+ * of several tiers each send all that they have, so that nobody has to know who has what.
  */
 const alone: PartialSettings = { ...referenceWire, packing: 'int8' };
 
@@ -153,8 +154,8 @@ export const presets = {
 } satisfies Record<string, PartialSettings>;
 
 /**
- * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, tiers, or a large
- * model. Only the presets that pack for one event are so adapted.
+ * What being asked for something changes of what was not asked for: the reference's wire, a worker alone, tiers, or a
+ * large model. Only the presets that pack for one event are so adapted.
  */
 function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettings {
   const isPacked = packsForOneEvent(preset);

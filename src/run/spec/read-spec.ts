@@ -1,4 +1,4 @@
-/** From any document to a run spec: defaults filled in, fields read by their table, wrong ones named by their path; and the settings of one of its workers. */
+/** Makes a run spec of any document: fills in defaults, reads fields by their tables, names wrong ones by path. */
 import { ConfigError } from '../../base/errors.ts';
 import type { Group } from '../field.ts';
 import { inputSettings } from '../input.ts';

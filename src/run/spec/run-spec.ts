@@ -1,6 +1,7 @@
 /**
- * Run spec: everything that all workers of a run must do alike, in one document. Its canonical bytes are JSON with sorted keys
- * and no spaces; the run id is their SHA-256. So one changed limit is another run, and nobody can change a run.
+ * Run spec: everything that all workers of a run must do alike, in one document. Its canonical bytes are JSON with
+ * sorted keys and no spaces; the run id is their SHA-256. So one changed limit is another run, and nobody can change
+ * a run.
  */
 import { utf8 } from '../../base/bytes.ts';
 import { canonicalJson, type Json } from '../../base/canonical-json.ts';
@@ -17,7 +18,7 @@ import type { Start } from './start.ts';
 /** A checked run spec, as `parseRunSpec` or `makeSpec` gives it; `runIdOf` is its id. */
 export interface RunSpec extends PlainValues, GroupValues, VariantValues {
   readonly version: 2;
-  /** Ascending. What each owns is in `features.ts`; a field of one that is not named has the value its absence means. */
+  /** Ascending. `features.ts` has what each owns; fields of a feature that is not named have their absent value. */
   readonly features: readonly FeatureName[];
   readonly training: SharedSettings;
   /** A text on which everybody evaluates; null where it follows from the data, or each worker has its own. */

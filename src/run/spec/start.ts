@@ -1,6 +1,7 @@
 /**
- * What a run starts from where that is a published model, for settings, heartbeats and specs alike: the files it is made of, the shape
- * of the model in them, and what of it is trained. Who has the spec alone can lay the run's parameters out; who trains needs the files.
+ * What a run starts from where that is a published model, for settings, heartbeats and specs alike: the files it is
+ * made of, the shape of the model in them, and what of it is trained. Who has the spec alone can lay the run's
+ * parameters out; who trains needs the files.
  */
 import { isHex32, toHex } from '../../base/bytes.ts';
 import { canonicalJson } from '../../base/canonical-json.ts';
@@ -47,11 +48,11 @@ export interface Start extends BaseIdentity {
   readonly model: BaseShape;
   /** What is trained: adapters, or with rank 0 all parameters. */
   readonly adapter: Pick<Settings, AdapterName> & { readonly adapterTrain: 'both' };
-  /** In a run with tiers of width: SHA-256 of the numbers that the base has in each ring, whatever files a worker has them from. */
+  /** In a run with tiers: SHA-256 of the numbers of the base in each ring, whatever files a worker has them from. */
   readonly rings?: readonly Digest[];
   /**
-   * Model root of round 0 where all parameters are trained, in a run with tiers that of each ring; null with adapters, which start from
-   * the seed.
+   * Model root of round 0 where all parameters are trained, in a run with tiers that of each ring; null with
+   * adapters, which start from the seed.
    */
   readonly root: Digest | readonly Digest[] | null;
 }
@@ -271,7 +272,7 @@ export function assertSameBase(found: BaseIdentity, wanted: BaseIdentity): void 
   assertSameTokenizer(found, wanted);
 }
 
-/** Throws a ConfigError (`base/other`) that names the tier by which the numbers of a base differ: for workers that may have slices of it, in files of their own. */
+/** Throws a ConfigError (`base/other`) that names the tier whose numbers differ, for workers with slices of a base. */
 export function assertSameRings(
   found: Pick<Start, 'rings' | 'tokenizerSha256'>,
   wanted: Pick<Start, 'rings' | 'tokenizerSha256'>,

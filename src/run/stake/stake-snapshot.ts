@@ -1,6 +1,7 @@
 /**
- * Stake snapshot: the table of stakes by key at one block, serialized canonically so that everybody writes the same bytes. Its id is the
- * SHA-256 of those bytes. Where the numbers come from, and what proves them, is the business of its source; see docs/stake.md.
+ * Stake snapshot: the table of stakes by key at one block, serialized canonically so that everybody writes the same
+ * bytes. Its id is the SHA-256 of those bytes. Where the numbers come from, and what proves them, is the business of
+ * its source; see docs/stake.md.
  */
 import { concatBytes, fromHex, isHex32, toHex, utf8 } from '../../base/bytes.ts';
 import {
@@ -227,8 +228,9 @@ export interface StakeSource {
   /** For people: `file stakes.json`, `registry 0x… on eip155:1`. */
   readonly name: string;
   /**
-   * The snapshot of an epoch. A chain reads it at block base + epoch * period and waits until that block is final; a source
-   * without a chain has epoch 0 alone. Throws a `ChainError` when it cannot say, never returns what it could not check.
+   * The snapshot of an epoch. A chain reads it at block base + epoch * period and waits until that block is final; a
+   * source without a chain has epoch 0 alone. Throws a `ChainError` when it cannot say, never returns what it could
+   * not check.
    */
   snapshot(epoch: number, signal: AbortSignal): Promise<StakeSnapshot>;
 }
@@ -315,7 +317,7 @@ export function formatStakeJson(snapshot: StakeSnapshot): string {
   ].join('\n')}\n`;
 }
 
-/** A document from anyone: every member checked, unknown ones refused, and the id and the total must be those of the rows. */
+/** Reads a document from anyone: every member is checked, and the id and the total must be those of the rows. */
 export function parseStakeJson(text: string): Result<StakeSnapshot> {
   const broken = (at: string, message: string) => refuse('bad-snapshot', at, `${at} ${message}`);
   if (text.length > MAX_STAKE_JSON) return broken('the document', 'is too long');
