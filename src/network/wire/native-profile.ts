@@ -73,7 +73,8 @@ export function createNativeProfile(options: ProfileOptions): Profile {
     },
     open(sealed, place) {
       const { said, sent } = sending.own(sealed.event.id) ?? ownUpdate(sealed, options);
-      if (sent) return sent;
+      const isItsPlace = said.round === place.round && said.roster === place.assignment.digest;
+      if (sent && isItsPlace) return sent;
       const payload = sealed.payload ?? said.payload!;
       const opened = packer.open(payload, said.codec, { ...place, worker: signer.publicKey });
       if (!opened.ok) throw new TypeError(`not a payload of ours: ${opened.issue.message}`);

