@@ -102,7 +102,7 @@ export function completeSettings(...layers: readonly PartialSettings[]): Setting
   const missing = settingNames.find((name) => merged[name] === undefined);
   if (missing) {
     throw new ConfigError('settings/missing', `${missing} is not set`, {
-      hint: `give it with ${fields[missing].flag ?? spell(missing, 'VALUE')}, or "${missing}" in the settings file`,
+      hint: `give it with ${(fields[missing] as Field<unknown>).flag ?? spell(missing, 'VALUE')}, or "${missing}" in the settings file`,
     });
   }
   return merged as Settings;
