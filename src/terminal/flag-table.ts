@@ -178,7 +178,7 @@ export function addFlags(command: Command, flags: FlagTable): Command {
   return command;
 }
 
-function optionOf(name: string, flag: Flag<unknown>): Option {
+export function optionOf(name: string, flag: Flag<unknown>): Option {
   const long = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
   const words = [flag.short && `-${flag.short},`, long, flag.value];
   const option = new Option(words.filter(Boolean).join(' '), flag.help);

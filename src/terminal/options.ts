@@ -18,7 +18,6 @@ import {
 import { presets } from '../run/spec/presets.ts';
 import { isObject, type Untyped } from '../run/spec/spec-readers.ts';
 import { groupFields, plainFields, variantFields, variantTags } from '../run/spec/spec-table.ts';
-import { longFlag, repeatable } from './flags.ts';
 
 type Row = Field<unknown>;
 
@@ -63,6 +62,15 @@ export const addSettingFlags = (
 
 /** Scopes of what is trained and how. */
 const SHARED: readonly string[] = ['training', 'adapter', 'input', 'top'];
+
+/** `--batch-size` of `--batch-size <n>`. */
+const longFlag = (flags: string): string => /--[a-z-]+/.exec(flags)![0];
+
+const repeatable = (flags: string, help: string): Option =>
+  new Option(flags, help).argParser((value: string, before: readonly string[] = []) => [
+    ...before,
+    value,
+  ]);
 
 function flagOption(name: string, each: Row, isUnchecked: boolean): Option {
   const flag = each.flag!;

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import { row, whole } from '../run/field.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import { addConnectionFlags, type ConnectionFlags } from './connection.ts';
-import { whole as wholeOption } from './flags.ts';
+import { optionOf, whole as wholeFlag } from './flag-table.ts';
 import { addOptions } from './options.ts';
 import { type ReportMode, reportModes } from './reporter.ts';
 
@@ -42,7 +42,9 @@ export function addWorkerFlags(command: Command, keyHome: string): Command {
       ),
     )
     .addOption(new Option('--device <name>', 'where to train').choices(DEVICES).default('auto'))
-    .addOption(wholeOption('--threads <n>', 'threads of the engine (default: all cores)', 1, 1024))
+    .addOption(
+      optionOf('threads', wholeFlag('<n>', 'threads of the engine (default: all cores)', 1, 1024)),
+    )
     .addOption(new Option('--report <mode>', 'how to report progress').choices(reportModes))
     .option('--summary-out <file>', 'write what happened in each round, as JSON');
   return addConnectionFlags(addOptions(command, rare));
