@@ -191,7 +191,7 @@ export function optionOf(name: string, flag: Flag<unknown>): Option {
 }
 
 /** Reads a whole number typed at a flag. */
-export function wholeNumber(
+function wholeNumber(
   text: string,
   flag: string,
   least: number,

@@ -94,7 +94,7 @@ export function toManifest(
 }
 
 /** Why a manifest that was read does not count here; undefined where it does. */
-export function judgeManifest(
+function judgeManifest(
   event: SignedEvent,
   said: Pick<Manifest, 'run' | 'round' | 'base' | 'bytes'>,
   context: ManifestContext,
@@ -295,7 +295,7 @@ export function openContribution(
 }
 
 /** The contribution that a manifest names, once its payload is decoded. */
-export const contributionOf = (
+const contributionOf = (
   { worker, eventId, round, base, examples, steps, createdAt, eventBytes }: Manifest,
   delta: PartialVector,
   payloadBytes: number,
