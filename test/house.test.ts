@@ -39,7 +39,7 @@ const STANDS_ALONE: Readonly<Record<string, string>> = {
   'src/node/files/run-folder.ts': 'the format of one file on disk',
   'src/python/node/protocol.ts': 'how the Python profile is played on a machine',
   'src/page/address.ts': 'what links to the page say, pure',
-  'src/worker/collect.ts': 'the sync rules, pure and tested alone',
+  'src/worker/apply-round.ts': 'the sync rules, pure and tested alone',
 };
 
 describe('the house', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { NostrainError } from '../../src/base/errors.ts';
 import type { Sync } from '../../src/run/aggregation.ts';
-import { collect } from '../../src/worker/collect.ts';
+import { collect } from '../../src/worker/apply-round.ts';
 import { contribution } from '../support/contributions.ts';
 import { everything, fakePorts, plan } from '../support/fake-ports.ts';
 import { createManualClock } from '../support/manual-clock.ts';

@@ -21,7 +21,7 @@ export const followFlags = {
   ...endpointFlags,
 };
 
-export type FollowFlags = FlagValues<typeof followFlags>;
+type FollowFlags = FlagValues<typeof followFlags>;
 
 /** The leave to dial relays that an address names. */
 export const privateRelaysFlag = toggle(
