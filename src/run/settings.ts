@@ -101,8 +101,9 @@ export function completeSettings(...layers: readonly PartialSettings[]): Setting
   const merged: Record<string, unknown> = Object.assign({}, ...layers);
   const missing = settingNames.find((name) => merged[name] === undefined);
   if (missing) {
+    const { flag = spell(missing, 'VALUE') }: Field<unknown> = fields[missing];
     throw new ConfigError('settings/missing', `${missing} is not set`, {
-      hint: `give it with ${(fields[missing] as Field<unknown>).flag ?? spell(missing, 'VALUE')}, or "${missing}" in the settings file`,
+      hint: `give it with ${flag}, or "${missing}" in the settings file`,
     });
   }
   return merged as Settings;

@@ -95,9 +95,8 @@ function flagsOf(folder: string, command: readonly string[]): { flags: number; l
 
 /** Files under src that mention an option, for each whose name is no word of English: `maxExamples`, not `run`. */
 async function filesPerOption({ folder, sources }: Tree): Promise<readonly number[]> {
-  const at = ['src/run/options.ts', 'src/run/settings.ts'].find((path) => sources.has(path))!;
   const table: { readonly settingNames: readonly string[] } = await import(
-    pathToFileURL(join(folder, at)).href
+    pathToFileURL(join(folder, 'src/run/settings.ts')).href
   );
   const texts = [...sources].filter(([path]) => path.startsWith('src/')).map(([, text]) => text);
   return table.settingNames

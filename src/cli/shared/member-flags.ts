@@ -21,8 +21,6 @@ export const followFlags = {
   ...endpointFlags,
 };
 
-type FollowFlags = FlagValues<typeof followFlags>;
-
 /** The leave to dial relays that an address names. */
 export const privateRelaysFlag = toggle(
   'dial relays on this machine or in a private network too where naddr1… names them',
