@@ -16,7 +16,7 @@ interface RemovedSetting {
   readonly hint: string;
 }
 
-const removedSettings: ReadonlyMap<string, RemovedSetting> = new Map([
+export const removedSettings: ReadonlyMap<string, RemovedSetting> = new Map([
   [
     'overlap',
     {

@@ -5,6 +5,7 @@ import { readJsonFile } from '../node/files/documents.ts';
 import { formOf } from '../run/data-forms.ts';
 import { choice, dashed, type Field, type Group, row, SWITCH } from '../run/field.ts';
 import { fields } from '../run/options.ts';
+import { removedSettings } from '../run/removed.ts';
 import {
   isSetting,
   type PartialSettings,
@@ -111,6 +112,13 @@ function addSetOption(command: Command, name: string, each: Row): void {
         },
       ),
     );
+    for (const [setting, { hint }] of removedSettings) {
+      const removed = new ReplacedOption(`${dashed(setting)} [value]`, 'removed').hideHelp();
+      command.addOption(removed);
+      command.on(`option:${removed.name()}`, () => {
+        throw new ConfigError('flag/removed', `${dashed(setting)} was removed`, { hint });
+      });
+    }
   }
   table.set(name, each);
   const old = each.was ?? dashed(name);

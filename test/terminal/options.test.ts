@@ -127,6 +127,15 @@ describe('a flag of earlier versions', () => {
       'error (flag/replaced): --owners is now --set owners=2\n  try: type --set owners=2\n',
     ]);
   });
+
+  it.each([
+    [['--overlap'], '--overlap was removed'],
+    [['--adapter-train', 'b'], '--adapter-train was removed'],
+  ])('%j has no successor, and says what to do', async (words, says) => {
+    const { exitCode, stderr } = await runCommand('run-training', ...words);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain(`error (flag/removed): ${says}\n  try: leave `);
+  });
 });
 
 it('every option has one spelling: a flag, or --set', () => {
