@@ -96,7 +96,7 @@ export const bodyMembers = (text: Text<string>, doc: string, most: number) => ({
   root: optionalMember(hex32, "root of the body's chunks, see kind 7811; there when that is not"),
 });
 
-/** Tags that place bytes of at most `most` beside the content, where a chunk does not hold them. */
+/** Tags that name the chunks of up to `most` bytes that do not fit in the content. */
 export const placeTags = (most: number, isOne: boolean) => ({
   root: optional(
     'root',

@@ -163,7 +163,7 @@ async function rootsOfTabs(watch: TabWatch, signal: AbortSignal) {
   return { ended, proved: proof.type === 'verified' && proof.ok ? proof.root : '' };
 }
 
-/** Rejects as soon as somebody stops the demo. */
+/** Rejects as soon as the user stops the demo. */
 async function untilStopped<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   return await new Promise<T>((settle, reject) => {

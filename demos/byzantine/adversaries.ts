@@ -205,7 +205,7 @@ export const adversaries: readonly Adversary[] = [
     delta: ({ own }) => own.map((value) => 2 * value),
   },
   {
-    // whoever has both contributions has the proof, and the next outcome removes the key from the roster
+    // the two contributions prove the fault, and the next outcome removes the key from the roster
     name: 'equivocation',
     says: 'show some what they learned and others its opposite, ten times as large',
     trains: true,

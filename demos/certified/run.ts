@@ -139,7 +139,7 @@ interface DemoStakes {
   readonly rule: Untyped;
 }
 
-/** 1.0, 1.1, 1.2 ... ether: nobody has much more than the others. */
+/** Stakes of 1.0, 1.1, 1.2 ... ether, so that no worker has much more than the others. */
 const STAKE = 10n ** 17n;
 
 /** Without anvil for this machine, the stakes come from a file. */

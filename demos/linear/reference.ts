@@ -1,6 +1,6 @@
 /**
- * The linear demo of the Python reference (demo linear --reference): its data and settings, and the model it finds
- * beside the least squares of all examples.
+ * The linear demo of the Python reference (demo linear --reference): its data and settings, and the model it finds,
+ * compared with least squares over all examples.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -31,7 +31,7 @@ interface Demo {
   readonly model: 'char-gpt' | 'linear' | 'pretrained' | 'forecaster' | 'vit';
   readonly usual: Extent;
   readonly quick: Extent;
-  /** With --long: so many shards that a worker alone stays far behind the shared model (docs/benchmarks.md). */
+  /** Shards with --long: enough that a worker alone stays far behind the shared model (docs/benchmarks.md). */
   readonly long?: Extent;
   data(stage: Stage, extent: Extent): DemoData | Promise<DemoData>;
   /** Whether a sample of the trained model needs the data again. */
