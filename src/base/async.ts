@@ -166,24 +166,24 @@ export interface Watch {
 /** Looks now and after every `notify`, until stopped; what comes while it rests after a look is looked at together. */
 export function watchChanges(
   changed: Pick<Notifier, 'next'>,
-  look: () => void,
+  check: () => void,
   rest: (signal: AbortSignal) => Promise<void> | undefined = () => undefined,
 ): Watch {
   const stopping = new AbortController();
-  async function keepLooking(): Promise<void> {
+  async function keepChecking(): Promise<void> {
     while (!stopping.signal.aborted) {
-      look();
+      check();
       const { signal } = stopping;
       const next = changed.next(signal).catch(() => undefined);
       await rest(signal)?.catch(() => undefined);
       await next;
     }
   }
-  const looking = keepLooking();
+  const checking = keepChecking();
   return {
     async stop() {
       stopping.abort();
-      await looking;
+      await checking;
     },
   };
 }

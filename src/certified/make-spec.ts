@@ -233,8 +233,8 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
   };
   const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
   const preset = presets[model];
-  const looksAtEach = said.screening === true || said.scores === true;
-  const ofRows = looksAtEach ? forSingleRows(preset) : {};
+  const needsSingleRows = said.screening === true || said.scores === true;
+  const ofRows = needsSingleRows ? forSingleRows(preset) : {};
   const fitting = rule === undefined ? ofRows : forWholeRows(preset);
   return combineSettings(preset, { run: 'run', relay: [], ...fitting, ...asked, model });
 }

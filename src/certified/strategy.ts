@@ -31,10 +31,10 @@ import { driveRound } from './rounds/round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
 
 /** How long relays may take to say what they have before this worker trains without knowing. */
-const LOOK_MS = 5000;
+const RELAY_WAIT_MS = 5000;
 
 /** How long what relays have forgotten may take to be published after the last round. */
-const LOOK_BACK_MS = 60_000;
+const FINISH_WAIT_MS = 60_000;
 
 type Result = RoundResult<CertifiedState>;
 
@@ -52,7 +52,7 @@ export function createCertifiedStrategy(
       // a run that seemed over may have gone another way
       const end = certifiedOf(member.spec, state.head, state);
       const better = await member.branches.atTheEnd(end);
-      if (!better && member.attendance.isReturning) await lookBack(end, member, session);
+      if (!better && member.attendance.isReturning) await republishPast(end, member, session);
       if (!better) await endFeatures(state, member, session);
       if (!better) return { state, isOver: true };
       const result = await switchBranch(better, state, member, session);
@@ -65,9 +65,13 @@ export function createCertifiedStrategy(
 }
 
 /** Who comes back after the last round publishes again what relays have forgotten. */
-async function lookBack(end: Certified, { past }: RunMember, { ports, signal }: CertifiedSession) {
+async function republishPast(
+  end: Certified,
+  { past }: RunMember,
+  { ports, signal }: CertifiedSession,
+) {
   const { clock, wire } = ports;
-  await within(past.look(end, wire.me), LOOK_BACK_MS, clock, signal);
+  await within(past.republishMissing(end, wire.me), FINISH_WAIT_MS, clock, signal);
 }
 
 /** What features have left to do after the last round. */
@@ -77,7 +81,7 @@ async function endFeatures(
   { ports, signal }: CertifiedSession,
 ) {
   const endings = features.flatMap((feature) => feature.ended?.(state) ?? []);
-  await within(Promise.all(endings), LOOK_BACK_MS, ports.clock, signal);
+  await within(Promise.all(endings), FINISH_WAIT_MS, ports.clock, signal);
 }
 
 async function openCertified(
@@ -251,7 +255,7 @@ async function isOverAlready(
   driven: DrivenRound,
   { ports, signal }: CertifiedSession,
 ): Promise<boolean> {
-  await within(driven.looked, LOOK_MS, ports.clock, signal);
+  await within(driven.caughtUp, RELAY_WAIT_MS, ports.clock, signal);
   return driven.isCertified;
 }
 
@@ -264,7 +268,7 @@ async function mayStillCount(
   { ports, signal }: CertifiedSession,
 ): Promise<boolean> {
   if (late !== 'defer') return false;
-  const decision = await within(decided, LOOK_MS, ports.clock, signal);
+  const decision = await within(decided, RELAY_WAIT_MS, ports.clock, signal);
   if (decision === undefined) return false;
   return ports.clock.now() - 1000 * decision.next.time < graceOf(delays.recent, timing);
 }

@@ -67,7 +67,7 @@ const MAX_BYTES = 1_000_000;
 const RESERVED = { events: 4, bytes: 20_000 } as const;
 const SLOWEST_BYTES_PER_MS = 64;
 /** Waits before each look for an accepted event: some relays store a moment after they say so. */
-const LOOKS_MS = [0, 300, 1200] as const;
+const READ_BACK_DELAYS_MS = [0, 300, 1200] as const;
 /** A relay that answers neither of so many events, or hangs up so often, is given up. */
 const MOST_SILENT = 2;
 const MOST_HUNG_UP = 12;
@@ -213,7 +213,7 @@ export class ProbeSender {
     if (answer.type === 'gone') return this.#judgeEnd(event, answer.code, words);
     const isOk = answer.type === 'ok' && answer.accepted;
     const { status, refuses } = judgeAnswer(isOk, words);
-    if (status === 'accepted') return this.#look(event, words, how);
+    if (status === 'accepted') return this.#readBack(event, words, how);
     if (status === 'auth-needed') {
       this.auth.write = true;
       const writer = this.#writer;
@@ -248,14 +248,14 @@ export class ProbeSender {
     return { outcome: isLarge ? 'too-large' : 'refused', words: `it hung up: ${words}` };
   }
 
-  async #look(event: SignedEvent, words: string, { seen = 'ask' }: How): Promise<Judged> {
+  async #readBack(event: SignedEvent, words: string, { seen = 'ask' }: How): Promise<Judged> {
     this.#count(event);
     if (seen === 'not') return { outcome: 'kept', words };
     if (seen !== 'ask') {
       const isSeen = await seen(event.id, this.#options.answerTimeoutMs / 5);
       return { outcome: isSeen ? 'kept' : 'lost', words };
     }
-    for (const ms of LOOKS_MS) {
+    for (const ms of READ_BACK_DELAYS_MS) {
       if (ms > 0) await this.#options.clock.sleep(ms, this.#options.signal);
       if (await this.has(event)) return { outcome: 'kept', words };
     }

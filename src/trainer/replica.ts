@@ -237,7 +237,7 @@ const TICKET = 3;
 export const CONTROL_LENGTH = 4;
 
 /** How long a sleeping replica may miss that another one failed. */
-const LOOK_UP_MS = 200;
+const FAILURE_CHECK_MS = 200;
 
 export interface Barrier {
   /** Blocks until all replicas have arrived; false when one of them failed instead. */
@@ -259,7 +259,7 @@ const createBarrier = (control: Int32Array<SharedArrayBuffer>, replicas: number)
     }
     while (Atomics.load(control, GENERATION) === generation) {
       if (Atomics.load(control, FAILED) !== 0) return false;
-      Atomics.wait(control, GENERATION, generation, LOOK_UP_MS);
+      Atomics.wait(control, GENERATION, generation, FAILURE_CHECK_MS);
     }
     return true;
   },

@@ -94,7 +94,7 @@ const FRESH_INTERVALS = 1.5;
 /** Throws `round/began` when relays show that others are past the first round; called before it. */
 export async function assertNotLate(session: Session): Promise<void> {
   if (!mayBeLate(session)) return;
-  const stored = await session.ports.wire.lookAround();
+  const stored = await session.ports.wire.queryGradients();
   const untilSeconds = (one: Gradient) => one.createdAt + patienceSeconds(session);
   const ahead: readonly Sign[] = [
     ...aheadOf(session).map(signOf),

@@ -14,32 +14,32 @@ export function watchRun(session: Session, answer: () => void) {
   const stopping = new AbortController();
   const divergences = reportDivergences(session);
   const peers = reportPeers(session);
-  const looks = [
-    divergences.look,
-    peers.look,
+  const checks = [
+    divergences.check,
+    peers.check,
     reportRelaysAway(session),
     reportDifferentStarts(session, answer, stopping.signal),
   ];
-  const lookAtAll = () => {
-    for (const look of looks) look();
+  const checkAll = () => {
+    for (const check of checks) check();
   };
-  const watch = watchChanges(session.ports.wire.changed, lookAtAll, restOf(session));
+  const watch = watchChanges(session.ports.wire.changed, checkAll, restOf(session));
   return {
     follow: peers.follow,
     remember: divergences.remember,
     async stop(): Promise<void> {
       stopping.abort();
       await watch.stop();
-      divergences.look();
+      divergences.check();
     },
   };
 }
 
 /** From so many workers on they are looked at once a second, and the more there are the less often. */
 const CROWD = 16;
-const LOOK_MS = 1000;
-const LOOK_MS_EACH = 4;
-const MOST_LOOK_MS = 10_000;
+const CROWD_CHECK_MS = 1000;
+const CHECK_MS_PER_WORKER = 4;
+const MAX_CHECK_MS = 10_000;
 
 /** Rest between two looks at all workers: none among few; longer in a crowd, so that looks cost the same. */
 export const restOf =
@@ -47,7 +47,10 @@ export const restOf =
   (signal: AbortSignal): Promise<void> | undefined => {
     const { size } = wire.heartbeats;
     if (size <= CROWD) return undefined;
-    return clock.sleep(Math.min(MOST_LOOK_MS, Math.max(LOOK_MS, LOOK_MS_EACH * size)), signal);
+    return clock.sleep(
+      Math.min(MAX_CHECK_MS, Math.max(CROWD_CHECK_MS, CHECK_MS_PER_WORKER * size)),
+      signal,
+    );
   };
 
 type Status = Omit<Extract<WorkerEvent, { type: 'peer' }>, 'type' | 'worker'>;
@@ -79,15 +82,16 @@ export function reportPeers(session: Session) {
     return { state: isAway ? 'away' : 'training', round: heartbeat.round, ...digest };
   }
 
-  function look(): void {
+  function check(): void {
     const arrived = arrivals();
-    for (const worker of wire.heartbeats.keys()) lookAt(worker, arrived);
-    for (const worker of arrived.keys()) if (!wire.heartbeats.has(worker)) lookAt(worker, arrived);
+    for (const worker of wire.heartbeats.keys()) checkWorker(worker, arrived);
+    for (const worker of arrived.keys())
+      if (!wire.heartbeats.has(worker)) checkWorker(worker, arrived);
     const isHere = (worker: WorkerId) => wire.heartbeats.has(worker) || arrived.has(worker);
     for (const worker of told.keys()) if (!isHere(worker)) told.delete(worker);
   }
 
-  function lookAt(worker: WorkerId, arrived: ReadonlyMap<WorkerId, number>): void {
+  function checkWorker(worker: WorkerId, arrived: ReadonlyMap<WorkerId, number>): void {
     const status = worker === wire.me ? undefined : statusOf(worker, arrived.get(worker));
     if (!status || isSame(told.get(worker), status)) return;
     told.set(worker, status);
@@ -95,12 +99,12 @@ export function reportPeers(session: Session) {
   }
 
   return {
-    look,
+    check,
     /** The round that gradients arrive for from now on. */
     follow(next: number, { arrived }: Pick<OpenRound<never>, 'arrived'>): void {
       round = next;
       arrivals = arrived ?? (() => NONE);
-      look();
+      check();
     },
   };
 }
@@ -124,7 +128,7 @@ function reportDivergences(session: Session) {
   const known = new Map<number, KnownState>();
   const told = new Map<number, Set<WorkerId>>();
 
-  function look(): void {
+  function check(): void {
     for (const heartbeat of wire.heartbeats.values()) {
       const found = differenceOf(heartbeat, known.get(heartbeat.round));
       // of other terms it is told by what it was started with
@@ -137,7 +141,7 @@ function reportDivergences(session: Session) {
   }
 
   return {
-    look,
+    check,
     /** Remembers what this worker starts a round from, to compare it with what peers start from. */
     remember(mine: KnownState): void {
       known.delete(mine.round);
@@ -146,7 +150,7 @@ function reportDivergences(session: Session) {
         known.delete(round);
         told.delete(round);
       }
-      look();
+      check();
     },
   };
 }

@@ -11,7 +11,7 @@ const weighed = [20, 60, 100, 180, 240];
 const startedMs = Date.now();
 const snapshots: { round: number; seconds: number; heapBytes: number; weigh(): Weights }[] = [];
 
-function look(round: number): void {
+function record(round: number): void {
   if (!weighed.includes(round)) return;
   globalThis.gc?.();
   const { heapUsed: heapBytes } = process.memoryUsage();
@@ -27,7 +27,7 @@ const members = [0, 1, 2].map((index) =>
   startCertified({
     ...{ index, relays: [url], spec, trainMs: Number(trainMs) },
     journal: { load: async () => undefined, save: async () => undefined },
-    onEvent: (event) => index === 0 && event.type === 'round' && look(event.index + 1),
+    onEvent: (event) => index === 0 && event.type === 'round' && record(event.index + 1),
   }),
 );
 const ends = await Promise.all(members.map(({ finished }) => finished));

@@ -30,7 +30,7 @@ describe('a newcomer', () => {
       kind === chunk.kind && tags.some(([, value]) => value === newest.modelRoot);
     expect(swarm.events.some(isLost)).toBe(true);
     const newcomer = swarm.start({
-      ...{ index: 2, looksForCheckpoint: true },
+      ...{ index: 2, fetchesCheckpoint: true },
       relays: swarm.connect((event) => !isLost(event)),
     });
     const isTold = () =>

@@ -27,12 +27,12 @@ const life = { createdAt: 1_790_000_000, expiresAt: 2_500_000_000 };
 
 function replayed({ spec, run }: GeneratedRun, events: readonly SignedEvent[], count = false) {
   const rounds: ReplayedRound[] = [];
-  let looks = 0;
+  let reads = 0;
   const gathered = gather(events, { run, spec });
   const counted: Gathered = {
     ...gathered,
     commitsAfter: (parent) => {
-      looks++;
+      reads++;
       return gathered.commitsAfter(parent);
     },
   };
@@ -40,7 +40,7 @@ function replayed({ spec, run }: GeneratedRun, events: readonly SignedEvent[], c
   const playing = replay(count ? withoutModel(start) : start, count ? counted : gathered);
   for (;;) {
     const next = playing.next();
-    if (next.done) return { rounds, end: next.value, looks };
+    if (next.done) return { rounds, end: next.value, reads };
     rounds.push(next.value);
   }
 }
@@ -102,13 +102,13 @@ describe('a history with many forks', () => {
   test('each outcome is judged once, however often the run forks', () => {
     const work = [4, 8].map((depth) => {
       const { made, events } = forked(depth);
-      const { rounds, end, looks } = replayed(made, events, true);
+      const { rounds, end, reads } = replayed(made, events, true);
       expect(end.digests).toEqual(made.rounds.map(({ digest }) => digest));
       expect(rounds.filter(({ forks }) => forks.length > 0)).toHaveLength(depth - 1);
       const outcomes = new Set(events.filter(({ kind }) => kind === 7814).map(({ id }) => id));
       // one look at the commits after each outcome, and after the run id
-      expect(looks).toBeLessThanOrEqual(outcomes.size + 1);
-      return looks;
+      expect(reads).toBeLessThanOrEqual(outcomes.size + 1);
+      return reads;
     });
     // a triangle of outcomes, not a tree of paths
     expect(work[1]! / work[0]!).toBeLessThan(6);

@@ -7,9 +7,9 @@ import { ASK_MS, Judge } from '../../src/certified/rounds/judging.ts';
 function stage(listed: readonly string[]) {
   const here = new Set<string>();
   const asked: (readonly string[])[] = [];
-  let [looks, nowMs] = [0, 1_000_000];
+  let [reads, nowMs] = [0, 1_000_000];
   const apply = () => {
-    looks++;
+    reads++;
     const away = listed.filter((id) => !here.has(id));
     return away.length === 0
       ? { ok: true, value: {} }
@@ -26,7 +26,7 @@ function stage(listed: readonly string[]) {
   const outcome = { accepted: [], round: 0 };
   return {
     ...{ here, asked },
-    looks: () => looks,
+    reads: () => reads,
     pass: (ms: number) => {
       nowMs += ms;
     },
@@ -36,12 +36,12 @@ function stage(listed: readonly string[]) {
 
 it('looks at an outcome again when something of what it lacked is here, not at whatever arrives', () => {
   const ids = Array.from({ length: 64 }, (_, i) => `manifest ${i}`);
-  const { here, asked, looks, pass, isDone } = stage(ids);
+  const { here, asked, reads, pass, isDone } = stage(ids);
   for (let seconds = 0; seconds < 60; seconds++) {
     for (let events = 0; events < 10; events++) expect(isDone()).toBe(false);
     pass(ASK_MS);
   }
-  expect(looks()).toBe(1);
+  expect(reads()).toBe(1);
   // it is asked for all the same
   expect(asked).toHaveLength(60);
   expect(asked.every((missing) => missing.length === 64)).toBe(true);
@@ -52,14 +52,14 @@ it('looks at an outcome again when something of what it lacked is here, not at w
     expect(isDone()).toBe(i === 63);
     if (i % 10 === 9) pass(ASK_MS);
   }
-  expect(looks()).toBeLessThanOrEqual(9);
+  expect(reads()).toBeLessThanOrEqual(9);
 });
 
 it('looks again within a second where some of it came and the rest stays away: what came may be wrong', () => {
-  const { here, looks, pass, isDone } = stage(['first', 'second']);
+  const { here, reads, pass, isDone } = stage(['first', 'second']);
   expect(isDone()).toBe(false);
   here.add('first');
   pass(ASK_MS);
   expect(isDone()).toBe(false);
-  expect(looks()).toBe(2);
+  expect(reads()).toBe(2);
 });

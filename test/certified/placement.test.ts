@@ -136,7 +136,7 @@ async function play({ placement, places = [] }: Play): Promise<Played> {
         index,
         trainer: lightTrainer(index),
         chunks,
-        looksForCheckpoint: true,
+        fetchesCheckpoint: true,
       });
       const { round } = await newcomer.finished;
       return { round, notices: [...noticesOf(newcomer), ...heard], from };

@@ -65,7 +65,7 @@ async function play(places: readonly string[], spoil: () => void = () => undefin
   const begin = (index: number, disk?: Parameters<typeof startCertified>[0]['disk']) =>
     startCertified({
       ...{ index, spec, relays: [relay.url], chunks: chunksOf(index), trainMs: 50 },
-      ...(disk ? { disk } : { looksForCheckpoint: true }),
+      ...(disk ? { disk } : { fetchesCheckpoint: true }),
     });
   const founders = [0, 1].map((index) => begin(index, { state: undefined, entry: undefined }));
   await Promise.all(founders.map(({ finished }) => finished));

@@ -78,7 +78,7 @@ const signed = (more: Partial<EventDraft> = {}): SignedEvent => author.sign(draf
 /** Observes a relay that nobody else uses; takes some seconds, most of them waiting for silence. */
 export async function observe(url: string): Promise<Behavior> {
   const size = await observeSize(url);
-  const of = <T>(look: (relay: RawReader) => Promise<T>): Promise<T> => withReader(url, look);
+  const of = <T>(use: (relay: RawReader) => Promise<T>): Promise<T> => withReader(url, use);
   return {
     ...size,
     forged: await of(observeForged),
@@ -107,10 +107,10 @@ export async function observe(url: string): Promise<Behavior> {
   };
 }
 
-async function withReader<T>(url: string, look: (relay: RawReader) => Promise<T>): Promise<T> {
+async function withReader<T>(url: string, use: (relay: RawReader) => Promise<T>): Promise<T> {
   const relay = await openReader(url);
   try {
-    return await look(relay);
+    return await use(relay);
   } finally {
     await relay.close();
   }

@@ -123,10 +123,10 @@ describe('run id', () => {
       ...['training.batchSize', 'training.innerSteps', 'training.maxExamples'],
       'training.model',
     ]);
-    const looked = [...ids.keys(), ...atOdds];
-    for (const name of sharedNames) expect(looked).toContain(`training.${name}`);
+    const covered = [...ids.keys(), ...atOdds];
+    for (const name of sharedNames) expect(covered).toContain(`training.${name}`);
     for (const [group, fields] of Object.entries(groupFields)) {
-      for (const name of Object.keys(fields)) expect(looked).toContain(`${group}.${name}`);
+      for (const name of Object.keys(fields)) expect(covered).toContain(`${group}.${name}`);
     }
   });
 

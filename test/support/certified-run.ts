@@ -146,7 +146,7 @@ export function generateRun(
   /** The beacon's value after an outcome of this time. */
   beaconAfter?: (time: number) => Digest,
   /** Only what so many last rounds said is looked at when another is made, so that a long run takes no longer per round than a short one. */
-  lookBack = Number.POSITIVE_INFINITY,
+  historyRounds = Number.POSITIVE_INFINITY,
 ): GeneratedRun {
   const author = signerOf(1);
   const events: SignedEvent[] = [author.sign(buildRun(spec, life(0))), ...extra];
@@ -165,7 +165,8 @@ export function generateRun(
     const ready = value(withEntropy(state, gather(events, generating, generating)));
     generating = playRound({ ...generating, state: ready }, round, played);
     ends.push(past.length + events.length);
-    if (ends.length > lookBack) past.push(...events.splice(0, ends.at(-lookBack)! - past.length));
+    if (ends.length > historyRounds)
+      past.push(...events.splice(0, ends.at(-historyRounds)! - past.length));
   }
   const { run, state } = generating;
   return { spec, run, events: [...past, ...events], rounds: played, state };

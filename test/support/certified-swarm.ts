@@ -150,7 +150,7 @@ export interface CertifiedOptions {
   /** Where chunks of checkpoints go and come from, in a run with places. */
   readonly chunks?: CheckpointChunks;
   /** Looks for a certified checkpoint before it starts from round 0. */
-  readonly looksForCheckpoint?: boolean;
+  readonly fetchesCheckpoint?: boolean;
 }
 
 /** Copies through JSON where the disk would: nothing of a live object survives. */
@@ -250,7 +250,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   });
   const firstOf = async (): Promise<CertifiedState> => {
     const state = disk.state ?? firstState(spec, layout, options.first);
-    if (!options.looksForCheckpoint) return state;
+    if (!options.fetchesCheckpoint) return state;
     const start = genesisIn(spec, layout, options.first);
     const onNotice = (message: string) => void events.push({ type: 'notice', message });
     const asked = { relays, signal, clock, chunks: options.chunks };

@@ -103,7 +103,7 @@ export function fakePorts(
     },
     isPaced,
     isKeyInUse: false,
-    lookAround: async () => [],
+    queryGradients: async () => [],
     sendHeartbeat(heartbeat) {
       signMs = clock.now();
       heartbeatsSent.push({ ...heartbeat, atMs: clock.now() });

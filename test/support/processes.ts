@@ -42,7 +42,7 @@ export function startProgram(
     output.stdout += `${line}\n`;
     if (!line.startsWith('{"type":')) return;
     events.push(JSON.parse(line));
-    for (const look of [...waiting]) look();
+    for (const check of [...waiting]) check();
   });
   const exit = new Promise<number | null>((resolve) => child.on('close', resolve));
   return {
@@ -52,14 +52,14 @@ export function startProgram(
     exit,
     event: (test) =>
       new Promise((resolve, reject) => {
-        const look = () => {
+        const check = () => {
           const found = events.find(test);
           if (!found) return;
-          waiting.delete(look);
+          waiting.delete(check);
           resolve(found);
         };
-        waiting.add(look);
-        look();
+        waiting.add(check);
+        check();
         void exit.then((code) => reject(new Error(`ended with ${code}: ${output.stderr}`)));
       }),
   };

@@ -15,7 +15,7 @@ async function refusal(ages: { readonly heartbeat?: number; readonly gradient?: 
   const at = (age: number) => ({ worker: B, round: 3, createdAt: nowSeconds - age });
   if (ages.heartbeat !== undefined) ports.hear({ ...at(ages.heartbeat), intervalSeconds: 60 });
   const stored = ages.gradient === undefined ? [] : [at(ages.gradient)];
-  const wire = { ...ports.wire, lookAround: async () => stored as never };
+  const wire = { ...ports.wire, queryGradients: async () => stored as never };
   const session = {
     plan: plan({ rounds: 9, roundTimeoutMs: 300_000, heartbeatSeconds: 60 }),
     ...{ ports: { ...ports, wire }, signal: new AbortController().signal },

@@ -36,8 +36,8 @@ function stage() {
   const pass = (ms: number) => {
     nowMs += ms;
   };
-  const { look, follow } = reportPeers(session);
-  const watch = { follow, ...watchChanges(changed, look) };
+  const { check, follow } = reportPeers(session);
+  const watch = { follow, ...watchChanges(changed, check) };
   return { watch, beat, told, pass };
 }
 

@@ -156,7 +156,7 @@ export class Refresh {
     const { stake } = this.#spec;
     const epoch = this.#epochOf(chain.round);
     if (stake.source !== 'evm' || epoch === undefined) return 'bad';
-    const [first, next] = [this.#look(stake.snapshot), this.#look(id)];
+    const [first, next] = [this.#find(stake.snapshot), this.#find(id)];
     if (first === undefined || next === undefined) return 'wait';
     const height = heightOf({ base: first.snapshot.height, period: stake.period }, epoch);
     const expected = successorOf(first.snapshot, height, keysOf(chain.ledger));
@@ -164,7 +164,7 @@ export class Refresh {
     return isNext && hasSeats(chain, next) ? 'good' : 'bad';
   }
 
-  #look(id: Digest): Table | undefined {
+  #find(id: Digest): Table | undefined {
     const known = this.#found.get(id);
     if (typeof known === 'object') return known;
     if (known === undefined) {

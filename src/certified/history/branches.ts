@@ -50,7 +50,7 @@ export class Branches {
   readonly #options: BranchOptions;
   #at: Certified | undefined;
   #better: Deferred<Better> = deferred();
-  #look: Promise<void> | undefined;
+  #comparison: Promise<void> | undefined;
   #wasHinted = false;
   /** Since when the round in progress is decided and cannot be followed, for want of what nobody has. */
   #isStuck = false;
@@ -84,7 +84,7 @@ export class Branches {
   async atTheEnd(state: Certified): Promise<Better | undefined> {
     if (!this.#wasHinted) return undefined;
     this.#at = state;
-    await this.#look;
+    await this.#comparison;
     await this.#begin();
     return firstOf<Better | undefined>([this.better, Promise.resolve(undefined)]);
   }
@@ -92,7 +92,7 @@ export class Branches {
   /** Called on evidence of another branch; triggers a comparison. With a key it counts only from the roster. */
   hint(key?: WorkerId): void {
     const isStranger = key !== undefined && !this.#at?.ledger.members.some((m) => m.key === key);
-    if (this.#at === undefined || isStranger || this.#look !== undefined) return;
+    if (this.#at === undefined || isStranger || this.#comparison !== undefined) return;
     this.#wasHinted = true;
     if (this.#options.clock.now() >= this.#againMs) void this.#begin();
   }
@@ -106,17 +106,17 @@ export class Branches {
   /** One look. Never rejects. */
   #begin(): Promise<void> {
     const { clock, reporter, signal, spec } = this.#options;
-    this.#look = this.#compare()
+    this.#comparison = this.#compare()
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
-        if (!signal.aborted) reporter.unlooked(this.#at!.round, why);
+        if (!signal.aborted) reporter.branchesUnavailable(this.#at!.round, why);
       })
       .finally(() => {
         const wait = spec.timing.viewMs * 2 ** Math.min(this.#inVain++, MOST_DOUBLINGS);
         this.#againMs = clock.now() + wait;
-        this.#look = undefined;
+        this.#comparison = undefined;
       });
-    return this.#look;
+    return this.#comparison;
   }
 
   async #compare(): Promise<void> {

@@ -201,7 +201,7 @@ const wording = {
     'chain needs them as a file',
   unknownBranch: (outcome: Digest) =>
     `no relay here has a certified outcome ${outcome}: --branch names none that is known`,
-  unlooked: (round: number, why: string) =>
+  branchesUnavailable: (round: number, why: string) =>
     `${roundName(round)}: cannot look for other branches of the run: ${why}`,
   unkept: (round: number) => `the checkpoint after ${roundName(round)} is on no relay as a whole`,
   unavailable: (round: number, what: string, why: string) =>

@@ -78,7 +78,7 @@ export interface Memory {
 interface MemoryPorts {
   readonly me: WorkerId;
   readonly journal: Pick<Journal, 'load'>;
-  readonly control: Pick<Control, 'look'>;
+  readonly control: Pick<Control, 'queryRound'>;
   readonly evidence: EvidenceStore;
   readonly signal: AbortSignal;
 }
@@ -114,7 +114,7 @@ export class VoteMemory {
   async of({ round, parent }: Chain, isReturning: boolean): Promise<Memory> {
     const entry = await this.#entry;
     if (this.#arrivals.length === 0 && entry) this.#arrivals = [entry.delays];
-    if (isReturning) await this.#look(round);
+    if (isReturning) await this.#queryRound(round);
     if (entry) {
       const isOfRound = entry.round === round && entry.parent === parent;
       return { entry: isOfRound ? entry : undefined, voteFrom: 0, isEmpty: false };
@@ -128,9 +128,9 @@ export class VoteMemory {
   }
 
   /** Until all relays that can be reached have answered, or most of them and a little more time. */
-  async #look(round: number): Promise<void> {
+  async #queryRound(round: number): Promise<void> {
     const { control, evidence, me, signal } = this.#ports;
-    await control.look(round, {
+    await control.queryRound(round, {
       take: (message) => void evidence.add(message, message.key === me),
     });
     signal.throwIfAborted();

@@ -63,7 +63,7 @@ export async function keepRound(
     isDue && publishCheckpoint(ready, decision, { control, reporter }, me),
     isKeeper && control.copy(round, bundle),
     isKeeper && (round === 0 || isDue) && control.publishSpec(spec),
-    isKeeper && past.look(decision.next, me),
+    isKeeper && past.republishMissing(decision.next, me),
   ]);
 }
 
@@ -146,7 +146,7 @@ export function parsePastRound(text: string): KeptRound | undefined {
 /** So many others that keep a round are enough. */
 const ENOUGH = 3;
 /** What is published again in one round of the run: rounds that are looked at, and bytes. */
-const MOST_LOOKED = 64;
+const MAX_CHECKED_ROUNDS = 64;
 const MOST_BYTES = 8 << 20;
 
 interface BackfillPorts {
@@ -179,11 +179,11 @@ export class Backfill {
    * Checks in turn whether relays still have what decided earlier rounds, and republishes what is gone, within limits.
    * Never rejects.
    */
-  async look(state: Certified, me: WorkerId): Promise<void> {
+  async republishMissing(state: Certified, me: WorkerId): Promise<void> {
     const { control, reporter } = this.#ports;
     let bytes = 0;
     let rounds = 0;
-    for (let i = 0; i < Math.min(MOST_LOOKED, state.round) && bytes < MOST_BYTES; i++) {
+    for (let i = 0; i < Math.min(MAX_CHECKED_ROUNDS, state.round) && bytes < MOST_BYTES; i++) {
       const round = this.#next % state.round;
       this.#next = round + 1;
       const kept = await this.#load(round);

@@ -40,8 +40,8 @@ export const driveRound = (options: DriverOptions): DrivenRound => new RoundDriv
 class RoundDriver implements DrivenRound, JudgeHost {
   readonly decided: Promise<Decision>;
   readonly #end = deferred<Decision>();
-  readonly #looked = deferred<void>();
-  readonly looked = this.#looked.promise;
+  readonly #caughtUp = deferred<void>();
+  readonly caughtUp = this.#caughtUp.promise;
   readonly observer: Observer;
   readonly #options: DriverOptions;
   readonly #judge: Judge;
@@ -175,7 +175,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         this.#retry();
       }
       if (this.#inputs.length > 0 || this.#dirty) continue;
-      if (this.#listening.caughtUp && !this.#copies.isAsking) this.#looked.settle();
+      if (this.#listening.caughtUp && !this.#copies.isAsking) this.#caughtUp.settle();
       const soon = this.#pending.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);

@@ -83,7 +83,7 @@ export interface DrivenRound extends HeardRound {
   /** This worker was one of those who decided: it knew the end of the round when they did. */
   readonly hasCommitted: boolean;
   /** Resolves when every reachable relay has sent what it has of this round, and it was looked at. */
-  readonly looked: Promise<void>;
+  readonly caughtUp: Promise<void>;
   enter(sent: Sealed): void;
 }
 

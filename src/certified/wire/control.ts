@@ -146,7 +146,7 @@ export class Control {
   }
 
   /** Reads what relays have stored of a round; resolves when most have answered. Never rejects. */
-  look(round: number, hearing: Hearing): Promise<void> {
+  queryRound(round: number, hearing: Hearing): Promise<void> {
     return this.#ask(roundFilter(this.#options.run, round), hearing, false);
   }
 

@@ -6,7 +6,7 @@
 import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
 
 /** Rounds that the floor under the bound looks back on. */
-const ROUNDS_LOOKED_BACK = 8;
+const HISTORY_ROUNDS = 8;
 /** Rows that have a majority. */
 const MAJORITY_ROWS = 3;
 /** One or two rows may be so many times larger than the largest typical one of the rounds looked back on. */
@@ -59,7 +59,7 @@ export function boundRows(rows: readonly PartialVector[], context: NormContext):
 
 /** The history of the round that follows one whose rows were typically that large. */
 export const nextSizes = (history: readonly number[], typical: number): readonly number[] =>
-  typical > 0 ? [...history, typical].slice(-ROUNDS_LOOKED_BACK) : history;
+  typical > 0 ? [...history, typical].slice(-HISTORY_ROUNDS) : history;
 
 interface SentRow {
   readonly size: number;

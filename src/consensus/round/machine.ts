@@ -14,7 +14,7 @@ import {
   type RoundState,
   type Turn,
 } from './round-state.ts';
-import { type Beginning, closingTime, graceOf, looksUntil, viewLength } from './timing.ts';
+import { type Beginning, closingTime, graceOf, listensUntil, viewLength } from './timing.ts';
 import { changeView, joinEpoch, nextWake, viewsOfOthers } from './views.ts';
 
 /** The initial state of a round. A worker that lost its signed votes votes only from recovery epoch `voteFrom` on. */
@@ -129,7 +129,7 @@ function close(turn: Turn): boolean {
   const decision = decideClosing(context, state, now);
   const { size, quorum } = context.committee;
   const isFollowing =
-    now >= looksUntil(state, context) && viewsOfOthers(turn)[size - quorum] !== undefined;
+    now >= listensUntil(state, context) && viewsOfOthers(turn)[size - quorum] !== undefined;
   if (decision.type === 'wait' && !isFollowing) return false;
   // where nobody goes on with the round, all that came back begin it together
   const { back } = state;

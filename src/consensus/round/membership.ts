@@ -158,8 +158,8 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   const { round, entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const isFinal = change.result === 'final';
-  const lookBack = Math.max(rules.liveRounds + 1, rules.absentRounds);
-  const finals = isFinal ? [...ledger.finals, round].slice(-lookBack) : ledger.finals;
+  const historyRounds = Math.max(rules.liveRounds + 1, rules.absentRounds);
+  const finals = isFinal ? [...ledger.finals, round].slice(-historyRounds) : ledger.finals;
   const culprits = new Set(change.faults);
   // whoever lent its name answers for it
   const principals = ledger.members.filter(({ key }) => culprits.has(key)).map(principalOf);
@@ -324,8 +324,8 @@ function isAbsent(member: Member, finals: readonly number[], rounds: number): bo
 export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
   const { round, members, ballots } = ledger;
   if (round === 0) return keysOf(members);
-  const looked = ledger.finals.filter((final) => final < round - 1).slice(-rules.liveRounds);
-  const since = looked.length < rules.liveRounds ? -1 : looked[0]!;
+  const recent = ledger.finals.filter((final) => final < round - 1).slice(-rules.liveRounds);
+  const since = recent.length < rules.liveRounds ? -1 : recent[0]!;
   const listed = ballots && new Set(ballots);
   return keysOf(
     members,

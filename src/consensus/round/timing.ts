@@ -93,7 +93,7 @@ export const beginLate = (context: RoundContext, decided: number, now: number): 
     : { begun: Math.min(decided, now), back: null };
 
 /** How long a returning worker only listens: half a view, twice what an event takes. */
-export const looksUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
+export const listensUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
   back === null ? begun : back + timing.viewMs / 2;
 
 export interface Heard {
@@ -112,7 +112,7 @@ export function delayOf(
 ): number | undefined {
   if (back === null) return now - begun;
   if (back !== begun) return Math.max(0, Math.min(signed, now) - begun);
-  return now < looksUntil({ begun, back }, context) ? undefined : now - begun;
+  return now < listensUntil({ begun, back }, context) ? undefined : now - begun;
 }
 
 /**
@@ -135,7 +135,7 @@ export function delaysIn(
 /** When time for contributions is up. */
 export const closingTime = (beginning: Beginning, context: RoundContext): number =>
   Math.max(
-    looksUntil(beginning, context),
+    listensUntil(beginning, context),
     beginning.begun + graceOf(context.delays, context.timing),
   );
 

@@ -2,7 +2,7 @@
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { drawnFor, highestPrepared, isClaimProven, prepareVoters } from './quorums.ts';
 import { change, type RoundContext, sign, type Turn, type ViewId } from './round-state.ts';
-import { closingTime, looksUntil, viewAfter, viewLength, viewStart } from './timing.ts';
+import { closingTime, listensUntil, viewAfter, viewLength, viewStart } from './timing.ts';
 
 /** The proposer of a view. */
 export function proposerOf(context: RoundContext, { attempt, view }: ViewId): WorkerId | undefined {
@@ -116,8 +116,8 @@ export function nextWake(turn: Turn): number {
   if (decided !== null) return Number.MAX_SAFE_INTEGER;
   if (closed === null) {
     // others may be voting: what it heard while it looked decides whether it goes on with them
-    const looked = looksUntil(state, context);
-    return now < looked ? looked : closingTime(state, context);
+    const listenedUntil = listensUntil(state, context);
+    return now < listenedUntil ? listenedUntil : closingTime(state, context);
   }
   const half = viewEnds - viewLength(context.timing.viewMs, view) / 2;
   const moments = attempt > 0 ? [half, attemptEnds] : [attemptEnds];

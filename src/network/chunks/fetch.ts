@@ -83,8 +83,8 @@ const ASK_EVERY_MS = 1000;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 8000;
 /** Chunks looked at for the next one to request: those whose source is busy, and in all. */
-const LOOK_AHEAD = 16;
-const MOST_LOOKS = 1024;
+const MAX_BUSY_CHUNKS = 16;
+const MAX_EXAMINED_CHUNKS = 1024;
 const HEDGE_MS = 500;
 const MOST_RETRY_REST_MS = 200;
 /** Spared sources are not asked for what takes no longer than this elsewhere. */
@@ -219,12 +219,17 @@ class ChunkFetch<C extends AnyChunk> {
     if (this.#isOver) return;
     const { atOnce = AT_ONCE, statusOf, clock } = this.#options;
     const now = clock.now();
-    for (const state of this.#states) state.look();
+    for (const state of this.#states) state.refresh();
     // skips chunks that no source has now, and waits for those whose best source is busy
     let busy = 0;
-    let looked = 0;
+    let examined = 0;
     for (const task of this.#waiting) {
-      if (this.#attempts.size >= atOnce || busy === LOOK_AHEAD || looked++ === MOST_LOOKS) break;
+      if (
+        this.#attempts.size >= atOnce ||
+        busy === MAX_BUSY_CHUNKS ||
+        examined++ === MAX_EXAMINED_CHUNKS
+      )
+        break;
       const status = statusOf?.(task.piece) ?? 'wanted';
       if (status === 'here') this.#waiting.delete(task);
       if (status !== 'wanted') continue;

@@ -137,7 +137,7 @@ export class SourceState<C = Blob> {
   }
 
   /** Notes what the source reports of itself, once for many chunks. */
-  look(): void {
+  refresh(): void {
     this.isReady = this.source.isReady !== false;
     this.isSpared = this.source.isSpared === true;
   }

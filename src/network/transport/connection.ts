@@ -130,9 +130,9 @@ export class RelayConnection {
 
   #letGo(): void {
     const { clock } = this.#options;
-    const isLooking = this.#letGoMs !== undefined;
+    const isIdleCheckScheduled = this.#letGoMs !== undefined;
     this.#letGoMs = clock.now();
-    if (!isLooking) void this.#leaveWhenIdle();
+    if (!isIdleCheckScheduled) void this.#leaveWhenIdle();
   }
 
   async #leaveWhenIdle(): Promise<void> {

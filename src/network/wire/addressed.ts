@@ -98,9 +98,9 @@ export async function findAddressed(
 ): Promise<Result<Uint8Array>> {
   const { relays, clock, signal } = search;
   const attachments = new Attachments(search);
-  const looking = new Looking(kind, id, attachments, search.sha256);
-  const { changed } = looking;
-  const onEvent = (event: SignedEvent) => looking.take(event);
+  const addressedSearch = new AddressedSearch(kind, id, attachments, search.sha256);
+  const { changed } = addressedSearch;
+  const onEvent = (event: SignedEvent) => addressedSearch.take(event);
   const filters = [kind.filter({ id })];
   const subscription = relays.subscribe(filters, { onEvent });
   const startedMs = clock.now();
@@ -115,9 +115,9 @@ export async function findAddressed(
   );
   try {
     // what is published meanwhile counts too: a false claim that came first keeps nobody from it
-    while (looking.found === undefined) {
-      if (isAnswered && looking.pending === 0) break;
-      const untilMs = startedMs + (looking.pending > 0 ? PULL_MS : FIND_MS);
+    while (addressedSearch.found === undefined) {
+      if (isAnswered && addressedSearch.pending === 0) break;
+      const untilMs = startedMs + (addressedSearch.pending > 0 ? PULL_MS : FIND_MS);
       if (clock.now() >= untilMs) break;
       await notifiedOrDeadline(changed, clock, untilMs, signal);
     }
@@ -125,12 +125,12 @@ export async function findAddressed(
     subscription.close();
     attachments.close();
   }
-  return looking.found === undefined
-    ? refuse('no-event', 'content', looking.words)
-    : ok(looking.found);
+  return addressedSearch.found === undefined
+    ? refuse('no-event', 'content', addressedSearch.words)
+    : ok(addressedSearch.found);
 }
 
-class Looking {
+class AddressedSearch {
   readonly changed = createNotifier();
   found: Uint8Array | undefined;
   pending = 0;

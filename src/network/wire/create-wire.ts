@@ -62,7 +62,7 @@ export function createWire(
     get isKeyInUse() {
       return isKeyInUse;
     },
-    lookAround: () => lookAround(options, profile, stop.signal),
+    queryGradients: () => queryGradients(options, profile, stop.signal),
     sendHeartbeat(own) {
       const sending = signs.sendHeartbeat(own);
       void sending.settled.then(troubles.delivered);
@@ -114,15 +114,15 @@ const optionsOf = (options: WireOptions, signal: AbortSignal): ProfileOptions =>
   signal,
 });
 
-const LOOK_AROUND_MS = 3000;
+const GRADIENT_QUERY_MS = 3000;
 
-async function lookAround(
+async function queryGradients(
   { relays, peers }: WireOptions,
   { latestFilter, roundOf, heartbeatFilter }: Profile,
   signal: AbortSignal,
 ): Promise<readonly Gradient[]> {
   const asked = [latestFilter ?? heartbeatFilter];
-  const { events } = await relays.query(asked, { waitMs: LOOK_AROUND_MS, signal });
+  const { events } = await relays.query(asked, { waitMs: GRADIENT_QUERY_MS, signal });
   return events.flatMap((event): readonly Gradient[] => {
     const { pubkey: worker, created_at: createdAt } = event;
     const round = roundOf?.(event);
@@ -280,7 +280,7 @@ const GRADIENTS_KEPT = 2;
 /** Sends the latest gradients again to a relay that was away and lost them, or late workers would wait for ever. */
 function createSendAgain(relays: RelaySet, send: (sealed: Sealed) => unknown, signal: AbortSignal) {
   const known = new Set<string>();
-  const looking = new Set<string>();
+  const resending = new Set<string>();
   let latest: readonly Sealed[] = [];
 
   async function sendMissing(relay: string): Promise<void> {
@@ -303,11 +303,11 @@ function createSendAgain(relays: RelaySet, send: (sealed: Sealed) => unknown, si
       const isBack = known.has(relay);
       known.add(relay);
       // one look at a time at each relay: one that hangs up again and again is not flooded
-      if (!isBack || latest.length === 0 || looking.has(relay)) return;
-      looking.add(relay);
+      if (!isBack || latest.length === 0 || resending.has(relay)) return;
+      resending.add(relay);
       void sendMissing(relay)
         .catch(() => undefined) // closed meanwhile
-        .finally(() => looking.delete(relay));
+        .finally(() => resending.delete(relay));
     },
   };
 }

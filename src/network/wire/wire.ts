@@ -95,7 +95,7 @@ export interface Wire {
   /** The latest heartbeat of every worker of the run, the own one included once it came back. */
   readonly heartbeats: ReadonlyMap<WorkerId, Heartbeat>;
   /** The newest gradients that relays hold, undecoded, once they have sent their heartbeats or after some seconds. */
-  lookAround(): Promise<readonly Gradient[]>;
+  queryGradients(): Promise<readonly Gradient[]>;
   /** A newer heartbeat or gradient replaces one that is still queued; the replaced one then reports `taken`. */
   sendHeartbeat(heartbeat: OwnHeartbeat): Sending;
   /** Milliseconds since this worker last sent a heartbeat, or a gradient where peers take it for one. */

@@ -20,7 +20,7 @@ import { combine as combineShards, type Matrix } from '../../network/chunks/reed
 import type { Digest } from '../../run/ids.ts';
 import { createNativeSha256 } from '../native/sha256.ts';
 import { startThread } from '../start-thread.ts';
-import { chunkFile, lookFor, readPieces } from './folder.ts';
+import { chunkFile, pieceFileState, readPieces } from './folder.ts';
 
 /** Hashes one file: SHA-256 and BLAKE3, or BLAKE3 alone. */
 interface HashTask {
@@ -251,7 +251,7 @@ export async function judge(
   piece: Piece,
   isQuick = false,
 ): Promise<'whole' | 'lost' | 'changed'> {
-  const state = await lookFor(folder, piece);
+  const state = await pieceFileState(folder, piece);
   if (state !== 'there') return state;
   const file = chunkFile(folder, piece.sha256);
   const kind = isQuick ? 'blake3' : 'hash';

@@ -285,7 +285,7 @@ export async function announce(
   let asks = 0;
   for (const target of [own, ...held]) {
     const contacts = (await startsOf(target, search)).filter(({ key }) => key !== own);
-    const looked: Lookup = await lookUp(target, {
+    const lookup: Lookup = await lookUp(target, {
       contacts,
       enough: 0,
       ask: async (contact, wanted) => {
@@ -293,9 +293,9 @@ export async function announce(
         return answer?.filter(({ key }) => key !== own);
       },
     });
-    asks += looked.asks;
-    for (const record of looked.nearest) directory.contacts.add(record, now());
-    for (const record of looked.nearest.slice(0, TOLD)) {
+    asks += lookup.asks;
+    for (const record of lookup.nearest) directory.contacts.add(record, now());
+    for (const record of lookup.nearest.slice(0, TOLD)) {
       if (!told.has(record.key) && (await port.tell(record, event))) told.add(record.key);
     }
   }

@@ -81,7 +81,7 @@ async function fetchAll(
     whole?.add(piece);
     options.onChunk?.(piece);
   };
-  const held = await lookAround(folder, manifest, pieces, options);
+  const held = await findIntactPieces(folder, manifest, pieces, options);
   for (const piece of held) onChunk(piece);
   const { patienceMs = manifest.stripe === null ? undefined : SHORT_PATIENCE_MS } = options;
   const get = (wanted: readonly Piece[]) =>
@@ -153,7 +153,7 @@ const bytesOf = (pieces: Iterable<Piece>): number =>
   [...pieces].reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** Chunks that a fetch before this one left, each read and hashed. */
-async function lookAround(
+async function findIntactPieces(
   folder: string,
   { bytes }: FileManifest,
   pieces: readonly Piece[],

@@ -73,7 +73,7 @@ async function readShort(file: string): Promise<string> {
 }
 
 /** Reports whether a chunk's file is there with its length, lost, or something else, without reading it. */
-export async function lookFor(
+export async function pieceFileState(
   folder: string,
   { sha256, bytes }: Pick<Piece, 'sha256' | 'bytes'>,
 ): Promise<'there' | 'lost' | 'changed'> {
@@ -173,7 +173,7 @@ export const createFolderSource = (folder: string): ChunkSource => ({
     return createReadStream(file, { signal, end: blob.bytes }) as AsyncIterable<Uint8Array>;
   },
   async store(blob, bytes) {
-    if ((await lookFor(folder, blob)) === 'there') return;
+    if ((await pieceFileState(folder, blob)) === 'there') return;
     const part = join(folder, `.${blob.sha256}.part`);
     try {
       await mkdir(folder, { recursive: true });

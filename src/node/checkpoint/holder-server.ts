@@ -19,7 +19,7 @@ import {
 } from '../../network/chunks/manifest.ts';
 import type { Digest } from '../../run/ids.ts';
 import { nativeSha256 } from '../native/sha256.ts';
-import { chunkFile, lookFor } from './folder.ts';
+import { chunkFile, pieceFileState } from './folder.ts';
 
 export interface HolderOptions {
   readonly port: number;
@@ -59,7 +59,7 @@ export async function serveFolder(
   const server = await HolderServer.listen(options);
   const shelf = server.shelve(folder, manifest);
   for (const piece of piecesOf(manifest)) {
-    if ((await lookFor(folder, piece)) === 'there') shelf.add(piece.sha256);
+    if ((await pieceFileState(folder, piece)) === 'there') shelf.add(piece.sha256);
   }
   return Object.assign(server, { add: (sha256: Digest) => shelf.add(sha256) });
 }

@@ -147,7 +147,7 @@ export class RunHolder implements ChunkHolder {
   }
 
   /** Looks again who holds what, and holds what is its own. Never rejects. */
-  look(): Promise<void> {
+  refresh(): Promise<void> {
     return this.#next(async () => {
       const { manifest, members } = this.#newest ?? {};
       if (manifest && members) await this.#settle(manifest, members);
@@ -157,7 +157,7 @@ export class RunHolder implements ChunkHolder {
 
   async #repeat(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.look();
+      await this.refresh();
       await systemClock.sleep(AGAIN_MS, signal).catch(() => undefined);
     }
   }

@@ -239,7 +239,7 @@ function holdTokens(part: StoredTokens, held: number): TokenPart {
 }
 
 /** Of a long part, so many windows are looked at to say how long its tokens are. */
-const LOOKED_AT = 256;
+const MAX_SAMPLED_WINDOWS = 256;
 const WINDOW = 4096;
 
 /** Bytes of text for each token that counts: with it, losses of models with other tokenizers compare. */
@@ -249,10 +249,10 @@ function bytesPerToken(
 ): number {
   const reader = openTokens(part);
   const windows = Math.ceil(tokensIn(part) / WINDOW);
-  const looks = Math.min(windows, LOOKED_AT);
+  const sampled = Math.min(windows, MAX_SAMPLED_WINDOWS);
   let [bytes, tokens] = [0, 0];
-  for (let i = 0; i < looks; i++) {
-    const from = Math.floor((i * windows) / looks) * WINDOW;
+  for (let i = 0; i < sampled; i++) {
+    const from = Math.floor((i * windows) / sampled) * WINDOW;
     const to = Math.min(from + WINDOW, reader.length);
     const counted = reader.counted(from, to);
     const own = Array.from(reader.tokens(from, to)).filter((_, at) => counted[at] === 1);

@@ -122,12 +122,12 @@ export async function runFolderOf(nameOrPath: string, home = dataHome()): Promis
     return (await findLocalRun(nameOrPath, home, { anyWorker: true })).worker;
   } catch (error) {
     // whoever reads the path says what is wrong with it
-    if (LOOKS_LIKE_A_PATH.test(nameOrPath)) return nameOrPath;
+    if (PATH_PATTERN.test(nameOrPath)) return nameOrPath;
     throw error;
   }
 }
 
-const LOOKS_LIKE_A_PATH = /^[.~/\\]|^[a-z]:|[\\/]|\.[a-z]{2,11}$/i;
+const PATH_PATTERN = /^[.~/\\]|^[a-z]:|[\\/]|\.[a-z]{2,11}$/i;
 
 /** The spec kept in the folder of a certified run; undefined where there is none. */
 export async function readKeptSpec(dir: string): Promise<RunSpec | undefined> {

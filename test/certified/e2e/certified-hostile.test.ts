@@ -173,7 +173,7 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
     expect(await publish(41, genuine[0]!.outcome)).toBe(true);
     await stranger.close();
 
-    const newcomer = start({ index: 2, relays: [url], spec, looksForCheckpoint: true });
+    const newcomer = start({ index: 2, relays: [url], spec, fetchesCheckpoint: true });
     await Promise.all([...members, newcomer].map(({ finished }) => finished));
     const notices = newcomer.events.flatMap((event) =>
       event.type === 'notice' ? [event.message] : [],

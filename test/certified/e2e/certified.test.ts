@@ -206,7 +206,7 @@ describe('certified rounds', () => {
     });
     const members = [0, 1].map((index) => start({ index, relays: [url], spec, trainMs: 400 }));
     await finishedRounds(members[0]!, 3);
-    const newcomer = start({ index: 2, relays: [url], spec, looksForCheckpoint: true });
+    const newcomer = start({ index: 2, relays: [url], spec, fetchesCheckpoint: true });
     await Promise.all([...members, newcomer].map(({ finished }) => finished));
     expect(certifiedRounds(newcomer)[0]!.index).toBeGreaterThanOrEqual(2);
     expect(rootsOf(newcomer).at(-1)).toBe(rootsOf(members[0]!).at(-1));

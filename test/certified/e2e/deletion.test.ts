@@ -55,7 +55,7 @@ describe('authors delete what they sent', () => {
     const hasBegun = (member: CertifiedMember) => certifiedRounds(member).length >= 4;
     await swarm.secondsUntil(() => [...founders, ...strangers].every(hasBegun), HOUR);
     for (const index of [...STRANGERS, 3]) deleteAll(swarm, index);
-    const newcomer = swarm.start({ index: 6, layout, looksForCheckpoint: true });
+    const newcomer = swarm.start({ index: 6, layout, fetchesCheckpoint: true });
     await swarm.finish([...founders, ...strangers, newcomer], HOUR);
     const roots = rootsOf(founders[0]!);
     expect(rootsOf(newcomer).at(-1)).toBe(roots.at(-1));
@@ -86,7 +86,7 @@ describe('a payload is deleted after the last checkpoint', () => {
     const hasBegun = (member: CertifiedMember) => certifiedRounds(member).length >= 8;
     await swarm.secondsUntil(() => founders.every(hasBegun), HOUR);
     deleteAll(swarm, 3);
-    const newcomer = swarm.start({ index: 6, layout, looksForCheckpoint: true });
+    const newcomer = swarm.start({ index: 6, layout, fetchesCheckpoint: true });
     await swarm.finish([...founders, newcomer], HOUR);
     expect(rootsOf(newcomer).at(-1)).toBe(rootsOf(founders[0]!).at(-1));
     expect(newcomer.events.filter(({ type }) => type === 'switched')).toMatchObject([{ depth: 0 }]);

@@ -46,7 +46,7 @@ describe('all relays forget everything', () => {
     await swarm.secondsUntil(() => members.every((member) => roundsOf(member) >= 6), HOUR);
     swarm.forget();
     await swarm.secondsUntil(() => members.every((member) => roundsOf(member) >= 9), HOUR);
-    const newcomer = swarm.start({ index: 6, layout, looksForCheckpoint: true });
+    const newcomer = swarm.start({ index: 6, layout, fetchesCheckpoint: true });
     await swarm.finish([...members, newcomer], HOUR);
     const roots = rootsOf(members[0]!);
     expect(rootsOf(newcomer).at(-1)).toBe(roots.at(-1));

@@ -23,9 +23,9 @@ it('who wants no seat has none two rounds later, its work counts, and a seat com
   const members: CertifiedMember[] = [];
   const over = () => members[3]!.events.filter(({ type }) => type === 'round').length;
   // it looks away once a round is over, and looks again after four
-  const looks = () => over() < 1 || over() >= 4;
+  const wantsSeat = () => over() < 1 || over() >= 4;
   for (const index of [0, 1, 2, 3]) {
-    const wantsSeats = () => index !== 3 || looks();
+    const wantsSeats = () => index !== 3 || wantsSeat();
     members.push(start({ index, relays: [url], spec, wantsSeats }));
   }
   const ends = await Promise.all(members.map(({ finished }) => finished));

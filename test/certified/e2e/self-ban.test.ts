@@ -39,7 +39,7 @@ describe('a key that outlives its run folder', () => {
       );
     await swarm.secondsUntil(hasSent, HOUR);
     await kill(members[3]!);
-    const again = swarm.start({ index: 3, looksForCheckpoint: true });
+    const again = swarm.start({ index: 3, fetchesCheckpoint: true });
     await swarm.finish([...members.slice(0, 3), again], HOUR);
     expect([...members.slice(0, 3), again].flatMap(faultsOf)).toEqual([]);
     expect(noticesOf(again).join()).toMatch(/sits it out, for this key may have signed/);
@@ -52,7 +52,7 @@ describe('two processes with one key', () => {
     const swarm = createTimedSwarm(specOf(6), TRAIN);
     const members = MEMBERS.map((index) => swarm.start({ index }));
     await swarm.secondsUntil(() => certifiedRounds(members[0]!).length === 2, HOUR);
-    const second = swarm.start({ index: 3, looksForCheckpoint: true });
+    const second = swarm.start({ index: 3, fetchesCheckpoint: true });
     let error: unknown;
     second.finished.catch((reason: unknown) => {
       error = reason;

@@ -180,7 +180,7 @@ it.each([kinds[0]!, kinds[2]!])(
     expect(came).toBe(bytes.get(rings![0]!));
     expect(came).toBeLessThanOrEqual(1.02 * own);
 
-    const newcomer = start({ index: 2, relays: [url], spec, ...part, looksForCheckpoint: true });
+    const newcomer = start({ index: 2, relays: [url], spec, ...part, fetchesCheckpoint: true });
     const [end, ...others] = await Promise.all(
       [newcomer, ...members].map(({ finished }) => finished),
     );

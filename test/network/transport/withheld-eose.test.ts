@@ -66,11 +66,11 @@ describe('a relay withholds EOSE', () => {
     const control = new Control({
       ...{ run: 'ab'.repeat(32), relays, signer: signerOf(1), clock, sha256: nativeSha256, signal },
     });
-    const look = () => control.look(3, { take: () => undefined });
-    const first = await secondsOf(look());
+    const queryRound = () => control.queryRound(3, { take: () => undefined });
+    const first = await secondsOf(queryRound());
     expect(first).toBeGreaterThanOrEqual(2);
     expect(first).toBeLessThanOrEqual(2.3);
-    expect(await secondsOf(look())).toBeLessThan(0.5);
+    expect(await secondsOf(queryRound())).toBeLessThan(0.5);
     expect(waitedFor).toEqual([['wss://silent.test']]);
     await relays.close();
   });

@@ -129,10 +129,10 @@ test('what is published while false claims are looked at is found too', async ()
     );
     await relays.publish(signerOf(2).sign(draft));
   }
-  const looking = findSnapshot(id, search(await connect(relay)));
+  const finding = findSnapshot(id, search(await connect(relay)));
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(await publishSnapshot(table, sending(relays, 1))).toBeUndefined();
-  expect(await looking).toEqual({ ok: true, value: table });
+  expect(await finding).toEqual({ ok: true, value: table });
 });
 
 test('chunks that are another table are named, and the search is over', async () => {
@@ -157,7 +157,7 @@ test('who stops looking is let go', async () => {
   const draft = { id, root: 'cd'.repeat(32), bytes: 100_000, expiration: lifetime.expiresAt };
   await relays.publish(signerOf(2).sign(kind.build(draft, createdAt)));
   const stop = new AbortController();
-  const looking = findSnapshot(id, search(relays, stop.signal));
+  const finding = findSnapshot(id, search(relays, stop.signal));
   setTimeout(() => stop.abort(new Error('enough')), 200);
-  await expect(looking).rejects.toThrow('enough');
+  await expect(finding).rejects.toThrow('enough');
 });

@@ -22,7 +22,7 @@ function onTerminal(words: readonly string[]) {
   const waiting: (() => void)[] = [];
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     screen += text;
-    for (const look of waiting) look();
+    for (const check of waiting) check();
   });
   const exit = new Promise<number | null>((resolve) => child.on('close', resolve));
   return {
@@ -30,9 +30,9 @@ function onTerminal(words: readonly string[]) {
     type: (keys: string) => void child.stdin.write(keys),
     shows: (text: string) =>
       new Promise<void>((resolve) => {
-        const look = () => void (screen.includes(text) && resolve());
-        waiting.push(look);
-        look();
+        const check = () => void (screen.includes(text) && resolve());
+        waiting.push(check);
+        check();
       }),
     screen: () => screen,
   };

@@ -18,7 +18,7 @@ import {
 } from '../../../network/chunks/manifest.ts';
 import { MOST_SHARDS, type Stripe } from '../../../network/chunks/reed-solomon.ts';
 import { findAddressed, readAddressed } from '../../../network/wire/addressed.ts';
-import { findPacked, lookFor, readManifest } from '../../../node/checkpoint/folder.ts';
+import { findPacked, pieceFileState, readManifest } from '../../../node/checkpoint/folder.ts';
 import { packFile } from '../../../node/checkpoint/pack.ts';
 import {
   unpackFolder,
@@ -333,7 +333,8 @@ function said(manifest: FileManifest) {
 async function describe(folder: string): Promise<Listed> {
   const manifest = await readManifest(folder);
   let here = 0;
-  for (const piece of piecesOf(manifest)) if ((await lookFor(folder, piece)) === 'there') here++;
+  for (const piece of piecesOf(manifest))
+    if ((await pieceFileState(folder, piece)) === 'there') here++;
   const { stripe, ...rest } = said(manifest);
   return { folder, ...rest, here, stripe };
 }

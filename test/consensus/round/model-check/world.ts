@@ -289,7 +289,7 @@ export class World {
     if (effect.type === 'resend') this.#broadcast(key, effect.ids);
     if (effect.type === 'compose') this.#compose(machine, effect);
     if (effect.type === 'check') this.#check(machine, effect);
-    if (effect.type === 'want') this.#look(machine, effect);
+    if (effect.type === 'want') this.#examine(machine, effect);
     if (effect.type === 'finalized') this.#digests.add(effect.certificate.digest);
     if (effect.type === 'fault') this.#accuse(effect.fault.key);
     if (effect.type === 'refused' && effect.refusal.code === 'conflicting-finalize') {
@@ -329,7 +329,7 @@ export class World {
   }
 
   /** Relays answer where there are any, else whoever is up and has it. */
-  #look(machine: Machine, effect: Effect & { type: 'want' }): void {
+  #examine(machine: Machine, effect: Effect & { type: 'want' }): void {
     const there = this.weather.hasRelays ? this.events : this.#heldNear(machine.key);
     for (const [id, message] of this.events) {
       if (!there.has(id)) continue;
