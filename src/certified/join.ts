@@ -211,7 +211,7 @@ export async function playCertified(
   const member = memberOf(options, { ...given, signal: until.signal }, { ...parts, admission });
   options.chunks?.holder?.announce(parts.relays, signal);
   // the spec is the agreement
-  const session = { ...given, plan: { ...given.plan, terms: undefined } };
+  const session = { ...given, plan: { ...given.plan, fingerprint: undefined } };
   try {
     return await runWorker(start, session, createCertifiedStrategy(member, session));
   } finally {

@@ -33,7 +33,12 @@ import {
   type Taken,
 } from './decisions/chain.ts';
 import type { Path } from './decisions/replay.ts';
-import { assignmentOf, known, lateTermsOf, termsOf } from './decisions/rows.ts';
+import {
+  assignmentOf,
+  known,
+  previousRoundParametersOf,
+  roundParametersOf,
+} from './decisions/rows.ts';
 import type { Better } from './history/branches.ts';
 import type { CertifiedSummary } from './rounds/events.ts';
 
@@ -179,7 +184,7 @@ export function carryOver(
   };
 
   function returned(gradient: NonNullable<typeof pending>): Float64Array {
-    const past = known(lateTermsOf(state, evidence))!;
+    const past = known(previousRoundParametersOf(state, evidence))!;
     const place = { round: past.round, assignment: assignmentOf(past) };
     return giveBack(left, wire.open(gradient, place), rule);
   }
@@ -207,7 +212,7 @@ export function residualLeft(
   taken?: Taken,
 ): Float64Array {
   if (unpacked === undefined) return residual;
-  const assignment = assignmentOf(known(termsOf(state, evidence)));
+  const assignment = assignmentOf(known(roundParametersOf(state, evidence)));
   const rows = outcome.accepted.filter(({ late }) => !late);
   const others = new Set<WorkerId>(rows.map(({ index }) => state.ledger.members[index]!.key));
   const taking = new Set(taken?.moved);

@@ -20,7 +20,7 @@ import {
   membershipOf,
   type ReadyRound,
 } from './decisions/chain.ts';
-import { assignmentOf, known, termsOf, weighingOf } from './decisions/rows.ts';
+import { assignmentOf, known, roundParametersOf, weighingOf } from './decisions/rows.ts';
 import { ringsHeld } from './decisions/widths.ts';
 import type { Better } from './history/branches.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
@@ -150,9 +150,9 @@ function tellPart({ state, electorate }: ReadyRound, member: RunMember, me: Work
     if (!attendance.hasLeft && !state.ledger.faulted.includes(me)) reporter.unlisted();
     return;
   }
-  const terms = known(termsOf(state, evidence));
-  const { moving, chunksOf } = assignmentOf(terms);
-  const hasStake = weighingOf(terms.spec, terms.stakes, [me]).length > 0;
+  const roundParameters = known(roundParametersOf(state, evidence));
+  const { moving, chunksOf } = assignmentOf(roundParameters);
+  const hasStake = weighingOf(roundParameters.spec, roundParameters.stakes, [me]).length > 0;
   if (!hasStake || (moving.length > 0 && chunksOf(me).length === 0)) reporter.partless(hasStake);
 }
 
@@ -166,7 +166,7 @@ function roundStart(
     rings: ringsHeld(state),
     parent: state.parent,
     roster: electorate.eligible,
-    assignment: assignmentOf(known(termsOf(state, evidence))),
+    assignment: assignmentOf(known(roundParametersOf(state, evidence))),
     keepsDelta: true,
     ...(committing && { commit: (made) => committing.commit!(made) }),
   };

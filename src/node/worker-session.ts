@@ -13,8 +13,8 @@ import { withoutSecrets } from '../network/transport/relay-urls.ts';
 import { wordMachine } from '../run/contribution.ts';
 import { helperFeatures } from '../run/helpers.ts';
 import { type Settings, writeSettings } from '../run/settings.ts';
+import { settingsFingerprint } from '../run/settings-fingerprint.ts';
 import { tierFeatures } from '../run/spec/features.ts';
-import { termsOf } from '../run/terms.ts';
 import { type Layout, type Params, stateDigest } from '../tensor/params.ts';
 import type { TrainerSetup } from '../trainer/setup.ts';
 import type { WorkerEvent, WorkerTier } from '../worker/events.ts';
@@ -253,7 +253,7 @@ const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({
   ...(settings.tiers > 0 && { tiers: tiersHeld(task.model) }),
   evaluateBatches: EVALUATE_BATCHES,
   writeSample: task.text ? sampler(task, task.text.tokenizer, trainer, settings.seed) : undefined,
-  terms: termsOf(settings, task.base),
+  fingerprint: settingsFingerprint(settings, task.base),
 });
 
 /** The same prompt and seed after every round, so that samples can be compared. */

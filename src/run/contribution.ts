@@ -3,9 +3,9 @@
 import { safe } from '../base/errors.ts';
 import type { PartialVector } from '../tensor/partial-vector.ts';
 import type { Digest, WorkerId } from './ids.ts';
+import type { SettingsFingerprint } from './settings-fingerprint.ts';
 import { MOST_DEVICE, MOST_SAMPLE } from './spec/feature-fields.ts';
 import type { FeatureValues } from './spec/features.ts';
-import type { Terms } from './terms.ts';
 
 /** What one worker sent for a round, verified and decoded. */
 export interface Contribution {
@@ -82,8 +82,8 @@ export interface Heartbeat {
   readonly cohort: readonly WorkerId[] | undefined;
   /** True in the last one a worker sends. */
   readonly leaving: boolean;
-  /** What the worker was started with, in a run without a spec. */
-  readonly terms?: Terms | undefined;
+  /** Settings fingerprint of the worker, in a run without a spec. */
+  readonly fingerprint?: SettingsFingerprint | undefined;
   /** What features of a certified run add. */
   readonly features?: FeatureValues<'heartbeat'>;
   /** Unix seconds, as signed. */

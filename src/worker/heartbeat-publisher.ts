@@ -38,7 +38,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
       ...content,
       intervalSeconds: crowd() * plan.heartbeatSeconds,
       examples: undefined,
-      terms: plan.terms,
+      fingerprint: plan.fingerprint,
       leaving,
     });
     if (await taken) return true;

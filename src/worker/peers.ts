@@ -4,7 +4,11 @@ import { RelayError, safeLine } from '../base/errors.ts';
 import type { Gradient, Wire } from '../network/wire/wire.ts';
 import { type Heartbeat, isStale } from '../run/contribution.ts';
 import { roundName, type WorkerId } from '../run/ids.ts';
-import { differencesOf, differentFiles, type Terms } from '../run/terms.ts';
+import {
+  differencesOf,
+  differentFiles,
+  type SettingsFingerprint,
+} from '../run/settings-fingerprint.ts';
 import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';
 import type { WorkerState } from './state.ts';
@@ -83,7 +87,7 @@ export function liveWorkers({ plan, ports: { clock, wire } }: Session): WorkerId
   const fresh = (heartbeat: Heartbeat) => !isStale(heartbeat, nowSeconds, plan.maxMissedHeartbeats);
   const live = new Set<WorkerId>([wire.me]);
   for (const heartbeat of wire.heartbeats.values()) {
-    if (fresh(heartbeat) && !hasOtherTerms(heartbeat, plan)) live.add(heartbeat.worker);
+    if (fresh(heartbeat) && !hasDifferentSettings(heartbeat, plan)) live.add(heartbeat.worker);
   }
   return [...live].sort();
 }
@@ -134,7 +138,7 @@ function livePeers({ plan, ports: { clock, wire } }: Session): readonly Heartbea
     (each) =>
       each.worker !== wire.me &&
       !isStale(each, nowSeconds, FRESH_INTERVALS) &&
-      !hasOtherTerms(each, plan),
+      !hasDifferentSettings(each, plan),
   );
 }
 
@@ -150,7 +154,7 @@ function isOfTheRun({ worker, round, createdAt }: Gradient, session: Session): b
   const { wire, clock } = ports;
   const peer = wire.heartbeats.get(worker);
   if (worker === wire.me || round === 0) return false;
-  if (peer && (peer.leaving || hasOtherTerms(peer, plan))) return false;
+  if (peer && (peer.leaving || hasDifferentSettings(peer, plan))) return false;
   return createdAt + patienceSeconds(session) >= clock.now() / 1000;
 }
 
@@ -184,20 +188,28 @@ function began(
 const MOST_NAMED = 4;
 
 /** Whether a worker was started with settings under which neither can count the other. */
-export const hasOtherTerms = ({ terms: theirs }: Heartbeat, { terms }: Plan): boolean =>
-  terms !== undefined && theirs !== undefined && theirs.settings !== terms.settings;
+export const hasDifferentSettings = (
+  { fingerprint: theirs }: Heartbeat,
+  { fingerprint }: Plan,
+): boolean =>
+  fingerprint !== undefined && theirs !== undefined && theirs.settings !== fingerprint.settings;
 
 /** What is wrong between this worker and its peers, one sentence each; `withLeft` includes those that left. */
 export const differencesOfPeers = (
   { plan, ports: { wire } }: Session,
   { withLeft } = { withLeft: false },
 ): readonly string[] =>
-  [...wire.heartbeats.values()].flatMap(({ worker, leaving, terms }) => {
-    if (worker === wire.me || (leaving && !withLeft) || !plan.terms || !terms) return [];
-    return differenceIn(plan.terms, terms, worker.slice(0, 8)) ?? [];
+  [...wire.heartbeats.values()].flatMap(({ worker, leaving, fingerprint }) => {
+    if (worker === wire.me || (leaving && !withLeft) || !plan.fingerprint || !fingerprint)
+      return [];
+    return differenceIn(plan.fingerprint, fingerprint, worker.slice(0, 8)) ?? [];
   });
 
-export function differenceIn(ours: Terms, theirs: Terms, worker: string): string | undefined {
+export function differenceIn(
+  ours: SettingsFingerprint,
+  theirs: SettingsFingerprint,
+  worker: string,
+): string | undefined {
   if (ours.settings !== theirs.settings) return settingsDiffer(ours, theirs, worker);
   const [k, n] = ours.shard.split('/');
   const [otherK, otherN] = theirs.shard.split('/');
@@ -218,7 +230,11 @@ const listed = (names: readonly string[]): string =>
   safeLine(names.slice(0, MOST_NAMED).join(', ')) +
   (names.length > MOST_NAMED ? ` and ${names.length - MOST_NAMED} more` : '');
 
-function settingsDiffer(ours: Terms, theirs: Terms, worker: string): string {
+function settingsDiffer(
+  ours: SettingsFingerprint,
+  theirs: SettingsFingerprint,
+  worker: string,
+): string {
   const all = differencesOf(ours, theirs);
   const [first] = all;
   const files = differentFiles(ours, theirs);

@@ -2,7 +2,7 @@
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
 import { aggregationOf, type Pace, type Settings, usualPace } from '../run/settings.ts';
-import { type Terms, termsOf } from '../run/terms.ts';
+import { type SettingsFingerprint, settingsFingerprint } from '../run/settings-fingerprint.ts';
 import type { Range } from '../tensor/partial-vector.ts';
 
 /** Settings that a plan takes as they are. */
@@ -27,8 +27,8 @@ export interface Plan extends Pick<Settings, (typeof taken)[number]> {
   readonly task: string;
   /** The reference's name for it, in checkpoints. */
   readonly runtime: string;
-  /** What this worker was started with, for peers to compare; in runs without a spec. */
-  readonly terms?: Terms | undefined;
+  /** Settings fingerprint of this worker, for peers to compare; only in runs without a spec. */
+  readonly fingerprint?: SettingsFingerprint | undefined;
   readonly pace: Pace;
   readonly outer: OuterSettings;
   /** In a run with tiers: the rings that this worker has, and how many values the full model has. */
@@ -122,7 +122,7 @@ export function planOf(settings: Settings, task: Partial<Plan>): Plan {
   return completePlan({
     ...(same as Pick<Settings, (typeof taken)[number]>),
     task: settings.model,
-    terms: termsOf(settings),
+    fingerprint: settingsFingerprint(settings),
     pace: { innerSeconds: settings.innerSeconds, leastSteps: settings.leastSteps },
     outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
     weightCap: settings.maxExamples || innerSteps * batchSize,

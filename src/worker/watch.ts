@@ -5,7 +5,7 @@ import { type Heartbeat, isStale } from '../run/contribution.ts';
 import type { Digest, WorkerId } from '../run/ids.ts';
 import type { FeatureValues } from '../run/spec/features.ts';
 import type { WorkerEvent } from './events.ts';
-import { differencesOfPeers, hasOtherTerms } from './peers.ts';
+import { differencesOfPeers, hasDifferentSettings } from './peers.ts';
 import type { Session } from './ports.ts';
 import type { OpenRound } from './strategy.ts';
 
@@ -131,8 +131,8 @@ function reportDivergences(session: Session) {
   function check(): void {
     for (const heartbeat of wire.heartbeats.values()) {
       const found = differenceOf(heartbeat, known.get(heartbeat.round));
-      // of other terms it is told by what it was started with
-      if (!found || found.peer === wire.me || hasOtherTerms(heartbeat, plan)) continue;
+      // a worker with other settings is reported through its fingerprint
+      if (!found || found.peer === wire.me || hasDifferentSettings(heartbeat, plan)) continue;
       const before = told.get(found.round) ?? new Set();
       if (before.has(found.peer)) continue;
       told.set(found.round, before.add(found.peer));

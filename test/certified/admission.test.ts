@@ -7,8 +7,8 @@ import {
   assignmentOf,
   judgeSubmission,
   known,
-  type RoundTerms,
-  termsOf,
+  type RoundParameters,
+  roundParametersOf,
 } from '../../src/certified/decisions/rows.ts';
 import { historyBy, toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';
@@ -28,14 +28,14 @@ import { forgedTwin } from '../support/signers.ts';
 
 /** Two rounds are over; members 1 to 4 are in the roster of the third. */
 const { run, state } = generateRun([{}, {}], certifiedSpec());
-const terms = known(termsOf(state, createEvidenceStore()));
+const roundParameters = known(roundParametersOf(state, createEvidenceStore()));
 const { layout } = state.params;
 const life = { createdAt: 1_790_000_500, expiresAt: 2_500_000_000 };
 const member = signerOf(2);
 const stranger = signerOf(9);
 
 const { round, parent, modelRoot: base } = state;
-const roster = assignmentOf(terms).digest;
+const roster = assignmentOf(roundParameters).digest;
 const payloadOf = (size = layout.size): Uint8Array =>
   packWhole(new Float64Array(size).fill(0.5), { run, round, roster });
 
@@ -51,12 +51,12 @@ function manifest(
 
 /** The third round of a run like this one, of whose three chunks each round moves some: now the first two. */
 const wide = createLayout([{ name: 'w', shape: [2 * CHUNK_LENGTH + 5] }]);
-const { spec } = terms;
+const { spec } = roundParameters;
 const fragmented = { ...spec.training, fragments: 2, packing: 'ternary' } as const;
-const inFragments: RoundTerms = {
-  ...terms,
+const inFragments: RoundParameters = {
+  ...roundParameters,
   layout: wide,
-  ledger: { ...terms.ledger },
+  ledger: { ...roundParameters.ledger },
   spec: { ...spec, training: fragmented, limits: { ...spec.limits, payloadBytes: 65_536 } },
 };
 
@@ -69,7 +69,7 @@ function packed(...chunks: readonly number[]): Uint8Array {
 }
 
 /** What a worker makes of something a relay sends, in the order in which it looks. */
-function admit(raw: unknown, to = terms): RejectReason | 'admitted' | 'stray' {
+function admit(raw: unknown, to = roundParameters): RejectReason | 'admitted' | 'stray' {
   const inbox = new Inbox(nativeCrypto, systemClock);
   const received = inbox.receive(
     { type: 'event', subscription: 's', event: raw, isPlain: false },
@@ -92,7 +92,7 @@ const nstrPayload = encodeNstr(halves, { ratio: 1 }).container;
 const inTernary = (payload: Uint8Array) => manifest({ codec: 'ternary' }, member, payload);
 
 /** Stages, sealed shards and attestations come with the tiers that have them. */
-const cases: readonly (readonly [string, RejectReason, unknown, to?: RoundTerms])[] = [
+const cases: readonly (readonly [string, RejectReason, unknown, to?: RoundParameters])[] = [
   ['not enrolled', 'not-a-member', manifest({}, stranger)],
   ['a past round', 'wrong-round', manifest({ round: 1 })],
   ['a future round', 'wrong-round', manifest({ round: 3 })],
@@ -114,10 +114,10 @@ describe('T-04: admission to a certified round is fail-closed', () => {
     const read = toProtocolMessage(manifest(), run, nativeCrypto);
     if (read?.type !== 'manifest') throw new Error('not a manifest');
     const payload = read.manifest.payload!;
-    const judged = judgeSubmission(read.manifest, payload, terms);
-    expect(judgeSubmission(read.manifest, payload, { ...terms })).toBe(judged);
+    const judged = judgeSubmission(read.manifest, payload, roundParameters);
+    expect(judgeSubmission(read.manifest, payload, { ...roundParameters })).toBe(judged);
     // other bytes, or another round, are another judgment
-    expect(judgeSubmission(read.manifest, payload.slice(), terms)).not.toBe(judged);
+    expect(judgeSubmission(read.manifest, payload.slice(), roundParameters)).not.toBe(judged);
     expect(judgeSubmission(read.manifest, payload, inFragments)).not.toBe(judged);
   });
 

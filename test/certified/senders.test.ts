@@ -5,8 +5,8 @@ import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import {
   assignmentOf,
   known,
-  type RoundTerms,
-  termsOf,
+  type RoundParameters,
+  roundParametersOf,
 } from '../../src/certified/decisions/rows.ts';
 import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
@@ -20,17 +20,17 @@ const wide = createLayout([{ name: 'w', shape: [CHUNKS * CHUNK_LENGTH] }]);
 const spec = certifiedSpec({ training: { rounds: 12 } });
 
 /** The round after these, of a model of forty chunks with two owners each. */
-function termsAfter(...rounds: readonly Round[]): RoundTerms {
+function roundParametersAfter(...rounds: readonly Round[]): RoundParameters {
   const { state } = generateRun(rounds, spec);
-  const terms = known(termsOf(state, createEvidenceStore()));
+  const roundParameters = known(roundParametersOf(state, createEvidenceStore()));
   const training = { ...spec.training, owners: 2 };
-  return { ...terms, layout: wide, spec: { ...spec, training } };
+  return { ...roundParameters, layout: wide, spec: { ...spec, training } };
 }
 
 /** How many of these own each chunk. */
-function countBy(terms: RoundTerms, numbers: readonly number[]): readonly number[] {
+function countBy(roundParameters: RoundParameters, numbers: readonly number[]): readonly number[] {
   const counts = new Array<number>(CHUNKS).fill(0);
-  const assignment = assignmentOf(terms);
+  const assignment = assignmentOf(roundParameters);
   for (const number of numbers) {
     for (const chunk of assignment.chunksOf(keyOf(number))) counts[chunk]! += 1;
   }
@@ -59,25 +59,25 @@ describe('attack: keys without stake own chunks, which then never move', () => {
 
   it('chunks are owned by keys whose rows weigh, and nobody else sends any', () => {
     const stakes = new Map([1, 2, 3].map((number) => [keyOf(number), 5n] as const));
-    const terms = { ...termsAfter({}, { joins: [5] }), stakes };
-    expect(countBy(terms, [1, 2, 3])).toEqual(twice);
-    expect(countBy(terms, [4, 5])).toEqual(new Array(CHUNKS).fill(0));
+    const roundParameters = { ...roundParametersAfter({}, { joins: [5] }), stakes };
+    expect(countBy(roundParameters, [1, 2, 3])).toEqual(twice);
+    expect(countBy(roundParameters, [4, 5])).toEqual(new Array(CHUNKS).fill(0));
   });
 
   it('a newcomer with stake sends beside them', () => {
     const stakes = new Map([1, 2, 5].map((number) => [keyOf(number), 5n] as const));
-    const terms = { ...termsAfter({}, { joins: [5] }), stakes };
-    expect(countBy(terms, [1, 2])).toEqual(twice);
-    expect(assignmentOf(terms).chunksOf(keyOf(5)).length).toBeGreaterThan(0);
+    const roundParameters = { ...roundParametersAfter({}, { joins: [5] }), stakes };
+    expect(countBy(roundParameters, [1, 2])).toEqual(twice);
+    expect(assignmentOf(roundParameters).chunksOf(keyOf(5)).length).toBeGreaterThan(0);
   });
 });
 
 describe('a newcomer', () => {
   it('sends chunks in its first round, which have their owners among the others', () => {
-    const terms = termsAfter({}, { joins: [5] });
-    expect(terms.round).toBe(2);
-    expect(countBy(terms, [1, 2, 3, 4])).toEqual(twice);
-    expect(assignmentOf(terms).chunksOf(keyOf(5))).toHaveLength((2 * CHUNKS) / 5);
+    const roundParameters = roundParametersAfter({}, { joins: [5] });
+    expect(roundParameters.round).toBe(2);
+    expect(countBy(roundParameters, [1, 2, 3, 4])).toEqual(twice);
+    expect(assignmentOf(roundParameters).chunksOf(keyOf(5))).toHaveLength((2 * CHUNKS) / 5);
   });
 
   it.each<[string, readonly Round[]]>([
@@ -86,22 +86,26 @@ describe('a newcomer', () => {
   ])('is waited for in each round, also in the one after it was first seen, %s', (_, later) => {
     const stakes = new Map([1, 2, 3, 4, 5].map((number) => [keyOf(number), 5n] as const));
     for (const count of later.keys()) {
-      const terms = termsAfter({}, { joins: [5] }, ...later.slice(0, count));
-      expect(electorateOf(terms, null).awaited, `${terms.round}`).toContain(keyOf(5));
-      expect(electorateOf(terms, stakes).awaited, `${terms.round}`).toContain(keyOf(5));
+      const roundParameters = roundParametersAfter({}, { joins: [5] }, ...later.slice(0, count));
+      expect(electorateOf(roundParameters, null).awaited, `${roundParameters.round}`).toContain(
+        keyOf(5),
+      );
+      expect(electorateOf(roundParameters, stakes).awaited, `${roundParameters.round}`).toContain(
+        keyOf(5),
+      );
     }
   });
 
   it('owns nothing before it has contributed, however long it is in the roster', () => {
     const silent = { joins: [5] };
     const empty: Round = { empty: [5] };
-    const terms = termsAfter({}, silent, empty, empty, empty, empty);
-    expect(countBy(terms, [1, 2, 3, 4])).toEqual(twice);
-    expect(assignmentOf(terms).chunksOf(keyOf(5)).length).toBeGreaterThan(0);
+    const roundParameters = roundParametersAfter({}, silent, empty, empty, empty, empty);
+    expect(countBy(roundParameters, [1, 2, 3, 4])).toEqual(twice);
+    expect(assignmentOf(roundParameters).chunksOf(keyOf(5)).length).toBeGreaterThan(0);
   });
 
   it('owns chunks as everybody does two rounds after its first contribution', () => {
-    const terms = termsAfter({}, { joins: [5] }, {}, {});
-    expect(countBy(terms, [1, 2, 3, 4, 5])).toEqual(twice);
+    const roundParameters = roundParametersAfter({}, { joins: [5] }, {}, {});
+    expect(countBy(roundParameters, [1, 2, 3, 4, 5])).toEqual(twice);
   });
 });

@@ -10,7 +10,7 @@ import {
 } from '../../src/certified/decisions/chain.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { pathOf } from '../../src/certified/decisions/replay.ts';
-import { assignmentOf, known, termsOf } from '../../src/certified/decisions/rows.ts';
+import { assignmentOf, known, roundParametersOf } from '../../src/certified/decisions/rows.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
@@ -129,8 +129,8 @@ describe('C-10: what whoever trains subscribes to', () => {
       },
       ...{ ratio: 1, maxContainerBytes: 1 << 20 },
     });
-    const terms = known(termsOf(ready.value, gather(events, made)));
-    const assignment = assignmentOf(terms);
+    const roundParameters = known(roundParametersOf(ready.value, gather(events, made)));
+    const assignment = assignmentOf(roundParameters);
     const inbox = wire.openRound({ round: 0, base: start.modelRoot, assignment });
     for (const event of events) relay.put(event);
     expect(inbox.contributions.size).toBe(4);

@@ -1,15 +1,15 @@
 /** Workers that do not fit together, or come too late: told at once, by flag and value, or refused within seconds. */
 import { describe, expect, it } from 'vitest';
 import type { PartialSettings } from '../../src/run/settings.ts';
+import { settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
-import { termsOf } from '../../src/run/terms.ts';
 import { createStage } from '../support/stage.ts';
 import { keyOf, type Member, type MemberOptions, startMember } from '../support/swarm.ts';
 
 const stage = createStage(startMember);
 const shared = { run: 'winter', model: 'linear', relay: [] } as const;
-const terms = (asked: PartialSettings = {}) =>
-  termsOf(combineSettings(presets.linear, { ...shared, ...asked }));
+const fingerprintWith = (asked: PartialSettings = {}) =>
+  settingsFingerprint(combineSettings(presets.linear, { ...shared, ...asked }));
 const notices = ({ events }: Member): string =>
   events.flatMap((event) => (event.type === 'notice' ? event.message : [])).join('\n');
 const name = (index: number): string => keyOf(index).slice(0, 8);
@@ -22,7 +22,12 @@ describe('workers that were started otherwise', () => {
       stage.start({
         index,
         relays: [relay.url],
-        plan: { terms: terms(asked), joinTimeoutMs: 60_000, sync: strict(2), waitFor: 2 },
+        plan: {
+          fingerprint: fingerprintWith(asked),
+          joinTimeoutMs: 60_000,
+          sync: strict(2),
+          waitFor: 2,
+        },
       });
     const [one, other] = [start(0, {}), start(1, { seed: 2 })];
     await expect
@@ -47,7 +52,7 @@ describe('workers that were started otherwise', () => {
       stage.start({
         index,
         relays: [relay.url],
-        plan: { terms: terms({ shard }), sync: strict(2), waitFor: 2, rounds: 2 },
+        plan: { fingerprint: fingerprintWith({ shard }), sync: strict(2), waitFor: 2, rounds: 2 },
         trainMs: 300,
       });
     const [one] = [start(0), start(1)];

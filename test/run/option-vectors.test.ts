@@ -5,11 +5,11 @@ import { describe, expect, it } from 'vitest';
 import { makeSpec, type NamedCorpus, type SpecRequest } from '../../src/certified/make-spec.ts';
 import { agreeOnSettings, keptSettings } from '../../src/node/files/stored-settings.ts';
 import { readSettings, writeSettings } from '../../src/run/settings.ts';
+import { settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
 import { combineSettings, modelAsked, presets } from '../../src/run/spec/presets.ts';
 import { parseRunSpec } from '../../src/run/spec/read-spec.ts';
 import { canonicalSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import { readStart } from '../../src/run/spec/start.ts';
-import { termsOf } from '../../src/run/terms.ts';
 import { createLayout } from '../../src/tensor/params.ts';
 import { genesis } from '../../src/worker/state.ts';
 import { encodeState, noMembers } from '../../src/worker/state-file.ts';
@@ -25,7 +25,7 @@ interface SpecCase {
   readonly id: string;
 }
 
-interface TermsCase {
+interface FingerprintCase {
   readonly name: string;
   readonly asked: Record<string, unknown>;
   readonly base?: { readonly files: never[]; readonly tokenizerSha256: string };
@@ -41,12 +41,17 @@ interface StoredCase {
 interface Vectors {
   readonly me: string;
   readonly specs: readonly SpecCase[];
-  readonly terms: readonly TermsCase[];
+  readonly terms: readonly FingerprintCase[];
   readonly stored: readonly StoredCase[];
 }
 
 const file = join(import.meta.dirname, '../vectors/options.json');
-const { me, specs, terms, stored }: Vectors = JSON.parse(await readFile(file, 'utf8'));
+const {
+  me,
+  specs,
+  terms: fingerprints,
+  stored,
+}: Vectors = JSON.parse(await readFile(file, 'utf8'));
 
 const settingsOf = (asked: Record<string, unknown>) => {
   const read = readSettings(asked, 'vector');
@@ -72,8 +77,9 @@ describe('a run spec', () => {
 });
 
 describe('the fingerprint of settings', () => {
-  it.each(terms)('$name', ({ asked, base, terms }) => {
-    expect(termsOf(settingsOf(asked), base)).toEqual(terms);
+  it.each(fingerprints)('$name', ({ asked, base, terms: expected }) => {
+    const { settings, nonDefault: values, shard } = settingsFingerprint(settingsOf(asked), base);
+    expect({ settings, asked: values, shard }).toEqual(expected);
   });
 });
 

@@ -15,7 +15,7 @@ import {
 } from '../../src/certified/decisions/chain.ts';
 import type { Ruling } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
-import { assignmentOf, known, termsOf } from '../../src/certified/decisions/rows.ts';
+import { assignmentOf, known, roundParametersOf } from '../../src/certified/decisions/rows.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import {
   bodyOfMessage,
@@ -361,8 +361,8 @@ function manifestOf(
   const { spec, run } = at;
   const signer = signerOf(number);
   const { round, parent, modelRoot: base, params } = state;
-  const terms = known(termsOf(state, gather(at.events, at, at)));
-  const assignment = assignmentOf(terms);
+  const roundParameters = known(roundParametersOf(state, gather(at.events, at, at)));
+  const assignment = assignmentOf(roundParameters);
   const { packing, eventBudget, topk } = spec.training;
   const packer = createPacker({
     ...{ run, layout: params.layout, packing, eventBudget, ratio: topk, sha256 },

@@ -122,10 +122,10 @@ describe('runWorker', () => {
   });
 
   it('names what a worker that has left was started with, when nobody else comes', async () => {
-    const terms = { settings: 'a', asked: ['model=linear'], shard: '1/1' };
-    const { clock, ports, outcome } = play({ waitFor: 2, terms });
-    const theirs = { settings: 'b', asked: ['model=mlp'], shard: '1/1' };
-    ports.hear({ worker: B, leaving: true, terms: theirs });
+    const fingerprint = { settings: 'a', nonDefault: ['model=linear'], shard: '1/1' };
+    const { clock, ports, outcome } = play({ waitFor: 2, fingerprint });
+    const theirs = { settings: 'b', nonDefault: ['model=mlp'], shard: '1/1' };
+    ports.hear({ worker: B, leaving: true, fingerprint: theirs });
     await clock.advance(6_000);
     const { error } = await outcome;
     expect(error.message).toContain('started with another model (mlp, yours is linear)');

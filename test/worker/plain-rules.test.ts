@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import { systemClock } from '../../src/base/async.ts';
 import type { PartialSettings } from '../../src/run/settings.ts';
+import { differencesOf, settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
 import { assertAgreeable } from '../../src/run/settings-rules.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
-import { differencesOf, termsOf } from '../../src/run/terms.ts';
 import type { Plan } from '../../src/worker/plan.ts';
 import type { Trainer } from '../../src/worker/ports.ts';
 import { arithmeticTrainer, keyOf, smallLayout, startMember } from '../support/swarm.ts';
@@ -78,13 +78,13 @@ describe('T-02: a rule of a plain run', () => {
 
   it('is among what workers compare: who takes another one is told of it', () => {
     const [plain, trimmed] = [settingsOf({}), settingsOf({ rule: 'trimmed-mean', hostile: 1 })];
-    const terms = [termsOf(plain), termsOf(trimmed)] as const;
-    expect(terms[0].settings).not.toBe(terms[1].settings);
-    expect(differencesOf(...terms)).toContainEqual({
+    const fingerprints = [settingsFingerprint(plain), settingsFingerprint(trimmed)] as const;
+    expect(fingerprints[0].settings).not.toBe(fingerprints[1].settings);
+    expect(differencesOf(...fingerprints)).toContainEqual({
       ...{ name: 'rule', flag: '--set rule', ours: 'clipped-mean', theirs: 'trimmed-mean' },
     });
-    // a run without a rule has the terms it always had
-    expect(terms[0].asked.some((pair) => pair.startsWith('rule='))).toBe(false);
+    // a run without a rule keeps the fingerprint it always had
+    expect(fingerprints[0].nonDefault.some((pair) => pair.startsWith('rule='))).toBe(false);
   });
 });
 

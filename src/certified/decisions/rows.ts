@@ -1,6 +1,6 @@
 /**
- * Which contributions count in a round: the terms they must match (base, roster, chunk assignment), and the judgment on
- * a manifest, its payload and the rows that an outcome lists.
+ * Decides which contributions count in a round: computes the round parameters they must match (base, roster, chunk
+ * assignment), and judges manifests, payloads and the contributions that an outcome lists.
  */
 import { sha256 } from '../../base/hash.ts';
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
@@ -31,8 +31,8 @@ import {
 import { type Evidence, found, invalid, lacking, type Ruling } from './evidence.ts';
 import { ringsAt, widthsOf } from './widths.ts';
 
-/** A round as its contributions are held against it. */
-export interface RoundTerms extends Situation {
+/** What a contribution to a round is checked against. */
+export interface RoundParameters extends Situation {
   /** Model root it starts from. */
   readonly base: string;
   /** Of each ring, in a run with tiers of width. */
@@ -42,15 +42,21 @@ export interface RoundTerms extends Situation {
   readonly stakes: Stakes;
 }
 
-export function termsOf(state: Certified, evidence: StakeEvidence): Ruling<RoundTerms> {
+export function roundParametersOf(
+  state: Certified,
+  evidence: StakeEvidence,
+): Ruling<RoundParameters> {
   const stakes = stakesOf(state.ledger, evidence);
   if (!stakes.ok) return stakes;
   const { modelRoot: base, params } = state;
   return found({ ...state, base, layout: params.layout, stakes: stakes.value });
 }
 
-/** The terms of the round before, for what comes late; null in round 0. */
-export function lateTermsOf(state: Certified, evidence: StakeEvidence): Ruling<RoundTerms | null> {
+/** Returns the parameters of the previous round, for late contributions; null in round 0. */
+export function previousRoundParametersOf(
+  state: Certified,
+  evidence: StakeEvidence,
+): Ruling<RoundParameters | null> {
   const { spec, run, before, params } = state;
   if (before === null) return found(null);
   const stakes = stakesOf(before.ledger, evidence);
@@ -75,7 +81,7 @@ export const weighingOf = (
  * Keys that may sit own the chunks; others of the roster, such as newcomers, send chunks beside them. In a run with
  * stakes, keys without enough stake send nothing.
  */
-function sendersOf({ spec, run, ledger, stakes }: Omit<RoundTerms, 'base' | 'parent'>) {
+function sendersOf({ spec, run, ledger, stakes }: Omit<RoundParameters, 'base' | 'parent'>) {
   const rules = membershipOf(spec, run);
   const drawn = drawnOf(rules, ledger);
   const isDrawn = (key: WorkerId) => drawn?.has(key) !== false;
@@ -86,15 +92,17 @@ function sendersOf({ spec, run, ledger, stakes }: Omit<RoundTerms, 'base' | 'par
 }
 
 /** Who sends what in a round. Throws without the entropy of its ledger. */
-export function assignmentOf(terms: Omit<RoundTerms, 'base' | 'parent'>): ChunkAssignment {
-  const { spec, run, round, ledger, layout, stakes } = terms;
+export function assignmentOf(
+  roundParameters: Omit<RoundParameters, 'base' | 'parent'>,
+): ChunkAssignment {
+  const { spec, run, round, ledger, layout, stakes } = roundParameters;
   const { size } = widthsOf(spec) ?? layout;
   const before = divided.get(ledger);
   if (before?.size === size && before.stakes === stakes) return before.assignment;
   const { owners, fragments } = spec.training;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
-  const { owners: roster, beside } = sendersOf(terms);
+  const { owners: roster, beside } = sendersOf(roundParameters);
   const tiers = new Map(ledger.members.map((member) => [member.key, widthTierOf(member)]));
   const assignment = assignChunks({
     run,
@@ -168,10 +176,10 @@ function acceptedRow(
   const wrong = (reason: string, detail: string) =>
     invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'nobody'}: ${detail}`);
   if (key === undefined) return wrong('not-in-roster', `no member ${index} of the roster`);
-  const of = late ? lateTermsOf(state, evidence) : termsOf(state, evidence);
+  const of = late ? previousRoundParametersOf(state, evidence) : roundParametersOf(state, evidence);
   if (!of.ok) return of;
-  const terms = of.value;
-  if (terms === null || (late && !lateOf(state.ledger).includes(key))) {
+  const roundParameters = of.value;
+  if (roundParameters === null || (late && !lateOf(state.ledger).includes(key))) {
     return wrong('not-late', 'nothing of the round before may be listed for it');
   }
   const message = evidence.message(id);
@@ -179,11 +187,11 @@ function acceptedRow(
   if (!isSubmission(message)) return wrong('other-event', `it is of type ${message.type}`);
   const { manifest } = message;
   if (manifest.worker !== key) return wrong('other-author', `it is by ${manifest.worker}`);
-  const claim = judgeManifest(manifest, terms, assignmentOf(terms));
+  const claim = judgeManifest(manifest, roundParameters, assignmentOf(roundParameters));
   if (!claim.ok) return wrong(claim.rejection.reason, claim.rejection.detail);
   const payload = evidence.payload(manifest);
   if (payload === undefined) return lacking({ what: 'payload', id });
-  const judged = judgeSubmission(manifest, payload, terms);
+  const judged = judgeSubmission(manifest, payload, roundParameters);
   if (!judged.ok) return wrong(judged.rejection.reason, judged.rejection.detail);
   return found({ late, contribution: judged.value });
 }
@@ -229,24 +237,24 @@ function whyRejected(
   }
   if (!isSubmission(message))
     return invalid('other-event', 'rejected', `${id} is a ${message.type}`);
-  const of = termsOf(state, evidence);
+  const of = roundParametersOf(state, evidence);
   if (!of.ok) return of;
-  const terms = of.value;
-  const claim = judgeManifest(message.manifest, terms, assignmentOf(terms));
+  const roundParameters = of.value;
+  const claim = judgeManifest(message.manifest, roundParameters, assignmentOf(roundParameters));
   if (!claim.ok) return found(claim.rejection);
   const payload = evidence.payload(message.manifest);
   if (payload === undefined) return lacking({ what: 'payload', id });
-  const judged = judgeSubmission(message.manifest, payload, terms);
+  const judged = judgeSubmission(message.manifest, payload, roundParameters);
   return found(judged.ok ? null : judged.rejection);
 }
 
 /** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
 export function judgeManifest(
   said: Manifest,
-  terms: RoundTerms,
+  roundParameters: RoundParameters,
   assignment: ChunkAssignment,
 ): Judged<Manifest> {
-  const { spec, run, round, parent, base, ledger } = terms;
+  const { spec, run, round, parent, base, ledger } = roundParameters;
   const { worker } = said;
   if (said.run !== run) return refusal(worker, 'other-run', `run ${said.run}`);
   if (!ledger.members.some(({ key }) => key === worker)) {
@@ -268,7 +276,7 @@ export function judgeManifest(
   if (said.base !== base) {
     return refusal(worker, 'base-mismatch', `started from ${said.base}, not ${base}`);
   }
-  const other = refuseRings(said, terms);
+  const other = refuseRings(said, roundParameters);
   if (other) return other;
   if (said.bytes > spec.limits.payloadBytes) {
     const limit = spec.limits.payloadBytes;
@@ -284,7 +292,7 @@ export function judgeManifest(
 /** Why a manifest does not name the rings of the tier that its author joined with, as they are certified. */
 function refuseRings(
   { worker, features }: Manifest,
-  { spec, ledger, rings }: RoundTerms,
+  { spec, ledger, rings }: RoundParameters,
 ): Judged<never> | undefined {
   if (rings === undefined) return undefined;
   const said = features?.widths?.rings ?? [];
@@ -313,16 +321,16 @@ const judgments = new WeakMap<Ledger, Judgments>();
 export function judgeSubmission(
   said: Manifest,
   payload: Uint8Array,
-  terms: RoundTerms,
+  roundParameters: RoundParameters,
   hash = sha256,
 ): Judged<Contribution> {
-  const { ledger, base, parent, layout } = terms;
+  const { ledger, base, parent, layout } = roundParameters;
   const known = judgments.get(ledger) ?? (new Map() as Judgments);
   judgments.set(ledger, known);
   const key = [said.eventId, base, parent, layout.size].join();
   const before = known.get(key);
   if (before?.payload === payload) return before.judged;
-  const judged = judgePayloadOf(said, payload, terms, hash);
+  const judged = judgePayloadOf(said, payload, roundParameters, hash);
   known.set(key, { payload, judged });
   return judged;
 }
@@ -330,22 +338,22 @@ export function judgeSubmission(
 function judgePayloadOf(
   said: Manifest,
   payload: Uint8Array,
-  terms: RoundTerms,
+  roundParameters: RoundParameters,
   hash: typeof sha256,
 ): Judged<Contribution> {
-  const assignment = assignmentOf(terms);
-  const judged = judgeManifest(said, terms, assignment);
+  const assignment = assignmentOf(roundParameters);
+  const judged = judgeManifest(said, roundParameters, assignment);
   if (!judged.ok) return judged;
   const untrue = judgePayload(said, payload, hash);
   if (untrue) return { ok: false, rejection: untrue };
-  const { packing, eventBudget, topk } = terms.spec.training;
+  const { packing, eventBudget, topk } = roundParameters.spec.training;
   const packer = createPacker({
-    run: terms.run,
-    layout: terms.layout,
+    run: roundParameters.run,
+    layout: roundParameters.layout,
     packing,
     eventBudget,
     ratio: topk,
-    ringEnds: widthsOf(terms.spec)?.rings.map(({ to }) => to),
+    ringEnds: widthsOf(roundParameters.spec)?.rings.map(({ to }) => to),
     sha256: hash,
   });
   return openContribution(said, payload, packer, assignment);
@@ -362,7 +370,9 @@ export function contributionOf(
   const { manifest } = message;
   const payload = evidence.payload(manifest);
   const of =
-    manifest.round === state.round ? termsOf(state, evidence) : lateTermsOf(state, evidence);
+    manifest.round === state.round
+      ? roundParametersOf(state, evidence)
+      : previousRoundParametersOf(state, evidence);
   if (payload === undefined || !of.ok || of.value === null) return undefined;
   const judged = judgeSubmission(manifest, payload, of.value);
   return judged.ok ? judged.value : undefined;

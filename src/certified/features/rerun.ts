@@ -28,7 +28,7 @@ import {
 } from '../decisions/chain.ts';
 import type { Evidence, Gathered } from '../decisions/evidence.ts';
 import { hasModel, pathOf, replay, withoutModel } from '../decisions/replay.ts';
-import { assignmentOf, judgeSubmission, known, termsOf } from '../decisions/rows.ts';
+import { assignmentOf, judgeSubmission, known, roundParametersOf } from '../decisions/rows.ts';
 import { residualLeft } from '../state.ts';
 import {
   type Commitment,
@@ -257,10 +257,10 @@ function residualAfter(
   shown: PrivateState,
   { evidence }: CheckTools,
 ): Float64Array | undefined {
-  const terms = known(termsOf(state, evidence));
-  const judged = judgeSubmission(manifest, payload, terms);
+  const roundParameters = known(roundParametersOf(state, evidence));
+  const judged = judgeSubmission(manifest, payload, roundParameters);
   if (!judged.ok) return undefined;
-  const { moving } = assignmentOf(terms);
+  const { moving } = assignmentOf(roundParameters);
   const delta = Float64Array.from(shown.delta);
   const rule = state.spec.training.residual;
   const { residual } = takeSent(delta, judged.value.delta, rule, moving);
@@ -334,7 +334,7 @@ function isPackedFrom(
     ratio: spec.training.topk,
     eventBudget: spec.training.eventBudget,
   });
-  const assignment = assignmentOf(known(termsOf(state, evidence)));
+  const assignment = assignmentOf(known(roundParametersOf(state, evidence)));
   const place = { round, worker: manifest.worker, assignment };
   const again = packer.packLike(payload, delta, place);
   return again !== undefined && toHex(sha256(again)) === manifest.hash;

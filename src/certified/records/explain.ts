@@ -6,7 +6,12 @@ import type { Decided } from '../decisions/certificate.ts';
 import { openingOf } from '../decisions/chain.ts';
 import type { Gathered } from '../decisions/evidence.ts';
 import { hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
-import { assignmentOf, judgeManifest, judgeSubmission, termsOf } from '../decisions/rows.ts';
+import {
+  assignmentOf,
+  judgeManifest,
+  judgeSubmission,
+  roundParametersOf,
+} from '../decisions/rows.ts';
 import type { Submission } from '../wire/certified-events.ts';
 import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
 
@@ -103,15 +108,15 @@ function manifestsOf(worker: WorkerId, round: number, { messages }: Gathered): r
 function judge(manifest: Manifest, { before }: ReplayedRound, events: Gathered): string {
   const name = `Manifest ${manifest.eventId}`;
   if (!hasModel(before)) return `${name} is here; without the model it is not judged.`;
-  const of = termsOf(before, events);
+  const of = roundParametersOf(before, events);
   if (!of.ok) return `${name} is here; without the stakes of the round it is not judged.`;
-  const terms = of.value;
-  const claim = judgeManifest(manifest, terms, assignmentOf(terms));
+  const roundParameters = of.value;
+  const claim = judgeManifest(manifest, roundParameters, assignmentOf(roundParameters));
   if (!claim.ok)
     return `${name} does not count (${claim.rejection.reason}): ${claim.rejection.detail}.`;
   const payload = events.payload(manifest);
   if (payload === undefined) return `${name} is here, its payload is not.`;
-  const judged = judgeSubmission(manifest, payload, terms);
+  const judged = judgeSubmission(manifest, payload, roundParameters);
   if (judged.ok) return `${name} is valid.`;
   return `${name} does not count (${judged.rejection.reason}): ${judged.rejection.detail}.`;
 }

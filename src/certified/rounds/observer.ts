@@ -14,9 +14,9 @@ import {
   judgeManifest,
   judgeSubmission,
   known,
-  lateTermsOf,
-  type RoundTerms,
-  termsOf,
+  previousRoundParametersOf,
+  type RoundParameters,
+  roundParametersOf,
 } from '../decisions/rows.ts';
 import type { ProtocolMessage, Submission } from '../wire/certified-events.ts';
 import type { Bad, LateRow } from './compose.ts';
@@ -44,14 +44,14 @@ export interface Wants {
 /** More manifests of one worker are not looked at: two prove the fault. */
 const MOST_OF_ONE = 2;
 
-/** Watches for what these keys send in the round of these terms. */
+/** Watches for what these keys send in the round with these parameters. */
 function createWatch(
-  terms: RoundTerms,
+  roundParameters: RoundParameters,
   keys: ReadonlySet<WorkerId>,
   evidence: EvidenceStore,
   { signal, bring, onHeld, onFault, onRefused, onChange }: Wants,
 ): ManifestWatch {
-  const assignment = assignmentOf(terms);
+  const assignment = assignmentOf(roundParameters);
   const seen = new Map<WorkerId, Signed<Submission>[]>();
   const bad = new Map<EventId, Bad>();
   const good = new Map<WorkerId, EventId>();
@@ -77,7 +77,7 @@ function createWatch(
 
   function judge(submission: Signed<Submission>, payload: Uint8Array): void {
     const { id, key, manifest } = submission;
-    const judged = judgeSubmission(manifest, payload, terms);
+    const judged = judgeSubmission(manifest, payload, roundParameters);
     if (!judged.ok) {
       refuse(submission, judged.rejection);
       return;
@@ -89,8 +89,8 @@ function createWatch(
   return {
     take(submission) {
       const { id, key, manifest } = submission;
-      if (manifest.round !== terms.round) return;
-      const claim = judgeManifest(manifest, terms, assignment);
+      if (manifest.round !== roundParameters.round) return;
+      const claim = judgeManifest(manifest, roundParameters, assignment);
       if (!keys.has(key)) {
         // of strangers nothing is remembered: there may be any number of them
         if (!claim.ok) onRefused(claim.rejection, id);
@@ -133,8 +133,8 @@ export function createObserver(
 ): Observer {
   const { evidence, control } = ports;
   const roster = new Set(context.roster);
-  const now = createWatch(known(termsOf(state, evidence)), roster, evidence, wants);
-  const past = known(lateTermsOf(state, evidence));
+  const now = createWatch(known(roundParametersOf(state, evidence)), roster, evidence, wants);
+  const past = known(previousRoundParametersOf(state, evidence));
   const owing = lateOf(state.ledger);
   // that it is late says nothing about how long this round has to wait
   const apart: Wants = {

@@ -116,18 +116,18 @@ export const q2: ValueCode = {
   add(bytes, at, n, weight, target, from) {
     const low = levelOf(readLevelBits(bytes, at)) * weight;
     const high = levelOf(readLevelBits(bytes, at + 2)) * weight;
-    const terms = Float64Array.of(low, -low, high, -high);
+    const signedLevels = Float64Array.of(low, -low, high, -high);
     const whole = n & ~3;
     let read = at + 4;
     for (let i = from; i < from + whole; i += 4) {
       const four = bytes[read++]!;
-      target[i] = target[i]! + terms[four & 3]!;
-      target[i + 1] = target[i + 1]! + terms[(four >>> 2) & 3]!;
-      target[i + 2] = target[i + 2]! + terms[(four >>> 4) & 3]!;
-      target[i + 3] = target[i + 3]! + terms[four >>> 6]!;
+      target[i] = target[i]! + signedLevels[four & 3]!;
+      target[i + 1] = target[i + 1]! + signedLevels[(four >>> 2) & 3]!;
+      target[i + 2] = target[i + 2]! + signedLevels[(four >>> 4) & 3]!;
+      target[i + 3] = target[i + 3]! + signedLevels[four >>> 6]!;
     }
     for (let i = whole; i < n; i++) {
-      target[from + i] = target[from + i]! + terms[(bytes[read]! >>> (2 * (i & 3))) & 3]!;
+      target[from + i] = target[from + i]! + signedLevels[(bytes[read]! >>> (2 * (i & 3))) & 3]!;
     }
   },
 };

@@ -239,7 +239,11 @@ export function toPresence(
     cohort: said.cohort,
     leaving: said.status === 'leaving',
     ...(said.settings !== undefined && {
-      terms: { settings: said.settings, asked: said.asked ?? [], shard: said.shard ?? '' },
+      fingerprint: {
+        settings: said.settings,
+        nonDefault: said.asked ?? [],
+        shard: said.shard ?? '',
+      },
     }),
     createdAt: event.created_at,
   });
@@ -248,7 +252,7 @@ export function toPresence(
 /** An unsigned presence event saying what the heartbeat says, dated as the heartbeat is. */
 export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
   const { capabilities, relays, cohort = [], createdAt, intervalSeconds } = heartbeat;
-  const { terms } = heartbeat;
+  const { fingerprint } = heartbeat;
   const isNamed = cohort.length > 0 && cohort.length <= MOST_NAMED;
   return presence.build(
     {
@@ -264,10 +268,10 @@ export function buildPresence(run: string, heartbeat: Heartbeat): EventDraft {
       base: heartbeat.digest,
       cohort: isNamed ? cohort : undefined,
       status: heartbeat.leaving ? 'leaving' : undefined,
-      ...(terms && {
-        settings: terms.settings,
-        asked: terms.asked.length > 0 ? terms.asked : undefined,
-        shard: terms.shard === '' ? undefined : terms.shard,
+      ...(fingerprint && {
+        settings: fingerprint.settings,
+        asked: fingerprint.nonDefault.length > 0 ? fingerprint.nonDefault : undefined,
+        shard: fingerprint.shard === '' ? undefined : fingerprint.shard,
       }),
       expiration: createdAt + KEPT_INTERVALS * intervalSeconds,
     },

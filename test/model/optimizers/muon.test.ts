@@ -37,9 +37,9 @@ const product = (a: Matrix, b: Matrix): Matrix => {
   return a.map((row) => columns.map((column) => row.reduce((s, x, i) => s + x * column[i]!, 0)));
 };
 
-const blend = (...terms: readonly (readonly [number, Matrix])[]): Matrix =>
-  terms[0]![1].map((row, r) =>
-    row.map((_, c) => terms.reduce((sum, [factor, m]) => sum + factor * m[r]![c]!, 0)),
+const blend = (...summands: readonly (readonly [number, Matrix])[]): Matrix =>
+  summands[0]![1].map((row, r) =>
+    row.map((_, c) => summands.reduce((sum, [factor, m]) => sum + factor * m[r]![c]!, 0)),
   );
 
 /** Newton-Schulz as it is written down, on whichever side is given. */

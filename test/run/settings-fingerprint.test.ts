@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { PartialSettings } from '../../src/run/settings.ts';
+import { differencesOf, settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
-import { differencesOf, termsOf } from '../../src/run/terms.ts';
 import { differenceIn } from '../../src/worker/peers.ts';
 
 const settingsOf = (asked: PartialSettings) =>
@@ -9,18 +9,18 @@ const settingsOf = (asked: PartialSettings) =>
     ...{ model: 'char-gpt', run: 'winter', relay: [] },
     ...asked,
   });
-const of = (asked: PartialSettings = {}) => termsOf(settingsOf(asked));
+const of = (asked: PartialSettings = {}) => settingsFingerprint(settingsOf(asked));
 
 describe('what workers must have in common', () => {
   it('names the model and what is not usual, and nothing that a worker may choose', () => {
-    const { asked, shard } = of({
+    const fingerprint = of({
       seed: 2,
       shard: { index: 2, count: 3 },
       sync: { strategy: 'strict', workers: 3 },
       roundTimeout: 9,
     });
-    expect(asked).toEqual(['model=char-gpt', 'seed=2']);
-    expect(shard).toBe('2/3');
+    expect(fingerprint.nonDefault).toEqual(['model=char-gpt', 'seed=2']);
+    expect(fingerprint.shard).toBe('2/3');
     expect(of({ roundTimeout: 9 }).settings).toBe(of().settings);
     expect(of({ hidden: [8, 8] }).settings).not.toBe(of().settings);
   });
@@ -45,8 +45,10 @@ describe('what workers must have in common', () => {
     const tuning = combineSettings(presets.pretrained, {
       ...{ model: 'pretrained', base: 'here', run: 'winter', relay: [] },
     });
-    const [one, other] = ['a', 'b'].map((digit) => termsOf(tuning, base('model.gguf', digit)));
-    expect(one!.asked).toEqual([
+    const [one, other] = ['a', 'b'].map((digit) =>
+      settingsFingerprint(tuning, base('model.gguf', digit)),
+    );
+    expect(one!.nonDefault).toEqual([
       `base=${'a'.repeat(32)} model.gguf`,
       `base=${'f'.repeat(32)} the tokenizer`,
       'model=pretrained',
@@ -54,10 +56,12 @@ describe('what workers must have in common', () => {
     expect(differenceIn(one!, other!, 'e31a5d75')).toBe(
       'Worker e31a5d75 started from another base: model.gguf differs. Neither counts the other; stop one and give both the same --base.',
     );
-    const elsewhere = termsOf({ ...tuning, base: 'there' }, base('model.gguf', 'a'));
+    const elsewhere = settingsFingerprint({ ...tuning, base: 'there' }, base('model.gguf', 'a'));
     expect(differenceIn(one!, elsewhere, 'e31a5d75')).toBeUndefined();
-    expect(termsOf(tuning, base('modèle.gguf', 'a')).asked.join()).not.toContain('mod\u00e8le');
-    expect(termsOf(tuning, base('modèle.gguf', 'a')).settings).toBe(one!.settings);
+    expect(settingsFingerprint(tuning, base('modèle.gguf', 'a')).nonDefault.join()).not.toContain(
+      'mod\u00e8le',
+    );
+    expect(settingsFingerprint(tuning, base('modèle.gguf', 'a')).settings).toBe(one!.settings);
   });
 
   it('says it in words', () => {

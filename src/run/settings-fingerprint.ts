@@ -1,6 +1,6 @@
 /**
- * What the workers of a run without a spec must have in common, as their heartbeats carry it, and by which flags two
- * of them differ. Runs with a spec need none of it: the spec is the agreement.
+ * The settings fingerprint: in a run without a spec, each heartbeat carries a digest of the settings that all workers
+ * must share, and this file names the flags in which two workers differ. In a run with a spec, the spec is the agreement.
  */
 import { toHex } from '../base/bytes.ts';
 import { canonicalJson, type Json } from '../base/canonical-json.ts';
@@ -23,12 +23,12 @@ import {
 import { presets } from './spec/presets.ts';
 import { type BaseIdentity, hashBase } from './spec/start.ts';
 
-export interface Terms {
-  /** Of all settings that must be the same for everybody. */
+export interface SettingsFingerprint {
+  /** Digest of all settings that every worker must share. */
   readonly settings: Digest;
-  /** Those that are not the usual ones of the model, and the model, as `name=value`, ascending. */
-  readonly asked: readonly string[];
-  /** Which part of the data is the worker's own, as `--shard` says it. */
+  /** The model, and the shared settings that differ from its preset, as `name=value`, ascending. */
+  readonly nonDefault: readonly string[];
+  /** The worker's part of the data, in the form of `--shard`: `K/N`. */
   readonly shard: string;
 }
 
@@ -40,13 +40,13 @@ export interface Difference {
   readonly theirs: string;
 }
 
-/** A longer value is left out, with its equals sign: the digest tells that it differs. */
+/** Maximum length of a value with its equals sign. A longer one is left out; the digest still shows that it differs. */
 const LONGEST_VALUE = 97;
 
-/** What other characters are in is left out as well. */
+/** Printable ASCII. An entry with any other character is left out. */
 const PLAIN = /^[ -~]*$/;
 
-/** What files of a base stand under among the settings of heartbeats. */
+/** Name of the entries for the files of a base model. */
 const BASE = 'base';
 const TOKENIZER = 'the tokenizer';
 const MOST_FILES = 16;
@@ -60,14 +60,14 @@ const textsOf = (settings: Parameters<typeof writeSettings>[0]): ReadonlyMap<str
     ]),
   );
 
-/** Settings that count for every run of a model: those of training, of its base, and of the form of its data. */
+/** Settings that every run of a model shares: those of training, of its base model, and of the form of its data. */
 const namesFor = (model: string | undefined): readonly SettingName[] => [
   ...sharedNames,
   ...(model === 'pretrained' ? adapterNames : []),
   ...(model === undefined ? [] : runDataOf({ model }).input),
 ];
 
-/** Settings that count only where a run makes use of them. */
+/** Settings that are shared only if a run uses them. */
 function usedNames(settings: Settings): readonly SettingName[] {
   const isUsual = (name: SettingName) => settings[name] === usualOf(name);
   const rule = ruleSettings.every(isUsual) ? [] : ruleSettings;
@@ -77,30 +77,33 @@ function usedNames(settings: Settings): readonly SettingName[] {
 
 const usualOf = (name: SettingName): unknown => (fields as Group)[name]!.default;
 
-/** The terms of a worker with these settings, and with this base where it has one. */
-export function termsOf(settings: Settings, base?: BaseIdentity): Terms {
+/** Returns the fingerprint of a worker with these settings and, if it trains a published model, this base. */
+export function settingsFingerprint(settings: Settings, base?: BaseIdentity): SettingsFingerprint {
   const texts = textsOf(settings);
   const usual = textsOf(presets[settings.model]);
   const names = [...namesFor(settings.model), ...usedNames(settings)];
   const shared = names.map((name) => [name, texts.get(name) ?? ''] as const);
-  const asked = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
+  const nonDefault = shared.filter(([name, text]) => name === 'model' || text !== usual.get(name));
   const all = {
     ...Object.fromEntries(shared),
-    // was a setting once, and counts in the hash of workers that still have it
+    // removed setting; older versions still hash it
     ...(settings.model === 'pretrained' && { adapterTrain: 'both' }),
     ...(base && { base: hashBase(base) }),
   };
   return {
     settings: toHex(hashFields('nostrain/terms', canonicalJson(all))),
-    asked: [...asked.map(([name, text]) => `${name}=${text}`), ...(base ? baseTerms(base) : [])]
+    nonDefault: [
+      ...nonDefault.map(([name, text]) => `${name}=${text}`),
+      ...(base ? baseEntries(base) : []),
+    ]
       .filter((pair) => pair.length - nameIn(pair).length <= LONGEST_VALUE && PLAIN.test(pair))
       .sort(),
     shard: texts.get('shard') ?? '',
   };
 }
 
-/** A base in terms: of each file its name and the first half of its hash; of more files than fit, nothing. */
-const baseTerms = ({ files, tokenizerSha256 }: BaseIdentity): readonly string[] =>
+/** One entry per file of the base, with half of its SHA-256; no entries if the base has more than MOST_FILES files. */
+const baseEntries = ({ files, tokenizerSha256 }: BaseIdentity): readonly string[] =>
   files.length > MOST_FILES
     ? []
     : [
@@ -108,23 +111,29 @@ const baseTerms = ({ files, tokenizerSha256 }: BaseIdentity): readonly string[] 
         `${BASE}=${tokenizerSha256.slice(0, 32)} ${TOKENIZER}`,
       ];
 
-/** In words, what of their bases differs: names of files, or the tokenizer; empty where nothing says which. */
-export function differentFiles(ours: Terms, theirs: Terms): readonly string[] {
+/** Returns the names of the base files that differ, or the tokenizer; empty if a fingerprint does not list its files. */
+export function differentFiles(
+  ours: SettingsFingerprint,
+  theirs: SettingsFingerprint,
+): readonly string[] {
   const [mine, others] = [filesIn(ours), filesIn(theirs)];
   if (mine.size === 0 || others.size === 0) return [];
   const names = [...new Set([...mine.keys(), ...others.keys()])].sort();
   return names.filter((name) => mine.get(name) !== others.get(name));
 }
 
-const filesIn = ({ asked }: Terms): ReadonlyMap<string, string> =>
+const filesIn = ({ nonDefault }: SettingsFingerprint): ReadonlyMap<string, string> =>
   new Map(
-    asked
+    nonDefault
       .filter((pair) => nameIn(pair) === BASE)
       .map((pair) => [pair.slice(BASE.length + 34), pair.slice(BASE.length + 1, BASE.length + 33)]),
   );
 
-/** The shared settings in which they differ, in the order of the table; empty where the terms do not say which. */
-export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[] {
+/** Returns the shared settings that differ, in the order of the option table; empty if the fingerprints do not list them. */
+export function differencesOf(
+  ours: SettingsFingerprint,
+  theirs: SettingsFingerprint,
+): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];
   return [...namesFor(mine.get('model')), ...ruleSettings, ...paceSettings, ...agreedNames]
@@ -133,8 +142,8 @@ export function differencesOf(ours: Terms, theirs: Terms): readonly Difference[]
     .map((name) => differ(name, mine, others));
 }
 
-const valuesOf = ({ asked }: Terms): ReadonlyMap<string, string> =>
-  new Map(asked.map((pair) => [nameIn(pair), pair.slice(nameIn(pair).length + 1)]));
+const valuesOf = ({ nonDefault }: SettingsFingerprint): ReadonlyMap<string, string> =>
+  new Map(nonDefault.map((pair) => [nameIn(pair), pair.slice(nameIn(pair).length + 1)]));
 
 const nameIn = (pair: string): string => pair.slice(0, pair.indexOf('='));
 
@@ -147,5 +156,5 @@ function differ(name: SettingName, mine: Values, others: Values): Difference {
   return { name: wordsOf(name), flag: spell(name), ours, theirs };
 }
 
-/** `inner steps` of `innerSteps`. */
+/** Turns `innerSteps` into `inner steps`. */
 const wordsOf = (name: string): string => name.replace(/[A-Z]/g, (c) => ` ${c.toLowerCase()}`);
