@@ -77,12 +77,30 @@ function beginOf(published: Published): readonly number[] {
 
 function open(tokenizer: object, config: object, name: string): Published {
   try {
-    return new Published(tokenizer, config);
+    return new Published(withUnicodeDigits(tokenizer), config);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw wrong(name, safeLine(reason), cause);
   }
 }
+
+/**
+ * Replaces `Digits` by a `Split` with the same meaning as in the reference library, whose digits are all numeric
+ * characters (Unicode's N). The `Digits` of @huggingface/tokenizers takes ASCII digits only.
+ */
+function withUnicodeDigits(tokenizer: object): object {
+  const replaced = (node: unknown): unknown => {
+    const { type, pretokenizers, individual_digits } = (node ?? {}) as Untyped;
+    if (type === 'Sequence' && Array.isArray(pretokenizers))
+      return { type, pretokenizers: pretokenizers.map(replaced) };
+    if (type !== 'Digits') return node;
+    const pattern = { Regex: individual_digits === true ? '\\p{N}' : '\\p{N}+' };
+    return { type: 'Split', pattern, behavior: 'Isolated', invert: false };
+  };
+  return { ...tokenizer, pre_tokenizer: replaced((tokenizer as Untyped).pre_tokenizer) };
+}
+
+type Untyped = Readonly<Record<string, unknown>>;
 
 const wrong = (name: string, reason: string, cause?: unknown): ConfigError =>
   new ConfigError('model/tokenizer', `the tokenizer of ${name} does not fit: ${reason}`, {

@@ -27,6 +27,9 @@ interface Fixture {
 const fixture = JSON.parse(
   readFileSync(new URL('../vectors/published.json', import.meta.url), 'utf8'),
 ) as Fixture;
+const digits = JSON.parse(
+  readFileSync(new URL('../vectors/digits.json', import.meta.url), 'utf8'),
+) as { text: string; cases: readonly { tokenizer: object; ids: number[] }[] };
 const bytesOf = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'base64'));
 const floatsOf = (text: string): Float32Array => new Float32Array(bytesOf(text).buffer);
 const gguf = bytesOf(fixture.tiny.file);
@@ -199,6 +202,14 @@ describe('tokenizers of published models', () => {
       expect([...tokenizer.encode(long).tokens]).toEqual([...tokenizer.ids(long)]);
     },
   );
+
+  it.each(digits.cases)('split all numeric characters of Unicode, case %#', (made) => {
+    const tokenizer = createTokenizer(
+      { tokenizer: made.tokenizer, config: {} },
+      { name: 'digits', vocabulary: 400 },
+    );
+    expect(tokenizer.ids(digits.text)).toEqual(made.ids);
+  });
 
   it('of a kind that is not built here are refused by name', () => {
     const metadata = new Map([['tokenizer.ggml.model', 'llama']]);

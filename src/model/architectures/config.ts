@@ -61,6 +61,7 @@ export function readModelConfig(
     throw wrong(`model_type ${JSON.stringify(config.model_type)} is not built here`, 'model_type');
   }
   const reader = new ConfigReader(config);
+  reader.only('is_causal', [true], true);
   const spec = read(reader, context);
   reader.finish();
   return spec;
@@ -82,6 +83,7 @@ function readLlama(config: ConfigReader, context: number, family: Family): Llama
   const heads = config.size('num_attention_heads');
   assertContext(context, config.size('max_position_embeddings'), 'max_position_embeddings');
   const { window, bias, queryKeyNorm = false } = family;
+  config.layersAre(window === undefined ? 'full_attention' : 'sliding_attention');
   const none = { queryKeyValue: false, attentionOutput: false, feedforward: false };
   return {
     architecture: 'llama',
@@ -139,19 +141,27 @@ function readRope(config: ConfigReader): LlamaSpec['rope'] {
   config.only('partial_rotary_factor', [1], 1);
   config.only('rope_interleaved', [false], false);
   const base = config.positive('rope_theta', 10_000);
-  const older = config.object('rope_scaling');
-  const newer = config.object('rope_parameters');
-  const [at, members] = newer ? (['rope_parameters', newer] as const) : ['rope_scaling', older];
   const originalContext = config.optionalSize('original_max_position_embeddings');
-  if (!members) return { base };
-  const rope = new ConfigReader(members, `${at}.`);
+  const [newer, older] = ['rope_parameters', 'rope_scaling'].map((key) => {
+    const members = config.object(key);
+    return members && readRopeMembers(new ConfigReader(members, `${key}.`), base, originalContext);
+  });
+  if (newer && older && JSON.stringify(newer.scaling) !== JSON.stringify(older.scaling))
+    throw wrong('rope_scaling and rope_parameters of config.json differ', 'rope_scaling');
+  return newer ?? older ?? { base };
+}
+
+function readRopeMembers(
+  rope: ConfigReader,
+  base: number,
+  originalContext: number | undefined,
+): LlamaSpec['rope'] {
   rope.only('partial_rotary_factor', [1], 1);
-  const named = rope.text('type', 'default');
-  const type = rope.text('rope_type', named);
+  const type = rope.text('rope_type', rope.text('type', 'default'));
   const scaling = readScaling(rope, type, originalContext);
-  const own = rope.positive('rope_theta', base);
+  const theta = rope.positive('rope_theta', base);
   rope.finish();
-  return scaling ? { base: own, scaling } : { base: own };
+  return scaling ? { base: theta, scaling } : { base: theta };
 }
 
 function readScaling(
@@ -237,9 +247,13 @@ class ConfigReader {
   refuseWindows(): void {
     this.only('use_sliding_window', [false], false);
     for (const key of ['sliding_window', 'max_window_layers']) this.#read.add(key);
+  }
+
+  /** Refuses `layer_types` unless every layer is of this type. */
+  layersAre(type: 'full_attention' | 'sliding_attention'): void {
     const types = this.#take('layer_types');
-    const isFull = Array.isArray(types) && types.every((type) => type === 'full_attention');
-    if (types !== undefined && !isFull) throw this.refusal('layer_types', types);
+    const isUniform = Array.isArray(types) && types.every((each) => each === type);
+    if (types !== undefined && !isUniform) throw this.refusal('layer_types', types);
   }
 
   refusal(key: string, value: unknown): ConfigError {

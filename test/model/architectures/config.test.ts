@@ -89,6 +89,11 @@ test('families differ in what their files leave out', () => {
   const mistral = { model_type: 'mistral', rope_interleaved: null, attention_bias: null };
   expect(read(mistral)).toMatchObject({ keyValueHeads: 8, window: 4096 });
   expect(read({ ...mistral, sliding_window: null })).not.toHaveProperty('window');
+  const layer_types = ['sliding_attention', 'sliding_attention'];
+  expect(read({ ...mistral, layer_types })).toMatchObject({ window: 4096 });
+  const full = { layer_types: ['full_attention', 'full_attention'] };
+  expect(read({ ...mistral, ...full, sliding_window: null })).not.toHaveProperty('window');
+  expect(read(full)).toEqual(read({}));
   const qwen = { use_sliding_window: false, sliding_window: 131072, max_window_layers: 21 };
   expect(read({ model_type: 'qwen2', ...qwen })).toMatchObject({ bias: { queryKeyValue: true } });
   const qwen3 = read({ model_type: 'qwen3', ...qwen });
@@ -108,6 +113,19 @@ describe('what is not built is refused by its name', () => {
     ['rope_interleaved', { rope_interleaved: true }],
     ['use_sliding_window', { model_type: 'qwen2', use_sliding_window: true }],
     ['layer_types', { model_type: 'qwen3', layer_types: ['full_attention', 'sliding_attention'] }],
+    ['layer_types', { layer_types: ['full_attention', 'linear_attention'] }],
+    ['layer_types', { layer_types: ['sliding_attention'] }],
+    ['layer_types', { model_type: 'mistral', layer_types: ['full_attention'] }],
+    ['is_causal', { is_causal: false }],
+    ['is_causal', { ...gpt2, is_causal: false }],
+    [
+      'rope_scaling',
+      {
+        rope_parameters: { rope_type: 'default', rope_theta: 100000 },
+        rope_scaling: { rope_type: 'linear', factor: 2 },
+      },
+    ],
+    ['rope_scaling.rope_type', { rope_parameters: {}, rope_scaling: { rope_type: 'yarn' } }],
     ['sliding_window', { sliding_window: 4096 }],
     ['quantization_config', { quantization_config: { quant_method: 'gptq' } }],
     ['num_local_experts', { num_local_experts: 8 }],
