@@ -139,7 +139,7 @@ export const adversaries: readonly Adversary[] = [
   {
     // inner product manipulation, arXiv 1903.03936
     name: 'ipm',
-    says: 'send twice the mean of what honest workers send, with the sign turned',
+    says: 'send twice the mean of what honest workers send, with the sign flipped',
     trains: false,
     delta: ({ honest }) => meanOf(honest).map((value) => -2 * value),
   },

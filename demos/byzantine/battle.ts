@@ -139,7 +139,7 @@ async function crewOf(
   });
 }
 
-interface Turn {
+interface BattleRound {
   readonly adversary: Adversary | undefined;
   readonly params: Vector;
   readonly round: number;
@@ -150,7 +150,7 @@ async function sendAll(
   camp: Camp,
   plan: BattlePlan,
   fighters: readonly Fighter[],
-  { adversary, params, round }: Turn,
+  { adversary, params, round }: BattleRound,
 ) {
   const present = fighters.filter(({ isOut }) => !isOut);
   const { layout } = camp;

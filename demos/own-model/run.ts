@@ -56,10 +56,10 @@ const spirals: OwnModel = {
 function points(first: 0 | 1): { inputs: Float32Array; targets: Float32Array } {
   const rows = Array.from({ length: 64 }, (_, i) => {
     const place = 8 * (2 * Math.floor(i / 8) + first) + (i % 8);
-    const turn = (place / 128) * 2.5 * Math.PI + 0.5;
+    const angle = (place / 128) * 2.5 * Math.PI + 0.5;
     return [1, -1].map((side) => ({
-      x: (side * turn * Math.cos(turn)) / 8,
-      y: (side * turn * Math.sin(turn)) / 8,
+      x: (side * angle * Math.cos(angle)) / 8,
+      y: (side * angle * Math.sin(angle)) / 8,
       side,
     }));
   }).flat();

@@ -109,7 +109,7 @@ export interface Family {
   /** Layers whose rows llama.cpp reorders within every head, by the metadata that counts the heads. */
   readonly interleaved?: Readonly<Record<string, string>>;
   /** Layers that are stored [in, out] in published files and [out, in] in GGUF. */
-  readonly turned?: readonly string[];
+  readonly transposed?: readonly string[];
 }
 
 const llamaNames = {
@@ -169,7 +169,7 @@ export const families: Readonly<Record<string, Family>> = {
       ffn_up: 'mlp.c_fc',
       ffn_down: 'mlp.c_proj',
     },
-    turned: ['attn_qkv', 'attn_output', 'ffn_up', 'ffn_down'],
+    transposed: ['attn_qkv', 'attn_output', 'ffn_up', 'ffn_down'],
     config: gpt2Config,
   },
 };
@@ -217,8 +217,8 @@ function publish(
   const published = `${prefix}${names[part]}.${kind}`;
   const heads = family.interleaved?.[part];
   if (heads !== undefined) return [published, separate(stored, metadata.size(heads))];
-  const isTurned = kind === 'weight' && family.turned?.includes(part);
-  return [published, isTurned ? transposed(stored) : stored];
+  const isTransposed = kind === 'weight' && family.transposed?.includes(part);
+  return [published, isTransposed ? transposed(stored) : stored];
 }
 
 /** Row 2 j + h of a head goes back to row h * size / 2 + j: llama.cpp rotates neighbours, published models halves. */

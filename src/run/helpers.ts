@@ -44,10 +44,10 @@ export const rotationsOf = ({ count }: Pick<HelperRings, 'count'>, tier: number)
 
 /** The ring that helpers of a tier train beside their own in a round: each outer one once in a cycle, drawn anew. */
 export function helperRing({ count, rotation }: HelperRings, tier: number, round: number): number {
-  const turns = rotationsOf({ count }, tier);
+  const rotations = rotationsOf({ count }, tier);
   const epoch = Math.floor(round / rotation);
-  const order = shuffled(turns, tier, Math.floor(epoch / turns));
-  return ringsOfTier(count, tier) + order[epoch % turns]!;
+  const order = shuffled(rotations, tier, Math.floor(epoch / rotations));
+  return ringsOfTier(count, tier) + order[epoch % rotations]!;
 }
 
 /**

@@ -92,8 +92,8 @@ export async function createTrainerOn(
   // of the loss, in f16: what one phase found out holds for the next, and nobody else hears of it
   const scaling = program.state.slice(1 + moments).map(({ first }) => first());
   // inner phases come one after the other; between two of their slices others may use the engine
-  const inTurn = createTurns();
-  const withEngine = createTurns();
+  const queuePhase = createTaskQueue();
+  const withEngine = createTaskQueue();
   const measured = (...[params, on, limit]: Parameters<TrainerPort['evaluate']>) =>
     withEngine(() => evaluate(setup, opened, params, on, limit?.batches ?? Infinity));
   return {
@@ -106,7 +106,7 @@ export async function createTrainerOn(
     layout: program.layout,
     momentSlots: moments === 0 ? 0 : moments + 1,
     train: (task, onProgress, signal) =>
-      inTurn(() => train(setup, opened, task, { onProgress, withEngine, signal, scaling })),
+      queuePhase(() => train(setup, opened, task, { onProgress, withEngine, signal, scaling })),
     evaluate: async (params, on, limit) => (await measured(params, on, limit)).loss,
     ...(modelOf(model).hits && {
       accuracy: async (...asked: Parameters<TrainerPort['evaluate']>) =>
@@ -134,10 +134,10 @@ export async function createTrainerOn(
   };
 }
 
-type Turns = <T>(task: () => Promise<T>) => Promise<T>;
+type TaskQueue = <T>(task: () => Promise<T>) => Promise<T>;
 
-/** Runs tasks one after the other, in the order they were asked for. */
-function createTurns(): Turns {
+/** Returns a queue that runs tasks one at a time, in the order they were submitted. */
+function createTaskQueue(): TaskQueue {
   let last: Promise<unknown> = Promise.resolve();
   return (task) => {
     const result = last.then(task);

@@ -45,7 +45,7 @@ export interface Sent extends Sealed {
   readonly trainingLoss: number;
   readonly payloadBytes: number;
   readonly secondsTraining: number;
-  /** Energy of what rounding lost beside the delta's; above 1 where turned chunks are mostly noise. */
+  /** Energy of the rounding error divided by that of the delta; above 1 if rotated chunks are mostly noise. */
   readonly residualShare: number;
 }
 

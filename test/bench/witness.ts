@@ -219,7 +219,7 @@ function timeOnce(members: readonly Weighted[], seats: number, seed: number) {
   const lots = drawLots(pool, sha256(u32(seed)));
   bestOf(lots, 0, seats);
   const drawn = processorMs();
-  for (let turn = 1; turn < DRAWS_PER_SEED; turn++) bestOf(lots, turn, seats);
+  for (let drawIndex = 1; drawIndex < DRAWS_PER_SEED; drawIndex++) bestOf(lots, drawIndex, seats);
   const end = processorMs();
   return { cold: drawn - start, round: drawn - read, cached: (end - drawn) / (DRAWS_PER_SEED - 1) };
 }

@@ -78,8 +78,8 @@ describe('nostrain replay --events', () => {
 
   it('tells the same as JSON, whatever the order of the lines', async () => {
     const one = await runCommand('replay', '--events', await write(made.events), '--json');
-    const turned = await write([...made.events].reverse());
-    const other = await runCommand('replay', '--events', turned, '--json');
+    const reversed = await write([...made.events].reverse());
+    const other = await runCommand('replay', '--events', reversed, '--json');
     expect(JSON.parse(one.stdout)).toEqual(JSON.parse(other.stdout));
     expect(JSON.parse(one.stdout)).toMatchObject({ ok: true, rounds: 7, firstBad: null });
   });

@@ -62,9 +62,9 @@ describe('a replay', () => {
   });
 
   it('does not depend on the order of events', () => {
-    const turned = [...made.events].reverse();
-    expect(replayed(made, turned).end.digests).toEqual(whole.end.digests);
-    expect(replayed(made, [...made.events, ...turned]).end.digests).toEqual(whole.end.digests);
+    const reversed = [...made.events].reverse();
+    expect(replayed(made, reversed).end.digests).toEqual(whole.end.digests);
+    expect(replayed(made, [...made.events, ...reversed]).end.digests).toEqual(whole.end.digests);
   });
 
   it('sees the void round, the late worker, the newcomer, the leaver and the equivocator', () => {

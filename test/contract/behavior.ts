@@ -275,14 +275,14 @@ const versions = (tag: string, older: number, newer: number) =>
 async function observeSameSecond(relay: RawReader): Promise<Behavior['sameSecond']> {
   const served: string[] = [];
   // both orders of arrival, or the lowest id could be the first or the last by chance
-  for (const [tag, turn] of [
+  for (const [tag, isReversed] of [
     ['a', false],
     ['b', true],
   ] as const) {
     // biome-ignore format: two orders
     const at = now();
     const pair = versions(tag, at, at).toSorted((a, b) => (a.id < b.id ? -1 : 1));
-    const order = turn ? pair.toReversed() : pair;
+    const order = isReversed ? pair.toReversed() : pair;
     for (const event of order) await answerTo(relay, event);
     const found = await stored(relay, { kinds: [33_333], '#d': [tag] });
     if (found.length > 1) return 'both';

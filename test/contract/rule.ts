@@ -71,7 +71,7 @@ export function testRule(
         const hostile = Math.min(3, mostHostile(of(0), count));
         const { mean, unused } = aggregate(rows, options(hostile, 37));
         const next = drawsOf(99);
-        for (let turn = 0; turn < 5; turn++) {
+        for (let shuffle = 0; shuffle < 5; shuffle++) {
           const shuffled = rows
             .map((row) => ({ row, at: next() }))
             .sort((a, b) => a.at - b.at)

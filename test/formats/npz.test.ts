@@ -45,7 +45,7 @@ describe('numbers of every type', () => {
     expect(decoded).toEqual({ ok: true, value: { shape: [], values: Float64Array.of(value) } });
   });
 
-  it('are turned round where they are stored by columns', () => {
+  it('are transposed if they are stored by columns', () => {
     const file = npy(header('|u1', '2, 3', 'True'), [1, 2, 3, 4, 5, 6]);
     const decoded = decodeNpy(file);
     expect(decoded.ok && [...decoded.value.values]).toEqual([1, 3, 5, 2, 4, 6]);

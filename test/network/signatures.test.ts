@@ -52,7 +52,7 @@ describe.each(implementations)('%s', (_, { sign, verify }) => {
 const array32 = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const secret = array32.filter((key) => key[0]! < 255 && key.some((byte) => byte > 0));
 
-test('both sign alike, and agree on every signature with a bit turned', () => {
+test('both sign alike, and agree on every signature with a bit flipped', () => {
   const bit = fc.integer({ min: 0, max: 1023 });
   fc.assert(
     fc.property(secret, array32, fc.option(bit), (key, message, flip) => {

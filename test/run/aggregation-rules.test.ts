@@ -77,7 +77,7 @@ describe('tiers', () => {
       }
     });
 
-    it('what members measure one by one is sent in halves, since a turned contribution is mostly noise', async () => {
+    it('what members measure one by one is sent in halves, since a rotated contribution is mostly noise', async () => {
       const packing = async (typed: Record<string, unknown>, training = {}) =>
         (await gpt(typed, training)).spec.training.packing;
       expect(await packing({})).toBe('rotated');

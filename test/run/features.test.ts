@@ -203,8 +203,8 @@ describe('a spec', () => {
     expect(refusalOf({ ...document, features: ['defer'] })[0]).toBe('spec/missing');
     const silent = { ...document, features: ['defer'], late: 'discard' };
     expect(refusalOf(silent)[0]).toBe('spec/value');
-    const turned = { ...document, features: ['defer', 'beacon'] };
-    expect(refusalOf(turned)[0]).toBe('spec/value');
+    const reversed = { ...document, features: ['defer', 'beacon'] };
+    expect(refusalOf(reversed)[0]).toBe('spec/value');
   });
 
   it('of version 1 is refused with what to do', () => {

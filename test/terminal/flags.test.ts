@@ -28,14 +28,20 @@ describe('settings of a run', () => {
     });
   });
 
-  it('send a small GPT turned, and all or nothing of how that is done', () => {
-    const turned = { owners: 4, fragments: 1, packing: 'rotated', residual: 'none', momentum: 0.5 };
+  it('send a small GPT rotated, with all of its settings or none', () => {
+    const rotated = {
+      owners: 4,
+      fragments: 1,
+      packing: 'rotated',
+      residual: 'none',
+      momentum: 0.5,
+    };
     const plain = { outerLearningRate: 1, momentum: 0 };
     const sent = (more: PartialSettings, model: 'gpt' | 'pretrained' = 'gpt') =>
       combineSettings(presets[model], { ...asked, ...strict(3), model, ...more });
     expect(inHalves).toMatchObject({ owners: 2, fragments: 2, packing: 'auto', ...plain });
-    for (const innerSteps of [25, 100]) expect(sent({ innerSteps })).toMatchObject(turned);
-    expect(sent({ width: 64, layers: 2, ffn: 256 })).toMatchObject(turned);
+    for (const innerSteps of [25, 100]) expect(sent({ innerSteps })).toMatchObject(rotated);
+    expect(sent({ width: 64, layers: 2, ffn: 256 })).toMatchObject(rotated);
     expect(sent({ width: 384, layers: 6, ffn: 1536 })).toMatchObject(inHalves);
     for (const choice of [{ owners: 2 }, { packing: 'auto' }, { momentum: 0 }] as const)
       expect(sent(choice)).toMatchObject(inHalves);

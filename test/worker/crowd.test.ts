@@ -38,8 +38,8 @@ it('among three times as many as a crowd speaks a third as often, from a moment 
   const { clock, ports, heartbeats } = publisher(192);
   heartbeats.say(content);
   heartbeats.say({ ...content, round: 1 });
-  const turnMs = (180_000 * Number.parseInt(ports.wire.me.slice(0, 8), 16)) / 2 ** 32;
-  await clock.advance(turnMs - 1000);
+  const delayMs = (180_000 * Number.parseInt(ports.wire.me.slice(0, 8), 16)) / 2 ** 32;
+  await clock.advance(delayMs - 1000);
   expect(intervals(ports)).toEqual([]);
   await clock.advance(362_000);
   expect(intervals(ports)).toEqual([180, 180, 180]);

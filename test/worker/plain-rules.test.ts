@@ -107,7 +107,7 @@ describe('T-02: five workers, one of them hostile', { timeout: 60_000 }, () => {
   });
 
   /** Sends the opposite, five times as large. */
-  const turned = (trainer: Trainer): Trainer => ({
+  const opposing = (trainer: Trainer): Trainer => ({
     ...trainer,
     async train(task, onProgress, signal) {
       const trained = await trainer.train(task, onProgress, signal);
@@ -121,7 +121,7 @@ describe('T-02: five workers, one of them hostile', { timeout: 60_000 }, () => {
       const honest = towards(index);
       return startMember({
         ...{ index, relays: [relay.url], packing: 'int8' },
-        trainer: hostile && index === 4 ? turned(honest) : honest,
+        trainer: hostile && index === 4 ? opposing(honest) : honest,
         plan: {
           ...{ run, rounds: 4, aggregation, weights: 'equal', weightCap: 1 },
           ...{ sync: { strategy: 'strict', workers: 5 }, waitFor: 5 },

@@ -230,7 +230,7 @@ export function createCopiesSearch(
   const { round, roster } = context;
   const { clock, control } = ports;
   const rounds = round > 0 ? [round - 1, round] : [round];
-  let turn = 0;
+  let askCount = 0;
   let isAsking = false;
   let askedMs = Number.NEGATIVE_INFINITY;
   return {
@@ -242,11 +242,11 @@ export function createCopiesSearch(
       if (isAsking || nowMs - askedMs < AGAIN_MS) return;
       askedMs = nowMs;
       isAsking = true;
-      const from = MOST_ASKED * ((turn - 1) % Math.ceil(roster.length / MOST_ASKED));
+      const from = MOST_ASKED * ((askCount - 1) % Math.ceil(roster.length / MOST_ASKED));
       const by = (each: number) =>
-        turn === 0 ? seatedIn(options, each) : roster.slice(from, from + MOST_ASKED);
+        askCount === 0 ? seatedIn(options, each) : roster.slice(from, from + MOST_ASKED);
       const asking = rounds.map((each) => control.fetchCopies(each, by(each), hearing));
-      turn++;
+      askCount++;
       void Promise.all(asking).finally(() => {
         isAsking = false;
         onAnswered();

@@ -66,14 +66,14 @@ export function drawLots(pool: Candidates, seed: Uint8Array): Lots {
   return { ...pool, lots: hashTails(prefix, pool.keys) };
 }
 
-/** The first `count` keys of one of the seed's eight draws (`turn`), in order. */
-export function bestOf(lots: Lots, turn: number, count: number): readonly Weighted[] {
-  if (!(turn >= 0 && turn < DRAWS_PER_SEED))
-    throw new RangeError(`turn ${turn} of ${DRAWS_PER_SEED}`);
-  const ahead = inTheRunning(lots, turn, count);
+/** The first `count` keys of one of the seed's eight draws (`drawIndex`), in order. */
+export function bestOf(lots: Lots, drawIndex: number, count: number): readonly Weighted[] {
+  if (!(drawIndex >= 0 && drawIndex < DRAWS_PER_SEED))
+    throw new RangeError(`draw ${drawIndex} of ${DRAWS_PER_SEED}`);
+  const ahead = inTheRunning(lots, drawIndex, count);
   if (ahead.length < 2) return ahead.map((i) => lots.members[i]!).slice(0, count);
   return ahead
-    .map((i) => ({ ...lots.members[i]!, bits: bitsOf(lotOf(lots, i, turn)) }))
+    .map((i) => ({ ...lots.members[i]!, bits: bitsOf(lotOf(lots, i, drawIndex)) }))
     .sort(byScore)
     .slice(0, count)
     .map(({ key, weight }) => ({ key, weight }));
@@ -83,11 +83,15 @@ export function bestOf(lots: Lots, turn: number, count: number): readonly Weight
  * Preselects keys by the first word of the lot: with x = 1 - lot / 2^256 the bits are between x / ln 2 and x / (1 - x)
  * / ln 2. The margins exceed the rounding of doubles, so no winner is dropped.
  */
-function inTheRunning({ members, weights, lots }: Lots, turn: number, count: number): number[] {
+function inTheRunning(
+  { members, weights, lots }: Lots,
+  drawIndex: number,
+  count: number,
+): number[] {
   let cut = Number.POSITIVE_INFINITY;
   let highs: number[] = [];
   for (let i = 0; i < members.length; i++) {
-    const top = lots[i * WORDS + turn]!;
+    const top = lots[i * WORDS + drawIndex]!;
     const most = MOST_BITS * (2 ** 32 - top);
     const unit = top * weights[i]!;
     if (!(most < cut * unit)) continue;
@@ -99,7 +103,7 @@ function inTheRunning({ members, weights, lots }: Lots, turn: number, count: num
   if (highs.length >= count) cut = 2 ** 32 * highs.sort((a, b) => a - b)[count - 1]!;
   const ahead: number[] = [];
   for (let i = 0; i < members.length; i++) {
-    const least = LEAST_BITS * (2 ** 32 - 1 - lots[i * WORDS + turn]!);
+    const least = LEAST_BITS * (2 ** 32 - 1 - lots[i * WORDS + drawIndex]!);
     if (least <= cut * weights[i]!) ahead.push(i);
   }
   return ahead;
@@ -117,11 +121,11 @@ function byScore(a: Scored, b: Scored): number {
   return left < right ? -1 : 1;
 }
 
-/** The lot of a key in this draw, from 1 to 2^256 - 1: its hash words rotated to start at word `turn`. */
-function lotOf({ lots }: Lots, index: number, turn: number): bigint {
+/** The lot of a key in this draw, from 1 to 2^256 - 1: its hash words rotated to start at word `drawIndex`. */
+function lotOf({ lots }: Lots, index: number, drawIndex: number): bigint {
   let lot = 0n;
   for (let i = 0; i < WORDS; i++) {
-    lot = (lot << 32n) | BigInt(lots[index * WORDS + ((turn + i) % WORDS)]!);
+    lot = (lot << 32n) | BigInt(lots[index * WORDS + ((drawIndex + i) % WORDS)]!);
   }
   return lot | 1n;
 }

@@ -85,14 +85,14 @@ export function chunksBeside(
   const dealt = chunks === 0 ? 0 : Math.max(1, seats);
   const seed = hash(concatBytes(utf8('nostrain:beside:'), roundFields(ownership)));
   const view = new DataView(seed.buffer, seed.byteOffset, seed.length);
-  const [start, turn] = [view.getUint32(0), view.getUint32(4)];
+  const [start, rotation] = [view.getUint32(0), view.getUint32(4)];
   const chunksOf = (place: number): Uint32Array => {
     const from = Math.floor((place * dealt) / keys.length);
     const to = Math.floor(((place + 1) * dealt) / keys.length);
     const ring = Array.from({ length: to - from }, (_, i) => (start + from + i) % chunks);
     return Uint32Array.from(ring).sort();
   };
-  return new Map(keys.map((key, i) => [key, chunksOf((i + turn) % keys.length)]));
+  return new Map(keys.map((key, i) => [key, chunksOf((i + rotation) % keys.length)]));
 }
 
 /** The most chunks one worker owns when seats are even. */

@@ -83,7 +83,7 @@ export function place(
 /** The first `count` holders by the length of their straws. */
 type Order = (count: number) => readonly number[];
 
-/** Eight objects share one hash of each holder, of which each uses the words from its own turn on. */
+/** Draws holders per object. Eight objects share one hash per holder; each starts at a different word of it. */
 function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Order {
   const candidates = createCandidates(
     able.map(({ key, weight }) => ({ key, weight: BigInt(weight) })),

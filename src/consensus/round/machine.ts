@@ -6,13 +6,13 @@ import type { EventId, WorkerId } from '../../run/ids.ts';
 import { commit, finalize, prepare, propose } from './phases.ts';
 import { receive } from './receive.ts';
 import {
+  type Activation,
   type Check,
   change,
   type Effect,
   type Input,
   type RoundContext,
   type RoundState,
-  type Turn,
 } from './round-state.ts';
 import { type Beginning, closingTime, graceOf, listensUntil, viewLength } from './timing.ts';
 import { changeView, joinEpoch, nextWake, viewsOfOthers } from './views.ts';
@@ -54,49 +54,49 @@ export function step(
   input: Input,
   now: number,
 ): { readonly state: RoundState; readonly effects: readonly Effect[] } {
-  const turn: Turn = { context, now, state, effects: [], heard: false };
-  take(turn, input);
-  const isNothingNew = turn.state === state && now < state.wakeAt;
-  if (isNothingNew) return turn;
-  while (RULES.some((rule) => rule(turn)));
-  const at = nextWake(turn);
-  if (at !== turn.state.wakeAt) change(turn, { wakeAt: at });
-  return { state: turn.state, effects: turn.effects };
+  const activation: Activation = { context, now, state, effects: [], heard: false };
+  take(activation, input);
+  const isNothingNew = activation.state === state && now < state.wakeAt;
+  if (isNothingNew) return activation;
+  while (RULES.some((rule) => rule(activation)));
+  const at = nextWake(activation);
+  if (at !== activation.state.wakeAt) change(activation, { wakeAt: at });
+  return { state: activation.state, effects: activation.effects };
 }
 
-function take(turn: Turn, input: Input): void {
-  if (input.type === 'held') hold(turn, input.worker, input.manifest);
-  if (input.type === 'message') receive(turn, input.message);
-  if (input.type === 'checked') learn(turn, input.check);
-  if (input.type === 'restart') resume(turn);
+function take(activation: Activation, input: Input): void {
+  if (input.type === 'held') hold(activation, input.worker, input.manifest);
+  if (input.type === 'message') receive(activation, input.message);
+  if (input.type === 'checked') learn(activation, input.check);
+  if (input.type === 'restart') resume(activation);
   if (input.type === 'composed') {
-    learn(turn, input.check);
-    change(turn, { composed: input.composed });
+    learn(activation, input.check);
+    change(activation, { composed: input.composed });
   }
 }
 
 /** Records a complete contribution. Only a worker's first one counts as on time, and only before the round closes. */
-function hold(turn: Turn, worker: WorkerId, manifest: EventId): void {
-  const { held, closed, begun } = turn.state;
+function hold(activation: Activation, worker: WorkerId, manifest: EventId): void {
+  const { held, closed, begun } = activation.state;
   if (closed !== null || held.some((each) => each.worker === worker)) return;
-  change(turn, { held: [...held, { worker, manifest, delay: turn.now - begun }] });
+  change(activation, { held: [...held, { worker, manifest, delay: activation.now - begun }] });
 }
 
 /** Stores a validity check; a newer check of the same outcome replaces it. */
-const learn = (turn: Turn, check: Check): true =>
-  change(turn, {
-    checks: [...turn.state.checks.filter(({ digest }) => digest !== check.digest), check],
+const learn = (activation: Activation, check: Check): true =>
+  change(activation, {
+    checks: [...activation.state.checks.filter(({ digest }) => digest !== check.digest), check],
   });
 
 /** After a restart the last signed messages are sent again, unchanged: they may not have reached the relays. */
-function resume(turn: Turn): void {
-  const { sent, attempt, view } = turn.state;
+function resume(activation: Activation): void {
+  const { sent, attempt, view } = activation.state;
   for (const message of sent) {
     if (message.attempt !== attempt) continue;
     if (message.type !== 'ballot' && message.view !== view) continue;
-    turn.effects.push({ type: 'send', message });
+    activation.effects.push({ type: 'send', message });
   }
-  change(turn, { wakeAt: -1 });
+  change(activation, { wakeAt: -1 });
 }
 
 /** Whether everybody who is waited for has contributed. */
@@ -123,24 +123,24 @@ export function decideClosing(
 }
 
 /** Stops collecting and starts view 0, also once more than K - k members have. No replay depends on this time. */
-function close(turn: Turn): boolean {
-  const { context, state, now } = turn;
+function close(activation: Activation): boolean {
+  const { context, state, now } = activation;
   if (state.closed !== null || state.decided !== null) return false;
   const decision = decideClosing(context, state, now);
   const { size, quorum } = context.committee;
   const isFollowing =
-    now >= listensUntil(state, context) && viewsOfOthers(turn)[size - quorum] !== undefined;
+    now >= listensUntil(state, context) && viewsOfOthers(activation)[size - quorum] !== undefined;
   if (decision.type === 'wait' && !isFollowing) return false;
   // where nobody goes on with the round, all that came back begin it together
   const { back } = state;
   if (back !== null && !isFollowing && state.held.length <= size - quorum) {
-    return change(turn, { begun: back, back: null });
+    return change(activation, { begun: back, back: null });
   }
   const { viewMs, recoveryMs } = context.timing;
   // whoever was away when time was up is late for the views that have passed since
   const due = state.begun + graceOf(context.delays, context.timing);
   const at = back === null ? now : Math.min(now, due);
-  return change(turn, {
+  return change(activation, {
     closed: { at, empty: decision.type === 'close' && decision.empty },
     view: 0,
     viewEnds: at + viewLength(viewMs, 0),

@@ -16,6 +16,7 @@ import {
   quorumVotes,
 } from './quorums.ts';
 import {
+  type Activation,
   ask,
   type Check,
   change,
@@ -23,79 +24,80 @@ import {
   isAfter,
   isVoting,
   sign,
-  type Turn,
   type ViewId,
 } from './round-state.ts';
 import { chosenViewChanges, proposerOf } from './views.ts';
 
-export function propose(turn: Turn): boolean {
-  const { context, state } = turn;
-  if (!isVoting(turn) || hasSigned(state, 'prepare') || hasSigned(state, 'commit')) return false;
+export function propose(activation: Activation): boolean {
+  const { context, state } = activation;
+  if (!isVoting(activation) || hasSigned(state, 'prepare') || hasSigned(state, 'commit'))
+    return false;
   if (proposerOf(context, state) !== context.me) return false;
-  const prepared = highestPrepared(turn, state.attempt);
+  const prepared = highestPrepared(activation, state.attempt);
   if (prepared !== null && prepared.attempt === state.attempt) {
     const { view, prepares } = prepared;
-    const before = proposalById(turn, prepared.proposal);
+    const before = proposalById(activation, prepared.proposal);
     return (
-      before !== undefined && repropose(turn, before, prepared, view, prepares, before.ballots)
+      before !== undefined &&
+      repropose(activation, before, prepared, view, prepares, before.ballots)
     );
   }
-  const ballots = state.attempt === 0 ? [] : chosenViewChanges(turn);
+  const ballots = state.attempt === 0 ? [] : chosenViewChanges(activation);
   if (ballots === undefined) return false;
-  const claim = highestClaim(turn, ballots);
+  const claim = highestClaim(activation, ballots);
   if (claim === 'unproven') return false;
-  if (claim === undefined) return proposeNew(turn, ballots);
-  const before = proposalById(turn, claim.proposal);
-  return before !== undefined && repropose(turn, before, claim, -1, [], ballots);
+  if (claim === undefined) return proposeNew(activation, ballots);
+  const before = proposalById(activation, claim.proposal);
+  return before !== undefined && repropose(activation, before, claim, -1, [], ballots);
 }
 
-const proposalById = ({ state }: Turn, id: EventId): Signed<Proposal> | undefined =>
+const proposalById = ({ state }: Activation, id: EventId): Signed<Proposal> | undefined =>
   state.votes.find((vote): vote is Signed<Proposal> => vote.type === 'proposal' && vote.id === id);
 
 /** Proposes an outcome that was prepared before, its bytes unchanged. */
 function repropose(
-  turn: Turn,
+  activation: Activation,
   before: Signed<Proposal>,
   prepared: ViewId,
   justify: number,
   prepares: readonly EventId[],
   ballots: readonly EventId[],
 ): boolean {
-  const check = checkOf(turn, before);
-  if (check === undefined || !check.valid || !mayPrepare(turn, before, prepared, check))
+  const check = checkOf(activation, before);
+  if (check === undefined || !check.valid || !mayPrepare(activation, before, prepared, check))
     return false;
   const { outcome, digest } = before;
-  return signProposal(turn, { outcome, digest, justify, prepares, ballots });
+  return signProposal(activation, { outcome, digest, justify, prepares, ballots });
 }
 
 /** Proposes a new outcome: asks the caller to compose it, and signs the proposal once the `composed` input is here. */
-function proposeNew(turn: Turn, ballots: readonly EventId[]): boolean {
-  const { attempt, view, composed, checks } = turn.state;
+function proposeNew(activation: Activation, ballots: readonly EventId[]): boolean {
+  const { attempt, view, composed, checks } = activation.state;
   if (composed === null || composed.attempt !== attempt || composed.view !== view) {
-    const result = isVoidTime(turn) ? 'void' : 'final';
-    ask(turn, 'compose', { type: 'compose', attempt, view, result, ballots });
+    const result = isVoidTime(activation) ? 'void' : 'final';
+    ask(activation, 'compose', { type: 'compose', attempt, view, result, ballots });
     return false;
   }
   const { outcome, digest } = composed;
   const check = checks.find((each) => each.digest === digest);
-  if (check === undefined || !mayPrepare(turn, composed, undefined, check)) return false;
-  if (attempt > 0 && highestClaim(turn, outcome.ballots) !== undefined) return false;
+  if (check === undefined || !mayPrepare(activation, composed, undefined, check)) return false;
+  if (attempt > 0 && highestClaim(activation, outcome.ballots) !== undefined) return false;
   const { ballots: listed } = outcome;
-  return signProposal(turn, { outcome, digest, justify: -1, prepares: [], ballots: listed });
+  return signProposal(activation, { outcome, digest, justify: -1, prepares: [], ballots: listed });
 }
 
 function signProposal(
-  turn: Turn,
+  activation: Activation,
   body: Pick<Proposal, 'digest' | 'justify' | 'prepares' | 'ballots'> & { outcome: Outcome },
 ): boolean {
-  const { context, state } = turn;
+  const { context, state } = activation;
   const { attempt, view } = state;
   const committee =
-    attempt === 0 ? context.committee : committeeOfViewChanges(turn, attempt, body.ballots);
+    attempt === 0 ? context.committee : committeeOfViewChanges(activation, attempt, body.ballots);
   if (committee === undefined) return false;
   const { run, round, parent } = context;
   const { ctx } = committee;
-  return sign(turn, {
+  return sign(activation, {
     type: 'proposal',
     step: 'prepare',
     run,
@@ -108,29 +110,33 @@ function signProposal(
   });
 }
 
-export function prepare(turn: Turn): boolean {
-  const { context, state } = turn;
+export function prepare(activation: Activation): boolean {
+  const { context, state } = activation;
   // a member that committed in this view has already seen a quorum of prepares
-  if (!isVoting(turn) || hasSigned(state, 'prepare') || hasSigned(state, 'commit')) return false;
+  if (!isVoting(activation) || hasSigned(state, 'prepare') || hasSigned(state, 'commit'))
+    return false;
   const proposer = proposerOf(context, state);
   for (const vote of state.votes) {
     if (vote.type !== 'proposal' || vote.key !== proposer) continue;
     if (vote.view !== state.view || vote.attempt !== state.attempt) continue;
-    if (tryPrepare(turn, vote)) return true;
+    if (tryPrepare(activation, vote)) return true;
   }
   return false;
 }
 
-function tryPrepare(turn: Turn, proposal: Signed<Proposal>): boolean {
-  const justification = justificationOf(turn, proposal);
-  if (justification === undefined || !justification.committee.members.includes(turn.context.me))
+function tryPrepare(activation: Activation, proposal: Signed<Proposal>): boolean {
+  const justification = justificationOf(activation, proposal);
+  if (
+    justification === undefined ||
+    !justification.committee.members.includes(activation.context.me)
+  )
     return false;
-  const check = checkOf(turn, proposal);
+  const check = checkOf(activation, proposal);
   if (check === undefined || !check.valid) return false;
-  if (!mayPrepare(turn, proposal, justification.prepared, check)) return false;
+  if (!mayPrepare(activation, proposal, justification.prepared, check)) return false;
   const { run, round, attempt, parent, ctx, view, digest } = proposal;
-  const justify = Math.max(proposal.justify, ownJustification(turn, proposal));
-  return sign(turn, {
+  const justify = Math.max(proposal.justify, ownJustification(activation, proposal));
+  return sign(activation, {
     type: 'vote',
     step: 'prepare',
     run,
@@ -145,56 +151,58 @@ function tryPrepare(turn: Turn, proposal: Signed<Proposal>): boolean {
 }
 
 /** The view in which this locked member saw the outcome prepared; it says so even if the proposer does not. */
-const ownJustification = ({ state: { lock } }: Turn, { digest, attempt }: Proposal): number =>
-  lock?.digest === digest && lock.attempt === attempt ? lock.view : -1;
+const ownJustification = (
+  { state: { lock } }: Activation,
+  { digest, attempt }: Proposal,
+): number => (lock?.digest === digest && lock.attempt === attempt ? lock.view : -1);
 
 /**
  * The locking rule. A member that committed prepares another outcome only if a quorum prepared that in a later view.
  * Others prepare any outcome with a quorum of prepares, and acceptable new ones.
  */
 function mayPrepare(
-  turn: Turn,
+  activation: Activation,
   { digest, outcome }: Pick<Proposal, 'digest' | 'outcome'>,
   prepared: ViewId | undefined,
   check: Check,
 ): boolean {
-  const { lock } = turn.state;
+  const { lock } = activation.state;
   if (lock?.digest === digest) return true;
   if (lock !== null) return prepared !== undefined && !isAfter(lock, prepared);
   if (prepared !== undefined) return true;
-  return check.acceptable && (outcome.result === 'final' || isVoidTime(turn));
+  return check.acceptable && (outcome.result === 'final' || isVoidTime(activation));
 }
 
 /** Whether a void outcome is acceptable: the round took too many views, or no contribution arrived in time. */
-const isVoidTime = ({ state, context }: Turn): boolean =>
+const isVoidTime = ({ state, context }: Activation): boolean =>
   state.view >= context.timing.voidView || state.closed?.empty === true;
 
 /** The validity check of a proposal's outcome; requested when there is none. */
-function checkOf(turn: Turn, { digest, outcome }: Signed<Proposal>): Check | undefined {
-  const check = turn.state.checks.find((each) => each.digest === digest);
-  if (check === undefined) ask(turn, `check ${digest}`, { type: 'check', digest, outcome });
+function checkOf(activation: Activation, { digest, outcome }: Signed<Proposal>): Check | undefined {
+  const check = activation.state.checks.find((each) => each.digest === digest);
+  if (check === undefined) ask(activation, `check ${digest}`, { type: 'check', digest, outcome });
   return check;
 }
 
 /** At most once per view: stores the lock on disk, then sends the commit. */
-export function commit(turn: Turn): boolean {
-  const { context, state } = turn;
-  if (!isVoting(turn) || hasSigned(state, 'commit')) return false;
+export function commit(activation: Activation): boolean {
+  const { context, state } = activation;
+  if (!isVoting(activation) || hasSigned(state, 'commit')) return false;
   const current = state.votes.filter((v) => v.view === state.view && v.attempt === state.attempt);
   for (const count of counts(current, 'prepare')) {
-    const quorum = quorumVotes(turn, count);
+    const quorum = quorumVotes(activation, count);
     if (quorum === undefined) continue;
     const { ctx, digest, attempt, view } = count;
-    if (!findCommittee(turn, attempt, ctx)?.members.includes(context.me)) continue;
-    const proposal = bodyOf(turn, count);
-    const check = proposal && checkOf(turn, proposal);
+    if (!findCommittee(activation, attempt, ctx)?.members.includes(context.me)) continue;
+    const proposal = bodyOf(activation, count);
+    const check = proposal && checkOf(activation, proposal);
     if (proposal === undefined || !check?.valid) continue;
-    change(turn, {
+    change(activation, {
       lock: { attempt, view, ctx, digest, proposal: proposal.id, prepares: idsOf(quorum) },
     });
     const { run, round, parent } = context;
     const { unlisted, features } = check;
-    return sign(turn, {
+    return sign(activation, {
       type: 'vote',
       step: 'commit',
       justify: -1,
@@ -213,40 +221,40 @@ export function commit(turn: Turn): boolean {
 }
 
 /** Looks for a certificate (a quorum of commits) among the votes received so far. */
-export function finalize(turn: Turn): boolean {
-  if (!turn.heard) return false;
-  turn.heard = false;
-  for (const count of counts(turn.state.votes, 'commit')) {
-    const quorum = quorumVotes(turn, count);
-    const proposal = quorum && bodyOf(turn, count);
-    if (proposal && decide(turn, { ...count, votes: quorum }, proposal)) return true;
+export function finalize(activation: Activation): boolean {
+  if (!activation.heard) return false;
+  activation.heard = false;
+  for (const count of counts(activation.state.votes, 'commit')) {
+    const quorum = quorumVotes(activation, count);
+    const proposal = quorum && bodyOf(activation, count);
+    if (proposal && decide(activation, { ...count, votes: quorum }, proposal)) return true;
   }
   return false;
 }
 
 /** Adopts a certificate, or reports that it conflicts with the first; true when it changed the state. */
-function decide(turn: Turn, count: Count, { id, outcome }: Signed<Proposal>): boolean {
-  const { decided, conflicts } = turn.state;
+function decide(activation: Activation, count: Count, { id, outcome }: Signed<Proposal>): boolean {
+  const { decided, conflicts } = activation.state;
   const { attempt, view, ctx, digest, votes } = count;
   if (decided !== null) {
     if (decided.digest === digest || conflicts.includes(digest)) return false;
-    const { round } = turn.context;
+    const { round } = activation.context;
     const expected = decided.digest;
     const refusal = { code: 'conflicting-finalize', round, expected, got: digest } as const;
-    turn.effects.push({ type: 'refused', refusal });
-    return change(turn, { conflicts: [...conflicts, digest] });
+    activation.effects.push({ type: 'refused', refusal });
+    return change(activation, { conflicts: [...conflicts, digest] });
   }
   const commits = idsOf(votes);
   const certificate = { attempt, view, ctx, digest, proposal: id, commits };
-  turn.effects.push({ type: 'persist' }, { type: 'finalized', outcome, certificate });
-  return change(turn, { decided: certificate });
+  activation.effects.push({ type: 'persist' }, { type: 'finalized', outcome, certificate });
+  return change(activation, { decided: certificate });
 }
 
 /** A proposal that carries the outcome voted for; requested when this member has none. */
-function bodyOf(turn: Turn, { ctx, digest }: Count): Signed<Proposal> | undefined {
-  const proposal = proposalOf(turn, ctx, digest);
+function bodyOf(activation: Activation, { ctx, digest }: Count): Signed<Proposal> | undefined {
+  const proposal = proposalOf(activation, ctx, digest);
   if (proposal === undefined) {
-    ask(turn, `want ${digest}`, { type: 'want', what: 'outcome', digest });
+    ask(activation, `want ${digest}`, { type: 'want', what: 'outcome', digest });
   }
   return proposal;
 }

@@ -6,6 +6,7 @@ import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { PreparedClaim, Proposal, Signed, ViewChangeVote, Vote } from '../../run/vote.ts';
 import {
+  type Activation,
   ask,
   type CastVote,
   change,
@@ -13,18 +14,21 @@ import {
   type Prepared,
   type RoundContext,
   type RoundState,
-  type Turn,
   type ViewId,
 } from './round-state.ts';
 
 /** The committee with this digest (`ctx`), if this member knows it. */
-export function findCommittee(turn: Turn, attempt: number, ctx: Digest): Committee | undefined {
-  const { context, state } = turn;
+export function findCommittee(
+  activation: Activation,
+  attempt: number,
+  ctx: Digest,
+): Committee | undefined {
+  const { context, state } = activation;
   const drawn = drawnFor(context, attempt);
   if (drawn !== undefined) return drawn.ctx === ctx ? drawn : undefined;
   for (const vote of state.votes) {
     if (vote.type !== 'proposal' || vote.ctx !== ctx || vote.attempt !== attempt) continue;
-    const committee = committeeBehind(turn, vote);
+    const committee = committeeBehind(activation, vote);
     if (committee?.ctx === ctx) return committee;
   }
   return undefined;
@@ -37,37 +41,40 @@ export function drawnFor(context: RoundContext, attempt: number): Committee | un
 }
 
 /** The committee that votes on a proposal. Missing view-change votes are requested. */
-function committeeBehind(turn: Turn, proposal: Signed<Proposal>): Committee | undefined {
+function committeeBehind(
+  activation: Activation,
+  proposal: Signed<Proposal>,
+): Committee | undefined {
   const { attempt, ballots, id } = proposal;
   if (attempt === 0 && ballots.length > 0) return undefined;
-  const drawn = drawnFor(turn.context, attempt);
+  const drawn = drawnFor(activation.context, attempt);
   if (drawn !== undefined) return drawn;
-  const known = turn.state.drawn[id];
+  const known = activation.state.drawn[id];
   if (known !== undefined) return known;
-  const committee = committeeOfViewChanges(turn, attempt, ballots);
+  const committee = committeeOfViewChanges(activation, attempt, ballots);
   if (committee === undefined) return undefined;
-  change(turn, { drawn: { ...turn.state.drawn, [id]: committee } });
+  change(activation, { drawn: { ...activation.state.drawn, [id]: committee } });
   return committee;
 }
 
 /** The committee of an epoch whose proposal lists these view-change votes, if all are here and enough. */
 export function committeeOfViewChanges(
-  turn: Turn,
+  activation: Activation,
   attempt: number,
   ids: readonly EventId[],
 ): Committee | undefined {
-  const keys = soundViewChanges(turn, attempt, ids);
-  return keys && (drawnFor(turn.context, attempt) ?? turn.context.draw(attempt, keys));
+  const keys = soundViewChanges(activation, attempt, ids);
+  return keys && (drawnFor(activation.context, attempt) ?? activation.context.draw(attempt, keys));
 }
 
 /** Authors of these view-change votes, if all are here, eligible and enough for a proposal of this epoch. */
 function soundViewChanges(
-  turn: Turn,
+  activation: Activation,
   attempt: number,
   ids: readonly EventId[],
 ): readonly WorkerId[] | undefined {
-  const { context } = turn;
-  const listed = viewChangesById(turn, ids);
+  const { context } = activation;
+  const listed = viewChangesById(activation, ids);
   if (listed === undefined || listed.some((each) => each.attempt !== attempt)) return undefined;
   const keys = listed.map(({ key }) => key);
   if (new Set(keys).size !== keys.length || !isEligible(context, keys)) return undefined;
@@ -80,31 +87,35 @@ function isEligible({ eligible }: RoundContext, keys: readonly WorkerId[]): bool
 }
 
 /** A proposal of this outcome to this committee, which its view-change votes must yield. */
-export const proposalOf = (turn: Turn, ctx: Digest, digest: Digest): Signed<Proposal> | undefined =>
-  turn.state.votes.find(
+export const proposalOf = (
+  activation: Activation,
+  ctx: Digest,
+  digest: Digest,
+): Signed<Proposal> | undefined =>
+  activation.state.votes.find(
     (vote): vote is Signed<Proposal> =>
       vote.type === 'proposal' &&
       vote.digest === digest &&
       vote.ctx === ctx &&
-      committeeBehind(turn, vote)?.ctx === ctx,
+      committeeBehind(activation, vote)?.ctx === ctx,
   );
 
 function viewChangesById(
-  turn: Turn,
+  activation: Activation,
   ids: readonly EventId[],
 ): readonly Signed<ViewChangeVote>[] | undefined {
-  const known = new Map(turn.state.ballots.map((vote) => [vote.id, vote]));
+  const known = new Map(activation.state.ballots.map((vote) => [vote.id, vote]));
   const found = ids.map((id) => known.get(id));
   const missing = ids.filter((_, i) => found[i] === undefined);
   if (missing.length > 0) {
-    wanted(turn, missing);
+    wanted(activation, missing);
     return undefined;
   }
   return found.filter((vote) => vote !== undefined);
 }
 
-function wanted(turn: Turn, ids: readonly EventId[]): false {
-  ask(turn, `want ${ids.join()}`, { type: 'want', what: 'events', ids });
+function wanted(activation: Activation, ids: readonly EventId[]): false {
+  ask(activation, `want ${ids.join()}`, { type: 'want', what: 'events', ids });
   return false;
 }
 
@@ -137,16 +148,18 @@ export function counts(votes: readonly CastVote[], step: Vote['step']): readonly
 
 /** One vote per member, if they are a quorum of their committee. */
 export function quorumVotes(
-  turn: Turn,
+  activation: Activation,
   { attempt, ctx, votes }: Count,
 ): readonly CastVote[] | undefined {
-  const committee = findCommittee(turn, attempt, ctx);
+  const committee = findCommittee(activation, attempt, ctx);
   if (committee === undefined || votes.length < committee.quorum) return undefined;
   const byKey = new Map<WorkerId, CastVote>();
   for (const vote of votes) {
     if (committee.members.includes(vote.key) && !byKey.has(vote.key)) byKey.set(vote.key, vote);
   }
-  return turn.context.hasQuorum(committee, new Set(byKey.keys())) ? [...byKey.values()] : undefined;
+  return activation.context.hasQuorum(committee, new Set(byKey.keys()))
+    ? [...byKey.values()]
+    : undefined;
 }
 
 /** Event ids of votes, ascending. */
@@ -154,12 +167,12 @@ export const idsOf = (votes: readonly CastVote[]): readonly EventId[] =>
   votes.map(({ id }) => id).sort();
 
 /** The outcome prepared in the latest view, up to the given recovery epoch: it must be proposed again. */
-export function highestPrepared(turn: Turn, lastEpoch: number): Prepared | null {
-  let highest = turn.state.lock;
-  for (const count of counts(turn.state.votes, 'prepare')) {
+export function highestPrepared(activation: Activation, lastEpoch: number): Prepared | null {
+  let highest = activation.state.lock;
+  for (const count of counts(activation.state.votes, 'prepare')) {
     if (count.attempt > lastEpoch || (highest !== null && !isAfter(count, highest))) continue;
-    const proposal = proposalOf(turn, count.ctx, count.digest);
-    const quorum = proposal && quorumVotes(turn, count);
+    const proposal = proposalOf(activation, count.ctx, count.digest);
+    const quorum = proposal && quorumVotes(activation, count);
     if (proposal === undefined || quorum === undefined) continue;
     const { attempt, view, ctx, digest } = count;
     highest = { attempt, view, ctx, digest, proposal: proposal.id, prepares: idsOf(quorum) };
@@ -185,20 +198,23 @@ export interface Justification {
 }
 
 /** The justification of a proposal, or undefined while something is missing or when it is invalid. */
-export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justification | undefined {
-  const committee = committeeBehind(turn, proposal);
+export function justificationOf(
+  activation: Activation,
+  proposal: Signed<Proposal>,
+): Justification | undefined {
+  const committee = committeeBehind(activation, proposal);
   if (committee === undefined || committee.ctx !== proposal.ctx) return undefined;
   const { attempt, view, digest, ctx, justify, prepares, ballots, outcome, key } = proposal;
   if (justify >= 0) {
     const place = { attempt, view: justify };
-    if (justify >= view || !isProven(turn, { ...place, ctx, digest }, prepares, committee)) {
+    if (justify >= view || !isProven(activation, { ...place, ctx, digest }, prepares, committee)) {
       return undefined;
     }
     return { committee, prepared: place };
   }
   if (prepares.length > 0) return undefined;
-  if (attempt > 0 && soundViewChanges(turn, attempt, ballots) === undefined) return undefined;
-  const claim = highestClaim(turn, ballots);
+  if (attempt > 0 && soundViewChanges(activation, attempt, ballots) === undefined) return undefined;
+  const claim = highestClaim(activation, ballots);
   if (claim === 'unproven') return undefined;
   if (claim !== undefined)
     return claim.digest === digest ? { committee, prepared: claim } : undefined;
@@ -208,49 +224,52 @@ export function justificationOf(turn: Turn, proposal: Signed<Proposal>): Justifi
 
 /** The latest outcome that these view-change votes claim as prepared; `unproven` without a valid proof. */
 export function highestClaim(
-  turn: Turn,
+  activation: Activation,
   ids: readonly EventId[],
 ): PreparedClaim | undefined | 'unproven' {
-  const listed = viewChangesById(turn, ids);
+  const listed = viewChangesById(activation, ids);
   if (listed === undefined) return 'unproven';
   let highest: PreparedClaim | undefined;
   for (const vote of listed) {
     const { prepared } = vote;
     if (prepared === null) continue;
-    if (!isClaimProven(turn, vote)) return 'unproven';
+    if (!isClaimProven(activation, vote)) return 'unproven';
     if (highest === undefined || isAfter(prepared, highest)) highest = prepared;
   }
   return highest;
 }
 
 /** Whether a view-change vote's claim holds: a quorum did prepare that outcome. */
-export function isClaimProven(turn: Turn, { prepared: claim, attempt }: ViewChangeVote): boolean {
+export function isClaimProven(
+  activation: Activation,
+  { prepared: claim, attempt }: ViewChangeVote,
+): boolean {
   if (claim === null) return true;
   if (claim.attempt >= attempt) return false;
-  const proposal = turn.state.votes.find(({ id }) => id === claim.proposal);
-  if (proposal === undefined) return wanted(turn, [claim.proposal]);
+  const proposal = activation.state.votes.find(({ id }) => id === claim.proposal);
+  if (proposal === undefined) return wanted(activation, [claim.proposal]);
   if (proposal.type !== 'proposal' || proposal.digest !== claim.digest) return false;
   if (proposal.attempt !== claim.attempt) return false;
-  const committee = committeeBehind(turn, proposal);
+  const committee = committeeBehind(activation, proposal);
   if (committee === undefined || committee.ctx !== proposal.ctx) return false;
-  return isProven(turn, { ...claim, ctx: proposal.ctx }, claim.prepares, committee);
+  return isProven(activation, { ...claim, ctx: proposal.ctx }, claim.prepares, committee);
 }
 
 /** Whether these prepares are a quorum for this outcome in this view. */
 function isProven(
-  turn: Turn,
+  activation: Activation,
   { attempt, view, ctx, digest }: ViewId & Pick<CastVote, 'ctx' | 'digest'>,
   ids: readonly EventId[],
   committee: Committee,
 ): boolean {
-  const found = ids.map((id) => turn.state.votes.find((vote) => vote.id === id));
+  const found = ids.map((id) => activation.state.votes.find((vote) => vote.id === id));
   const missing = ids.filter((_, i) => found[i] === undefined);
-  if (missing.length > 0) return wanted(turn, missing);
+  if (missing.length > 0) return wanted(activation, missing);
   const keys = new Set<WorkerId>();
   for (const vote of found) {
     if (vote === undefined || vote.step !== 'prepare' || vote.attempt !== attempt) return false;
     if (vote.view !== view || vote.ctx !== ctx || vote.digest !== digest) return false;
     keys.add(vote.key);
   }
-  return turn.context.hasQuorum(committee, keys);
+  return activation.context.hasQuorum(committee, keys);
 }

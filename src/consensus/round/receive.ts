@@ -14,39 +14,39 @@ import type {
 } from '../../run/vote.ts';
 import { drawnFor } from './quorums.ts';
 import {
+  type Activation,
   type CastVote,
   change,
   type Fault,
   isAfter,
   type Refusal,
-  type Turn,
 } from './round-state.ts';
 import { latestEpoch, latestView } from './timing.ts';
 
 /** Messages kept per key and slot: two prove an equivocation. */
 const MOST_CONTENTS = 2;
 
-export function receive(turn: Turn, message: Signed<Message>): void {
-  const { state } = turn;
+export function receive(activation: Activation, message: Signed<Message>): void {
+  const { state } = activation;
   const known = message.type === 'ballot' ? state.ballots : state.votes;
   if (known.some(({ id }) => id === message.id)) {
-    answer(turn, message);
+    answer(activation, message);
     return;
   }
-  const refusal = refuse(turn, message) ?? refuseFlood(turn, known, message);
+  const refusal = refuse(activation, message) ?? refuseFlood(activation, known, message);
   if (refusal !== undefined) {
-    turn.effects.push({ type: 'refused', refusal });
+    activation.effects.push({ type: 'refused', refusal });
     return;
   }
-  accuse(turn, known, message);
-  if (message.type === 'ballot') change(turn, { ballots: [...state.ballots, message] });
-  else change(turn, { votes: [...state.votes, message] });
-  turn.heard = true;
-  answer(turn, message);
+  accuse(activation, known, message);
+  if (message.type === 'ballot') change(activation, { ballots: [...state.ballots, message] });
+  else change(activation, { votes: [...state.votes, message] });
+  activation.heard = true;
+  answer(activation, message);
 }
 
 /** Why a message does not belong in this round. Views that no honest clock can have reached would fill memory. */
-function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | undefined {
+function refuse({ context, now }: Activation, message: Signed<Message>): Refusal | undefined {
   const { key, attempt } = message;
   if (message.round !== context.round) {
     return { code: 'invalid-round', round: message.round, current: context.round };
@@ -70,7 +70,7 @@ function refuse({ context, now }: Turn, message: Signed<Message>): Refusal | und
  * that another honest member voted for in that view.
  */
 function refuseFlood(
-  { state }: Turn,
+  { state }: Activation,
   known: readonly (CastVote | Signed<ViewChangeVote>)[],
   message: Signed<Message>,
 ): Refusal | undefined {
@@ -95,22 +95,22 @@ function refuseFlood(
 
 /** Reports the first fault proof against a key; one is enough to expel it. */
 function accuse(
-  turn: Turn,
+  activation: Activation,
   known: readonly (CastVote | Signed<ViewChangeVote>)[],
   message: Signed<Message>,
 ): void {
-  if (turn.state.faulty.includes(message.key)) return;
+  if (activation.state.faulty.includes(message.key)) return;
   for (const other of known) {
     const fault = other.key === message.key ? judgeFault(other, message) : undefined;
     if (fault === undefined) continue;
-    turn.effects.push({ type: 'fault', fault });
-    change(turn, { faulty: [...turn.state.faulty, message.key] });
+    activation.effects.push({ type: 'fault', fault });
+    change(activation, { faulty: [...activation.state.faulty, message.key] });
     return;
   }
 }
 
 /** Re-sends the certificate to a member that still votes in a decided round. */
-function answer({ state, context, effects }: Turn, message: Signed<Message>): void {
+function answer({ state, context, effects }: Activation, message: Signed<Message>): void {
   const { decided } = state;
   if (decided === null || message.key === context.me) return;
   const view = message.type === 'ballot' ? 0 : message.view;

@@ -216,8 +216,8 @@ export type Effect =
     }
   | { readonly type: 'refused'; readonly refusal: Refusal };
 
-/** Working state of one `step`: rules read the context, replace the state and append effects. */
-export interface Turn {
+/** Working state of one `step` of the machine: rules read the context, replace the state and append effects. */
+export interface Activation {
   readonly context: RoundContext;
   readonly now: number;
   state: RoundState;
@@ -227,29 +227,29 @@ export interface Turn {
 }
 
 /** Updates the state. Returns true, which a rule returns when it acted. */
-export function change(turn: Turn, values: Partial<RoundState>): true {
-  turn.state = { ...turn.state, ...values };
+export function change(activation: Activation, values: Partial<RoundState>): true {
+  activation.state = { ...activation.state, ...values };
   return true;
 }
 
 /** Emits an effect unless the same was already requested in this view. */
-export function ask(turn: Turn, key: string, effect: Effect): boolean {
-  if (turn.state.asked.includes(key)) return false;
-  turn.effects.push(effect);
-  return change(turn, { asked: [...turn.state.asked, key] });
+export function ask(activation: Activation, key: string, effect: Effect): boolean {
+  if (activation.state.asked.includes(key)) return false;
+  activation.effects.push(effect);
+  return change(activation, { asked: [...activation.state.asked, key] });
 }
 
 /** Records a message as signed, persists it, then sends it. */
-export function sign(turn: Turn, message: Message): true {
-  turn.effects.push({ type: 'persist' }, { type: 'send', message });
-  return change(turn, { sent: [...turn.state.sent, message] });
+export function sign(activation: Activation, message: Message): true {
+  activation.effects.push({ type: 'persist' }, { type: 'send', message });
+  return change(activation, { sent: [...activation.state.sent, message] });
 }
 
 export const isAfter = (a: ViewId, b: ViewId): boolean =>
   a.attempt > b.attempt || (a.attempt === b.attempt && a.view > b.view);
 
 /** Whether this worker may vote now. */
-export const isVoting = ({ state, context }: Turn): boolean =>
+export const isVoting = ({ state, context }: Activation): boolean =>
   state.closed !== null &&
   state.decided === null &&
   state.attempt >= state.voteFrom &&

@@ -1,7 +1,7 @@
 /** View changes and recovery epochs: who proposes, when a member moves on, what it does after a failure. */
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { drawnFor, highestPrepared, isClaimProven, prepareVoters } from './quorums.ts';
-import { change, type RoundContext, sign, type Turn, type ViewId } from './round-state.ts';
+import { type Activation, change, type RoundContext, sign, type ViewId } from './round-state.ts';
 import { closingTime, listensUntil, viewAfter, viewLength, viewStart } from './timing.ts';
 
 /** The proposer of a view. */
@@ -11,18 +11,18 @@ export function proposerOf(context: RoundContext, { attempt, view }: ViewId): Wo
 }
 
 /** Follows other members into a later view, or moves on when time is up, also while a machine slept. */
-export function changeView(turn: Turn): boolean {
-  const { state, now, context } = turn;
+export function changeView(activation: Activation): boolean {
+  const { state, now, context } = activation;
   if (state.closed === null || state.decided !== null) return false;
   const { viewMs } = context.timing;
-  const seen = viewOfOthers(turn);
-  if (seen > state.view) return enter(turn, seen, now + viewLength(viewMs, seen));
-  const ends = endOfView(turn);
+  const seen = viewOfOthers(activation);
+  if (seen > state.view) return enter(activation, seen, now + viewLength(viewMs, seen));
+  const ends = endOfView(activation);
   if (now < ends) return false;
-  abandonView(turn);
+  abandonView(activation);
   const start = ends - viewStart(viewMs, state.view + 1);
   const view = viewAfter(viewMs, now - start);
-  return enter(turn, view, start + viewStart(viewMs, view + 1));
+  return enter(activation, view, start + viewStart(viewMs, view + 1));
 }
 
 /** A view in which nobody proposes is over after one part in so many of its time. */
@@ -32,7 +32,7 @@ const SILENT_SHARE = 2;
  * When the view in progress ends. Without a proposal after half its time the proposer seems away; but not in the last
  * view before a void outcome is acceptable, nor before all take votes of the next view.
  */
-function endOfView({ context, state, now }: Turn): number {
+function endOfView({ context, state, now }: Activation): number {
   const { attempt, view, viewEnds, votes } = state;
   const { since, timing } = context;
   if (attempt > 0 || view + 1 >= timing.voidView || now >= viewEnds) return viewEnds;
@@ -45,17 +45,17 @@ function endOfView({ context, state, now }: Turn): number {
   return Math.min(viewEnds, Math.max(soon, since + viewStart(timing.viewMs, view + 1)));
 }
 
-const enter = (turn: Turn, view: number, viewEnds: number): true =>
-  change(turn, {
+const enter = (activation: Activation, view: number, viewEnds: number): true =>
+  change(activation, {
     view,
     viewEnds,
     asked: [],
     // acceptability depends on what has arrived by now, so it is checked again
-    checks: turn.state.checks.filter(({ valid, acceptable }) => !valid || acceptable),
+    checks: activation.state.checks.filter(({ valid, acceptable }) => !valid || acceptable),
   });
 
 /** The latest view of each other member, in descending order. */
-export function viewsOfOthers({ context, state }: Turn): number[] {
+export function viewsOfOthers({ context, state }: Activation): number[] {
   const latest = new Map<WorkerId, number>();
   for (const { key, attempt, view } of state.votes) {
     if (attempt !== state.attempt || key === context.me) continue;
@@ -68,18 +68,18 @@ export function viewsOfOthers({ context, state }: Turn): number[] {
  * The view to follow. More than K - k members cannot all be Byzantine, so they are followed at once. In a late round
  * one member is enough, or partitioned members would stay ahead; `latestView` bounds a liar.
  */
-function viewOfOthers(turn: Turn): number {
-  const { context, state } = turn;
+function viewOfOthers(activation: Activation): number {
+  const { context, state } = activation;
   const { size, quorum } = context.committee;
   const isLate = state.attempt > 0 || state.view >= context.timing.voidView;
-  return viewsOfOthers(turn)[isLate ? 0 : size - quorum] ?? -1;
+  return viewsOfOthers(activation)[isLate ? 0 : size - quorum] ?? -1;
 }
 
 /** After a failed view: reports silent members, re-sends this worker's lock and its proof, fetches missed messages. */
-function abandonView(turn: Turn): void {
-  const { state, context, effects } = turn;
+function abandonView(activation: Activation): void {
+  const { state, context, effects } = activation;
   const { attempt, view, lock } = state;
-  effects.push({ type: 'stalled', attempt, view, missing: missingIn(turn) });
+  effects.push({ type: 'stalled', attempt, view, missing: missingIn(activation) });
   const own = state.ballots.find((each) => each.key === context.me && each.attempt === attempt);
   const claim = own?.prepared;
   const ids = new Set([
@@ -92,8 +92,8 @@ function abandonView(turn: Turn): void {
 }
 
 /** Members to report: those without a view-change vote below the floor, else a silent proposer, else silent voters. */
-function missingIn(turn: Turn): readonly WorkerId[] {
-  const { context, state } = turn;
+function missingIn(activation: Activation): readonly WorkerId[] {
+  const { context, state } = activation;
   const { attempt } = state;
   if (attempt > 0) {
     const heard = state.ballots.filter((each) => each.attempt === attempt).map(({ key }) => key);
@@ -110,8 +110,8 @@ function missingIn(turn: Turn): readonly WorkerId[] {
 }
 
 /** When the machine next needs a tick; never in a decided round. */
-export function nextWake(turn: Turn): number {
-  const { state, context, now } = turn;
+export function nextWake(activation: Activation): number {
+  const { state, context, now } = activation;
   const { closed, decided, attempt, view, viewEnds, attemptEnds } = state;
   if (decided !== null) return Number.MAX_SAFE_INTEGER;
   if (closed === null) {
@@ -121,17 +121,17 @@ export function nextWake(turn: Turn): number {
   }
   const half = viewEnds - viewLength(context.timing.viewMs, view) / 2;
   const moments = attempt > 0 ? [half, attemptEnds] : [attemptEnds];
-  return Math.min(endOfView(turn), ...moments.filter((at) => at > now));
+  return Math.min(endOfView(activation), ...moments.filter((at) => at > now));
 }
 
 /** Enters the next recovery epoch when time is up, or follows others into theirs. */
-export function joinEpoch(turn: Turn): boolean {
-  const { context, state, now } = turn;
+export function joinEpoch(activation: Activation): boolean {
+  const { context, state, now } = activation;
   const { me, run, round, parent, roster, timing } = context;
   if (state.closed === null || state.decided !== null || !roster.includes(me)) return false;
-  const attempt = dueEpoch(turn);
+  const attempt = dueEpoch(activation);
   if (attempt <= state.attempt) return false;
-  const highest = highestPrepared(turn, attempt - 1);
+  const highest = highestPrepared(activation, attempt - 1);
   const prepared = highest && {
     attempt: highest.attempt,
     view: highest.view,
@@ -139,7 +139,7 @@ export function joinEpoch(turn: Turn): boolean {
     proposal: highest.proposal,
     prepares: highest.prepares,
   };
-  change(turn, {
+  change(activation, {
     attempt,
     view: 0,
     composed: null,
@@ -148,11 +148,11 @@ export function joinEpoch(turn: Turn): boolean {
     // doubles like view lengths, so that a slow network gets enough time
     attemptEnds: now + viewLength(timing.recoveryMs, attempt),
   });
-  return sign(turn, { type: 'ballot', run, round, attempt, parent, prepared });
+  return sign(activation, { type: 'ballot', run, round, attempt, parent, prepared });
 }
 
 /** The recovery epoch to be in: the next when time is up, or the latest that others are in. */
-function dueEpoch({ context, state, now }: Turn): number {
+function dueEpoch({ context, state, now }: Activation): number {
   if (context.timing.recoveryMs === 0) return 0;
   const ahead = state.ballots.filter(({ attempt }) => attempt > state.attempt);
   // together with this worker the others reach the recovery floor: no need to wait for the timeout
@@ -172,14 +172,14 @@ const MOST_VIEW_CHANGES = 768;
  * The view-change votes that a proposal lists: one per eligible key with a proven claim, once all voted, or enough did
  * and half the view is over.
  */
-export function chosenViewChanges(turn: Turn): readonly EventId[] | undefined {
-  const { context, now } = turn;
-  const { attempt, view, viewEnds, ballots } = turn.state;
+export function chosenViewChanges(activation: Activation): readonly EventId[] | undefined {
+  const { context, now } = activation;
+  const { attempt, view, viewEnds, ballots } = activation.state;
   const chosen = new Map<WorkerId, EventId>();
   const eligible = new Set(context.eligible);
   for (const vote of ballots) {
     if (vote.attempt !== attempt || !eligible.has(vote.key)) continue;
-    if (!isClaimProven(turn, vote)) continue;
+    if (!isClaimProven(activation, vote)) continue;
     const other = chosen.get(vote.key);
     if (other === undefined || vote.id < other) chosen.set(vote.key, vote.id);
   }

@@ -166,9 +166,9 @@ function stretch(frequency: number, scaling: RopeScaling | undefined): number {
   const { factor } = scaling;
   if (scaling.type === 'linear') return frequency / factor;
   const { lowFrequencyFactor: low, highFrequencyFactor: high, originalContext } = scaling;
-  const turns = (originalContext * frequency) / (2 * Math.PI);
-  if (turns > high) return frequency;
-  if (turns < low) return frequency / factor;
-  const blend = (turns - low) / (high - low);
+  const rotations = (originalContext * frequency) / (2 * Math.PI);
+  if (rotations > high) return frequency;
+  if (rotations < low) return frequency / factor;
+  const blend = (rotations - low) / (high - low);
   return ((1 - blend) * frequency) / factor + blend * frequency;
 }

@@ -80,9 +80,9 @@ function drawRegime(seed: number, index: number) {
   };
 }
 
-/** A sine to a thousandth, over turns, out of sums and products alone: other sines differ between engines. */
-function wave(turns: number): number {
-  const x = 2 * (turns - Math.floor(turns)) - 1;
+/** Sine of an angle in cycles, accurate to 0.001. Only sums and products: `Math.sin` differs between engines. */
+function wave(cycles: number): number {
+  const x = 2 * (cycles - Math.floor(cycles)) - 1;
   const rough = 4 * x * (Math.abs(x) - 1);
   return rough + 0.225 * (rough * Math.abs(rough) - rough);
 }

@@ -247,7 +247,7 @@ export const groupedAttention = (
 export const rmsNorm = (x: Value, scale: Value, epsilon: number): Value =>
   apply('rmsNorm', [x, scale], { epsilon });
 
-/** (B, A, T, d) with elements i and i + d/2 turned by the angle whose cosine and sine, both (T, d/2), are given. */
+/** (B, A, T, d) with elements i and i + d/2 rotated by the angle whose cosine and sine, both (T, d/2), are given. */
 export const rotary = (x: Value, cos: Value, sin: Value): Value =>
   apply('rotary', [x, cos, sin], {});
 

@@ -91,10 +91,10 @@ function updateMatrix(
   const ahead = reshape(add(mul(m, momentum), share), [rows, columns]);
   const width = columns / abreast;
   const [left, ...others] = split(ahead, 1, new Array<number>(abreast).fill(width));
-  const turned = concat([orthogonal(left!), ...others.map(orthogonal)], 1);
+  const orthogonalized = concat([orthogonal(left!), ...others.map(orthogonal)], 1);
   const scale = mul(rate!, stepSize * Math.sqrt(Math.max(rows, width)));
   return {
-    params: sub(mul(params, keep!), mul(flatten(turned), scale)),
+    params: sub(mul(params, keep!), mul(flatten(orthogonalized), scale)),
     moments: [m, second!],
   };
 }

@@ -18,7 +18,7 @@ export const PAYLOAD_HEADER_BYTES = 84;
 export interface PayloadScope {
   readonly run: Uint8Array;
   readonly round: number;
-  /** Public key of who sends it: with run and round it draws how chunks are turned. */
+  /** Public key of the sender; with run and round it seeds the rotation of chunks. */
   readonly sender: Uint8Array;
   readonly size: number;
   /** Digest of the roster and the rule by which its workers own chunks. */
@@ -110,8 +110,8 @@ export interface StreamCodec {
   readonly sends: 'stream';
   /** What the values of a chunk are divided by: the root of their size, or their size, so that all lose one share. */
   readonly scales: 'root' | 'size';
-  /** Whether chunks are turned first, and levels as long as makes up for the values that round to 0. */
-  readonly isTurned: boolean;
+  /** Whether chunks are rotated first, and levels lengthened to make up for values that round to 0. */
+  readonly isRotated: boolean;
 }
 
 /** By name; the numbers are part of the format. nostrain 0.1.0 used 5, 17, 19 and 33 too: they stay free. */
@@ -121,8 +121,8 @@ export const codecs = {
   q2: { code: 3, values: q2, sends: 'all' },
   ternary: { code: 4, values: ternary, sends: 'all' },
   'topk-sign': { code: 21, values: sign, sends: 'largest' },
-  scaled: { code: 34, sends: 'stream', scales: 'root', isTurned: false },
-  rotated: { code: 35, sends: 'stream', scales: 'size', isTurned: true },
+  scaled: { code: 34, sends: 'stream', scales: 'root', isRotated: false },
+  rotated: { code: 35, sends: 'stream', scales: 'size', isRotated: true },
 } as const satisfies Record<string, ChunkCodec | StreamCodec>;
 
 export type CodecName = keyof typeof codecs;

@@ -19,7 +19,7 @@ import {
 } from './codecs.ts';
 import { type Coded, codedBytesAtMost, levelsOf, readCoded, writeCoded } from './range-coded.ts';
 import { MOST_CODE } from './range-coder.ts';
-import { turn, turnedBack, turnedLength } from './rotation.ts';
+import { inverseRotated, rotate, rotatedLength } from './rotation.ts';
 import { chunkValues, levelBits, levelOf, loadChunk, writeLevelBits } from './value-code.ts';
 
 export interface Stream {
@@ -50,7 +50,7 @@ const chunksOf = (count: number): number => Math.ceil(count / CHUNK_LENGTH);
 /** Packs finite values, all chunks whole but the last one, into at most `maxBytes` from `at` on. */
 function writeStream(
   values: Float32Array,
-  { scales: rule, isTurned }: Pick<StreamCodec, 'scales' | 'isTurned'>,
+  { scales: rule, isRotated }: Pick<StreamCodec, 'scales' | 'isRotated'>,
   out: Uint8Array,
   { at, maxBytes }: { readonly at: number; readonly maxBytes: number },
 ): Stream {
@@ -60,7 +60,7 @@ function writeStream(
     return { coded, scales: new Uint8Array(0), end };
   }
   const scales = scalesFor(values, rule);
-  const place = { at: at + count, maxBytes: maxBytes - count, isLengthened: isTurned };
+  const place = { at: at + count, maxBytes: maxBytes - count, isLengthened: isRotated };
   const { end, ...coded } = writeCoded(scaledDown(values, scales), out, place);
   const stream = onlyOfValues({ coded, scales, end }, out, at + count);
   out.set(stream.scales, at);
@@ -192,13 +192,13 @@ export function decodeStream(
 function asSent(stream: Stream, packing: Packing, scope: PayloadScope): PartialVector {
   const { size, chunks } = scope;
   const view = streamView(stream, lengthsOf(packing, scope));
-  const { addChunk } = codecOf(packing).isTurned ? turnedBack(view, scope) : view;
+  const { addChunk } = codecOf(packing).isRotated ? inverseRotated(view, scope) : view;
   return { size, chunks, addChunk, weighChunk: weighAll(chunks, size) };
 }
 
 function lengthsOf(packing: Packing, { size, chunks }: PayloadScope): readonly number[] {
   const lengths = Array.from(chunks, (chunk) => chunkLength(size, chunk));
-  return codecOf(packing).isTurned ? lengths.map(turnedLength) : lengths;
+  return codecOf(packing).isRotated ? lengths.map(rotatedLength) : lengths;
 }
 
 const sumOf = (lengths: readonly number[]): number => lengths.reduce((sum, n) => sum + n, 0);
@@ -214,7 +214,7 @@ function valuesOf(delta: Vector, packing: Packing, scope: PayloadScope): Float32
     loadChunk(delta, chunk * CHUNK_LENGTH, n, one);
     const room = whole.subarray(0, lengths[position]!).fill(0);
     room.set(one.floats.subarray(0, n));
-    if (codecOf(packing).isTurned) turn(room, chunk, scope);
+    if (codecOf(packing).isRotated) rotate(room, chunk, scope);
     values.set(room, at);
     at += room.length;
   });

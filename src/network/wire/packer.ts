@@ -48,8 +48,11 @@ const ENVELOPE_BYTES = 2048;
 const CHUNKED_SHARE = 0.735;
 /** The least payload that is filled with values. */
 const LEAST_FILLED = 256;
-/** Bytes of a rotated chunk: two bits a value. More gains nothing beside the noise of one worker's steps. */
-const ENOUGH_TURNED = CHUNK_LENGTH / 4;
+/**
+ * Maximum bytes of a rotated chunk: 2 bits a value. Above that, the noise of one worker's steps is larger than the
+ * rounding error.
+ */
+const MAX_ROTATED_CHUNK_BYTES = CHUNK_LENGTH / 4;
 const NO_ROSTER = '0'.repeat(64);
 
 /** Every worker may choose its packing; the chunks it sends follow from the roster. */
@@ -139,7 +142,7 @@ const isFilling = (packing: Exclude<PackingName, 'auto'>): packing is StreamCode
 function fillBudget(codec: StreamCodecName, eventBudget: number, chunks: number): Packing {
   const maxBytes = rawBudget(eventBudget);
   const least = LEAST_FILLED + chunks;
-  const enough = codecs[codec].isTurned ? least + chunks * ENOUGH_TURNED : maxBytes;
+  const enough = codecs[codec].isRotated ? least + chunks * MAX_ROTATED_CHUNK_BYTES : maxBytes;
   if (maxBytes >= least) return { codec, kept: 0, maxBytes: Math.min(maxBytes, enough) };
   throw new ConfigError('codec/budget', `${Math.max(0, maxBytes)} bytes are too few for values`, {
     hint: `allow at least ${least} bytes per payload: --set eventBudget=${4096 + chunks}`,

@@ -22,16 +22,16 @@ function record(bytes: Uint8Array): Uint8Array {
 
 const MASK_DELTA = 0xa282ead8;
 
-/** A checksum of text that holds checksums is turned by 15 bits and moved, so that it is no checksum of itself. */
+/** Masked CRC of TFRecord: rotated by 15 bits plus a constant, so that a CRC over data with embedded CRCs is safe. */
 function masked(bytes: Uint8Array): Uint8Array {
   const crc = crc32c(bytes);
   const out = new Uint8Array(4);
-  const turned = ((crc >>> 15) | (crc << 17)) >>> 0;
-  new DataView(out.buffer).setUint32(0, (turned + MASK_DELTA) >>> 0, true);
+  const rotated = ((crc >>> 15) | (crc << 17)) >>> 0;
+  new DataView(out.buffer).setUint32(0, (rotated + MASK_DELTA) >>> 0, true);
   return out;
 }
 
-/** Of the Castagnoli polynomial, turned around. */
+/** Table of the reflected Castagnoli polynomial. */
 const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   let value = byte;
   for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ 0x82f63b78 : value >>> 1;

@@ -188,14 +188,14 @@ function stored(
   const names = Object.entries(layer === undefined ? family.outside : family.inside);
   const part = names.find(([, published]) => published === own)?.[0];
   if (part === undefined) throw unsayable(`the tensor ${name}`);
-  const isTurned = kind === 'weight' && family.turned?.includes(part) === true;
+  const isTransposed = kind === 'weight' && family.transposed?.includes(part) === true;
   const isMixed = family.interleaved !== undefined && Object.hasOwn(family.interleaved, part);
   const heads = part === 'attn_k' && 'keyValueHeads' in spec ? spec.keyValueHeads : spec.heads;
   const order = (values: Float32Array): Float32Array => {
-    if (isTurned) return transposed(values, shape);
+    if (isTransposed) return transposed(values, shape);
     return isMixed ? interleaved(values, shape, heads) : values;
   };
-  const stored = isTurned ? [...shape].reverse() : shape;
+  const stored = isTransposed ? [...shape].reverse() : shape;
   return {
     name: `${layer === undefined ? '' : `blk.${layer}.`}${part}.${kind}`,
     shape: stored,

@@ -78,11 +78,11 @@ export const contentOf = (
   late_gradients: own.lateGradients,
   late_reconciliations: own.lateReconciliations,
   late_gradient_since: BigInt(own.lateGradientSince),
-  ...(own.momentum && { momentum_state: stateToJson(turned(own.momentum)) }),
+  ...(own.momentum && { momentum_state: stateToJson(negated(own.momentum)) }),
 });
 
 /** Momentum with the sign of the wire, or back. */
-const turned = ({ layout, values }: Params): Params => ({ layout, values: flipped(values) });
+const negated = ({ layout, values }: Params): Params => ({ layout, values: flipped(values) });
 
 /** Maximum size of a checkpoint event, which most relays take; a larger state stays on disk. */
 export const MAX_CHECKPOINT_BYTES = 65_536;
@@ -132,7 +132,7 @@ export function readCheckpointBody(said: CheckpointTags): Result<CheckpointBody>
   return ok({
     writer: body.worker === undefined ? said.worker : String(body.worker),
     state,
-    momentum: momentum && turned(momentum),
+    momentum: momentum && negated(momentum),
     runtime: typeof body.runtime === 'string' ? body.runtime : 'linear-regression',
     relays: textsOf(body.relays),
     rounds: listOf(body.rounds).filter(isJsonObject),

@@ -9,11 +9,10 @@ import { defaultsOf } from './spec-table.ts';
 const common: PartialSettings = defaultsOf(fields);
 
 /**
- * How workers share what a small GPT learned: four of them send each part of the whole model, turned, so that what
- * rounding loses is noise, which their mean takes away; the shared model follows a shorter step with momentum
- * (docs/decisions/0034-turned-chunks.md).
+ * Exchange settings of a small GPT: four workers send each chunk of the full model, rotated, so that rounding errors
+ * are noise that averages out. The outer step is shorter and has momentum (docs/decisions/0034-rotated-chunks.md).
  */
-const turned = {
+const rotated = {
   owners: 4,
   fragments: 1,
   packing: 'rotated',
@@ -33,10 +32,10 @@ export const inHalves = {
   ...plainAveraging,
 } as const satisfies PartialSettings;
 
-/** Settings that were not measured together with turned chunks: a run that asks for one of them gets halves. */
-const beyondTurned = ['eventBudget', 'optimizer'] as const;
-/** Parameters, but for embeddings, of the largest model whose chunks are turned. */
-const MOST_TURNED = 1_000_000;
+/** Settings that were not measured with rotated chunks: a run that sets one of them uses `inHalves` instead. */
+const unmeasuredWithRotated = ['eventBudget', 'optimizer'] as const;
+/** Largest model whose chunks are rotated by default, in parameters without embeddings. */
+const MAX_ROTATED_PARAMETERS = 1_000_000;
 
 const gpt: PartialSettings = {
   ...common,
@@ -49,7 +48,7 @@ const gpt: PartialSettings = {
   finalShare: 0.1,
   weightDecay: 0.1,
   clipNorm: 1,
-  ...turned,
+  ...rotated,
   topk: 0.3,
   roundTimeout: 600,
 };
@@ -166,15 +165,15 @@ function fitting(preset: PartialSettings, asked: PartialSettings): PartialSettin
   if (ruleForms[rule] !== 'mean')
     return { ...(isPacked && comparable), hostile: hostileOf(asked, rule) };
   if (isPacked && (isAlone || tiers > 0)) return alone;
-  return preset === gpt && !isTurned(asked) ? inHalves : {};
+  return preset === gpt && !sharesRotated(asked) ? inHalves : {};
 }
 
-function isTurned(asked: PartialSettings): boolean {
-  const chosen = [...Object.keys(turned), ...beyondTurned];
+function sharesRotated(asked: PartialSettings): boolean {
+  const chosen = [...Object.keys(rotated), ...unmeasuredWithRotated];
   const { width = 0, layers = 0, ffn = 0 } = { ...gpt, ...asked };
   // all but the embeddings, which are few
   const parameters = layers * width * (4 * width + 2 * ffn);
-  return parameters <= MOST_TURNED && chosen.every((name) => !(name in asked));
+  return parameters <= MAX_ROTATED_PARAMETERS && chosen.every((name) => !(name in asked));
 }
 
 /** A quarter of the workers that are named or waited for, one at least; 0 where nobody knows how many there are. */

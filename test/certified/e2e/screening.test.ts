@@ -1,4 +1,4 @@
-/** Runs with screening: who sends its gradient with the sign turned, ten times over, is not counted, and everybody can see why. */
+/** Runs with screening: a worker that sends its gradient negated and ten times as large is not counted, and everybody can see why. */
 import { expect, it } from 'vitest';
 import { explain } from '../../../src/certified/records/explain.ts';
 import { troubleOf } from '../../../src/dashboard/view.ts';

@@ -113,8 +113,8 @@ describe('an event that could not be made again from what an outcome lists', () 
     const malformed = { type: 'unreadable', reason: 'malformed' };
     expect(toProtocolMessage(tagged(said, ['client', 'other']), run)).toMatchObject(malformed);
     const draft = buildMessage(said, life);
-    const turned = signerOf(1).sign({ ...draft, tags: [...draft.tags].reverse() });
-    expect(toProtocolMessage(turned, run)).toMatchObject(malformed);
+    const reversed = signerOf(1).sign({ ...draft, tags: [...draft.tags].reverse() });
+    expect(toProtocolMessage(reversed, run)).toMatchObject(malformed);
     const late = signerOf(1).sign({ ...draft, created_at: life.expiresAt });
     expect(toProtocolMessage(late, run)).toMatchObject(malformed);
   });

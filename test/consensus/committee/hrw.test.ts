@@ -126,9 +126,9 @@ describe('both', () => {
   test('the order of the roster does not matter, round and entropy do', () => {
     for (const seats of ['free', 'even'] as const) {
       const rule = ownership({ workers: roster(7), owners: 2, seats });
-      const turned = { ...rule, workers: [...rule.workers].reverse() };
-      expect(ownedChunks(turned, 50)).toEqual(ownedChunks(rule, 50));
-      expect(rosterDigest(turned)).toEqual(rosterDigest(rule));
+      const reversed = { ...rule, workers: [...rule.workers].reverse() };
+      expect(ownedChunks(reversed, 50)).toEqual(ownedChunks(rule, 50));
+      expect(rosterDigest(reversed)).toEqual(rosterDigest(rule));
       const next = { ...rule, round: 4 };
       const drawn = { ...rule, entropy: new Uint8Array(32).fill(3) };
       for (const other of [next, drawn]) {

@@ -36,10 +36,10 @@ describe('the sample of a round', () => {
   it('is another in each round, and gives everybody a turn', () => {
     const rounds = Array.from({ length: 60 }, (_, round) => drawnOf(rules, ledgerOf(round))!);
     expect([...rounds[1]!]).not.toEqual([...rounds[2]!]);
-    const turns = keys.map((key) => rounds.filter((drawn) => drawn.has(key)).length);
+    const seatCounts = keys.map((key) => rounds.filter((drawn) => drawn.has(key)).length);
     // 12 each on average
-    expect(Math.min(...turns)).toBeGreaterThan(2);
-    expect(Math.max(...turns)).toBeLessThan(26);
+    expect(Math.min(...seatCounts)).toBeGreaterThan(2);
+    expect(Math.max(...seatCounts)).toBeLessThan(26);
   });
 
   it('needs the randomness of the round', () => {

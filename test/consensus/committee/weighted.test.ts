@@ -13,18 +13,22 @@ import {
 } from '../../../src/consensus/committee/draw.ts';
 import { keyOf, membersOf, seedOf } from '../../support/members.ts';
 
-const draw = (members: readonly Weighted[], seed: Uint8Array, turn: number, count: number) =>
-  bestOf(drawLots(createCandidates(members), seed), turn, count).map(({ key }) => key);
+const draw = (members: readonly Weighted[], seed: Uint8Array, drawIndex: number, count: number) =>
+  bestOf(drawLots(createCandidates(members), seed), drawIndex, count).map(({ key }) => key);
 
 /** The rule as the page states it: every score exactly, with Node's own hash and no shortcut. */
-function ranked(members: readonly Weighted[], seed: Uint8Array, turn: number): readonly string[] {
+function ranked(
+  members: readonly Weighted[],
+  seed: Uint8Array,
+  drawIndex: number,
+): readonly string[] {
   const tag = Buffer.alloc(32);
   tag.write('nostrain/draw/1');
   const scored = members.map(({ key, weight }) => {
     const sum = createHash('sha256').update(tag).update(seed).update(Buffer.from(key, 'hex'));
     const hex = sum.digest('hex');
-    const turned = hex.slice(8 * turn) + hex.slice(0, 8 * turn);
-    return { key, weight, bits: bitsOf(BigInt(`0x${turned}`) | 1n) };
+    const rotated = hex.slice(8 * drawIndex) + hex.slice(0, 8 * drawIndex);
+    return { key, weight, bits: bitsOf(BigInt(`0x${rotated}`) | 1n) };
   });
   scored.sort((a, b) => {
     const difference = a.bits * b.weight - b.bits * a.weight;
@@ -38,7 +42,7 @@ const weight = fc.oneof(
   fc.bigInt({ min: 1n, max: 2n ** 128n - 1n }),
   fc.integer({ min: 0, max: 127 }).map((bits) => 2n ** BigInt(bits)),
 );
-const turns = fc.integer({ min: 0, max: DRAWS_PER_SEED - 1 });
+const drawIndices = fc.integer({ min: 0, max: DRAWS_PER_SEED - 1 });
 
 /** Σ (seen - expected)² / expected. */
 const chiSquare = (seen: readonly number[], expected: readonly number[]): number =>
@@ -53,8 +57,8 @@ function counted(members: readonly Weighted[], draws: number, count: number): nu
   const seen = members.map(() => 0);
   for (let from = 0; from < draws; from += DRAWS_PER_SEED) {
     const lots = drawLots(pool, seedOf(from));
-    for (let turn = 0; turn < Math.min(DRAWS_PER_SEED, draws - from); turn++) {
-      for (const { key } of bestOf(lots, turn, count)) seen[place.get(key)!]!++;
+    for (let drawIndex = 0; drawIndex < Math.min(DRAWS_PER_SEED, draws - from); drawIndex++) {
+      for (const { key } of bestOf(lots, drawIndex, count)) seen[place.get(key)!]!++;
     }
   }
   return seen;
@@ -88,12 +92,12 @@ describe('a draw', () => {
       fc.property(
         fc.array(weight, { minLength: 1, maxLength: 40 }),
         fc.nat(),
-        turns,
+        drawIndices,
         fc.integer({ min: 0, max: 45 }),
-        (weights, number, turn, count) => {
+        (weights, number, drawIndex, count) => {
           const members = membersOf(weights);
-          const expected = ranked(members, seedOf(number), turn);
-          expect(draw(members, seedOf(number), turn, count)).toEqual(expected.slice(0, count));
+          const expected = ranked(members, seedOf(number), drawIndex);
+          expect(draw(members, seedOf(number), drawIndex, count)).toEqual(expected.slice(0, count));
         },
       ),
     );
@@ -109,11 +113,11 @@ describe('a draw', () => {
             fc.shuffledSubarray([...members], { minLength: members.length }),
           );
         }),
-        turns,
-        ([members, shuffled], turn) => {
-          const all = draw(members, seedOf(1), turn, members.length);
-          expect(draw(shuffled, seedOf(1), turn, members.length)).toEqual(all);
-          expect(draw(shuffled, seedOf(1), turn, 3)).toEqual(all.slice(0, 3));
+        drawIndices,
+        ([members, shuffled], drawIndex) => {
+          const all = draw(members, seedOf(1), drawIndex, members.length);
+          expect(draw(shuffled, seedOf(1), drawIndex, members.length)).toEqual(all);
+          expect(draw(shuffled, seedOf(1), drawIndex, 3)).toEqual(all.slice(0, 3));
         },
       ),
     );
@@ -121,18 +125,18 @@ describe('a draw', () => {
 
   it('finds the winners of many as it finds those of few', () => {
     const members = membersOf(Array.from({ length: 3000 }, (_, i) => 1 + ((i * 7919) % 1000)));
-    for (const turn of [0, 5]) {
-      expect(draw(members, seedOf(2), turn, 16)).toEqual(
-        ranked(members, seedOf(2), turn).slice(0, 16),
+    for (const drawIndex of [0, 5]) {
+      expect(draw(members, seedOf(2), drawIndex, 16)).toEqual(
+        ranked(members, seedOf(2), drawIndex).slice(0, 16),
       );
     }
   });
 
-  it('is another one for each seed and each turn', () => {
+  it('differs for each seed and each draw', () => {
     const members = membersOf(new Array(64).fill(1));
     const orders = [0, 1, 2].flatMap((seed) =>
-      Array.from({ length: DRAWS_PER_SEED }, (_, turn) =>
-        draw(members, seedOf(seed), turn, 64).join(),
+      Array.from({ length: DRAWS_PER_SEED }, (_, drawIndex) =>
+        draw(members, seedOf(seed), drawIndex, 64).join(),
       ),
     );
     expect(new Set(orders).size).toBe(3 * DRAWS_PER_SEED);
@@ -226,8 +230,8 @@ describe('R-05: minimal disruption', () => {
     const those = from === members ? pool : createCandidates(from);
     return draws.flatMap((i) => {
       const lots = drawLots(those, seedOf(i));
-      return Array.from({ length: DRAWS_PER_SEED }, (_, turn) =>
-        bestOf(lots, turn, count).map(({ key }) => key),
+      return Array.from({ length: DRAWS_PER_SEED }, (_, drawIndex) =>
+        bestOf(lots, drawIndex, count).map(({ key }) => key),
       );
     });
   };

@@ -39,8 +39,8 @@ describe('placement', () => {
       expect(new Set(keys).size).toBe(5);
       expect(new Set(found.map(({ region }) => region)).size).toBeGreaterThanOrEqual(3);
       expect(new Set(found.map(({ tier }) => tier)).size).toBeGreaterThanOrEqual(2);
-      const turned = [...holders.slice(i % 40), ...holders.slice(0, i % 40)].reverse();
-      expect(placed(spread, turned, `object ${i}`).holders).toEqual([keys]);
+      const reordered = [...holders.slice(i % 40), ...holders.slice(0, i % 40)].reverse();
+      expect(placed(spread, reordered, `object ${i}`).holders).toEqual([keys]);
     }
   });
 

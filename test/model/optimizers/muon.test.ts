@@ -207,9 +207,9 @@ describe('a step', async () => {
       for (let t = 0; t < 3; t++) {
         const g = read(noise(size, 10 + t).map((value) => value / 2));
         m = blend([0.9, m], [0.1, g]);
-        const turned = newtonSchulz(blend([0.9, m], [0.1, g]));
+        const orthogonalized = newtonSchulz(blend([0.9, m], [0.1, g]));
         const scale = rate * 1.5 * Math.sqrt(Math.max(rows, columns));
-        p = blend([1 - rate * 0.2, p], [-scale, turned]);
+        p = blend([1 - rate * 0.2, p], [-scale, orthogonalized]);
         expectClose(read(history[t]!).flat(), p.flat(), 1e-10);
       }
     }

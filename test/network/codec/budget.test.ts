@@ -62,7 +62,7 @@ test('a budget that holds nothing is said so', () => {
   expect(() => choosePacking(45_056, 20_000)).toThrow(/20000 chunks/);
 });
 
-test('turned chunks take two bits a value at most: the more workers own them, the less each sends', () => {
+test('rotated chunks take two bits a value at most: the more workers own them, the less each sends', () => {
   const bytes = (most: number) =>
     packingFor({ packing: 'rotated', ratio: 1, eventBudget: 65_536 }, { most }).maxBytes;
   expect(bytes(204)).toBe(45_056);

@@ -1,9 +1,9 @@
-/** Chunks that are turned before they are rounded: what it keeps, and what rounding loses then. */
+/** The randomized Hadamard rotation: it inverts, and rounding errors after it are noise. */
 import { describe, expect, test } from 'vitest';
 import { fromHex } from '../../../src/base/bytes.ts';
 import type { PayloadScope } from '../../../src/network/codec/codecs.ts';
 import { encodePayload } from '../../../src/network/codec/payload.ts';
-import { turn, turnBack, turnedLength } from '../../../src/network/codec/rotation.ts';
+import { inverseRotate, rotate, rotatedLength } from '../../../src/network/codec/rotation.ts';
 import { addPartial, CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { drawnDelta, scopeOf } from '../../support/drawn-delta.ts';
 import { readVectors } from '../../support/vectors.ts';
@@ -35,14 +35,14 @@ function read(delta: Float64Array, maxBytes: number, sender = 9): Float64Array {
   return sum;
 }
 
-describe('a turned chunk', () => {
+describe('a rotated chunk', () => {
   test.each(vectors)('by another program: $name', (vector) => {
     const { round, chunk, turned, values } = vector;
     const place = { run: fromHex(vector.run)!, sender: fromHex(vector.sender)!, round };
-    const room = Float64Array.from(turned);
-    turnBack(room, chunk, { ...scopeOf(1), ...place });
+    const buffer = Float64Array.from(turned);
+    inverseRotate(buffer, chunk, { ...scopeOf(1), ...place });
     // a zero has no sign
-    expect(Array.from(room.subarray(0, values.length), (value) => value + 0)).toEqual(
+    expect(Array.from(buffer.subarray(0, values.length), (value) => value + 0)).toEqual(
       values.map((value) => value + 0),
     );
   });
@@ -50,30 +50,30 @@ describe('a turned chunk', () => {
   test('has its values back, to rounding, and is as long as they are', () => {
     for (const n of [1, 2, 3, 61, 128, 700, CHUNK_LENGTH]) {
       const values = drawnDelta(n);
-      const room = new Float64Array(turnedLength(n));
-      room.set(values);
-      turn(room, 3, scopeOf(n));
+      const buffer = new Float64Array(rotatedLength(n));
+      buffer.set(values);
+      rotate(buffer, 3, scopeOf(n));
       // of an odd power of two, half a power more lies in the length
-      const longer = turnedLength(n) === 2 ** (2 * Math.floor(Math.log2(turnedLength(n)) / 2));
-      const grown = product(room, room) / product(values, values);
+      const longer = rotatedLength(n) === 2 ** (2 * Math.floor(Math.log2(rotatedLength(n)) / 2));
+      const grown = product(buffer, buffer) / product(values, values);
       expect(grown).toBeCloseTo(longer ? 1 : 0.5, 12);
-      turnBack(room, 3, scopeOf(n));
+      inverseRotate(buffer, 3, scopeOf(n));
       values.forEach((value, i) => {
-        expect(room[i]).toBeCloseTo(value, 12);
+        expect(buffer[i]).toBeCloseTo(value, 12);
       });
     }
   });
 
   test('is another one for another chunk, round, run and sender', () => {
     const scope = scopeOf(CHUNK_LENGTH);
-    const turnedBy = (chunk: number, other: Partial<PayloadScope>) => {
-      const room = new Float64Array(CHUNK_LENGTH).fill(1);
-      turn(room, chunk, { ...scope, ...other });
-      return room.join();
+    const rotatedBy = (chunk: number, other: Partial<PayloadScope>) => {
+      const buffer = new Float64Array(CHUNK_LENGTH).fill(1);
+      rotate(buffer, chunk, { ...scope, ...other });
+      return buffer.join();
     };
     const all = [
-      ...[turnedBy(0, {}), turnedBy(1, {}), turnedBy(0, { round: 6 })],
-      ...[turnedBy(0, { run: new Uint8Array(32) }), turnedBy(0, { sender: new Uint8Array(32) })],
+      ...[rotatedBy(0, {}), rotatedBy(1, {}), rotatedBy(0, { round: 6 })],
+      ...[rotatedBy(0, { run: new Uint8Array(32) }), rotatedBy(0, { sender: new Uint8Array(32) })],
     ];
     expect(new Set(all).size).toBe(all.length);
   });

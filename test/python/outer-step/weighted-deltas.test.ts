@@ -27,8 +27,8 @@ describe('aggregateWeightedDeltas', () => {
   const delta = { layout, values: Float64Array.of(1, 2) };
 
   it('goes by names, in the order of the first', () => {
-    const turned = createLayout([...layout.slots].reverse());
-    const other = { delta: { layout: turned, values: Float64Array.of(8, 5) }, weight: 3 };
+    const reversed = createLayout([...layout.slots].reverse());
+    const other = { delta: { layout: reversed, values: Float64Array.of(8, 5) }, weight: 3 };
     const mean = aggregateWeightedDeltas([{ delta, weight: 1 }, other]);
     expect(mean).toEqual({ layout, values: Float64Array.of(4, 6.5) });
   });

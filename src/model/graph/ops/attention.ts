@@ -60,8 +60,8 @@ function emitScores(to: Emitter, q: NamedValue, k: NamedValue, scale: number): s
   }
   const rank = k.shape.length;
   const perm = { ints: [...Array(rank - 2).keys(), rank - 1, rank - 2] };
-  const turned = to.node('Transpose', [k.name], { attributes: { perm } });
-  const raw = to.node('MatMul', [q.name, turned]);
+  const transposed = to.node('Transpose', [k.name], { attributes: { perm } });
+  const raw = to.node('MatMul', [q.name, transposed]);
   return to.node('Mul', [raw, to.constant(q.dtype, [], [scale])]);
 }
 
@@ -172,7 +172,7 @@ function emitRmsNorm({
   to.node('Mul', [even, scale!.name], { outputs: [y!.name] });
 }
 
-/** Turns the pair of elements i and i + d/2 of every position by that position's angle. */
+/** Rotates the pair of elements i and i + d/2 of every position by that position's angle. */
 function emitRotary({ inputs: [x, cos, sin], outputs: [y], to }: Emission<Plain>): void {
   if (x!.dtype === 'f32' && to.target !== 'webgpu') {
     const first = to.constant('i64', [1], [0]);
@@ -257,7 +257,7 @@ export const attention = {
       ];
     },
   },
-  // turned back by the same angles; the tables themselves are constants
+  // the gradient is rotated back by the same angles; the tables themselves are constants
   rotary: {
     infer: ([x, cos, sin]) => {
       const [, , length, size] = x?.shape ?? [];

@@ -43,12 +43,12 @@ function emitPlainMatmul({
   attributes: { transA, transB, alpha },
   to,
 }: Emission<OpAttributes['matmul']>): void {
-  const turned = (name: string, rank: number) => {
+  const transposed = (name: string, rank: number) => {
     const ints = [...Array(rank - 2).keys(), rank - 1, rank - 2];
     return to.node('Transpose', [name], { attributes: { perm: { ints } } });
   };
-  const left = transA ? turned(a!.name, a!.shape.length) : a!.name;
-  const right = transB ? turned(b!.name, b!.shape.length) : b!.name;
+  const left = transA ? transposed(a!.name, a!.shape.length) : a!.name;
+  const right = transB ? transposed(b!.name, b!.shape.length) : b!.name;
   const outputs = [y!.name];
   if (alpha === 1) to.node('MatMul', [left, right], { outputs });
   else {
@@ -112,9 +112,9 @@ export const matrix = {
       ({ grad, inputs: [a, b], attributes: { transA, transB, alpha } }) => {
         const [height, width] = sides(b!.shape, transB);
         // the narrow side last: onnxruntime then packs the wide one only once
-        const turned = gemm(grad, a!, { transA: true, transB: transA, alpha });
-        if (transB) return turned;
-        return width > height ? transpose(turned) : gemm(a!, grad, { transA: !transA, alpha });
+        const transposed = gemm(grad, a!, { transA: true, transB: transA, alpha });
+        if (transB) return transposed;
+        return width > height ? transpose(transposed) : gemm(a!, grad, { transA: !transA, alpha });
       },
       ({ grad, inputs: [, , c], attributes: { beta } }) => {
         const summed = sumTo(grad, c!.shape);

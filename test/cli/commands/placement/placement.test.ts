@@ -54,8 +54,8 @@ describe('placement check', () => {
     expect(stdout).toContain(
       'holds  objects.checkpoint.min_distinct.regions = 3: 3: africa, asia, europe',
     );
-    const turned = await check(list, rules, '--object', 'step 100');
-    expect(turned.stdout).toBe(stdout);
+    const reordered = await check(list, rules, '--object', 'step 100');
+    expect(reordered.stdout).toBe(stdout);
   });
 
   it('R-11: ends with 1 and names rule, need, what there is and the nearest relaxation', async () => {

@@ -42,7 +42,7 @@ export const keysOf = ({ workers }: Setup): readonly WorkerId[] =>
   Array.from({ length: workers }, (_, i) => `w${i}`);
 
 /** Ranks turn with the attempt, so that every attempt has another first proposer. */
-const turned = (keys: readonly WorkerId[], attempt: number): readonly WorkerId[] => {
+const rotatedByAttempt = (keys: readonly WorkerId[], attempt: number): readonly WorkerId[] => {
   const sorted = [...keys].sort();
   return sorted.map((_, i) => sorted[(i + attempt * 2) % sorted.length]!);
 };
@@ -56,9 +56,9 @@ export function electionFor(setup: Setup): Election {
     weighed: roster.map((key) => ({ key, weight: stakeOf(key) })),
     size: setup.seats,
     floorPermille: Math.floor((setup.floor * 1000) / setup.workers),
-    rank: (attempt, keys) => turned(keys, attempt),
+    rank: (attempt, keys) => rotatedByAttempt(keys, attempt),
     drawFrom: (attempt, keys, leastQuorum) => {
-      const members = turned(keys, attempt).slice(0, setup.seats);
+      const members = rotatedByAttempt(keys, attempt).slice(0, setup.seats);
       const quorum = Math.max(quorumOf(setup.rule, members.length), leastQuorum);
       const weights = cappedStakes(members.map(stakeOf), quorum);
       const ctx = `${attempt}:${members.join()}`;
