@@ -4,7 +4,7 @@ import type { Connection } from './core.ts';
 import type { Subscription } from './event-index.ts';
 import { type CompiledFilter, compileFilter } from './filter.ts';
 import { EventFrames } from './messages.ts';
-import type { Found } from './store.ts';
+import type { StoredMatches } from './store.ts';
 import type { Work } from './turns.ts';
 
 /** What a REQ or COUNT asks for. */
@@ -48,7 +48,7 @@ async function sendStored(
   session: Connection,
   subscription: Subscription,
   ids: readonly string[],
-  hint: Found['hint'],
+  hint: StoredMatches['hint'],
 ): Promise<void> {
   const { core, adversary, account } = session;
   const { id } = subscription;
@@ -125,7 +125,7 @@ export function forget(session: Connection, id: string): void {
   session.wake();
 }
 
-function sayEose(session: Connection, id: string, hint: Found['hint']): void {
+function sayEose(session: Connection, id: string, hint: StoredMatches['hint']): void {
   if (hint && session.core.profile.dialect.hints) session.say('EOSE', id, [hint]);
   else session.say('EOSE', id);
 }

@@ -20,10 +20,10 @@ import { slotName, Tombstones } from './tombstones.ts';
 import { finish, type Work } from './turns.ts';
 
 /** What the store did with an event; `full` means that its author has too many. */
-export type Kept = 'stored' | 'duplicate' | 'replaced' | 'deleted' | 'too-large' | 'full';
+export type StoreOutcome = 'stored' | 'duplicate' | 'replaced' | 'deleted' | 'too-large' | 'full';
 
 /** What a query found, and whether that is all there is: unknown when a filter wanted nothing stored. */
-export interface Found {
+export interface StoredMatches {
   readonly entries: readonly Entry[];
   readonly hint: 'finish' | 'more' | undefined;
 }
@@ -92,12 +92,12 @@ export class Store {
     return this.find(id) !== undefined;
   }
 
-  add(entry: Entry, nowSeconds: number): Kept {
+  add(entry: Entry, nowSeconds: number): StoreOutcome {
     return finish(this.adding(entry, nowSeconds));
   }
 
   /** Keeps the event unless it is known, deleted, its slot already holds a newer one, or there is no room for it. */
-  *adding(entry: Entry, nowSeconds: number): Work<Kept> {
+  *adding(entry: Entry, nowSeconds: number): Work<StoreOutcome> {
     if (this.has(entry.id)) return 'duplicate';
     if (this.#tombstones.covers(entry)) return 'deleted';
     const weight = this.#weigh(entry);
@@ -119,12 +119,12 @@ export class Store {
     return this.has(entry.id) ? 'stored' : 'full';
   }
 
-  query(filters: readonly CompiledFilter[], nowSeconds: number): Found {
+  query(filters: readonly CompiledFilter[], nowSeconds: number): StoredMatches {
     return finish(this.querying(filters, nowSeconds));
   }
 
   /** What the filters ask for, each event once, newest first; of one second, the lowest id first. */
-  *querying(filters: readonly CompiledFilter[], nowSeconds: number): Work<Found> {
+  *querying(filters: readonly CompiledFilter[], nowSeconds: number): Work<StoredMatches> {
     let found: Entry[] = [];
     let more = false;
     for (const filter of filters) {

@@ -20,9 +20,9 @@ export type { OuterSettings } from './consensus/outer/nesterov.ts';
 export { type LoraSpec, loraModel } from './model/adapters/lora.ts';
 export type {
   Batch,
+  CustomModel,
   DataForm,
   Model,
-  OwnModel,
   RowForm,
   TensorSpec,
   TokenForm,

@@ -236,7 +236,7 @@ function watchTabs(onEvent: OnEvent): TabWatch {
 
   return {
     told: (text) => {
-      const said = parseLine<Told>(text);
+      const said = parseLine<SlotMessage>(text);
       if (said?.slot === PAGE) tellProof(said.message);
       const tab = tabs.find(({ name }) => name === said?.slot);
       return tab && said ? take(tab, said.message) : '';
@@ -249,7 +249,7 @@ function watchTabs(onEvent: OnEvent): TabWatch {
   };
 }
 
-interface Told {
+interface SlotMessage {
   readonly slot: string;
   readonly message: FromWorker;
 }

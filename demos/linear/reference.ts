@@ -18,7 +18,7 @@ const STATE = 'state.json';
 const shardFile = (index: number): string => `shard_${index + 1}.json`;
 const shards = () => Array.from({ length: REFERENCE_SHARDS }, (_, i) => referenceShard(i));
 
-interface DemoAsked {
+interface DemoRequest {
   readonly workers?: number;
   readonly profile?: string;
   readonly settings?: string;
@@ -27,7 +27,7 @@ interface DemoAsked {
 }
 
 /** Throws if other flags ask for something else. */
-export function assertReferenceDemo(name: string, flags: DemoAsked): void {
+export function assertReferenceDemo(name: string, flags: DemoRequest): void {
   const { workers = REFERENCE_SHARDS, profile, settings, quick, long } = flags;
   const odd = profile !== undefined || settings !== undefined || quick || long;
   if (name === 'linear' && workers === REFERENCE_SHARDS && !odd) return;
@@ -94,7 +94,7 @@ export function referenceWorker(name: string, index: number, place: ReferencePla
 }
 
 /** A linear model, and how far its furthest parameter is from that of others. */
-export interface FoundModel {
+export interface LinearResult {
   readonly weights: readonly number[];
   readonly bias: number;
   readonly errorToTruth: number;
@@ -104,7 +104,7 @@ export interface FoundModel {
 }
 
 /** The model in a worker's folder; undefined where it did not come to an end. */
-export async function referenceResult(folder: string): Promise<FoundModel | undefined> {
+export async function referenceResult(folder: string): Promise<LinearResult | undefined> {
   const params = await readStateFile(join(folder, STATE)).catch(() => undefined);
   const model = params && readModel(params);
   if (model?.runtime !== 'linear-regression') return undefined;
@@ -119,7 +119,7 @@ export async function referenceResult(folder: string): Promise<FoundModel | unde
 }
 
 /** What was found, for people. */
-export function referenceWords(found: FoundModel): readonly string[] {
+export function referenceWords(found: LinearResult): readonly string[] {
   const weights = found.weights.map((weight) => weight.toFixed(3)).join(', ');
   const [truth, best, least] = [
     found.errorToTruth,

@@ -1,12 +1,12 @@
 /** A model and data of your own: two spirals to tell apart, dealt to two workers in stretches. */
 import {
+  type CustomModel,
   completePlan,
   createRelaySet,
   createSigner,
   createWire,
   genesis,
   initialParameters,
-  type OwnModel,
   ops,
   runWorker,
   stateDigest,
@@ -38,7 +38,7 @@ const block = (i: number) =>
   }));
 
 /** Points of the plane, (B, 2), to a number whose sign is the spiral; loss log(1 + e^(-target * prediction)). */
-const spirals: OwnModel = {
+const spirals: CustomModel = {
   architecture: 'own',
   data: { kind: 'rows', features: 2 },
   tensors: [

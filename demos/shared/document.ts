@@ -1,7 +1,7 @@
 /** The log of worker events from which every demo folds its JSON document, and the document of those that average. */
 import type { RunEvent } from 'nostrain/certified';
 import type { TunedPart } from '../finetune/tuning.ts';
-import type { FoundModel } from '../linear/reference.ts';
+import type { LinearResult } from '../linear/reference.ts';
 
 type EventOf<T extends RunEvent['type']> = Extract<RunEvent, { type: T }>;
 export type RoundEvent = EventOf<'round'>;
@@ -73,7 +73,7 @@ export interface DemoDocument extends Partial<TunedPart> {
   readonly tokensPerSecond: number;
   readonly wallSeconds: number;
   /** The model of `demo linear --reference`. */
-  readonly found?: FoundModel;
+  readonly found?: LinearResult;
 }
 
 interface Played {

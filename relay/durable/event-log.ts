@@ -10,7 +10,7 @@ import { encodeRecord, openSegment, readSegment, removeSegment, type Segment } f
 const BEHIND_BYTES = 8 << 20;
 
 /** What the log is kept for. */
-export interface Kept {
+export interface LiveEvents {
   /** Bytes of all events that count. */
   readonly bytes: number;
   /** The event of this id, if it counts. */
@@ -19,7 +19,7 @@ export interface Kept {
 
 export interface LogOptions {
   readonly folder: string;
-  readonly kept: Kept;
+  readonly kept: LiveEvents;
   /** A segment that has grown beyond this is followed by a new one. */
   readonly segmentBytes: number;
 }

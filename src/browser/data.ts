@@ -75,13 +75,13 @@ const asAsked = <T>(code: string, read: () => Promise<T>): Promise<T> =>
 const dealtIn = ({ data }: RunSpec): ShardForm =>
   data.kind === 'corpus' ? data.form : 'interleaved';
 
-interface Asked {
+interface DataRequest {
   readonly settings: Settings;
   readonly dealt: ShardForm;
   readonly evaluation: Uint8Array | undefined;
 }
 
-type Read = (bytes: Uint8Array, asked: Asked) => Omit<TabTask, 'model'>;
+type Read = (bytes: Uint8Array, asked: DataRequest) => Omit<TabTask, 'model'>;
 
 const csvOf = (bytes: Uint8Array) => parseSeriesCsv(new TextDecoder().decode(bytes));
 const readText: Read = (bytes, { settings, dealt, evaluation }) => {
@@ -109,14 +109,18 @@ const readers: Readonly<Record<FormName, Read>> = {
   },
 };
 
-interface Found {
+interface LoadedData {
   readonly bytes: Uint8Array;
   /** Where to keep it, if it is not there yet. */
   readonly name?: string;
 }
 
 /** The data: chosen now or before, the built-in text, or what the server of the page has. Pictures are packed. */
-async function bytesOf(spec: RunSpec, settings: Settings, sources: TaskSources): Promise<Found> {
+async function bytesOf(
+  spec: RunSpec,
+  settings: Settings,
+  sources: TaskSources,
+): Promise<LoadedData> {
   const { storage, prefix, chosen } = sources;
   const wanted = spec.data.kind === 'corpus' ? spec.data.sha256 : undefined;
   const name = wanted === undefined ? `${prefix}/text` : `corpus/${wanted}`;

@@ -274,7 +274,7 @@ async function mayStillCount(
 }
 
 /** The part of a context that is this worker's own. */
-export interface Own {
+export interface LocalContext {
   readonly me: WorkerId;
   /** Time of the outcome before, in milliseconds; nobody began the round earlier. */
   readonly since: number;
@@ -286,7 +286,7 @@ export interface Own {
 export function contextOf(
   { spec, run, round, parent }: Chain,
   electorate: Electorate,
-  own: Own,
+  own: LocalContext,
 ): RoundContext {
   const voidView = Math.max(1, Math.min(spec.timing.voidView, electorate.committee.size));
   const timing = { ...spec.timing, voidView };

@@ -171,7 +171,7 @@ export function assertEnough({ all, need }: Endpoints): void {
   });
 }
 
-export type Said<T> =
+export type EndpointAnswer<T> =
   | { readonly endpoint: Endpoint; readonly value: T }
   | { readonly endpoint: Endpoint; readonly problem: string; readonly code: string };
 
@@ -179,7 +179,7 @@ export type Said<T> =
 export async function askAll<T>(
   { all }: Endpoints,
   ask: (endpoint: Endpoint) => Promise<T>,
-): Promise<readonly Said<T>[]> {
+): Promise<readonly EndpointAnswer<T>[]> {
   return Promise.all(
     all.map(async (endpoint) => {
       try {

@@ -29,7 +29,7 @@ export interface Seen {
 }
 
 /** The rounds, the round under way and the workers of a picture, and the state after the last round. */
-export interface Told extends Pick<RunPicture, 'rounds' | 'workers'> {
+export interface RunProgress extends Pick<RunPicture, 'rounds' | 'workers'> {
   readonly open: OpenRoundPicture | undefined;
   readonly replayed: readonly ReplayedRound[];
 }
@@ -41,7 +41,7 @@ const lossOf = (millionths: number | null | undefined): number | undefined =>
 /** Heartbeats that may be missed before a worker counts as away. */
 const MOST_MISSED = 3;
 
-export function tellRun(seen: Seen): Told {
+export function tellRun(seen: Seen): RunProgress {
   const { start, gathered, settled = [] } = seen;
   const byRound = manifestsByRound(gathered);
   const last = settled.at(-1);

@@ -96,7 +96,7 @@ export async function readWeights(
   return weights;
 }
 
-interface Found {
+interface ModelParts {
   readonly files: readonly string[];
   readonly config: Readonly<Record<string, unknown>>;
   readonly tensors: StoredTensors;
@@ -104,7 +104,7 @@ interface Found {
   readonly template: string | undefined;
 }
 
-async function openFolder(files: ModelFiles): Promise<Found> {
+async function openFolder(files: ModelFiles): Promise<ModelParts> {
   const config = await need(files, CONFIG);
   const weights = await weightFiles(files);
   const tensors = await openSafetensors(files, weights);
@@ -120,7 +120,7 @@ async function openFolder(files: ModelFiles): Promise<Found> {
   };
 }
 
-async function openFile(files: ModelFiles, name: string): Promise<Found> {
+async function openFile(files: ModelFiles, name: string): Promise<ModelParts> {
   const source = await files.open(name);
   if (!source) throw missing(files, name);
   const file = await openGguf(source);

@@ -20,7 +20,7 @@ export type ProbeAnswer =
   | { readonly type: 'silent'; readonly message: string }
   | Gone;
 
-export interface FoundEvents {
+export interface QueryReply {
   readonly events: readonly unknown[];
   readonly end: 'eose' | 'closed' | 'gone' | 'silent';
   readonly message: string;
@@ -101,10 +101,10 @@ export class Conversation {
     return heard ?? { type: 'silent', message: this.#notice || 'no answer in time' };
   }
 
-  async ask(filter: Filter, timeoutMs: number): Promise<FoundEvents> {
+  async ask(filter: Filter, timeoutMs: number): Promise<QueryReply> {
     const name = `ask${++this.#asked}`;
     const events: unknown[] = [];
-    const answer = this.#until((heard): FoundEvents | undefined => {
+    const answer = this.#until((heard): QueryReply | undefined => {
       if (heard.type === 'gone') return { events, end: 'gone', message: heard.message };
       if (heard.type === 'notice' && ASKS_AUTH.test(heard.message)) {
         return { events, end: 'closed', message: 'auth-required: says a NOTICE' };

@@ -9,9 +9,9 @@ import { authEvent } from '../network/transport/relay-checks.ts';
 import {
   Conversation,
   type ConversationOptions,
-  type FoundEvents,
   isSame,
   type ProbeAnswer,
+  type QueryReply,
 } from './conversation.ts';
 import type { RateReport } from './report.ts';
 
@@ -151,7 +151,7 @@ export class ProbeSender {
   }
 
   /** Asks for stored events from the other connection, authenticating when that is asked for. */
-  async ask(filter: Filter): Promise<FoundEvents> {
+  async ask(filter: Filter): Promise<QueryReply> {
     const timeoutMs = this.#options.answerTimeoutMs;
     if (!this.#reader.isOpen) {
       const opened = await Conversation.open(this.#url, this.#options);

@@ -75,11 +75,22 @@ export {
   decompressPayload,
   inspectPayload,
 } from './codec/payload.ts';
-export type { CollectedAt, Collection, KeptEvent as Kept, Patience } from './collect/collect.ts';
+export type {
+  CollectedAt,
+  CollectedEvent as Kept,
+  Collection,
+  Patience,
+} from './collect/collect.ts';
 export {
-  type CheckpointsFound,
-  type CheckpointsFound as CheckpointCollectionResult,
   type CheckpointsQuery,
+  type CollectedCheckpoints,
+  type CollectedCheckpoints as CheckpointCollectionResult,
+  type CollectedGradients,
+  type CollectedGradients as RelayCollectionResult,
+  type CollectedLateGradients,
+  type CollectedLateGradients as LateGradientCollectionResult,
+  type CollectedWorkers,
+  type CollectedWorkers as HeartbeatCollectionResult,
   collectGradients as collectGradientEvents,
   collectGradients as collectGradientEventsAcrossRelays,
   collectLateGradients as collectLateGradientEvents,
@@ -88,16 +99,10 @@ export {
   discoverCheckpoints as collectCheckpointEventsAcrossRelays,
   discoverWorkers as collectHeartbeatEvents,
   discoverWorkers as collectHeartbeatEventsAcrossRelays,
-  type GradientsFound,
-  type GradientsFound as RelayCollectionResult,
   type GradientsQuery,
-  type LateGradientsFound,
-  type LateGradientsFound as LateGradientCollectionResult,
   type LateGradientsQuery,
   latestOf as latestCheckpoint,
   type SyncStrategy,
-  type WorkersFound,
-  type WorkersFound as HeartbeatCollectionResult,
   type WorkersQuery,
 } from './collect/queries.ts';
 export type { ReadingPorts } from './collect/read-relay.ts';

@@ -117,14 +117,14 @@ export interface Machine {
 export const wordMachine = ({ device, half }: Machine): string =>
   half === undefined ? device : `${device} ${half}`;
 
-type Said = FeatureValues<'manifest'>;
+type ManifestFields = FeatureValues<'manifest'>;
 
 /** What a manifest says: the training loss of the worker's own steps, and what it measured before them. */
 export const manifestTelemetry = (
   own: number,
   machine: Machine,
   measure: SharedMeasure | undefined,
-): Said => ({
+): ManifestFields => ({
   telemetry: { own: millionths(own), ...said(machine, measure) },
   accuracy: { right: millionths(measure?.accuracy) },
 });

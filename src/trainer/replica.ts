@@ -11,7 +11,7 @@ import { floats, type Runtime, runInto, type Tensors, vector } from './runtime.t
 import type { ShardFeeds, Stepper } from './stepper.ts';
 
 /** A range of the flat vectors that one replica keeps up to date. */
-interface OwnRange extends Range {
+interface ReplicaRange extends Range {
   readonly index: number;
   readonly session: InferenceSession;
   readonly gradient: Float32Array;
@@ -27,7 +27,7 @@ interface Replica {
   readonly shard: ShardFeeds;
   readonly gradientModel: InferenceSession;
   readonly combineModel: InferenceSession;
-  readonly ranges: readonly OwnRange[];
+  readonly ranges: readonly ReplicaRange[];
   // onnxruntime cannot read shared memory: each replica has its own copy of the parameters and of one gradient
   readonly params: Float32Array;
   readonly gradient: Float32Array;
@@ -138,7 +138,7 @@ function sharesOf(counts: Float32Array): Float32Array {
 
 async function combine(
   replica: Replica,
-  { index, from, to, gradient }: OwnRange,
+  { index, from, to, gradient }: ReplicaRange,
   shares: Float32Array | undefined,
 ): Promise<void> {
   let squares = 0;
@@ -172,7 +172,7 @@ async function combineRange(
   return floats(results.squares)[0]!;
 }
 
-async function update(replica: Replica, range: OwnRange, rates: Float32Array): Promise<void> {
+async function update(replica: Replica, range: ReplicaRange, rates: Float32Array): Promise<void> {
   const { ort } = replica;
   const { clipNorm, shared, state } = replica.training;
   const squares = shared.squares.reduce((sum, part) => sum + part, 0);
@@ -196,9 +196,9 @@ async function update(replica: Replica, range: OwnRange, rates: Float32Array): P
 async function openRanges(
   { replica, replicas, state, updates }: ReplicaTraining,
   open: (model: Uint8Array) => Promise<InferenceSession>,
-): Promise<readonly OwnRange[]> {
+): Promise<readonly ReplicaRange[]> {
   const sessions = new Map<Uint8Array, InferenceSession>();
-  const ranges: OwnRange[] = [];
+  const ranges: ReplicaRange[] = [];
   for (let index = replica; index < updates.length; index += replicas) {
     const { from, to, model } = updates[index]!;
     const session = sessions.get(model) ?? (await open(model));
@@ -217,13 +217,13 @@ async function openRanges(
   return ranges;
 }
 
-function loadRange({ from, to, state }: OwnRange, shared: readonly Float32Array[]): void {
+function loadRange({ from, to, state }: ReplicaRange, shared: readonly Float32Array[]): void {
   state.forEach((values, i) => {
     values.set(shared[i]!.subarray(from, to));
   });
 }
 
-function storeRange({ from, state }: OwnRange, shared: readonly Float32Array[]): void {
+function storeRange({ from, state }: ReplicaRange, shared: readonly Float32Array[]): void {
   state.forEach((values, i) => {
     shared[i]!.set(values, from);
   });

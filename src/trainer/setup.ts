@@ -5,7 +5,7 @@ import { ConfigError, TrainingError } from '../base/errors.ts';
 import type { FrozenTensor } from '../model/architectures/architecture.ts';
 import { type AnyModel, dataFormOf, modelOf } from '../model/architectures/table.ts';
 import type { OpenStored } from '../model/data/tokens.ts';
-import type { Data, DataName, Feed, Feeds, HeldData } from '../model/forms/form.ts';
+import type { CheckedData, Data, DataName, Feed, Feeds } from '../model/forms/form.ts';
 import { holdData, type TrainerData } from '../model/forms/table.ts';
 import type { Half } from '../model/graph/lower.ts';
 import { initialParameters } from '../model/parameters.ts';
@@ -43,7 +43,10 @@ export interface TrainerSetup {
 }
 
 /** The data as the model reads it. Throws a `ConfigError` where it does not fit the model or itself. */
-export function holdSetup({ model, data, batch }: TrainerSetup, openStored: OpenStored): HeldData {
+export function holdSetup(
+  { model, data, batch }: TrainerSetup,
+  openStored: OpenStored,
+): CheckedData {
   if (!Number.isSafeInteger(batch) || batch < 1) {
     throw new ConfigError('training/batch', `batch must be whole and positive, not ${batch}`);
   }
@@ -81,7 +84,7 @@ function checkFrozen({ name, shape }: FrozenTensor, elements?: Float32Array): Fl
 /** Throws `model/losses` if a user's own model gives a loss that is no number with its first parameters. */
 export async function checkFirstLosses(
   model: AnyModel,
-  { bound }: HeldData,
+  { bound }: CheckedData,
   engine: Pick<Engine, 'hold' | 'evaluate' | 'rows'>,
 ): Promise<void> {
   if (model.architecture !== 'own') return;

@@ -3,7 +3,7 @@ import { ConfigError, TrainingError } from '../base/errors.ts';
 import { type AnyModel, dataFormOf, modelOf } from '../model/architectures/table.ts';
 import { countParts, drawRows, evenRows } from '../model/batches.ts';
 import { type OpenStored, storeTokens } from '../model/data/tokens.ts';
-import type { DataName, HeldData } from '../model/forms/form.ts';
+import type { CheckedData, DataName } from '../model/forms/form.ts';
 import { rulesOf, tokensPerRow } from '../model/forms/table.ts';
 import type { Half } from '../model/graph/lower.ts';
 import { hasGivenUp } from '../model/loss.ts';
@@ -207,7 +207,7 @@ const tooShort = (on: DataName): ConfigError =>
 export type TrainedSingle = TrainingResult & { readonly params: Float32Array };
 
 /** The setup, with its data as the model reads it. */
-export type OpenedSetup = TrainerSetup & { readonly held: HeldData };
+export type OpenedSetup = TrainerSetup & { readonly held: CheckedData };
 
 /** How long one call into onnxruntime should take: progress, heartbeats and Ctrl-C wait for it. */
 const SLICE_SECONDS = 1;

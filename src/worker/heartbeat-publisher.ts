@@ -1,10 +1,10 @@
 /** Publishes heartbeats: at once, then whenever this worker has published nothing for an interval, and a goodbye. */
 import { within } from '../base/async.ts';
-import type { OwnHeartbeat } from '../network/wire/wire.ts';
+import type { LocalHeartbeat } from '../network/wire/wire.ts';
 import type { WorkerId } from '../run/ids.ts';
 import type { Session } from './ports.ts';
 
-export type HeartbeatContent = Pick<OwnHeartbeat, 'round' | 'digest' | 'cohort' | 'features'>;
+export type HeartbeatContent = Pick<LocalHeartbeat, 'round' | 'digest' | 'cohort' | 'features'>;
 
 export type HeartbeatPublisher = ReturnType<typeof createHeartbeatPublisher>;
 

@@ -29,7 +29,7 @@ export function deltaOf(
   return delta;
 }
 
-export interface Kept {
+export interface ResidualSplit {
   readonly residual: Float64Array;
   /** Energy of the difference to what was sent beside that of the chunks sent. */
   readonly share: number;
@@ -41,7 +41,7 @@ export function takeSent(
   sent: PartialVector,
   rule: ResidualRule,
   moving: Uint32Array,
-): Kept {
+): ResidualSplit {
   const before = energy(delta, sent.chunks);
   addPartial(delta, sent, -1);
   const share = before === 0 ? 0 : energy(delta, sent.chunks) / before;

@@ -188,7 +188,7 @@ const FORMAT = { format: 'nostrain-phase', version: '1' };
 export class PhaseKeeper {
   readonly #session: Session;
   /** What an earlier session left: taken up once, by the first phase of this one. */
-  #left: Promise<Kept | undefined> | undefined;
+  #left: Promise<StoredPhase | undefined> | undefined;
   #costMs: number | undefined;
 
   constructor(session: Session) {
@@ -236,7 +236,7 @@ export class PhaseKeeper {
     return left && left.digest === digestOf() ? left.half : undefined;
   }
 
-  async #load(): Promise<Kept | undefined> {
+  async #load(): Promise<StoredPhase | undefined> {
     const bytes = await this.#session.ports.store.phase?.load();
     return bytes && decodePhase(bytes, this.#hash);
   }
@@ -260,7 +260,7 @@ export class PhaseKeeper {
 
 type Hash = (...parts: readonly ArrayBufferView[]) => string;
 
-interface Kept {
+interface StoredPhase {
   readonly digest: string;
   readonly half: HalfPhase;
 }
@@ -277,7 +277,7 @@ function encodePhase({ done, vectors, losses, seconds }: HalfPhase, digest: stri
 }
 
 /** What was kept; undefined where it is not whole: a phase begun anew costs time alone. */
-function decodePhase(bytes: Uint8Array, hash: Hash): Kept | undefined {
+function decodePhase(bytes: Uint8Array, hash: Hash): StoredPhase | undefined {
   const read = decodeSafetensors(bytes);
   if (!read.ok) return undefined;
   const { tensors, metadata } = read.value;

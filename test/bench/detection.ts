@@ -45,7 +45,7 @@ const form: ShardForm = flags.skewed ? 'contiguous' : 'interleaved';
 const plain = defencesFor(WORKERS, HOSTILE).find(({ name }) => name === 'clipped-mean')!;
 
 /** Everything that is said of a worker in one round. */
-interface Said {
+interface ContributionVerdicts {
   readonly worker: string;
   /** Members that would not list its contribution, and that would refuse an outcome which does. */
   readonly unlisted: number;
@@ -59,7 +59,7 @@ function judgeOf(
   camp: GptCamp,
   honest: number,
   attack: string | undefined,
-  tell: (said: readonly Said[]) => void,
+  tell: (said: readonly ContributionVerdicts[]) => void,
 ): DefenceScreen {
   const histories = new Map<string, readonly number[]>();
   const rows = rowsFor(WORKERS);
@@ -114,14 +114,14 @@ const percent = (part: number, all: number) => `${((100 * part) / all).toFixed(3
 async function play(
   rounds: number,
   attack: string | undefined,
-): Promise<readonly (readonly Said[])[]> {
+): Promise<readonly (readonly ContributionVerdicts[])[]> {
   const lab = { corpus, workers: WORKERS, hostile: HOSTILE, rounds, innerSteps: 12, seed, form };
   const plan: BattlePlan = {
     ...{ ...lab, packing: 'int4', normBound: 1.5, signal: new AbortController().signal },
   };
   return withScope(async (scope) => {
     const camp = await openCamp(lab, scope);
-    const said: (readonly Said[])[] = [];
+    const said: (readonly ContributionVerdicts[])[] = [];
     const honest = WORKERS - (attack === undefined ? 0 : HOSTILE);
     const screen = judgeOf(camp, honest, attack, (each) => said.push(each));
     const adversary = adversaries.find(({ name }) => name === attack);
@@ -144,7 +144,8 @@ const told = (round: number | undefined) => (round === undefined ? 'never' : `ro
 const begun = process.cpuUsage();
 if (flags.attack === undefined) {
   const all = (await play(Number(flags.rounds), undefined)).flat();
-  const sum = (of: (said: Said) => number) => all.reduce((total, each) => total + of(each), 0);
+  const sum = (of: (said: ContributionVerdicts) => number) =>
+    all.reduce((total, each) => total + of(each), 0);
   const opinions = all.length * WORKERS;
   console.log(
     `  not listed by a member: ${percent(
@@ -163,8 +164,8 @@ if (flags.attack === undefined) {
 }
 for (const attack of flags.attack ?? adversaries.map(({ name }) => name)) {
   const rounds = await play(10, attack);
-  const hostile = (said: readonly Said[]) => said.slice(WORKERS - HOSTILE);
-  const isNone = (of: (said: Said) => boolean) =>
+  const hostile = (said: readonly ContributionVerdicts[]) => said.slice(WORKERS - HOSTILE);
+  const isNone = (of: (said: ContributionVerdicts) => boolean) =>
     told(heldFrom(rounds.map((said) => hostile(said).every(of))));
   const unlisted = rounds.flatMap(hostile).reduce((sum, each) => sum + each.unlisted, 0);
   const opinions = rounds.flatMap(hostile).length * (WORKERS - HOSTILE);

@@ -24,7 +24,7 @@ interface Turn {
 }
 
 /** One of our own runs in a process of its own. */
-interface OwnTurn extends Turn {
+interface WorkerTurn extends Turn {
   readonly done_at: readonly (readonly [ms: number, steps: number])[];
 }
 
@@ -65,7 +65,7 @@ async function json<T>(command: string, args: readonly string[]): Promise<T> {
 
 const pathOf = (file: string): string => fileURLToPath(new URL(file, import.meta.url));
 
-const ours = (script: string, flags: readonly string[]): Promise<OwnTurn> =>
+const ours = (script: string, flags: readonly string[]): Promise<WorkerTurn> =>
   json(process.execPath, [
     ...['--import', 'tsx', '--conditions=nostrain:source', pathOf(script), '--one', ...flags],
   ]);
@@ -102,7 +102,7 @@ async function together(count: number, own: number): Promise<{ rate: number; cpu
 }
 
 /** Steps done at a time between two reports. */
-function doneBy(reports: OwnTurn['done_at'], ms: number): number {
+function doneBy(reports: WorkerTurn['done_at'], ms: number): number {
   const next = reports.findIndex(([at]) => at >= ms);
   const [to, after] = reports.at(next)!;
   const [from, before] = next > 0 ? reports[next - 1]! : [to, after];

@@ -14,7 +14,7 @@ import { historyBy, toProtocolMessage } from '../../src/certified/wire/certified
 import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';
 import { Handed, Inbox } from '../../src/network/transport/inbox.ts';
-import type { OwnManifest } from '../../src/network/wire/manifests.ts';
+import type { LocalManifest } from '../../src/network/wire/manifests.ts';
 import { buildManifest } from '../../src/network/wire/native-profile.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { encodeNstr } from '../../src/python/codec/nstr.ts';
@@ -41,7 +41,7 @@ const payloadOf = (size = layout.size): Uint8Array =>
 
 /** A contribution to the third round with nothing wrong but what is changed. */
 function manifest(
-  change: Partial<OwnManifest> = {},
+  change: Partial<LocalManifest> = {},
   signer: Signer = member,
   payload = payloadOf(),
 ): SignedEvent {

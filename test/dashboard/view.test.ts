@@ -5,7 +5,7 @@ import { addPoint, emptyCurve, pointsOf } from '../../src/dashboard/worker-view.
 import * as told from '../support/demo-events.ts';
 
 const names = ['alice', 'bob'];
-const viewOf = (run: readonly told.Told[], from = createView(names)) =>
+const viewOf = (run: readonly told.NamedRunEvent[], from = createView(names)) =>
   run.reduce((view, [name, event]) => fold(view, name, event), from);
 
 describe('a worker', () => {
@@ -187,7 +187,7 @@ it('tells how long the rest takes, from the newest rounds and the steps of this 
   ]);
   expect(secondsLeft(start)).toBeUndefined();
   const played = viewOf(
-    [0, 1, 2, 3].flatMap((index): readonly told.Told[] =>
+    [0, 1, 2, 3].flatMap((index): readonly told.NamedRunEvent[] =>
       names.map((name) => [name, told.round(index, { seconds: index === 0 ? 100 : 20 })]),
     ),
     start,

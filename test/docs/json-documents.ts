@@ -78,14 +78,14 @@ export interface Document {
   readonly example: unknown;
 }
 
-interface Found {
+interface JsonDocument {
   readonly title: string;
   readonly example: string;
   readonly node: ts.Expression;
 }
 
 /** What commands call `asJson` with, and demos `stage.end`; throws where DOCUMENTS does not say which command that is. */
-function findDocuments(program: ts.Program): readonly Found[] {
+function findDocuments(program: ts.Program): readonly JsonDocument[] {
   return program.getSourceFiles().flatMap((file) => {
     const name = /(?:src\/cli\/(?:commands\/)?|(?=demos\/))(.+)$/.exec(file.fileName)?.[1];
     if (name === undefined) return [];

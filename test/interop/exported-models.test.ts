@@ -28,7 +28,7 @@ const pythonMissing: Missing =
 const script = fileURLToPath(new URL('exported/read.py', import.meta.url));
 const MINUTES = 10 * 60_000;
 
-interface Told {
+interface ModelFacts {
   readonly tokens: readonly number[];
   readonly loss: number;
   readonly ids?: readonly number[];
@@ -36,7 +36,7 @@ interface Told {
   readonly architecture?: string;
 }
 
-type Read = Readonly<Record<'peft' | 'merged' | 'gguf', Told>>;
+type Read = Readonly<Record<'peft' | 'merged' | 'gguf', ModelFacts>>;
 
 /** All at once: loading the programs takes longest. */
 async function read(asked: readonly object[]): Promise<readonly Read[]> {

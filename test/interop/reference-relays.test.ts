@@ -61,14 +61,14 @@ afterAll(() => Promise.all([relay?.close(), other?.close()]));
 /** Every argv with the relays put in. */
 const round = '--relay A --run demo --round 0 --idle-timeout 0.4';
 const both = '--relay A --relay B --run demo';
-type Asked = readonly [command: string, words: string];
-const ASKED: readonly Asked[] = [
+type ReferenceCommand = readonly [command: string, words: string];
+const ASKED: readonly ReferenceCommand[] = [
   ['collect-events', `${round} --json`],
   ['collect-events', round],
   ['collect-events', `${round} --json --discover-workers`],
   ['collect-events', `${round} --discover-workers`],
   ...['strict', 'quorum', 'async'].map(
-    (sync): Asked => ['collect-events', `${round} --json --sync ${sync}`],
+    (sync): ReferenceCommand => ['collect-events', `${round} --json --sync ${sync}`],
   ),
   ['collect-events', `${round} --json --sync strict --max-missed-heartbeats 10`],
   ['collect-events', `${round} --json --since ${now + 100}`],
@@ -76,7 +76,7 @@ const ASKED: readonly Asked[] = [
   ['collect-events', '--relay B --run demo --round 5 --idle-timeout 0.3 --json --sync strict'],
   ['collect-events', `${both} --round 0 --idle-timeout 0.4 --json`],
   ...['strict', 'quorum', 'async'].map(
-    (sync): Asked => [
+    (sync): ReferenceCommand => [
       'collect-events',
       `${both} --relay ${DOWN} --round 0 --idle-timeout 0.4 --json --sync ${sync} --relay-retries 2 --relay-retry-backoff 0.01`,
     ],
@@ -98,7 +98,7 @@ const ASKED: readonly Asked[] = [
   ['discover-checkpoints', '--relay A --run nobody --json'],
 ];
 
-const FAILING: readonly Asked[] = [
+const FAILING: readonly ReferenceCommand[] = [
   ['publish-event', 'missing.json --relay A'],
   ['publish-event', 'good.json'],
   ['publish-event', '--relay A'],
@@ -110,7 +110,7 @@ const FAILING: readonly Asked[] = [
   ['publish-event', 'good.json --relay A --timeout soon'],
   ['publish-event', 'good.json --relay A --relay-retries -1'],
   ['publish-event', 'good.json --relay http://127.0.0.1:9'],
-  ...['collect-events', 'aggregate-round'].flatMap((command): Asked[] => [
+  ...['collect-events', 'aggregate-round'].flatMap((command): ReferenceCommand[] => [
     [command, '--run demo --round 0'],
     [command, '--relay A --round 0'],
     [command, '--relay A --run demo'],
@@ -124,7 +124,7 @@ const FAILING: readonly Asked[] = [
     [command, '--relay A --run demo --round 0 --discover-workers --max-missed-heartbeats 0'],
   ]),
   ['aggregate-round', '--relay A --run nobody --round 0 --idle-timeout 0.2'],
-  ...['discover-workers', 'discover-checkpoints'].flatMap((command): Asked[] => [
+  ...['discover-workers', 'discover-checkpoints'].flatMap((command): ReferenceCommand[] => [
     [command, '--run demo'],
     [command, '--relay A'],
     [command, '--relay A --run demo --idle-timeout soon'],

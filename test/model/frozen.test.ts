@@ -1,6 +1,6 @@
 /** A model on a frozen base: low-rank additions to two layers of a decoder, whose gradients follow from those of the base. */
 import { describe, expect, test } from 'vitest';
-import type { OwnModel, TensorSpec } from '../../src/model/architectures/architecture.ts';
+import type { CustomModel, TensorSpec } from '../../src/model/architectures/architecture.ts';
 import {
   decoderLogits,
   decoderLosses,
@@ -41,7 +41,7 @@ const layers = (weights: Layers['weights']): Layers => {
     },
   };
 };
-const model: OwnModel = {
+const model: CustomModel = {
   architecture: 'own',
   data: { kind: 'tokens', vocabulary: base.vocabulary, context: base.context },
   tensors,

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { philox } from '../../src/base/rng.ts';
 import { loraModel } from '../../src/model/adapters/lora.ts';
-import type { OwnModel } from '../../src/model/architectures/architecture.ts';
+import type { CustomModel } from '../../src/model/architectures/architecture.ts';
 import { type AnyModel, dataFormOf, modelOf } from '../../src/model/architectures/table.ts';
 import { holdData, type TrainerData } from '../../src/model/forms/table.ts';
 import { createGraph } from '../../src/model/graph/builder.ts';
@@ -194,7 +194,7 @@ describe.each(Object.keys(models))('the gradient of %s', (name) => {
 
 describe('the scale of the loss', () => {
   /** A loss whose gradient is `slope` times a number near 1 through a product, and moves two parameters. */
-  const steep = (slope: number): OwnModel => ({
+  const steep = (slope: number): CustomModel => ({
     architecture: 'own',
     data: { kind: 'rows', features: 2 },
     tensors: [{ name: 'w', shape: [2, 1], start: 'zeros', abreast: 1 }],
@@ -205,7 +205,7 @@ describe('the scale of the loss', () => {
     predict: (weights, inputs) => matmul(inputs, weights('w')),
   });
 
-  async function step(model: OwnModel, optimizer: OptimizerSpec, scaling: readonly number[]) {
+  async function step(model: CustomModel, optimizer: OptimizerSpec, scaling: readonly number[]) {
     const program = compileTraining(model, optimizer, BATCH, { precision: 'f16' });
     const { moments, rateCount, rates } = program.optimizer;
     const vector = (stream: number) => f32([2], draw(2, stream));

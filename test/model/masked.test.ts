@@ -1,6 +1,6 @@
 /** Training in which only some tokens count: against PyTorch in float64 (test/vectors/make_masked.py), in parts, and with none at all. */
 import { describe, expect, test } from 'vitest';
-import type { OwnModel } from '../../src/model/architectures/architecture.ts';
+import type { CustomModel } from '../../src/model/architectures/architecture.ts';
 import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { modelOf } from '../../src/model/architectures/table.ts';
 import { reduceMean } from '../../src/model/graph/verbs.ts';
@@ -106,7 +106,7 @@ describe.each(cases)('$name', (one) => {
   });
 
   test('a model of losses per row is refused', () => {
-    const model: OwnModel = {
+    const model: CustomModel = {
       architecture: 'own',
       data: { kind: 'tokens', vocabulary: spec.vocabulary, context },
       ...modelOf(spec),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NostrainError } from '../../src/base/errors.ts';
-import type { OwnModel, Weights } from '../../src/model/architectures/architecture.ts';
+import type { CustomModel, Weights } from '../../src/model/architectures/architecture.ts';
 import type { TrainerData } from '../../src/model/forms/table.ts';
 import type { Value } from '../../src/model/graph/rule.ts';
 import * as ops from '../../src/model/graph/verbs.ts';
@@ -14,7 +14,7 @@ const sgd = { optimizer: 'sgd', clipNorm: 1, schedule: constantRate(0.1) } as co
 const predict = (weights: Weights, inputs: Value) =>
   ops.reduceSum(ops.mul(inputs, weights('w')), [1]);
 
-const model: OwnModel = {
+const model: CustomModel = {
   architecture: 'own',
   data: { kind: 'rows', features: 2 },
   tensors: [{ name: 'w', shape: [1, 2], start: { deviation: 1 } }],
@@ -44,7 +44,7 @@ const failure = (changes: Partial<TrainerSetup>): Promise<NostrainError> =>
   );
 
 /** The model with other losses. */
-const losing = (losses: OwnModel['losses']): Partial<TrainerSetup> => ({
+const losing = (losses: CustomModel['losses']): Partial<TrainerSetup> => ({
   model: { ...model, losses },
 });
 

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { TrainingError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { deriveKey } from '../../src/base/rng.ts';
-import type { OwnModel } from '../../src/model/architectures/architecture.ts';
+import type { CustomModel } from '../../src/model/architectures/architecture.ts';
 import { drawRows } from '../../src/model/batches.ts';
 import { sizeOf } from '../../src/model/graph/rule.ts';
 import {
@@ -218,7 +218,7 @@ test.each([adamwSpec, muonSpec])(`$optimizer, ${inParts}`, async (optimizer) => 
 
 test('a gradient that is combined in several stretches is clipped by the norm of all of them', async () => {
   const [vocabulary, width, context] = [30, 32, 64];
-  const model: OwnModel = {
+  const model: CustomModel = {
     architecture: 'own',
     data: { kind: 'tokens', vocabulary, context },
     tensors: [
@@ -296,11 +296,11 @@ test('a linear model finds the line its data lie on', async () => {
 
 describe('a head on a frozen table', () => {
   const [vocabulary, width] = [30, 12];
-  const predict: OwnModel['predict'] = (weights, inputs) => {
+  const predict: CustomModel['predict'] = (weights, inputs) => {
     const rows = flatten(gather(weights('table'), inputs));
     return gemm(reshape(rows, [sizeOf(inputs.shape), width]), weights('head'));
   };
-  const model: OwnModel = {
+  const model: CustomModel = {
     architecture: 'own',
     data: { kind: 'tokens', vocabulary, context: 32 },
     tensors: [{ name: 'head', shape: [width, vocabulary], start: 'zeros' }],
@@ -379,7 +379,7 @@ describe('half precision', () => {
 
   test('keeps what it found out about the scale for the next phase', async () => {
     // a loss so steep that its gradient fits no f16 at first
-    const model: OwnModel = {
+    const model: CustomModel = {
       architecture: 'own',
       data: { kind: 'rows', features: 2 },
       tensors: [{ name: 'w', shape: [2, 1], start: 'zeros', abreast: 1 }],

@@ -4,7 +4,7 @@ import { utf8 } from '../../src/base/bytes.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { buildMember, buildVote } from '../../src/certified/wire/messages.ts';
 import type { EventDraft } from '../../src/network/event.ts';
-import type { OwnManifest } from '../../src/network/wire/manifests.ts';
+import type { LocalManifest } from '../../src/network/wire/manifests.ts';
 import { buildManifest } from '../../src/network/wire/native-profile.ts';
 import type { Commit, PreparedClaim, Vote } from '../../src/run/vote.ts';
 
@@ -32,7 +32,7 @@ export const ballot = (prepared: PreparedClaim | null, change: Place = {}): Even
   const { run, round, attempt, parent } = place({ attempt: 1, ...change });
   return buildMember({ type: 'ballot', run, round, attempt, parent, prepared }, lifetime);
 };
-export const manifest = (payload: string, more: Partial<OwnManifest> = {}): EventDraft => {
+export const manifest = (payload: string, more: Partial<LocalManifest> = {}): EventDraft => {
   const { run, round, parent } = place();
   const own = { run, round, parent, base: hash('base'), codec: 'ternary', examples: 3, steps: 2 };
   return buildManifest({ ...own, ...more }, utf8(payload), lifetime).draft;

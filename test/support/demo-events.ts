@@ -1,7 +1,7 @@
 /** A made-up run of two workers and two rounds, told event by event. */
 import type { RunEvent } from '../../src/certified/rounds/events.ts';
 
-export type Told = readonly [name: string, event: RunEvent];
+export type NamedRunEvent = readonly [name: string, event: RunEvent];
 
 export const alice = 'a1'.repeat(32);
 export const bob = 'b2'.repeat(32);
@@ -66,7 +66,7 @@ export const done: RunEvent = {
 };
 
 /** One worker's round: progress, sending, collecting. */
-const played = (name: string, index: number): readonly Told[] => [
+const played = (name: string, index: number): readonly NamedRunEvent[] => [
   [name, progress(index, 50, 3.6 - index)],
   [name, progress(index, 100, 3.4 - index)],
   [name, { type: 'trained', round: index, loss: 3.5 - index, tokens: 409_600, seconds: 20 }],
@@ -83,7 +83,7 @@ const played = (name: string, index: number): readonly Told[] => [
   ],
 ];
 
-export const wholeRun: readonly Told[] = [
+export const wholeRun: readonly NamedRunEvent[] = [
   ['alice', hello(alice)],
   ['bob', hello(bob)],
   ...played('alice', 0),

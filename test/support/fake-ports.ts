@@ -2,7 +2,7 @@
 
 import { type Clock, createNotifier } from '../../src/base/async.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
-import type { OwnHeartbeat, Wire } from '../../src/network/wire/wire.ts';
+import type { LocalHeartbeat, Wire } from '../../src/network/wire/wire.ts';
 import type { Contribution, Heartbeat, Rejection } from '../../src/run/contribution.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
@@ -30,7 +30,7 @@ export const layout: Layout = createLayout([{ name: 'w', shape: [2] }]);
 
 export interface FakePorts extends Ports {
   readonly events: WorkerEvent[];
-  readonly heartbeatsSent: (OwnHeartbeat & { readonly atMs: number })[];
+  readonly heartbeatsSent: (LocalHeartbeat & { readonly atMs: number })[];
   readonly saved: WorkerState[];
   readonly sent: SignedEvent[];
   /** A peer's gradient arrives for the round in progress. */
@@ -90,7 +90,7 @@ export function fakePorts(
   let signMs = clock.now();
   const [events, heartbeatsSent, saved, sent]: [
     WorkerEvent[],
-    (OwnHeartbeat & { atMs: number })[],
+    (LocalHeartbeat & { atMs: number })[],
     WorkerState[],
     SignedEvent[],
   ] = [[], [], [], []];

@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => trainer.close());
 
-interface Said {
+interface ReportedSteps {
   readonly steps: number;
   readonly examples: number | undefined;
 }
@@ -32,7 +32,7 @@ interface Said {
 async function play(stepMs: number, leastSteps: number, innerSteps: number) {
   let nowMs = 1_800_000_000_000;
   const ports = fakePorts({ now: () => nowMs, sleep: systemClock.sleep });
-  const said: Said[] = [];
+  const said: ReportedSteps[] = [];
   const { seal } = ports.wire;
   const wire = {
     ...ports.wire,

@@ -20,7 +20,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import type { Message } from '../../run/vote.ts';
 import type { Decision } from '../decisions/chain.ts';
 import { isMessage, type ProtocolMessage } from '../wire/certified-events.ts';
-import type { OwnEvent, RoundListening } from '../wire/control.ts';
+import type { LocalEvent, RoundListening } from '../wire/control.ts';
 import { type CopiesFetcher, createCopiesSearch } from './apply-decision.ts';
 import { Refusals } from './events.ts';
 import { ArrivalTimes } from './journal.ts';
@@ -270,7 +270,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
   }
 
   /** The event of a message: the one on disk, or a new one. */
-  #eventOf(message: Message): OwnEvent {
+  #eventOf(message: Message): LocalEvent {
     const { control } = this.#options.ports;
     const key = JSON.stringify(message);
     const kept = this.#own[key];

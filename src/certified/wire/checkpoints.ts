@@ -131,7 +131,7 @@ export interface PackedBytes {
 }
 
 /** A checkpoint that is to be had, and where to look for it. */
-export interface WantedCheckpoint {
+export interface CheckpointRequest {
   /** Of the manifest, on the word of whoever published the checkpoint. */
   readonly digest: Digest;
   /** What is certified of it. */
@@ -148,7 +148,7 @@ export interface CheckpointChunks {
   /** Puts all of it where the run says; rejects where no place took all of it. */
   store(packed: PackedBytes, signal: AbortSignal): Promise<void>;
   /** Rejects where no place has it. */
-  fetch(wanted: WantedCheckpoint): Promise<Uint8Array>;
+  fetch(wanted: CheckpointRequest): Promise<Uint8Array>;
   /** Of a worker that holds chunks for others. */
   readonly holder?: ChunkHolder | undefined;
 }

@@ -59,7 +59,7 @@ export interface RoundListening extends Listening {
 }
 
 /** An event of this worker, signed and not sent yet. */
-export interface OwnEvent {
+export interface LocalEvent {
   readonly message: ProtocolMessage;
   readonly event: SignedEvent;
 }
@@ -197,13 +197,13 @@ export class Control {
   }
 
   /** An event of it, kept here and not sent yet. */
-  sign(said: Message | Notice): OwnEvent {
+  sign(said: Message | Notice): LocalEvent {
     const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
     return { event, message: this.#own(event, bodyOfMessage(said)) };
   }
 
   /** A proof from two events of one key, or verdicts of many; undefined if one of them is not here. */
-  accuse(ids: readonly EventId[]): OwnEvent | undefined {
+  accuse(ids: readonly EventId[]): LocalEvent | undefined {
     const events = ids.flatMap((id) => this.#kept.get(id) ?? []);
     const { run, signer } = this.#options;
     if (events.length < ids.length) return undefined;

@@ -57,7 +57,7 @@ export function createPsycheSource(
   };
 }
 
-interface Wanted {
+interface StakeQuery {
   readonly linked: ReadonlyMap<string, WorkerId>;
   readonly height: number;
 }
@@ -65,7 +65,7 @@ interface Wanted {
 async function rowsAt(
   { endpoints, clock, waitMs, pollMs }: ChainAccess,
   place: PsychePlace,
-  { linked, height }: Wanted,
+  { linked, height }: StakeQuery,
   signal: AbortSignal,
 ): Promise<readonly StakeRow[]> {
   const deadline = clock.now() + waitMs;

@@ -57,7 +57,7 @@ const archiveFlags = {
   ...pushFlags,
 };
 
-type Flags = FlagValues<typeof archiveFlags>;
+type ArchiveFlags = FlagValues<typeof archiveFlags>;
 
 export const archive = (): Command =>
   commandWith(
@@ -65,12 +65,12 @@ export const archive = (): Command =>
     'write every event of a certified run to a file, or all of the run to a folder; called ' +
       'again it adds what is new',
     archiveFlags,
-  ).action(async (flags: Flags, command: Command) => {
+  ).action(async (flags: ArchiveFlags, command: Command) => {
     const out = fileOf(flags, command);
     await interruptibly((signal) => run(out, flags, signal));
   });
 
-function fileOf({ out, folder }: Flags, command: Command): string {
+function fileOf({ out, folder }: ArchiveFlags, command: Command): string {
   const isFolder = folder !== undefined;
   refuseUnused(command, [
     {
@@ -86,7 +86,7 @@ function fileOf({ out, folder }: Flags, command: Command): string {
   });
 }
 
-async function run(out: string, flags: Flags, signal: AbortSignal): Promise<void> {
+async function run(out: string, flags: ArchiveFlags, signal: AbortSignal): Promise<void> {
   const { options, reach } = await sourceOf(flags, signal);
   const { run } = options;
   const { relays: urls } = reach;

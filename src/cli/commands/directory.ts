@@ -4,7 +4,11 @@ import { Command } from 'commander';
 import { isHex32 } from '../../base/bytes.ts';
 import { ConfigError, RelayError, safeLine } from '../../base/errors.ts';
 import { buildAttestation } from '../../network/wire/holders.ts';
-import { type FoundHolders, findHolders, unixSeconds } from '../../node/checkpoint/directory.ts';
+import {
+  findHolders,
+  type HolderSearchResult,
+  unixSeconds,
+} from '../../node/checkpoint/directory.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { readKey } from '../../run/field.ts';
 import { isPlaceName } from '../../run/placement-policy.ts';
@@ -79,7 +83,7 @@ async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Pr
 interface FindDocument {
   readonly object: string;
   /** `relays` where they knew enough holders, else `holders`. */
-  readonly by: FoundHolders['by'];
+  readonly by: HolderSearchResult['by'];
   /** Holders that were asked. */
   readonly asks: number;
   /** Asks after each other on the way to the last holder found. */

@@ -26,14 +26,14 @@ const explainFlags = {
   json: toggle('print JSON'),
 };
 
-type Flags = FlagValues<typeof explainFlags>;
+type ExplainFlags = FlagValues<typeof explainFlags>;
 
 export const explain = (): Command =>
   commandWith(
     'explain',
     "say why a worker's contribution to a round was or was not counted",
     explainFlags,
-  ).action(async (flags: Flags, command: Command) => {
+  ).action(async (flags: ExplainFlags, command: Command) => {
     refuseUnused(command, [askingRule(flags)]);
     await interruptibly(async (signal) => {
       const worker = workerKeyOf(flags.worker);

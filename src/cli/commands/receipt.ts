@@ -48,14 +48,14 @@ const receiptFlags = {
   json: toggle('print JSON'),
 };
 
-type Flags = FlagValues<typeof receiptFlags>;
+type ReceiptFlags = FlagValues<typeof receiptFlags>;
 
 export const receipt = (): Command =>
   commandWith(
     'receipt',
     'list who contributed what to a run and what it was worth; sign it, or verify a signed one',
     receiptFlags,
-  ).action(async (flags: Flags, command: Command) => {
+  ).action(async (flags: ReceiptFlags, command: Command) => {
     refuseUnused(command, [
       askingRule(flags),
       { flags: ['output'], goesWith: '--sign', holds: flags.sign === true },
@@ -63,7 +63,7 @@ export const receipt = (): Command =>
     await interruptibly((signal) => tell(flags, signal));
   });
 
-async function tell(flags: Flags, signal: AbortSignal): Promise<void> {
+async function tell(flags: ReceiptFlags, signal: AbortSignal): Promise<void> {
   const source = await sourceOf(flags, signal);
   const made = await receiptOf(await openSource(flags, source), source.options);
   if (made === undefined) {

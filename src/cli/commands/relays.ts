@@ -36,7 +36,7 @@ const relaysCheckFlags = {
   json: toggle('print JSON'),
 };
 
-type Flags = FlagValues<typeof relaysCheckFlags>;
+type RelaysCheckFlags = FlagValues<typeof relaysCheckFlags>;
 
 const check = (): Command =>
   commandWith(
@@ -45,7 +45,7 @@ const check = (): Command =>
     relaysCheckFlags,
   )
     .argument('<url...>', 'relays, as ws:// or wss://')
-    .action(async (urls: readonly string[], { seconds, json }: Flags) => {
+    .action(async (urls: readonly string[], { seconds, json }: RelaysCheckFlags) => {
       await interruptibly(async (signal) => {
         const judged = await checkRelaysHere(urls, { timeLimitMs: 1000 * seconds, signal });
         const flat = judged.map(({ report, verdict }) => ({ ...report, ...verdict }));

@@ -96,7 +96,7 @@ const formRules = (command: Command): readonly FlagRule[] => [
 /** What the trainer of regressions in the Python reference's ways has no use for. */
 const byModel = ['corpus', 'device', 'threads', 'dataset', 'target'];
 
-interface Flags extends BringFlags, ReferenceFlags, MemberFlags {
+interface RunTrainingFlags extends BringFlags, ReferenceFlags, MemberFlags {
   readonly dataset?: string;
   readonly target?: string;
   readonly spec?: string;
@@ -106,7 +106,7 @@ interface Flags extends BringFlags, ReferenceFlags, MemberFlags {
 async function train(
   state: string | undefined,
   dataset: string | undefined,
-  flags: Flags,
+  flags: RunTrainingFlags,
   command: Command,
 ): Promise<void> {
   if (flags.spec !== undefined) return trainBySpec(flags.spec, state, flags, command);
@@ -152,7 +152,7 @@ async function train(
 function trainBySpec(
   spec: string,
   state: string | undefined,
-  flags: Flags,
+  flags: RunTrainingFlags,
   command: Command,
 ): Promise<void> {
   assertNoReferenceFlags(command);
@@ -199,7 +199,7 @@ async function folderOf({ run, shard: { index, count } }: Settings): Promise<str
   return isThere ? dir : `${dir}-${index}-of-${count}`;
 }
 
-const dataRules = ({ model }: Settings, { dataset }: Flags) => [
+const dataRules = ({ model }: Settings, { dataset }: RunTrainingFlags) => [
   {
     flags: ['dataset', 'target'],
     goesWith: '--model linear or mlp; other models read --corpus',

@@ -77,7 +77,7 @@ const sampleFlags = {
   },
 };
 
-type Flags = FlagValues<typeof sampleFlags>;
+type SampleFlags = FlagValues<typeof sampleFlags>;
 
 export const sample = (): Command =>
   commandWith(
@@ -87,7 +87,7 @@ export const sample = (): Command =>
     sampleFlags,
   )
     .argument('[state]', 'name of a run (`nostrain runs`), its folder, or a state file')
-    .action((named: string | undefined, flags: Flags, command: Command) =>
+    .action((named: string | undefined, flags: SampleFlags, command: Command) =>
       interruptibly(async (signal) => {
         const given = settingsFromFlags(command);
         const run = named === undefined ? undefined : await readTrainedRun(named, given);
@@ -110,7 +110,7 @@ const OF_PATCHES = [
 /** Shows a run whose model writes no text; returns whether it is one. */
 async function showOther(
   run: TrainedRun,
-  flags: Flags,
+  flags: SampleFlags,
   command: Command,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -165,7 +165,7 @@ async function open(
 /** Shows the text as it is written, or keeps it for the file. */
 async function write(
   { writer, base, seed }: Opened,
-  { prompt, chat, output, ...choice }: Flags,
+  { prompt, chat, output, ...choice }: SampleFlags,
   signal: AbortSignal,
 ): Promise<void> {
   const { tokenizer } = writer;
@@ -222,7 +222,7 @@ function endsOf(base: BaseModel | undefined): ReadonlySet<number> {
   return new Set([...numbers, ...base.tokenizer.end]);
 }
 
-interface Asked {
+interface SampleRequest {
   readonly corpus?: string | undefined;
   readonly picture?: string | undefined;
   readonly output?: string | undefined;
@@ -239,7 +239,7 @@ const LIKELIEST = 5;
 /** Charts of all channels on the terminal, or the numbers as CSV in a file. */
 async function showForecast(
   run: TrainedRun,
-  { corpus, output, evaluation, signal }: Asked,
+  { corpus, output, evaluation, signal }: SampleRequest,
 ): Promise<void> {
   const fixed = evaluation && { evaluation };
   const found = await forecastSeries(run, { corpus, fixed, onNotice: writeNote, signal });
@@ -286,7 +286,7 @@ function timeAfter({ steps, times }: SeriesForecast['series'], step: number): st
 /** The picture that is named, or some that nobody trained on, with what the model takes them for. */
 async function showGuesses(
   run: TrainedRun,
-  { corpus, picture, evaluation, signal }: Asked,
+  { corpus, picture, evaluation, signal }: SampleRequest,
 ): Promise<void> {
   const { classes, model, guesses } = await guessPictures(
     run,

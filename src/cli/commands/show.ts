@@ -30,12 +30,12 @@ const showFlags = {
   json: toggle('print JSON'),
 };
 
-type Flags = FlagValues<typeof showFlags>;
+type ShowFlags = FlagValues<typeof showFlags>;
 
 export const show = (): Command =>
   commandWith('show', 'show a run of this machine: loss curve, rounds, model file', showFlags)
     .argument('<run>', 'name of a run (`nostrain runs` lists them), or its folder')
-    .action(async (name: string, { html, csv, tensorboard, json }: Flags) => {
+    .action(async (name: string, { html, csv, tensorboard, json }: ShowFlags) => {
       const found = await findLocalRun(name, undefined, { anyWorker: true });
       const run = await withHistory(found);
       if (html !== undefined) await writeResult(renderPage(run), html);

@@ -69,7 +69,7 @@ const inspectFlags = {
   json: toggle('print JSON'),
 };
 
-type Flags = FlagValues<typeof inspectFlags>;
+type TiersFlags = FlagValues<typeof inspectFlags>;
 
 const inspectCommand = (): Command =>
   commandWith(
@@ -78,7 +78,7 @@ const inspectCommand = (): Command =>
     inspectFlags,
   )
     .argument('<dir>', 'folder of the whole model, or of one tier')
-    .action((folder: string, { tier, strategy, json }: Flags) =>
+    .action((folder: string, { tier, strategy, json }: TiersFlags) =>
       interruptibly(async (signal) => {
         const found = await findTier(folder, { tier, strategy, signal });
         if (json) return writeOut(asJson(found));

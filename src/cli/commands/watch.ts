@@ -34,7 +34,7 @@ const watchFlags = {
   ...endpointFlags,
 };
 
-type Flags = FlagValues<typeof watchFlags>;
+type WatchFlags = FlagValues<typeof watchFlags>;
 
 export const watch = (): Command =>
   commandWith(
@@ -43,7 +43,7 @@ export const watch = (): Command =>
     watchFlags,
   )
     .argument('<run>', 'the run: its id, naddr1…, or its name on this machine')
-    .action((source: string, flags: Flags) =>
+    .action((source: string, flags: WatchFlags) =>
       interruptibly(async (signal) => {
         const { relay, allowPrivateRelays } = flags;
         const asked = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
@@ -82,7 +82,7 @@ export const watch = (): Command =>
     );
 
 /** Says each thing once: what the run is, each round when it is decided, the one under way when it changes. */
-function teller({ ndjson, once }: Flags): (picture: RunPicture) => void {
+function teller({ ndjson, once }: WatchFlags): (picture: RunPicture) => void {
   let told = -1;
   let said = '';
   return (picture) => {

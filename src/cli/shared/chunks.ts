@@ -19,7 +19,11 @@ import {
 } from '../../network/chunks/manifest.ts';
 import type { Blob } from '../../network/chunks/source.ts';
 import { isRelayUrl } from '../../network/transport/relay-urls.ts';
-import { type BringOptions, bringFile, type WantedFile } from '../../node/checkpoint/bring-file.ts';
+import {
+  type BringOptions,
+  bringFile,
+  type FileRequest,
+} from '../../node/checkpoint/bring-file.ts';
 import {
   chunkFile,
   createFolderSource,
@@ -94,7 +98,7 @@ export async function bringFiles(
   flags: BringFlags,
   reach: Reach,
 ): Promise<TrainingFiles> {
-  const bring = (wanted: WantedFile, folder: string, isByHash: boolean) =>
+  const bring = (wanted: FileRequest, folder: string, isByHash: boolean) =>
     bringFile(wanted, bringing(flags, reach, run, { folder, isByHash }));
   const named = (text: string | undefined, folder: string, name: string) =>
     text !== undefined && isHex32(text) ? bring({ manifest: text, name }, folder, true) : text;

@@ -2,10 +2,10 @@
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
 import {
   type FindOptions,
-  type FoundRun,
   findRun as findRunHere,
   type LocateOptions,
   locateRun as locateRunHere,
+  type ResolvedRun,
   type RunPlace,
 } from '../../node/join/find-run.ts';
 import { type RelayReach, withRelays as withRelaysHere } from '../../node/net/relays.ts';
@@ -21,7 +21,7 @@ export const withRelays = <T>(
 ): Promise<T> => withRelaysHere(urls, { onNotice, ...reach }, work);
 
 /** Reads a file, or asks relays; throws if there is no such run or it is not what the address says. */
-export const findRun = (source: string, options: FindOptions): Promise<FoundRun> =>
+export const findRun = (source: string, options: FindOptions): Promise<ResolvedRun> =>
   findRunHere(source, { onNotice, ...options });
 
 /** The run of an id, an address or a name on this machine. */

@@ -72,20 +72,24 @@ export function aggregate(rows: readonly Row[], options: AggregateOptions): Aggr
   return { ...found, rate: least === 1 ? 1 : rateFor(agreementOf(used), least) };
 }
 
-type Found = Omit<Aggregate, 'rate'>;
+type RuleResult = Omit<Aggregate, 'rate'>;
 
 function means(
   rows: readonly Row[],
   rule: RuleName,
   options: MeanOptions,
   meanOf: MeanRule,
-): Found {
+): RuleResult {
   const counted = rule === 'mean' ? rows.map((row) => ({ ...row, scale: 1 })) : rows;
   return { ...meanOf(counted, options), unused: new Set() };
 }
 
 /** Rows count alike in all of them, whatever their examples. Rows without any chunk are of nobody who takes part. */
-function robust(rows: readonly Row[], options: AggregateOptions, aggregation: Aggregation): Found {
+function robust(
+  rows: readonly Row[],
+  options: AggregateOptions,
+  aggregation: Aggregation,
+): RuleResult {
   const there = inOrder(rows).filter(({ delta }) => delta.chunks.length > 0);
   const { rule, hostile, before } = aggregation;
   if (there.length < leastRows(aggregation)) return nothing(rows, options);
@@ -112,7 +116,7 @@ function robust(rows: readonly Row[], options: AggregateOptions, aggregation: Ag
   return ofRows(there, mixes ? unmixed(weights, mixes) : weights, options);
 }
 
-const nothing = (rows: readonly Row[], { size }: MeanOptions): Found => ({
+const nothing = (rows: readonly Row[], { size }: MeanOptions): RuleResult => ({
   mean: new Float64Array(size),
   moved: new Uint32Array(),
   unused: new Set(rows.map(({ id }) => id)),
@@ -127,7 +131,7 @@ function unmixed(weights: Float64Array, mixes: Mixes): Float64Array {
   return out;
 }
 
-function ofRows(rows: readonly Row[], weights: Float64Array, { size }: MeanOptions): Found {
+function ofRows(rows: readonly Row[], weights: Float64Array, { size }: MeanOptions): RuleResult {
   const used = rows
     .map((row, i) => ({ ...row, weight: weights[i]! }))
     .filter(({ weight }) => weight > 0);

@@ -9,7 +9,7 @@
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { DecoderSpec, Precision } from '../../run/spec/model-spec.ts';
-import type { OwnModel, TensorSpec, Weights } from '../architectures/architecture.ts';
+import type { CustomModel, TensorSpec, Weights } from '../architectures/architecture.ts';
 import {
   decoderLogits,
   decoderLosses,
@@ -56,7 +56,7 @@ export function loraModel(
   spec: DecoderSpec,
   adapter: LoraSpec,
   precision: Precision = 'f32',
-): OwnModel {
+): CustomModel {
   const { tiers } = spec;
   if (!tiers) return adapted(spec, adapter, precision);
   const own = { ...adapted(ofTier(spec), adapter, precision, spec.ffn), tiers };
@@ -71,7 +71,7 @@ function adapted(
   adapter: LoraSpec,
   precision: Precision,
   ffn?: number,
-): OwnModel {
+): CustomModel {
   const decoder = decoderOf(spec);
   const adapted = adaptedLayers(spec, adapter, ffn);
   const layers = loraLayers(spec, adapter);

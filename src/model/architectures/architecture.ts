@@ -98,12 +98,12 @@ export interface ImageForm {
 export type DataForm = TokenForm | RowForm | SeriesForm | ImageForm;
 
 /** A user-defined model: its input format, its tensors, and the losses of a batch, written with the graph's `ops`. */
-export interface OwnModel extends Model {
+export interface CustomModel extends Model {
   readonly architecture: 'own';
   readonly data: DataForm;
   /** Where it is one of several tiers: which, and the model of another one. */
   readonly tiers?: Tiers;
-  ofTier?(own: number): OwnModel;
+  ofTier?(own: number): CustomModel;
 }
 
 /** A built-in architecture. A new one is such an object, a line in `table.ts`, and its spec in `model-spec.ts`. */

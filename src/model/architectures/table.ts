@@ -8,7 +8,7 @@ import {
   type Tiers,
 } from '../../run/spec/model-spec.ts';
 import { decodingOf } from '../decoding.ts';
-import type { Architecture, DataForm, Model, OwnModel } from './architecture.ts';
+import type { Architecture, CustomModel, DataForm, Model } from './architecture.ts';
 import { type Decoder, decoderModel } from './decoder.ts';
 import { gpt } from './gpt.ts';
 import { checkGpt2, gpt2 } from './gpt2.ts';
@@ -44,7 +44,7 @@ const architectures: { readonly [A in Name]: Architecture<SpecOf[A]> } = {
 };
 
 /** One of the built-in models at given sizes, or one's own. */
-export type AnyModel = ModelSpec | OwnModel;
+export type AnyModel = ModelSpec | CustomModel;
 
 /** The model a spec describes. Throws a `ConfigError` when a size is impossible. */
 export function modelOf(spec: AnyModel): Model {
@@ -85,7 +85,7 @@ const build = (spec: ModelSpec): Model => architectureOf(spec).build(spec);
 export const dataFormOf = (model: AnyModel): DataForm =>
   model.architecture === 'own' ? model.data : architectureOf(model).dataForm(model);
 
-function checkTensors(model: OwnModel): Model {
+function checkTensors(model: CustomModel): Model {
   const names = new Set(model.tensors.map(({ name }) => name));
   if (names.size === 0 || names.size !== model.tensors.length) {
     throw new ConfigError('model/tensors', 'model.tensors needs tensors, each with its own name');

@@ -32,7 +32,7 @@ export type Data =
   | { readonly kind: 'stored'; readonly part: StoredTokens; readonly context: number };
 
 /** A worker's data, checked against the model. */
-export interface HeldData {
+export interface CheckedData {
   /** As trainer threads take it. */
   readonly feeds: Readonly<Partial<Record<DataName, Data>>>;
   /** Only some tokens of it count. */
@@ -76,7 +76,7 @@ export interface FormRules<D> {
   /** What a prediction reads: one row. */
   single(dtype: 'f32' | 'f64'): ValueType;
   /** Throws a `ConfigError` (`training/data`) where the data does not fit the model or itself. */
-  hold(data: D, holder: DataHolder): HeldData;
+  hold(data: D, holder: DataHolder): CheckedData;
   /** Rows that any numbers would do for. */
   anything(): D;
 }

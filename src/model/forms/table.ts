@@ -6,11 +6,11 @@ import { type AnyModel, dataFormOf } from '../architectures/table.ts';
 import { ANY } from '../graph/rule.ts';
 import { add, cast, gather, mul, reshape, slice, sub } from '../graph/verbs.ts';
 import {
+  type CheckedData,
   type Data,
   type DataHolder,
   type DataName,
   type FormRules,
-  type HeldData,
   refuseMasked,
   unfit,
 } from './form.ts';
@@ -268,7 +268,7 @@ export function rulesOf<K extends Kind>(form: FormOf[K] & { readonly kind: K }) 
 }
 
 /** A worker's data, checked. Throws a `ConfigError` (`training/data`) if it fits neither the model nor itself. */
-export function holdData(form: DataForm, data: TrainerData, holder: DataHolder): HeldData {
+export function holdData(form: DataForm, data: TrainerData, holder: DataHolder): CheckedData {
   const rules: Omit<FormRules<never>, 'anything'> = rulesOf(form);
   if (data.kind === rules.data) return rules.hold(data as never, holder);
   throw unfit(`a ${holder.model} model trains on ${rules.says}, not on ${kindWords[data.kind]}`);

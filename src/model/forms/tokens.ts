@@ -14,7 +14,7 @@ import {
 } from '../data/tokens.ts';
 import { ANY } from '../graph/rule.ts';
 import { add, cast, gather, reshape, slice } from '../graph/verbs.ts';
-import { type Data, type FormRules, type HeldData, type Reading, unfit } from './form.ts';
+import { type CheckedData, type Data, type FormRules, type Reading, unfit } from './form.ts';
 
 /** A worker's shard of a text, and the part of it that all evaluate on. */
 export interface TokenData {
@@ -62,7 +62,7 @@ function hold(
   data: TokenData,
   { context, vocabulary }: TokenForm,
   openStored: OpenStored,
-): HeldData {
+): CheckedData {
   const held = (part: TokenPart): Data => {
     if ('file' in part) return { kind: 'stored', part, context };
     const stored = storeTokens('tokens' in part ? part.tokens : part, vocabulary);
@@ -72,7 +72,7 @@ function hold(
     return { kind: 'feeds', feeds, window: context + 1 };
   };
   // windows are moved to where a token counts, where only some do
-  const place: HeldData['place'] = (on, rows) => {
+  const place: CheckedData['place'] = (on, rows) => {
     if (!isMasked(data[on])) return rows;
     const reader = openTokens(data[on], openStored);
     try {

@@ -27,7 +27,7 @@ import {
   sendChunks,
   spreadChunks,
 } from './publish.ts';
-import { type Pull, PullJob, type WantedPayload } from './pull.ts';
+import { type PayloadRequest, type Pull, PullJob } from './pull.ts';
 import { type RelayAccess, RelayChunks } from './relay-chunks.ts';
 
 /** A payload that an event names and that travels as chunks. */
@@ -138,7 +138,7 @@ export class Attachments {
   }
 
   /** Starts pulling a payload until it is here, its limits end it, or the client is closed. */
-  pull(wanted: WantedPayload, { signal, idleMs }: PullLimits = {}): Pull {
+  pull(wanted: PayloadRequest, { signal, idleMs }: PullLimits = {}): Pull {
     const both = anySignal(this.#closed.signal, signal);
     const job = new PullJob(wanted, this.#relays, this.access);
     void job.run(both.signal, idleMs).then(both.release);
@@ -147,7 +147,7 @@ export class Attachments {
 
   /** Pulls one payload; refuses with how far it came. Rejects only with `signal.reason`. */
   async pullOnce(
-    wanted: WantedPayload,
+    wanted: PayloadRequest,
     limits: {
       /** Time for all of it. */
       readonly timeoutMs?: number | undefined;

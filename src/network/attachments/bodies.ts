@@ -89,7 +89,7 @@ export interface BodyExchangeOptions {
 }
 
 /** An event whose body is wanted. */
-interface Wanted {
+interface PendingEvent {
   readonly event: SignedEvent;
   readonly apart: Apart;
   onHere(): void;
@@ -100,7 +100,7 @@ interface Job {
   readonly pull: Pull;
   readonly round: number;
   /** Events that name this body; it is pulled as long as there are any. */
-  readonly wanted: Map<EventId, Wanted>;
+  readonly wanted: Map<EventId, PendingEvent>;
 }
 
 /** Bodies of one author that are pulled at the same time; a newer one takes the place of the oldest. */
@@ -122,7 +122,7 @@ export class BodyExchange {
   readonly #attachments: Attachments;
   readonly #held = new Map<string, { readonly bytes: Uint8Array; readonly round: number }>();
   readonly #jobs = new Map<string, Job>();
-  readonly #offered = new FairStore<Wanted>(OFFERED_BYTES);
+  readonly #offered = new FairStore<PendingEvent>(OFFERED_BYTES);
   /** Roots whose chunks this worker sent already. */
   readonly #sent = new Map<Digest, number>();
   readonly #spent = new Map<WorkerId, number>();
@@ -168,7 +168,7 @@ export class BodyExchange {
    * Pulls the body of an event, now or once its author is a member; what somebody asked for by id is pulled in any
    * case.
    */
-  bring(wanted: Wanted, round: number, isAsked: boolean): void {
+  bring(wanted: PendingEvent, round: number, isAsked: boolean): void {
     const { event, apart } = wanted;
     const { id, pubkey: author } = event;
     const name = nameOf(apart);
@@ -245,10 +245,10 @@ export class BodyExchange {
     if (oldest.job.wanted.size === 0) this.#end(oldest.job);
   }
 
-  #begin({ event, apart }: Wanted, round: number): Job {
+  #begin({ event, apart }: PendingEvent, round: number): Job {
     const { root, bytes } = apart;
     const worker = event.pubkey;
-    const wanted = new Map<EventId, Wanted>();
+    const wanted = new Map<EventId, PendingEvent>();
     const others = () => {
       const authors = [...wanted.values()].map(({ event: { pubkey } }) => pubkey);
       return [...new Set(authors)].filter((author) => author !== worker);

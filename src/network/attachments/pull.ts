@@ -19,14 +19,14 @@ import {
 import type { ChunkSource } from '../chunks/source.ts';
 import type { Progress } from '../transport/delivery.ts';
 import {
-  type FoundChunk,
   MOST_CHUNKS_AT_ONCE,
+  type ReceivedChunk,
   type RelayAccess,
   type RelayChunks,
 } from './relay-chunks.ts';
 
 /** What to pull, and whose chunks to ask for first. */
-export interface WantedPayload extends Striped {
+export interface PayloadRequest extends Striped {
   readonly worker: WorkerId;
   /** Others who name the same root, and so may have signed chunks of it. */
   others?(): readonly WorkerId[];
@@ -62,7 +62,7 @@ interface PartChunk {
 /** One payload on its way. */
 export class PullJob implements Pull {
   readonly #options: RelayAccess;
-  readonly #wanted: WantedPayload;
+  readonly #wanted: PayloadRequest;
   readonly #need: number;
   readonly #assemblies: readonly Assembly[];
   readonly #chunks: readonly PartChunk[];
@@ -77,7 +77,7 @@ export class PullJob implements Pull {
   /** Parts to pull now; recomputed when a relay lacks something or time has passed. */
   #parts: { readonly indices: ReadonlySet<number>; readonly atMs: number } | undefined;
 
-  constructor(wanted: WantedPayload, relays: readonly RelayChunks[], options: RelayAccess) {
+  constructor(wanted: PayloadRequest, relays: readonly RelayChunks[], options: RelayAccess) {
     const { need, roots } = partsOf(wanted);
     this.#options = options;
     this.#wanted = wanted;
@@ -180,7 +180,7 @@ export class PullJob implements Pull {
     return authors[(times / 2) % authors.length];
   }
 
-  #take({ chunk, event }: FoundChunk): void {
+  #take({ chunk, event }: ReceivedChunk): void {
     let isNew = false;
     for (const assembly of this.#assemblies) {
       if (assembly.root !== chunk.root) continue; // equal shards have one root

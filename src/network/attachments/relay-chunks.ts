@@ -34,7 +34,7 @@ export interface ChunkRequest extends PayloadRoot {
 }
 
 /** A chunk and the event that brought it. */
-export interface FoundChunk {
+export interface ReceivedChunk {
   readonly chunk: VerifiedChunk;
   readonly event: SignedEvent;
 }
@@ -50,7 +50,7 @@ const REQUEST_MS = 20_000;
 const TICK_MS = 250;
 
 interface Waiting extends ChunkRequest {
-  settle(found: FoundChunk | undefined): void;
+  settle(found: ReceivedChunk | undefined): void;
 }
 
 /** A request under way: what of it has not come, and how it ends. */
@@ -76,9 +76,9 @@ export class RelayChunks {
   }
 
   /** Returns the chunk, or undefined if the relay does not have it now. Rejects with the signal's reason. */
-  async read(request: ChunkRequest, signal: AbortSignal): Promise<FoundChunk | undefined> {
+  async read(request: ChunkRequest, signal: AbortSignal): Promise<ReceivedChunk | undefined> {
     signal.throwIfAborted();
-    const { promise, settle } = deferred<FoundChunk | undefined>();
+    const { promise, settle } = deferred<ReceivedChunk | undefined>();
     const waiting: Waiting = { ...request, settle };
     this.#queue.push(waiting);
     queueMicrotask(() => this.#pump());

@@ -80,7 +80,7 @@ export function trackOutcomes(
   return { ...watchOutcomes(outcomes, relays), tracked };
 }
 
-interface Told {
+interface RelayAnswer {
   readonly relay: string;
   readonly isHere: boolean;
   readonly message: string;
@@ -92,14 +92,14 @@ export const answerOf = (
   outcome: PublishOutcome | undefined,
   relay: string,
   relays: Pick<RelaySet, 'status'>,
-): Told => ({
+): RelayAnswer => ({
   relay,
   isHere: isTakenAtAll(outcome),
   message: wordsOf(outcome, relay, relays),
   isAway: isAway(outcome, relay, relays),
 });
 
-export const deliveryOf = (told: readonly Told[]): Delivery => ({
+export const deliveryOf = (told: readonly RelayAnswer[]): Delivery => ({
   accepted: told.filter(({ isHere }) => isHere).map(({ relay }) => relay),
   failed: told.flatMap(({ isHere, relay, message, isAway }) =>
     isHere ? [] : [{ relay, message, ...(isAway && { isAway }) }],

@@ -19,7 +19,7 @@ import { isPeer, MAX_WORKERS, type OpenInbox, openRoundInbox } from './round-inb
 import type {
   CreateProfile,
   Gradient,
-  OwnHeartbeat,
+  LocalHeartbeat,
   Profile,
   ProfileOptions,
   Sealed,
@@ -221,7 +221,7 @@ function createSignsOfLife(
 
   return {
     /** Sends a heartbeat. One that still waits in line gives way to the next sign, which counts as taking it. */
-    sendHeartbeat(own: OwnHeartbeat): Sending {
+    sendHeartbeat(own: LocalHeartbeat): Sending {
       inLine.abort(new Error('a newer heartbeat is on its way'));
       inLine = new AbortController();
       const { signal: replaced } = inLine;

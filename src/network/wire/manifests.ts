@@ -29,7 +29,7 @@ import {
 } from './wire.ts';
 
 /** What a worker says of its own payload. */
-export interface OwnManifest {
+export interface LocalManifest {
   readonly run: string;
   readonly round: number;
   /** Digest of the outcome before, in a certified run. */
@@ -49,7 +49,7 @@ export interface OwnManifest {
 }
 
 /** A manifest that came from a relay. */
-export interface Manifest extends OwnManifest, Striped {
+export interface Manifest extends LocalManifest, Striped {
   readonly worker: WorkerId;
   readonly eventId: string;
   readonly hash: Digest;
@@ -129,11 +129,11 @@ export function readManifest(
   return openManifest(event, parsed.value, hash, features);
 }
 
-type Said = Extract<ReturnType<typeof manifest.parse>, { readonly ok: true }>['value'];
+type ManifestContent = Extract<ReturnType<typeof manifest.parse>, { readonly ok: true }>['value'];
 
 function openManifest(
   event: SignedEvent,
-  said: Said,
+  said: ManifestContent,
   hash: Sha256,
   features: FeatureSet,
 ): Judged<Manifest> {
@@ -158,7 +158,7 @@ function openManifest(
 /** A manifest whose payload is not here, with what its event tells of it. */
 export const manifestOf = (
   event: SignedEvent,
-  said: OwnManifest & Striped & Pick<Manifest, 'hash'>,
+  said: LocalManifest & Striped & Pick<Manifest, 'hash'>,
 ): Manifest => ({
   ...said,
   worker: event.pubkey,
@@ -180,7 +180,7 @@ export function judgePayload(
 }
 
 /** An update of this worker as values; what was sealed before a restart is decoded when it is asked for. */
-export interface OwnUpdate {
+export interface LocalUpdate {
   readonly sealed: Sealed;
   readonly said: Manifest;
   readonly sent?: PartialVector;
@@ -190,7 +190,7 @@ interface ReaderParts {
   readonly packer: Packer;
   readonly attachments: Attachments;
   /** The update of this worker whose event has that id, where it is the last one. */
-  ownUpdate(eventId: string): OwnUpdate | undefined;
+  ownUpdate(eventId: string): LocalUpdate | undefined;
 }
 
 /** Reads the contributions of a round: manifests that count, with their payloads from wherever these are. */

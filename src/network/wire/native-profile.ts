@@ -25,12 +25,12 @@ import type { Sha256 } from '../event-crypto.ts';
 import type { Sending } from '../transport/delivery.ts';
 import { accept, type ClaimContext, type Judged, judgeClaim, reject } from './judged.ts';
 import {
+  type LocalManifest,
+  type LocalUpdate,
   type Manifest,
   manifestFilter,
   manifestOf,
   manifestScope,
-  type OwnManifest,
-  type OwnUpdate,
   openReader,
   readManifest,
   roundIn,
@@ -97,7 +97,7 @@ function named<T extends object>(said: T | undefined, { names }: FeatureSet): T 
 }
 
 /** An update of a process before this one. Throws a `TypeError` when it is not one of ours. */
-function ownUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): OwnUpdate {
+function ownUpdate(sealed: Sealed, { sha256, features }: ProfileOptions): LocalUpdate {
   const read = readManifest(sealed.event, sha256, features);
   if (!read.ok) throw new TypeError(`not a manifest of ours: ${read.rejection.detail}`);
   return { sealed, said: read.value };
@@ -111,12 +111,12 @@ function createNativeSending(options: ProfileOptions, attachments: Attachments) 
   const { signer } = options;
   const inChunks = createUploads(UPLOADS_IN_CHUNKS);
   const whole = createUploads(UPLOADS_WHOLE);
-  let last: OwnUpdate | undefined;
+  let last: LocalUpdate | undefined;
   const own = (eventId: string) => (last?.sealed.event.id === eventId ? last : undefined);
 
   return {
     /** Remembers an update that was made just now. */
-    made(update: OwnUpdate): void {
+    made(update: LocalUpdate): void {
       last = update;
     },
     send(sealed: Sealed): Sending {
@@ -173,7 +173,7 @@ export interface ManifestPacking extends Lifetime {
 
 /** An unsigned manifest of a payload. The chunks of one that does not ride inside are the caller's to send first. */
 export function buildManifest(
-  own: OwnManifest,
+  own: LocalManifest,
   payload: Uint8Array,
   packing: ManifestPacking,
   hash: Sha256 = sha256,

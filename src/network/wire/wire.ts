@@ -21,9 +21,9 @@ import type { Filter } from '../transport/frames.ts';
 import type { RelaySet } from '../transport/relay-set.ts';
 import type { Judged } from './judged.ts';
 
-export type OwnHeartbeat = Omit<Heartbeat, 'worker' | 'createdAt' | 'relays' | 'capabilities'>;
+export type LocalHeartbeat = Omit<Heartbeat, 'worker' | 'createdAt' | 'relays' | 'capabilities'>;
 
-export interface OwnGradient {
+export interface LocalGradient {
   readonly round: number;
   readonly base: Digest;
   readonly steps: number;
@@ -97,14 +97,14 @@ export interface Wire {
   /** The newest gradients that relays hold, undecoded, once they have sent their heartbeats or after some seconds. */
   queryGradients(): Promise<readonly Gradient[]>;
   /** A newer heartbeat or gradient replaces one that is still queued; the replaced one then reports `taken`. */
-  sendHeartbeat(heartbeat: OwnHeartbeat): Sending;
+  sendHeartbeat(heartbeat: LocalHeartbeat): Sending;
   /** Milliseconds since this worker last sent a heartbeat, or a gradient where peers take it for one. */
   readonly silentMs: number;
   /** This worker's key signed a heartbeat or gradient that this process did not send: another one has the key. */
   readonly isKeyInUse: boolean;
   /** Some relay limits how much it is sent: what can be left out should be. */
   readonly isPaced: boolean;
-  seal(gradient: OwnGradient): Promise<SealedGradient>;
+  seal(gradient: LocalGradient): Promise<SealedGradient>;
   /** What receivers decode of it, also after a restart. */
   open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
   /** Counts it in the open round, and sends it. */
@@ -195,7 +195,7 @@ export interface Profile {
   readonly gradientsAreHeartbeats: boolean;
   buildHeartbeat(heartbeat: Heartbeat): EventDraft;
   readHeartbeat(event: SignedEvent): Judged<Heartbeat>;
-  seal(gradient: OwnGradient): Promise<SealedGradient>;
+  seal(gradient: LocalGradient): Promise<SealedGradient>;
   /** Throws a `TypeError` when it is not one of ours. */
   open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
   send(sealed: Sealed): Sending;

@@ -44,7 +44,7 @@ export function relayHints({ tags }: EventDraft): readonly string[] {
 const isUsable = (url: string | undefined): url is string =>
   url !== undefined && url.length <= MAX_URL_LENGTH && isRelayUrl(url);
 
-export interface WorkersAsked {
+export interface RelayListQuery {
   readonly run: string;
   readonly founders: readonly WorkerId[];
   readonly relays: {
@@ -63,7 +63,7 @@ const MOST_OF_ONE = 2;
 const MOST_FOUND = 8;
 
 /** Those of founders first, then those that most name; at most eight. */
-export async function relaysOfWorkers(asked: WorkersAsked): Promise<readonly string[]> {
+export async function relaysOfWorkers(asked: RelayListQuery): Promise<readonly string[]> {
   const { run, founders, relays, waitMs, signal } = asked;
   const heard = await relays.query([presenceFilter(run)], { waitMs, signal, maxPerAuthor: 1 });
   const present = heard.events.map(({ pubkey }) => pubkey);
@@ -105,7 +105,7 @@ function relaysIn(event: SignedEvent): readonly string[] {
 
 const usable = (
   urls: readonly string[],
-  { known, allowPrivate }: WorkersAsked,
+  { known, allowPrivate }: RelayListQuery,
 ): readonly string[] => {
   const ours = new Set(known.map(withoutSecrets));
   const good = urls.filter(

@@ -23,7 +23,7 @@ import { type NamedPlace, openFile } from './sources.ts';
 import { unpackFolder } from './unpack.ts';
 
 /** What is wanted: at least the digest of its manifest; of a spec also its hashes and length. */
-export type WantedFile = Pick<ChunkedFile, 'manifest'> & Partial<ChunkedFile>;
+export type FileRequest = Pick<ChunkedFile, 'manifest'> & Partial<ChunkedFile>;
 
 export interface BringOptions {
   readonly places: readonly NamedPlace[];
@@ -51,7 +51,7 @@ const SPARE_BYTES = 2 ** 26;
 const AGAIN_MS = 1000;
 
 /** The path of the file, once it is there. Throws a CheckpointError or a ConfigError that says what is missing. */
-export async function bringFile(wanted: WantedFile, options: BringOptions): Promise<string> {
+export async function bringFile(wanted: FileRequest, options: BringOptions): Promise<string> {
   await mkdir(options.folder, { recursive: true, mode: 0o700 });
   for (let isTold = false; ; isTold = true) {
     const known = await knownManifest(wanted, options);
@@ -76,12 +76,12 @@ function whileBusy(error: unknown): undefined {
   throw error;
 }
 
-const manifestFile = ({ manifest }: WantedFile, { folder }: BringOptions): string =>
+const manifestFile = ({ manifest }: FileRequest, { folder }: BringOptions): string =>
   join(folder, `${manifest}.json`);
 
 /** The manifest that an earlier call kept, where it is still the one that is wanted. */
 async function knownManifest(
-  wanted: WantedFile,
+  wanted: FileRequest,
   options: BringOptions,
 ): Promise<FileManifest | undefined> {
   const text = await readFile(manifestFile(wanted, options)).catch(() => undefined);
@@ -92,7 +92,7 @@ async function knownManifest(
 /** Where the file goes. */
 function pathOf(
   { sha256 }: FileManifest,
-  { name = 'file' }: WantedFile,
+  { name = 'file' }: FileRequest,
   options: BringOptions,
 ): string {
   const end = extname(name).slice(0, 16);
@@ -102,7 +102,7 @@ function pathOf(
 
 async function isThere(
   manifest: FileManifest,
-  wanted: WantedFile,
+  wanted: FileRequest,
   options: BringOptions,
 ): Promise<string | undefined> {
   const path = pathOf(manifest, wanted, options);
@@ -114,7 +114,7 @@ async function isThere(
 }
 
 async function bring(
-  wanted: WantedFile,
+  wanted: FileRequest,
   known: FileManifest | undefined,
   options: BringOptions,
 ): Promise<string> {
@@ -145,7 +145,7 @@ async function bring(
 }
 
 /** The manifest has the digest that was named; what it says has to be what was said beside. */
-function assertSame(manifest: FileManifest, wanted: WantedFile): void {
+function assertSame(manifest: FileManifest, wanted: FileRequest): void {
   const { name = 'the file', bytes, sha256, blake3 } = wanted;
   const isSame =
     (bytes ?? manifest.bytes) === manifest.bytes &&

@@ -198,7 +198,7 @@ export const unixSeconds = (): number => Math.floor(systemClock.now() / 1000);
 /** How long relays may take to answer. */
 const WAIT_MS = 5000;
 
-export interface FoundHolders {
+export interface HolderSearchResult {
   readonly holders: readonly HolderRecord[];
   /** By relays alone, or by holders that were asked too. */
   readonly by: 'relays' | 'holders';
@@ -217,7 +217,7 @@ export async function findHolders(
   object: Digest,
   enough: number,
   search: DirectorySearch,
-): Promise<FoundHolders> {
+): Promise<HolderSearchResult> {
   const known = await askRelays(search, object);
   if (known.length >= enough) return { holders: known, by: 'relays', asks: 0, hops: 0 };
   const { holders, asks, hops } = await lookUp(object, {

@@ -10,8 +10,8 @@ import { CheckpointError } from '../../base/errors.ts';
 import {
   CHECKPOINT_CHUNK_BYTES,
   type CheckpointChunks,
+  type CheckpointRequest,
   type ChunkHolder,
-  type WantedCheckpoint,
 } from '../../certified/wire/checkpoints.ts';
 import { type Placement, place } from '../../consensus/placement/place.ts';
 import { createRelaySource } from '../../network/attachments/relay-source.ts';
@@ -144,7 +144,7 @@ async function openServers(
 /** Who says to hold the checkpoint; nobody in a run without placement. */
 function findMembers(
   { policy, allowPrivate, peers }: RunChunksOptions,
-  { digest, relays }: WantedCheckpoint,
+  { digest, relays }: CheckpointRequest,
   signal: AbortSignal,
 ): Promise<readonly HolderPlace[]> {
   if (policy === null) return Promise.resolve([]);
@@ -156,7 +156,7 @@ async function withExpected(
   { policy }: RunChunksOptions,
   holders: readonly HolderPlace[],
   manifest: FileManifest,
-  { relays, members, digest }: WantedCheckpoint,
+  { relays, members, digest }: CheckpointRequest,
   signal: AbortSignal,
 ): Promise<readonly ChunkSource[]> {
   if (policy === null || holders.length === 0) return holders.map(({ place }) => place);

@@ -80,7 +80,7 @@ export async function startRunHolder(options: RunHolderOptions): Promise<RunHold
     onNotice(message);
   };
   const onFull = (why: string) => tell(`no more chunks are taken, what is here is served: ${why}`);
-  const chunks = new HeldChunks({ folder, mostBytes, server, onFull });
+  const chunks = new HolderChunkStore({ folder, mostBytes, server, onFull });
   await chunks.load().catch(async (error: unknown) => {
     await server.close();
     throw error;
@@ -91,7 +91,7 @@ export async function startRunHolder(options: RunHolderOptions): Promise<RunHold
 interface Parts {
   readonly directory: Directory;
   readonly server: HolderServer;
-  readonly chunks: HeldChunks;
+  readonly chunks: HolderChunkStore;
 }
 
 /** Holds the chunks of checkpoints that placement gives to this worker. */
@@ -268,7 +268,7 @@ function wordShortage(placed: Placement): string | undefined {
   return `${what}: ${rule} needs ${needed}, ${available} to be had; try ${words}`;
 }
 
-export interface HeldOptions {
+export interface ChunkStoreOptions {
   readonly folder: string;
   readonly mostBytes: number;
   readonly server: Pick<HolderServer, 'shelve' | 'drop'>;
@@ -279,13 +279,13 @@ export interface HeldOptions {
 const bytesOf = (held: readonly Shelf[]): number =>
   held.flatMap(({ chunks }) => [...chunks.values()]).reduce((sum, bytes) => sum + bytes, 0);
 
-class HeldChunks {
-  readonly #options: HeldOptions;
+class HolderChunkStore {
+  readonly #options: ChunkStoreOptions;
   /** Oldest first. */
   readonly #held = new Map<Digest, Shelf>();
   #isFull = false;
 
-  constructor(options: HeldOptions) {
+  constructor(options: ChunkStoreOptions) {
     this.#options = options;
   }
 

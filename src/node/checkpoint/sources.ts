@@ -96,7 +96,7 @@ export async function openFile(
   const tell = (refused: OpenPlaces['refused']) => {
     for (const { name, reason } of refused) options.onNotice(`${name} is not asked: ${reason}`);
   };
-  let found: FoundManifest;
+  let found: LocatedManifest;
   if (typeof what === 'string') {
     const first = await openPlaces(named, undefined, options);
     try {
@@ -260,7 +260,7 @@ function answerOf(message: IncomingMessage): HttpAnswer {
   };
 }
 
-export interface FoundManifest {
+export interface LocatedManifest {
   readonly manifest: FileManifest;
   /** Where it was, and where its chunks may be too; undefined of a digest. */
   readonly beside: string | undefined;
@@ -271,7 +271,7 @@ export async function findManifest(
   what: string,
   places: readonly ChunkSource[],
   signal: AbortSignal,
-): Promise<FoundManifest> {
+): Promise<LocatedManifest> {
   if (isHex32(what)) return { manifest: await ofDigest(what, places, signal), beside: undefined };
   if (/^https?:\/\//i.test(what)) return ofAddress(what, signal);
   const found = await stat(what).catch(() => undefined);
@@ -365,7 +365,7 @@ async function bytesAt(
 }
 
 /** A hash in the address (`…/<sha256>` or `#sha256=<hash>`) is held to. */
-async function ofAddress(what: string, signal: AbortSignal): Promise<FoundManifest> {
+async function ofAddress(what: string, signal: AbortSignal): Promise<LocatedManifest> {
   const url = new URL(what);
   const pin =
     /^#sha256=([0-9a-f]{64})$/.exec(url.hash)?.[1] ?? /\/([0-9a-f]{64})$/.exec(url.pathname)?.[1];

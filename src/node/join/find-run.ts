@@ -37,7 +37,7 @@ export interface FindOptions extends LocateOptions, RelayReach {
   readonly dir?: string | undefined;
 }
 
-export interface FoundRun {
+export interface ResolvedRun {
   readonly run: Digest;
   readonly spec: RunSpec;
   /** Those asked for, else those the address names; none of a file. */
@@ -60,7 +60,10 @@ const SLICE_MS = 120_000;
 const MOST_HINTS = 8;
 
 /** Reads a file, or asks relays. Throws if there is no such run, or it is not what the address says. */
-export async function findRun(source: string | RunSpec, options: FindOptions): Promise<FoundRun> {
+export async function findRun(
+  source: string | RunSpec,
+  options: FindOptions,
+): Promise<ResolvedRun> {
   const place = await placeOf(source, options);
   const { run, address, relays, publicOnly } = place;
   const connection = publicOnly ? { ...options.connection, publicOnly } : options.connection;

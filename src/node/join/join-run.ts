@@ -47,7 +47,7 @@ import { type Connection, type RelayReach, withRelays } from '../net/relays.ts';
 import { lastingBase, openBaseOf, referenceOf } from '../pretrained/base-model.ts';
 import { LONGEST_EVENT_BYTES, type Protocol } from '../protocol.ts';
 import { runWorkerSession, type WorkerSessionOptions } from '../worker-session.ts';
-import { type FoundRun, findRun, keepSpec, runDir, sliceOf } from './find-run.ts';
+import { findRun, keepSpec, type ResolvedRun, runDir, sliceOf } from './find-run.ts';
 
 /** What a worker trains on and starts from, if somebody names it. */
 export interface TrainingFiles {
@@ -283,7 +283,7 @@ const DISCOVER_MS = 10_000;
 
 /** Relays to use: those of the run, those that workers name if asked for, and those for private state. */
 async function meetingPlaces(
-  { run, spec, relays, connection }: FoundRun,
+  { run, spec, relays, connection }: ResolvedRun,
   { discoverRelays, allowPrivateRelays: allowPrivate = false }: JoinMachine,
   reach: RelayReach,
 ): Promise<{ readonly relays: readonly string[]; readonly publicOnly: boolean | undefined }> {

@@ -147,14 +147,14 @@ export interface TierLoad {
   readonly notice?: string | undefined;
 }
 
-interface Wanted {
+interface TierRequest {
   readonly tier: number;
   readonly strategy: TierStrategy;
   readonly signal: AbortSignal;
 }
 
 /** Throws a `ConfigError` that says which file is missing, changed or not to be read. */
-export async function findTier(folder: string, wanted: Wanted): Promise<TierLoad> {
+export async function findTier(folder: string, wanted: TierRequest): Promise<TierLoad> {
   const { tier, strategy, signal } = wanted;
   const files = folderOf(folder);
   const config = await readConfig(files);
@@ -190,7 +190,7 @@ export async function findTier(folder: string, wanted: Wanted): Promise<TierLoad
 function ofSlice(
   folder: string,
   checkpointTier: number,
-  { tier, strategy }: Wanted,
+  { tier, strategy }: TierRequest,
 ): Omit<TierLoad, 'schema'> {
   if (strategy === 'universal' && tier > 0) {
     throw new ConfigError(

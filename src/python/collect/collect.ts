@@ -32,7 +32,7 @@ const MAX_MS = 60_000;
 const MAX_IDLES = 30;
 
 /** An event that counts. */
-export interface KeptEvent<E extends ReferenceEvent = ReferenceEvent> {
+export interface CollectedEvent<E extends ReferenceEvent = ReferenceEvent> {
   readonly read: E;
   readonly event: SignedEvent;
   readonly eventId: string;
@@ -42,7 +42,7 @@ export interface KeptEvent<E extends ReferenceEvent = ReferenceEvent> {
 
 type EventType = ReferenceEvent['type'];
 
-interface WantedEvents<T extends EventType> {
+interface EventQuery<T extends EventType> {
   readonly type: T;
   readonly run: string;
   /** Whether workers may go by a name that is not their key. */
@@ -52,12 +52,12 @@ interface WantedEvents<T extends EventType> {
 }
 
 /** Which events are collected. */
-export interface CollectRequest<T extends EventType> extends Patience, WantedEvents<T> {
+export interface CollectRequest<T extends EventType> extends Patience, EventQuery<T> {
   readonly operation: RelayOperation;
   /** Unix seconds; older events are not asked for. */
   readonly since?: number | undefined;
   /** Whether an event that matches is out of date. */
-  isStale?(kept: KeptEvent<EventOf<T>>): boolean;
+  isStale?(kept: CollectedEvent<EventOf<T>>): boolean;
   /** Why no more events are needed; default `caught-up` once the relay has sent what it stored. */
   enough?(count: number, isCaughtUp: boolean): string | undefined;
 }
@@ -70,10 +70,10 @@ interface EventTags {
 }
 
 interface CollectedEvents<E extends ReferenceEvent> {
-  readonly events: readonly KeptEvent<E>[];
+  readonly events: readonly CollectedEvent<E>[];
   readonly duplicates: number;
   readonly invalid: ReadonlyMap<RejectReason, number>;
-  readonly stale: readonly KeptEvent<E>[];
+  readonly stale: readonly CollectedEvent<E>[];
   readonly notices: readonly string[];
 }
 
@@ -133,7 +133,7 @@ async function collectAt<T extends EventType>(
   const { operation, type, since, idleMs = IDLE_MS, maxMs } = request;
   const { enough = (_, isCaughtUp) => (isCaughtUp ? 'caught-up' : undefined) } = request;
   const slots = new EventSlots<EventOf<T>>();
-  const stale: KeptEvent<EventOf<T>>[] = [];
+  const stale: CollectedEvent<EventOf<T>>[] = [];
   const invalid = new Map<RejectReason, number>();
   const refuse = (reason: RejectReason) => invalid.set(reason, (invalid.get(reason) ?? 0) + 1);
   const end = await readRelay(
@@ -170,9 +170,9 @@ async function collectAt<T extends EventType>(
 /** The event when it is one of those wanted, undefined when it is another, or why it is refused. */
 export function readWanted<T extends EventType>(
   event: SignedEvent,
-  { run, type, anyKey, matches }: WantedEvents<T>,
+  { run, type, anyKey, matches }: EventQuery<T>,
   { clock, zstd }: Pick<ReadingPorts, 'clock' | 'zstd'>,
-): KeptEvent<EventOf<T>> | RejectReason | undefined {
+): CollectedEvent<EventOf<T>> | RejectReason | undefined {
   const tags = tagsOf(event);
   // other runs share the relay: theirs are passed over before their payload is opened
   if (isReadable(tags) && (tags.run !== run || !matches(tags))) return undefined;
@@ -189,7 +189,7 @@ export function readWanted<T extends EventType>(
 
 /** The newest event of each address. */
 export class EventSlots<E extends ReferenceEvent> {
-  readonly #slots = new Map<string, KeptEvent<E>>();
+  readonly #slots = new Map<string, CollectedEvent<E>>();
   duplicates = 0;
   /** What keeping them costs, about: their texts, and what was unpacked from them. */
   #bytes = 0;
@@ -204,7 +204,7 @@ export class EventSlots<E extends ReferenceEvent> {
   }
 
   /** Keeps the event, or the one that was there before. */
-  keep(kept: KeptEvent<E>): void {
+  keep(kept: CollectedEvent<E>): void {
     // its author wrote the worker's name into the address, so an address is one author's
     const slot = kept.event.tags.find(([name]) => name === 'd')?.[1] ?? '';
     const before = this.#slots.get(slot);
@@ -215,8 +215,9 @@ export class EventSlots<E extends ReferenceEvent> {
   }
 
   /** By worker, time and id, in code points; checkpoints by round first. */
-  inOrder(): readonly KeptEvent<E>[] {
-    const round = ({ read }: KeptEvent<E>) => (read.type === 'checkpoint' ? read.said.round : 0);
+  inOrder(): readonly CollectedEvent<E>[] {
+    const round = ({ read }: CollectedEvent<E>) =>
+      read.type === 'checkpoint' ? read.said.round : 0;
     return [...this.#slots.values()].sort(
       (a, b) =>
         round(a) - round(b) ||
@@ -227,7 +228,7 @@ export class EventSlots<E extends ReferenceEvent> {
   }
 }
 
-function bytesOf({ event, read }: KeptEvent): number {
+function bytesOf({ event, read }: CollectedEvent): number {
   const unpacked = read.type === 'gradient' ? 12 * read.payload.stats.selected : 0;
   return 2 * event.content.length + unpacked + 2048;
 }

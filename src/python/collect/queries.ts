@@ -5,7 +5,7 @@ import type { WorkerId } from '../../run/ids.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
 import type { EventOf } from '../wire/reference-event.ts';
 import { type RelayAttempts, type RetryTotals, retryTotals } from '../wire/retries.ts';
-import { type Collection, collect, type KeptEvent, type Patience } from './collect.ts';
+import { type CollectedEvent, type Collection, collect, type Patience } from './collect.ts';
 import type { ReadingPorts } from './read-relay.ts';
 
 /** Which heartbeats `collectHeartbeatEvents` asks for. */
@@ -20,7 +20,7 @@ export interface WorkersQuery extends Patience {
 }
 
 /** What `collectHeartbeatEvents` gives. */
-export interface WorkersFound extends Collection<EventOf<'heartbeat'>> {
+export interface CollectedWorkers extends Collection<EventOf<'heartbeat'>> {
   readonly run: string;
   readonly round: number | undefined;
 }
@@ -53,14 +53,14 @@ export async function discoverWorkers(
   relays: readonly string[],
   { round, maxMissed = 3, ...query }: WorkersQuery,
   ports: ReadingPorts,
-): Promise<WorkersFound> {
+): Promise<CollectedWorkers> {
   const nowSeconds = Math.floor(ports.clock.now() / 1000);
   const request = {
     ...query,
     operation: 'collect-heartbeats',
     type: 'heartbeat',
     matches: (tags: { readonly round: number }) => round === undefined || tags.round >= round,
-    isStale({ read: { said }, createdAt }: KeptEvent<EventOf<'heartbeat'>>) {
+    isStale({ read: { said }, createdAt }: CollectedEvent<EventOf<'heartbeat'>>) {
       const { interval: intervalSeconds, leaving = false } = said;
       return isStale({ intervalSeconds, leaving, createdAt }, nowSeconds, maxMissed);
     },
@@ -69,11 +69,11 @@ export async function discoverWorkers(
 }
 
 /** The workers heard of, by name; one that several keys claim to be cannot be, since names are keys. */
-const workersOf = ({ events }: Pick<WorkersFound, 'events'>): readonly WorkerId[] =>
+const workersOf = ({ events }: Pick<CollectedWorkers, 'events'>): readonly WorkerId[] =>
   events.map(({ read }) => read.said.worker);
 
 /** Workers of whom nothing but stale heartbeats was heard, by name. */
-export function staleWorkersOf(found: WorkersFound): readonly WorkerId[] {
+export function staleWorkersOf(found: CollectedWorkers): readonly WorkerId[] {
   const alive = new Set(workersOf(found));
   const stale = found.stale.map(({ read }) => read.said.worker);
   return [...new Set(stale)].filter((worker) => !alive.has(worker)).sort();
@@ -99,7 +99,7 @@ export interface GradientsQuery extends Patience {
 }
 
 /** What `collectGradientEvents` gives. */
-export interface GradientsFound extends Collection<EventOf<'gradient'>> {
+export interface CollectedGradients extends Collection<EventOf<'gradient'>> {
   readonly run: string;
   readonly round: number;
   readonly sync: SyncStrategy;
@@ -108,7 +108,7 @@ export interface GradientsFound extends Collection<EventOf<'gradient'>> {
   /** Why it ended: `limit`, the strategy, `relay-closed`, `idle-timeout`, `deadline`, `too-much`. */
   readonly reason: string;
   readonly known: readonly WorkerId[];
-  readonly workers: WorkersFound | undefined;
+  readonly workers: CollectedWorkers | undefined;
 }
 
 /**
@@ -145,7 +145,7 @@ export async function collectGradients(
   relays: readonly string[],
   query: GradientsQuery,
   ports: ReadingPorts,
-): Promise<GradientsFound> {
+): Promise<CollectedGradients> {
   const { run, round, limit, since, sync = 'timeout', idleMs, maxMs } = query;
   const isWithHeartbeats = query.discover || sync === 'strict' || sync === 'quorum';
   const patience = { idleMs: query.heartbeats?.idleMs ?? idleMs, maxMs };
@@ -207,7 +207,7 @@ function sharedReason({ at }: Collection<EventOf<'gradient'>>): string {
 }
 
 /** Retries of the collection and of the discovery before it, as the Python reference adds them up. */
-export function gradientRetries({ at, failed, workers }: GradientsFound): RetryTotals {
+export function gradientRetries({ at, failed, workers }: CollectedGradients): RetryTotals {
   const all: readonly RelayAttempts[] = [...at, ...failed, ...(workers?.at ?? [])];
   return retryTotals(all);
 }
@@ -216,7 +216,7 @@ export function gradientRetries({ at, failed, workers }: GradientsFound): RetryT
 export const weightOf = ({ said }: EventOf<'gradient'>): number => said.examples ?? 1;
 
 /** Whether any of them says how many examples it saw. */
-export const isWeighted = ({ events }: Pick<GradientsFound, 'events'>): boolean =>
+export const isWeighted = ({ events }: Pick<CollectedGradients, 'events'>): boolean =>
   events.some(({ read }) => read.said.examples !== undefined);
 
 /** How many events did not count. */
@@ -233,7 +233,7 @@ export interface LateGradientsQuery extends Patience {
 }
 
 /** What `collectLateGradientEvents` gives. */
-export interface LateGradientsFound extends Collection<EventOf<'gradient'>> {
+export interface CollectedLateGradients extends Collection<EventOf<'gradient'>> {
   readonly run: string;
   readonly currentRound: number;
 }
@@ -260,7 +260,7 @@ export async function collectLateGradients(
   relays: readonly string[],
   { currentRound, idleMs = LATE_IDLE_MS, ...query }: LateGradientsQuery,
   ports: ReadingPorts,
-): Promise<LateGradientsFound> {
+): Promise<CollectedLateGradients> {
   const request = {
     ...query,
     idleMs,
@@ -289,7 +289,7 @@ export interface CheckpointsQuery extends Patience {
 export type CheckpointEvent = EventOf<'checkpoint'>;
 
 /** What `collectCheckpointEvents` gives. */
-export interface CheckpointsFound extends Collection<CheckpointEvent> {
+export interface CollectedCheckpoints extends Collection<CheckpointEvent> {
   readonly run: string;
 }
 
@@ -311,7 +311,7 @@ export async function discoverCheckpoints(
   relays: readonly string[],
   { worker, minRound, ...query }: CheckpointsQuery,
   ports: ReadingPorts,
-): Promise<CheckpointsFound> {
+): Promise<CollectedCheckpoints> {
   const request = {
     ...query,
     operation: 'collect-checkpoints',
@@ -334,8 +334,8 @@ export async function discoverCheckpoints(
  * ```
  */
 export const latestOf = (
-  events: readonly KeptEvent<CheckpointEvent>[],
-): KeptEvent<CheckpointEvent> | undefined =>
+  events: readonly CollectedEvent<CheckpointEvent>[],
+): CollectedEvent<CheckpointEvent> | undefined =>
   [...events].sort(
     (a, b) =>
       b.read.said.nextRound - a.read.said.nextRound ||

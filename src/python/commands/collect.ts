@@ -17,10 +17,10 @@ import { asJson, writeNote, writeResult } from '../../terminal/output.ts';
 import { outputFlag } from '../../terminal/state-flags.ts';
 import { wholeDelta } from '../codec/payload.ts';
 import {
+  type CollectedGradients,
   discoverCheckpoints as collectCheckpoints,
   collectGradients,
   discoverWorkers as collectWorkers,
-  type GradientsFound,
   type GradientsQuery,
   weightOf,
 } from '../collect/queries.ts';
@@ -81,7 +81,7 @@ async function readRound(
   command: string,
   flags: FlagValues<typeof roundFlags>,
   ports: CommandPorts,
-): Promise<GradientsFound> {
+): Promise<CollectedGradients> {
   const { run, round, limit, since, sync, heartbeatIdleTimeout } = flags;
   const query: GradientsQuery = {
     run,
@@ -141,7 +141,7 @@ export const aggregateRound = pythonCommand({
   },
 });
 
-function meanOf({ events, run, round, failed }: GradientsFound): Params {
+function meanOf({ events, run, round, failed }: CollectedGradients): Params {
   if (events.length === 0) {
     const down = failed.map(({ relay, message }) => `; ${relay}: ${safeLine(message)}`).join('');
     throw new RelayError('relay/empty-round', `no gradient of run ${run}, round ${round}${down}`, {

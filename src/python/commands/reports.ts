@@ -3,16 +3,16 @@ import { safeLine } from '../../base/errors.ts';
 import type { PythonJson, PythonObject } from '../../formats/python-json.ts';
 import { roundName } from '../../run/ids.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
-import type { CollectedAt, Collection, KeptEvent } from '../collect/collect.ts';
+import type { CollectedAt, CollectedEvent, Collection } from '../collect/collect.ts';
 import {
-  type CheckpointsFound,
-  type GradientsFound,
+  type CollectedCheckpoints,
+  type CollectedGradients,
+  type CollectedWorkers,
   gradientRetries,
   invalidCount,
   isWeighted,
   latestOf,
   staleWorkersOf,
-  type WorkersFound,
   weightOf,
 } from '../collect/queries.ts';
 import { collectedEvent, collectedWhole, type ReferenceEvent } from '../wire/reference-event.ts';
@@ -27,7 +27,7 @@ import { type Agreed, newestAgreed } from '../worker/start.ts';
 import type { NativeWorker } from './relays.ts';
 
 /** What `collect-events --json` prints; without events what `aggregate-round --summary-out` writes. */
-export function gradientsMembers(found: GradientsFound, withEvents: boolean): PythonObject {
+export function gradientsMembers(found: CollectedGradients, withEvents: boolean): PythonObject {
   const [only] = found.relays.length === 1 ? found.at : [];
   const { at, workers } = found;
   const members = only
@@ -50,13 +50,13 @@ export function gradientsMembers(found: GradientsFound, withEvents: boolean): Py
   };
 }
 
-type Round = Pick<GradientsFound, 'run' | 'round' | 'sync' | 'known' | 'notices'>;
-type Part = Pick<GradientsFound, 'events' | 'duplicates' | 'invalid' | 'reason'>;
+type Round = Pick<CollectedGradients, 'run' | 'round' | 'sync' | 'known' | 'notices'>;
+type Part = Pick<CollectedGradients, 'events' | 'duplicates' | 'invalid' | 'reason'>;
 
 /** One relay's share; with one relay it is all there is. */
 const roundMembers = (
   found: Round,
-  at: GradientsFound['at'][number],
+  at: CollectedGradients['at'][number],
   totals: RetryTotals,
 ): PythonObject => ({
   relay: at.relay,
@@ -80,9 +80,9 @@ const roundBody = ({ run, round, known, sync }: Round, part: Part): PythonObject
 });
 
 /** What `discover-workers --json` prints. */
-export function workersMembers(found: WorkersFound, withEvents: boolean): PythonObject {
+export function workersMembers(found: CollectedWorkers, withEvents: boolean): PythonObject {
   const { run, round } = found;
-  const part = (of: Pick<WorkersFound, 'events' | 'duplicates' | 'invalid' | 'stale'>) => ({
+  const part = (of: Pick<CollectedWorkers, 'events' | 'duplicates' | 'invalid' | 'stale'>) => ({
     run,
     target_round: round === undefined ? null : BigInt(round),
     ...listMembers(of),
@@ -99,15 +99,17 @@ export function workersMembers(found: WorkersFound, withEvents: boolean): Python
 
 /** What `discover-checkpoints --json` prints; `states` are the agreements among the events found. */
 export function checkpointsMembers(
-  found: CheckpointsFound,
+  found: CollectedCheckpoints,
   states: readonly Agreed[],
   faults: number,
 ): PythonObject {
-  const part = (of: Pick<CheckpointsFound, 'events' | 'duplicates' | 'invalid'>): PythonObject => ({
+  const part = (
+    of: Pick<CollectedCheckpoints, 'events' | 'duplicates' | 'invalid'>,
+  ): PythonObject => ({
     run: found.run,
     ...listMembers(of),
   });
-  const withLatest = ({ events }: Pick<CheckpointsFound, 'events'>): PythonObject => {
+  const withLatest = ({ events }: Pick<CollectedCheckpoints, 'events'>): PythonObject => {
     const latest = latestOf(events);
     return latest ? { latest: collectedEvent(latest.read) } : {};
   };
@@ -182,7 +184,8 @@ const countMembers = ({ duplicates, invalid }: Pick<Part, 'duplicates' | 'invali
   invalid_events: BigInt(invalidCount(invalid)),
 });
 
-const wholes = (events: readonly KeptEvent[]) => events.map(({ read }) => collectedWhole(read));
+const wholes = (events: readonly CollectedEvent[]) =>
+  events.map(({ read }) => collectedWhole(read));
 
 /** Why events did not count, where some did not. */
 function reasons({ invalid }: Pick<Part, 'invalid'>): PythonObject {
@@ -192,7 +195,7 @@ function reasons({ invalid }: Pick<Part, 'invalid'>): PythonObject {
 }
 
 /** The lines of `collect-events`. */
-export function gradientsText(found: GradientsFound): string {
+export function gradientsText(found: CollectedGradients): string {
   const { workers } = found;
   const discovery = workers && retryTotals([...workers.at, ...workers.failed]);
   const members = {
@@ -219,7 +222,7 @@ export function gradientsText(found: GradientsFound): string {
 }
 
 /** The lines of `discover-workers`. */
-export const workersText = (found: WorkersFound): string =>
+export const workersText = (found: CollectedWorkers): string =>
   linesOf('worker', found, workersMembers(found, true), [
     'run',
     'target_round',
@@ -234,7 +237,7 @@ export const workersText = (found: WorkersFound): string =>
 
 /** The lines of `discover-checkpoints`. */
 export function checkpointsText(
-  found: CheckpointsFound,
+  found: CollectedCheckpoints,
   states: readonly Agreed[],
   faults: number,
 ): string {

@@ -104,7 +104,7 @@ function isPublicKey(hex: string): boolean {
   }
 }
 
-type Said<K> = K extends Kind<infer T> ? T : never;
+type KindValue<K> = K extends Kind<infer T> ? T : never;
 
 /** One of the three types of event. */
 export type EventOf<T extends ReferenceEvent['type']> = Extract<ReferenceEvent, { type: T }>;
@@ -113,14 +113,14 @@ export type EventOf<T extends ReferenceEvent['type']> = Extract<ReferenceEvent, 
 export type ReferenceEvent = { readonly event: LooseEvent } & (
   | {
       readonly type: 'gradient';
-      readonly said: Said<typeof gradient>;
+      readonly said: KindValue<typeof gradient>;
       /** Improvement (after - before), as the wire has it. */
       readonly payload: ForeignNstr;
     }
-  | { readonly type: 'heartbeat'; readonly said: Said<typeof heartbeat> }
+  | { readonly type: 'heartbeat'; readonly said: KindValue<typeof heartbeat> }
   | {
       readonly type: 'checkpoint';
-      readonly said: Said<typeof checkpoint>;
+      readonly said: KindValue<typeof checkpoint>;
       readonly body: CheckpointBody;
     }
 );

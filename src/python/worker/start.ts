@@ -10,7 +10,7 @@ import type { RegressionDataset } from '../../model/data/regression.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { compareCodePoints, type Params, stateDigest } from '../../tensor/params.ts';
 import { genesis } from '../../worker/state.ts';
-import type { KeptEvent } from '../collect/collect.ts';
+import type { CollectedEvent } from '../collect/collect.ts';
 import type { CheckpointEvent } from '../collect/queries.ts';
 import { evaluateRegression } from '../regression/train.ts';
 import type { CheckpointBody } from '../wire/checkpoints.ts';
@@ -97,12 +97,14 @@ export interface Agreed {
   readonly momentum: Digest | undefined;
   /** By name; nobody who also publishes another state for the same round. */
   readonly authors: readonly WorkerId[];
-  readonly checkpoints: readonly KeptEvent<CheckpointEvent>[];
+  readonly checkpoints: readonly CollectedEvent<CheckpointEvent>[];
 }
 
 /** The states on offer: of the highest next round first, of one round that of most authors first. */
-export function agreements(checkpoints: readonly KeptEvent<CheckpointEvent>[]): readonly Agreed[] {
-  const states = new Map<string, KeptEvent<CheckpointEvent>[]>();
+export function agreements(
+  checkpoints: readonly CollectedEvent<CheckpointEvent>[],
+): readonly Agreed[] {
+  const states = new Map<string, CollectedEvent<CheckpointEvent>[]>();
   /** Which states each author publishes for a round. */
   const claims = new Map<string, Set<string>>();
   for (const kept of checkpoints) {
@@ -135,7 +137,7 @@ export function agreements(checkpoints: readonly KeptEvent<CheckpointEvent>[]): 
 export const newestAgreed = (states: readonly Agreed[], faults: number): Agreed | undefined =>
   states.find(({ authors }) => authors.length > faults);
 
-export type FoundCheckpoint = KeptEvent<CheckpointEvent>;
+export type CollectedCheckpoint = CollectedEvent<CheckpointEvent>;
 
 export interface Trust {
   /** The own key. */
@@ -147,7 +149,7 @@ export interface Trust {
 }
 
 export interface CheckpointChoice {
-  readonly checkpoint: FoundCheckpoint;
+  readonly checkpoint: CollectedCheckpoint;
   /** Whether its author is believed in everything, not only in the state that others publish too. */
   readonly isVouched: boolean;
 }
@@ -155,13 +157,13 @@ export interface CheckpointChoice {
 export interface Judgement {
   readonly choice: CheckpointChoice | undefined;
   /** Those that claim a later state than the one chosen. */
-  readonly refused: readonly { readonly checkpoint: FoundCheckpoint; readonly why: string }[];
+  readonly refused: readonly { readonly checkpoint: CollectedCheckpoint; readonly why: string }[];
 }
 
 /** The newest checkpoint that can be trusted. */
-export function chooseCheckpoint(found: readonly FoundCheckpoint[], trust: Trust): Judgement {
+export function chooseCheckpoint(found: readonly CollectedCheckpoint[], trust: Trust): Judgement {
   const { me, authors, faults } = trust;
-  const isNamed = ({ read, event }: FoundCheckpoint) =>
+  const isNamed = ({ read, event }: CollectedCheckpoint) =>
     authors.length > 0 ? authors.includes(read.said.worker) : event.pubkey === me;
   const vouched = newest(found.filter(isNamed));
   const voices = authors.length > 0 ? [] : found.filter(mayVote(vouched, me));
@@ -182,9 +184,9 @@ export function chooseCheckpoint(found: readonly FoundCheckpoint[], trust: Trust
 }
 
 /** Who has trained with this worker before may speak for a state; where it has no past, anybody may. */
-function mayVote(own: FoundCheckpoint | undefined, me: WorkerId) {
+function mayVote(own: CollectedCheckpoint | undefined, me: WorkerId) {
   const known = new Set(own?.read.body.rounds.flatMap((round) => textsOf(round.collected_workers)));
-  return ({ read: { said }, event: { pubkey } }: FoundCheckpoint) => {
+  return ({ read: { said }, event: { pubkey } }: CollectedCheckpoint) => {
     // one key can make up any number of names
     if (said.worker !== pubkey) return false;
     return own === undefined || pubkey === me || known.has(pubkey);
@@ -192,8 +194,8 @@ function mayVote(own: FoundCheckpoint | undefined, me: WorkerId) {
 }
 
 function choose(
-  vouched: FoundCheckpoint | undefined,
-  shared: FoundCheckpoint | undefined,
+  vouched: CollectedCheckpoint | undefined,
+  shared: CollectedCheckpoint | undefined,
 ): CheckpointChoice | undefined {
   if (vouched && (!shared || nextRound(vouched) >= nextRound(shared))) {
     return { checkpoint: vouched, isVouched: true };
@@ -201,9 +203,9 @@ function choose(
   return shared && { checkpoint: shared, isVouched: false };
 }
 
-const nextRound = ({ read }: FoundCheckpoint): number => read.said.nextRound;
+const nextRound = ({ read }: CollectedCheckpoint): number => read.said.nextRound;
 
-const newest = (found: readonly FoundCheckpoint[]): FoundCheckpoint | undefined =>
+const newest = (found: readonly CollectedCheckpoint[]): CollectedCheckpoint | undefined =>
   [...found].sort(
     (a, b) =>
       nextRound(b) - nextRound(a) || b.createdAt - a.createdAt || (a.eventId < b.eventId ? -1 : 1),

@@ -315,7 +315,7 @@ function readFeatures(
 export const withFeatures = <T extends object>(values: T | undefined): { readonly features?: T } =>
   values === undefined || Object.keys(values).length === 0 ? {} : { features: values };
 
-interface OwnedField {
+interface FeatureSpecField {
   readonly name: string;
   readonly feature: string;
   readonly field: SpecField;
@@ -328,7 +328,7 @@ const readSection = (name: keyof typeof sectionFeatures): SpecField['read'] =>
     : (spec) => readGroup(spec, name, groupFields[name]);
 
 /** Fields of the spec whose rows name a feature, and sections that belong to one. */
-const ownedRows: readonly OwnedField[] = [
+const ownedRows: readonly FeatureSpecField[] = [
   ...Object.entries<Field<unknown>>(plainFields).flatMap(([name, row]) => {
     if (row.feature === undefined) return [];
     const read: SpecField['read'] = (spec) => row.read(spec[name], name);
@@ -341,7 +341,7 @@ const ownedRows: readonly OwnedField[] = [
 ];
 
 /** Fields of the spec that belong to features: which one, and how it is read. */
-export const ownedSpecFields = (table: FeatureTable): readonly OwnedField[] => [
+export const ownedSpecFields = (table: FeatureTable): readonly FeatureSpecField[] => [
   ...ownedRows,
   ...Object.entries(table).flatMap(([feature, { spec = {} }]) =>
     Object.entries(spec).map(([name, field]) => ({ name, feature, field })),

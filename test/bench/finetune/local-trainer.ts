@@ -4,7 +4,7 @@
  */
 import { type InferenceSession, Tensor } from 'onnxruntime-node';
 import { type LoraSpec, loraModel } from '../../../src/model/adapters/lora.ts';
-import type { OwnModel } from '../../../src/model/architectures/architecture.ts';
+import type { CustomModel } from '../../../src/model/architectures/architecture.ts';
 import { drawRows, evenRows } from '../../../src/model/batches.ts';
 import type { Tokens } from '../../../src/model/data/tokens.ts';
 import { initialParameters } from '../../../src/model/parameters.ts';
@@ -113,7 +113,7 @@ export async function openLocal(options: LocalOptions): Promise<LocalTrainer> {
   };
 }
 
-function frozenTensors(model: OwnModel, weights: ReadonlyMap<string, Float32Array>): Tensors {
+function frozenTensors(model: CustomModel, weights: ReadonlyMap<string, Float32Array>): Tensors {
   const tensors: Tensors = {};
   for (const { name, shape } of model.frozen ?? []) {
     tensors[name] = new Tensor('float32', weights.get(name)!, shape);

@@ -14,7 +14,7 @@ import { createManualClock } from '../../support/manual-clock.ts';
 const SIZE = 45_056;
 const lifetime = { createdAt: 1_700_000_000, expiresAt: 1_700_003_600 };
 
-interface Asked {
+interface ChunkRequest {
   readonly relay: string;
   readonly keys: readonly string[];
   readonly authors: readonly string[] | undefined;
@@ -48,7 +48,7 @@ function open(
 ) {
   const clock = createManualClock();
   const startedMs = clock.now();
-  const asked: Asked[] = [];
+  const asked: ChunkRequest[] = [];
   const names = Object.keys(relays);
   const set = {
     relays: names,
@@ -124,7 +124,7 @@ test('what a slow relay owes is asked of another one after two seconds', async (
 test('of striped parts as many as are needed, another one when a chunk is nowhere, all of them when it takes long', async () => {
   const stripe = { data: 2, parity: 1 };
   const file = published(8, stripe);
-  const partsAt = (asked: readonly Asked[]) =>
+  const partsAt = (asked: readonly ChunkRequest[]) =>
     [...new Set(asked.flatMap(({ keys }) => keys.map((key) => file.partOf.get(key)!)))].sort();
   const lost = file.keys.find((key) => file.partOf.get(key) === 1)!;
   const first = open(file, { a: (key) => key !== lost });

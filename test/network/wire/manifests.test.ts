@@ -7,9 +7,9 @@ import { type EventDraft, type SignedEvent, verifyEvent } from '../../../src/net
 import { matchesFilter } from '../../../src/network/transport/frames.ts';
 import {
   judgePayload,
+  type LocalManifest,
   type ManifestContext,
   manifestFilter,
-  type OwnManifest,
   toManifest,
 } from '../../../src/network/wire/manifests.ts';
 import { buildManifest } from '../../../src/network/wire/native-profile.ts';
@@ -18,7 +18,7 @@ import { signerOf } from '../../support/signers.ts';
 const SIZE = 45_056;
 const me = signerOf(1);
 const lifetime = { createdAt: 1_700_000_000, expiresAt: 1_700_600_000 };
-const own: OwnManifest = {
+const own: LocalManifest = {
   run: 'demo',
   round: 3,
   base: 'ab'.repeat(32),

@@ -4,8 +4,8 @@ import { type PythonObject, parseJson } from '../../../src/formats/python-json.t
 import { buildCheckpoint } from '../../../src/python/wire/checkpoints.ts';
 import { openReferenceEvent } from '../../../src/python/wire/reference-event.ts';
 import {
+  type CollectedCheckpoint,
   chooseCheckpoint,
-  type FoundCheckpoint,
   resumeFrom,
 } from '../../../src/python/worker/start.ts';
 import { createLayout } from '../../../src/tensor/params.ts';
@@ -26,7 +26,7 @@ interface Claim {
 }
 
 /** A checkpoint as it comes from a relay. */
-function found(claim: Claim): FoundCheckpoint {
+function found(claim: Claim): CollectedCheckpoint {
   const { author, nextRound, value = 1, momentum = 0, at = 100 } = claim;
   const worker = keyOf(author);
   const rounds = [{ collected_workers: (claim.with ?? []).map(keyOf) }];

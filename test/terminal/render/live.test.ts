@@ -4,7 +4,7 @@ import { renderLive } from '../../../src/terminal/render/live.ts';
 import { widthOf } from '../../../src/terminal/render/text.ts';
 import * as told from '../../support/demo-events.ts';
 
-const viewOf = (run: readonly told.Told[]): View =>
+const viewOf = (run: readonly told.NamedRunEvent[]): View =>
   run.reduce((view, [name, event]) => fold(view, name, event), createView(['alice', 'bob']));
 const plain = { title: 'nostrain demo gpt', columns: 100, color: false };
 const ESCAPES = new RegExp(`${String.fromCharCode(27)}\\[[0-9]+m`, 'g');

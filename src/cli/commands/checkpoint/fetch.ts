@@ -57,7 +57,7 @@ const fetchFlags = {
   ...directoryFlags,
 };
 
-type Flags = FlagValues<typeof fetchFlags>;
+type CheckpointFetchFlags = FlagValues<typeof fetchFlags>;
 
 export const fetch = (): Command =>
   commandWith(
@@ -66,7 +66,7 @@ export const fetch = (): Command =>
     fetchFlags,
   )
     .argument('<what>', 'manifest.json, a folder, their address, or a digest')
-    .action(async (what: string, flags: Flags, command: Command) => {
+    .action(async (what: string, flags: CheckpointFetchFlags, command: Command) => {
       refuseUnused(command, [
         { flags: ['tier'], goesWith: '--file', holds: flags.file !== undefined },
       ]);
@@ -98,7 +98,7 @@ const tooLate = (seconds: number): CheckpointError =>
     hint: 'give the same command again: what came is kept; more --from make it faster',
   });
 
-async function run(what: string, flags: Flags, signal: AbortSignal): Promise<void> {
+async function run(what: string, flags: CheckpointFetchFlags, signal: AbortSignal): Promise<void> {
   const named = [...placesOf(flags), ...(await foundPlaces(what, flags, signal))];
   const { manifest, places, close } = await openFile(what, named, {
     connection: connectionOf(flags),
@@ -134,7 +134,7 @@ async function run(what: string, flags: Flags, signal: AbortSignal): Promise<voi
   }
 }
 
-const placesOf = ({ from = [], near = [] }: Flags): readonly NamedPlace[] => [
+const placesOf = ({ from = [], near = [] }: CheckpointFetchFlags): readonly NamedPlace[] => [
   ...near.map((text) => ({ text, isNear: true, isTrusted: true })),
   ...from.map((text) => ({ text, isTrusted: true })),
 ];
@@ -142,7 +142,7 @@ const placesOf = ({ from = [], near = [] }: Flags): readonly NamedPlace[] => [
 /** Holders that `--directory` knows: strangers, so that none at a private address is asked. */
 async function foundPlaces(
   what: string,
-  flags: Flags,
+  flags: CheckpointFetchFlags,
   signal: AbortSignal,
 ): Promise<readonly NamedPlace[]> {
   if (flags.directory.length === 0) return [];
@@ -172,7 +172,7 @@ async function seedAt(port: number, manifest: FileManifest, folder: string) {
 function words(
   manifest: FileManifest,
   { kept, bytes, restored, places }: FetchedFolder,
-  { out, file }: Flags,
+  { out, file }: CheckpointFetchFlags,
   ms: number,
 ): string {
   return [

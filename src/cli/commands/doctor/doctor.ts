@@ -69,14 +69,14 @@ const doctorFlags = {
   ...settingFlags(MODEL_FLAGS),
 };
 
-type Flags = FlagValues<typeof doctorFlags>;
+type DoctorFlags = FlagValues<typeof doctorFlags>;
 
 export const doctor = (): Command =>
   commandWith(
     'doctor',
     'check whether this machine and the given relays can train a model',
     doctorFlags,
-  ).action(async ({ relay, json, ...flags }: Flags, command: Command) => {
+  ).action(async ({ relay, json, ...flags }: DoctorFlags, command: Command) => {
     const fixed = flags.fix === undefined ? [] : [await fixCuda(flags)];
     const given = settingsFromFlags(command);
     const model = modelAsked(given) ?? 'char-gpt';

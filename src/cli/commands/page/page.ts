@@ -60,7 +60,7 @@ const pageFlags = {
   json: toggle('print the address as JSON'),
 };
 
-type Flags = FlagValues<typeof pageFlags>;
+type PageFlags = FlagValues<typeof pageFlags>;
 
 export const page = (): Command =>
   commandWith(
@@ -69,7 +69,7 @@ export const page = (): Command =>
     pageFlags,
   )
     .argument('[run]', 'the run: naddr1…, its id, or its name on this machine')
-    .action(async (run: string | undefined, flags: Flags, command: Command) => {
+    .action(async (run: string | undefined, flags: PageFlags, command: Command) => {
       const { out } = flags;
       const isPublished = flags.publish.length > 0;
       refuseUnused(command, [
@@ -96,7 +96,7 @@ interface Content {
 }
 
 /** The page, what goes beside it, and what it opens. */
-async function contentOf(run: string | undefined, flags: Flags): Promise<Content> {
+async function contentOf(run: string | undefined, flags: PageFlags): Promise<Content> {
   const files = new Map(await readPage(pageFolder()));
   const query = new URLSearchParams();
   const isKept = run !== undefined && !/^(?:nostr:)?naddr1|^[0-9a-f]{64}$/.test(run);
@@ -133,7 +133,7 @@ const readEvents = (path: string): Promise<Uint8Array> =>
       });
     });
 
-async function serve(files: PageFiles, address: string, { host, port, json }: Flags) {
+async function serve(files: PageFiles, address: string, { host, port, json }: PageFlags) {
   const server = await servePage(files, { host, port });
   const url = `${server.url}${address}`;
   const interrupted = untilInterrupted();
@@ -144,7 +144,7 @@ async function serve(files: PageFiles, address: string, { host, port, json }: Fl
 }
 
 /** Before anything is read or sent. */
-function assertPublishable({ relay, site }: Flags): void {
+function assertPublishable({ relay, site }: PageFlags): void {
   assertSite(site);
   if (relay.length > 0) return;
   throw new ConfigError('flag/relay', 'a site needs a relay that has its manifest', {
@@ -152,7 +152,7 @@ function assertPublishable({ relay, site }: Flags): void {
   });
 }
 
-async function publish(files: PageFiles, address: string, flags: Flags): Promise<void> {
+async function publish(files: PageFiles, address: string, flags: PageFlags): Promise<void> {
   const { relay: relays, publish: servers, site, json } = flags;
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, writeNote);
@@ -167,7 +167,7 @@ async function publish(files: PageFiles, address: string, flags: Flags): Promise
   });
 }
 
-async function write(folder: string, files: PageFiles, address: string, { json }: Flags) {
+async function write(folder: string, files: PageFiles, address: string, { json }: PageFlags) {
   await mkdir(folder, { recursive: true });
   for (const [name, bytes] of files) {
     await writeFile(join(folder, name), bytes).catch((cause: unknown) => {

@@ -56,7 +56,7 @@ const HINT = 'docs/placement.md has an example of a placement document';
  */
 export async function readPlacementFiles(
   files: readonly string[],
-  ask: (own: PlacementPolicy | undefined) => Promise<Asked>,
+  ask: (own: PlacementPolicy | undefined) => Promise<PlacementQuery>,
   now: number,
 ): Promise<PlacementInput> {
   const isEvents = (file: string) => file.endsWith('.jsonl');
@@ -145,7 +145,7 @@ export const askFlags = {
 
 type AskFlags = FlagValues<typeof askFlags>;
 
-export interface Asked {
+export interface PlacementQuery {
   readonly events: readonly SignedEvent[];
   /** The roster of the run, if one is named: nobody else may hold. */
   readonly members: readonly WorkerId[] | undefined;
@@ -170,7 +170,7 @@ export async function askRelays(
   flags: AskFlags,
   own: PlacementPolicy | undefined,
   signal: AbortSignal,
-): Promise<Asked> {
+): Promise<PlacementQuery> {
   const { relay, run, allowPrivateRelays } = flags;
   const connection = connectionOf(flags);
   if (run === undefined && relay === undefined)

@@ -89,7 +89,7 @@ const checkFlags = {
   ...askFlags,
 };
 
-type Flags = FlagValues<typeof checkFlags>;
+type PlacementFlags = FlagValues<typeof checkFlags>;
 
 export const placementCheck = (): Command =>
   commandWith(
@@ -101,12 +101,16 @@ export const placementCheck = (): Command =>
       '[file...]',
       'placement document (.toml, .json; default: that of --run), and events of holders (.jsonl)',
     )
-    .action(async (files: readonly string[], flags: Flags, command: Command) => {
+    .action(async (files: readonly string[], flags: PlacementFlags, command: Command) => {
       checkAskFlags(command, flags);
       await interruptibly((signal) => check(files, flags, signal));
     });
 
-async function check(files: readonly string[], flags: Flags, signal: AbortSignal): Promise<void> {
+async function check(
+  files: readonly string[],
+  flags: PlacementFlags,
+  signal: AbortSignal,
+): Promise<void> {
   const ask = (own: PlacementPolicy | undefined) => askRelays(flags, own, signal);
   const input = await readPlacementFiles(files, ask, Math.floor(Date.now() / 1000));
   const known = Object.keys(input.policy.objects);

@@ -64,14 +64,14 @@ const planFlags = {
   ...settingFlags(),
 };
 
-type Flags = FlagValues<typeof planFlags>;
+type PlanFlags = FlagValues<typeof planFlags>;
 
 export const plan = (): Command =>
   commandWith(
     'plan',
     'estimate what a run sends in events and bytes, and which relays can carry it',
     planFlags,
-  ).action(async (flags: Flags, command: Command) => {
+  ).action(async (flags: PlanFlags, command: Command) => {
     await interruptibly(async (signal) => {
       const settings = await readAll(command, flags);
       refuseUnused(command, [
@@ -86,7 +86,7 @@ export const plan = (): Command =>
   });
 
 /** Preset, then file, then flags; a run without a name or relays can be planned too. */
-async function readAll(command: Command, flags: Flags): Promise<Settings> {
+async function readAll(command: Command, flags: PlanFlags): Promise<Settings> {
   const file = flags.settings === undefined ? {} : await settingsFromFile(flags.settings);
   const asked: PartialSettings = { ...file, ...settingsFromFlags(command) };
   const model = modelAsked(asked);
@@ -101,7 +101,7 @@ async function readAll(command: Command, flags: Flags): Promise<Settings> {
 
 async function makePlan(
   settings: Settings,
-  flags: Flags,
+  flags: PlanFlags,
   signal: AbortSignal,
 ): Promise<PlanReport> {
   const { workersPerIp, roundSeconds } = flags;

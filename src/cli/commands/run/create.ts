@@ -75,7 +75,7 @@ const createFlags = {
   ...connectionFlags,
 };
 
-type Flags = FlagValues<typeof dataFlags & typeof createFlags>;
+type CreateFlags = FlagValues<typeof dataFlags & typeof createFlags>;
 
 /** The command; flags win over the file. */
 export const createRun = (): Command => {
@@ -86,7 +86,11 @@ export const createRun = (): Command => {
   return addFlags(addSpecFlags(addFlags(made, dataFlags)), createFlags).action(create);
 };
 
-async function create(file: string | undefined, flags: Flags, command: Command): Promise<void> {
+async function create(
+  file: string | undefined,
+  flags: CreateFlags,
+  command: Command,
+): Promise<void> {
   const onNotice = writeNote;
   await interruptibly(async (signal) => {
     const signer = await homeSigner(flags, onNotice);
@@ -126,7 +130,7 @@ async function create(file: string | undefined, flags: Flags, command: Command):
 }
 
 /** Other places to get the base from; a reference that is none is refused here, not by whoever joins. */
-function hintsIn({ baseFrom = [] }: Flags): readonly string[] {
+function hintsIn({ baseFrom = [] }: CreateFlags): readonly string[] {
   for (const reference of baseFrom) parseHubReference(reference);
   return baseFrom;
 }
@@ -181,11 +185,11 @@ function assertAuthor(spec: RunSpec, signer: Signer): void {
 }
 
 /** A corpus that was read from an address is there for others too. */
-const withAddress = (typed: Untyped, { corpus = '' }: Pick<Flags, 'corpus'>): Untyped =>
+const withAddress = (typed: Untyped, { corpus = '' }: Pick<CreateFlags, 'corpus'>): Untyped =>
   corpus.startsWith('https://') ? { dataFrom: corpus.replace(/#.*$/, ''), ...typed } : typed;
 
 /** Who keeps chunks of checkpoints, as a placement document says. */
-const withPlacement = async (typed: Untyped, { placement }: Flags): Promise<Untyped> =>
+const withPlacement = async (typed: Untyped, { placement }: CreateFlags): Promise<Untyped> =>
   placement === undefined
     ? typed
     : { placement: await readDocument(placement, 'the placement document', PLACEMENT), ...typed };
@@ -238,7 +242,7 @@ async function publishStakes(
 }
 
 interface Sending {
-  readonly flags: Flags;
+  readonly flags: CreateFlags;
   readonly relays: readonly string[];
   readonly signal: AbortSignal;
 }
@@ -261,7 +265,7 @@ async function publish(
   });
 }
 
-interface Told {
+interface CreatedRun {
   readonly spec: RunSpec;
   readonly securityReport: SecurityReport;
   readonly output: string;
@@ -272,7 +276,10 @@ interface Told {
 /** Lines of what a run asks for and warnings, so that there are eight before the one to send. */
 const MOST_REPORTED = 5;
 
-function tell({ spec, securityReport, output, published, stakeFile }: Told, isJson: boolean): void {
+function tell(
+  { spec, securityReport, output, published, stakeFile }: CreatedRun,
+  isJson: boolean,
+): void {
   const run = runIdOf(spec);
   const isPublished = published.length > 0;
   const naddr = isPublished

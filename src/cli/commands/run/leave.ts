@@ -38,7 +38,7 @@ const leaveFlags = {
   ...followFlags,
 };
 
-type Flags = FlagValues<typeof leaveFlags>;
+type LeaveFlags = FlagValues<typeof leaveFlags>;
 
 export const leaveRun = (): Command =>
   commandWith(
@@ -49,7 +49,7 @@ export const leaveRun = (): Command =>
     .argument('<run>', 'file, naddr1… or name of the run')
     .action(leave);
 
-async function leave(source: string, flags: Flags): Promise<void> {
+async function leave(source: string, flags: LeaveFlags): Promise<void> {
   const signer = await homeSigner(flags, writeNote);
   await interruptibly(async (signal) => {
     const found = await findRun(source, {

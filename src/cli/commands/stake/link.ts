@@ -47,7 +47,7 @@ const linkFlags = {
   output: { ...text('<file>', 'list of links to add it to; without it to stdout'), short: 'o' },
 };
 
-type Flags = FlagValues<typeof linkFlags>;
+type LinkFlags = FlagValues<typeof linkFlags>;
 
 export const link = (): Command =>
   commandWith(
@@ -56,7 +56,7 @@ export const link = (): Command =>
     linkFlags,
   ).action(run);
 
-async function run(flags: Flags): Promise<void> {
+async function run(flags: LinkFlags): Promise<void> {
   const dir = dataHome();
   await mkdir(dir, { recursive: true, mode: 0o700 });
   const { secretKey, notices } = await loadKey({ ...flags, dir });
@@ -84,7 +84,7 @@ async function run(flags: Flags): Promise<void> {
   await keep(made.value, flags.output);
 }
 
-function linkOf(flags: Flags, account: string | undefined, key: string): Link {
+function linkOf(flags: LinkFlags, account: string | undefined, key: string): Link {
   if (account === undefined) {
     throw new ConfigError('flag/missing', 'which account is not said', {
       hint: 'add --account-key FILE, or --account BASE58 to have it signed elsewhere',
@@ -103,7 +103,7 @@ function linkOf(flags: Flags, account: string | undefined, key: string): Link {
   throw new ConfigError('flag/link', issue, { hint: 'docs/stake.md has an example of a link' });
 }
 
-function givenSig({ accountSig, made }: Flags): string | undefined {
+function givenSig({ accountSig, made }: LinkFlags): string | undefined {
   if (accountSig === undefined) return undefined;
   if (made === undefined) {
     throw new ConfigError('flag/missing', '--account-sig needs the --made of what was signed');

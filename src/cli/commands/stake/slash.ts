@@ -54,7 +54,7 @@ const slashFlags = {
   ...registryFlags,
 };
 
-type Flags = FlagValues<typeof slashFlags>;
+type SlashFlags = FlagValues<typeof slashFlags>;
 
 export const slash = (): Command =>
   commandWith(
@@ -62,7 +62,7 @@ export const slash = (): Command =>
     'show a registry made with --slash-permille that keys contradicted themselves: ' +
       'their stake is burned',
     slashFlags,
-  ).action(async (flags: Flags, command: Command) => {
+  ).action(async (flags: SlashFlags, command: Command) => {
     refuseUnused(command, [
       {
         flags: [...connectionFlagNames, 'relay', 'allowPrivateRelays'],
@@ -124,7 +124,7 @@ async function shown(
   }
 }
 
-const nothingProved = ({ events, dir, run }: Flags): ConfigError =>
+const nothingProved = ({ events, dir, run }: SlashFlags): ConfigError =>
   new ConfigError('stake/no-proof', 'there is no proof against a key here', {
     hint:
       (events ?? dir ?? run)
@@ -133,7 +133,7 @@ const nothingProved = ({ events, dir, run }: Flags): ConfigError =>
   });
 
 /** Verified events that may be proofs, and the chunks of their bodies. */
-async function eventsOf(flags: Flags, signal: AbortSignal): Promise<readonly SignedEvent[]> {
+async function eventsOf(flags: SlashFlags, signal: AbortSignal): Promise<readonly SignedEvent[]> {
   const { events: file, dir, run } = flags;
   const kept = dir === undefined ? [] : await keptBy(dir);
   const archived = file === undefined ? [] : (await readArchiveFile(file)).events;
@@ -156,7 +156,7 @@ async function keptBy(dir: string): Promise<readonly SignedEvent[]> {
 /** Proofs of the run that relays have, whoever sent them. */
 async function asked(
   name: string,
-  flags: Flags,
+  flags: SlashFlags,
   signal: AbortSignal,
 ): Promise<readonly SignedEvent[]> {
   const { relay, allowPrivateRelays } = flags;

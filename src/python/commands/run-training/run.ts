@@ -42,7 +42,7 @@ import { jsonText, type SessionFacts, sessionSummary, writeArtifacts } from './a
 import type { ReferenceFlags } from './flags.ts';
 import { assertStartable, startOf } from './start.ts';
 
-type Flags = WorkerFlags & ReferenceFlags;
+type SessionFlags = WorkerFlags & ReferenceFlags;
 
 interface ReferenceCommand {
   /** Files. */
@@ -54,7 +54,7 @@ interface ReferenceCommand {
 /** Plays to the end and writes what the flags name; without `-o` the final state is all that goes to stdout. */
 export async function runReference(
   command: ReferenceCommand,
-  flags: Flags,
+  flags: SessionFlags,
   { signal }: Interrupt,
 ): Promise<void> {
   assertWritable(flags);
@@ -89,7 +89,7 @@ interface Playing {
 /** Reads the dataset and the state to start from, opens the folder, and plays the worker to its end. */
 const play = (
   files: ReferenceCommand,
-  flags: Flags,
+  flags: SessionFlags,
   { settings, secretKey, report, signal }: Playing,
 ): Promise<{ readonly state: PythonState; readonly facts: SessionFacts }> =>
   withScope(async (scope) => {
@@ -175,7 +175,7 @@ const play = (
 
 /** The state to start with: the one in the folder, where there is a folder that has one. */
 async function storeOf(
-  flags: Flags,
+  flags: SessionFlags,
   settings: Settings,
   first: PythonState,
   scope: Scope,
@@ -225,7 +225,7 @@ const MEANINGLESS: readonly SettingName[] = [
   ...paceSettings,
 ];
 
-function settingsOf(asked: PartialSettings, flags: Flags): Settings {
+function settingsOf(asked: PartialSettings, flags: SessionFlags): Settings {
   const odd = MEANINGLESS.find((name) => asked[name] !== undefined);
   if (odd !== undefined) {
     throw new ConfigError('flag/reference', `${spell(odd)} means nothing with STATE and DATASET`, {
@@ -253,7 +253,7 @@ function settingsOf(asked: PartialSettings, flags: Flags): Settings {
 }
 
 /** A live view on a terminal, else notices on stderr alone as in the Python reference; or the report asked for. */
-function reporterOf(run: string, flags: Flags) {
+function reporterOf(run: string, flags: SessionFlags) {
   const { report, output } = flags;
   const stream = report === undefined || output === undefined ? process.stderr : process.stdout;
   if (report === undefined && !stream.isTTY) {
@@ -279,7 +279,11 @@ function wordDivergence(event: Extract<WorkerEvent, { type: 'divergence' }>): st
   return `${roundName(event.round)}: ${peer} holds ${theirs}, this worker ${ours}`;
 }
 
-async function writeFiles(state: PythonState, facts: SessionFacts, flags: Flags): Promise<void> {
+async function writeFiles(
+  state: PythonState,
+  facts: SessionFacts,
+  flags: SessionFlags,
+): Promise<void> {
   const { runtime } = facts;
   await writeState({ ...state.params, runtime }, flags);
   if (flags.momentumOut !== undefined) {

@@ -11,8 +11,8 @@ import { evaluateRegression } from '../../regression/train.ts';
 import { readCheckpointBody, readCheckpointFile } from '../../wire/checkpoints.ts';
 import type { PythonState } from '../../worker/session.ts';
 import {
+  type CollectedCheckpoint,
   chooseCheckpoint,
-  type FoundCheckpoint,
   resumeFrom,
   startingState,
 } from '../../worker/start.ts';
@@ -124,7 +124,7 @@ async function fromRelays(options: StartOptions): Promise<PythonState> {
   return usable(resumed, wordsOf(choice.checkpoint));
 }
 
-const wordsOf = ({ read: { said } }: FoundCheckpoint): string =>
+const wordsOf = ({ read: { said } }: CollectedCheckpoint): string =>
   `the checkpoint of ${roundName(said.round)} by ${said.worker.slice(0, 16)}`;
 
 function nothingToResume(run: string, refused: number, failures: readonly string[]) {

@@ -39,10 +39,10 @@ function folder(classes: Readonly<Record<string, readonly Uint8Array[]>>): strin
 }
 const two = [picture, picture];
 
-type Flags = readonly string[];
+type CreateArguments = readonly string[];
 describe('run create refuses', () => {
   const sizes = ['--context', '16', '--set', 'horizon=4'];
-  it.each<[string, string, Flags, () => string, RegExp]>([
+  it.each<[string, string, CreateArguments, () => string, RegExp]>([
     [
       ...(['a CSV with a hole', 'forecaster', sizes] as const),
       () => csv(200, (text) => text.replace(/^7,.+$/m, '7,')),
