@@ -3,23 +3,32 @@ import { defineConfig } from 'vitest/config';
 import { SkippedTests } from './test/setup/skipped-tests.ts';
 
 const build = './test/setup/build.ts';
+const process = 'test/**/process/**/*.test.ts';
 const endToEnd = 'test/**/e2e/**/*.test.ts';
 const longRunning = 'test/long/**/*.test.ts';
 const interop = 'test/interop/**/*.test.ts';
 const minute = 60_000;
 
-/** One group runs after the other; what is not isolated keeps the modules it has loaded for the next file. */
-const parts = {
-  /** What needs no process of its own, from the sources. */
+/** Suites run one after the other. A suite that is not isolated keeps the modules it has loaded for its next file. */
+const suites = {
+  /** Runs the sources in the test process. Part of `npm test`. */
   unit: {
     include: ['test/**/*.test.ts'],
-    exclude: [endToEnd, longRunning, interop],
+    exclude: [process, endToEnd, longRunning, interop],
     isolate: false,
     // some of them wait for sockets while others compute
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
     timeout: minute,
   },
-  /** The built program, whole swarms, and what else takes processes. */
+  /** Starts the built program, a chain or a browser: one test or a few for each family of commands. Part of `npm test`. */
+  process: {
+    include: [process],
+    globalSetup: build,
+    isolate: false,
+    maxWorkers: Math.max(2, availableParallelism()),
+    timeout: minute,
+  },
+  /** The other tests of processes and browsers, and swarms over faulty relays in real time: `npm run test:e2e`. */
   e2e: {
     include: [endToEnd],
     globalSetup: build,
@@ -27,7 +36,7 @@ const parts = {
     maxWorkers: Math.max(2, availableParallelism()),
     timeout: minute,
   },
-  /** Statements that take minutes: whole demos, trained for real. */
+  /** Demos at full length, which take minutes each: `npm run test:long`. */
   long: {
     include: [longRunning],
     globalSetup: build,
@@ -35,7 +44,7 @@ const parts = {
     maxWorkers: 1,
     timeout: 20 * minute,
   },
-  /** Over relays and beside a reference that nobody here wrote, as far as they are installed. */
+  /** Third-party relays and the Python reference, if installed: `npm run test:interop`. */
   interop: {
     include: [interop],
     globalSetup: build,
@@ -48,7 +57,7 @@ const parts = {
 export default defineConfig({
   test: {
     reporters: ['default', new SkippedTests()],
-    projects: Object.entries(parts).map(([name, { timeout, ...part }], groupOrder) => ({
+    projects: Object.entries(suites).map(([name, { timeout, ...suite }], groupOrder) => ({
       resolve: { conditions: ['nostrain:source'] },
       ssr: { resolve: { conditions: ['nostrain:source'] } },
       test: {
@@ -57,7 +66,7 @@ export default defineConfig({
         sequence: { groupOrder: groupOrder + 1 },
         testTimeout: timeout,
         hookTimeout: timeout,
-        ...part,
+        ...suite,
       },
     })),
   },

@@ -30,6 +30,15 @@ const plain = Object.fromEntries(
 );
 
 beforeAll(async () => {
+  // the build of the tests emits none
+  await run(
+    process.execPath,
+    [
+      ...[fromRoot.resolve('typescript/bin/tsc'), '-p', 'tsconfig.build.json'],
+      ...['--emitDeclarationOnly', '--incremental', 'false', '--tsBuildInfoFile', 'null'],
+    ],
+    { cwd: root },
+  );
   const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts'], {
     cwd: root,
     env: { ...process.env, npm_config_pack_destination: app },

@@ -1,4 +1,7 @@
-/** Builds the program before tests that start it, where a source is newer than the last build. */
+/**
+ * Builds the program before tests that start it, if a source is newer than the last build. It emits the JavaScript that
+ * `npm run build` emits, without checking types and without declarations, in a third of the time.
+ */
 import { execFileSync } from 'node:child_process';
 import {
   existsSync,
@@ -27,7 +30,7 @@ const bundles = ['dist/browser', 'dist/page'].map((folder) => join(root, folder)
 const stamp = join(root, 'dist/.built');
 const lock = join(root, 'node_modules/.nostrain-build-lock');
 
-/** Of a file, or of a folder and everything in it; a folder is newer when a name in it was added or removed. */
+/** Returns the latest change of a file, or of a folder and everything in it. A folder changes when a name is added or removed. */
 function newest(path: string): number {
   const { mtimeMs } = statSync(path);
   if (!statSync(path).isDirectory()) return mtimeMs;
@@ -38,12 +41,12 @@ const isCurrent = () =>
   existsSync(stamp) &&
   Math.max(...sources.map((path) => newest(join(root, path)))) < statSync(stamp).mtimeMs;
 
-/** What was built of sources that are gone would still be packed and imported. */
+/** Removes outputs whose sources are gone: they would still be packed and imported. */
 function removeOrphans(folder: string): void {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
     const source = join(root, relative(join(root, 'dist'), path));
-    // bundles have no source of their own name
+    // bundles have no source of the same name
     if (bundles.includes(path)) continue;
     if (entry.isDirectory() && existsSync(source)) removeOrphans(path);
     else if (!existsSync(source.replace(/\.(js|d\.ts)$/, '.ts'))) {
@@ -56,8 +59,17 @@ function build(): void {
   const startedAt = new Date();
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   if (existsSync(join(root, 'dist'))) removeOrphans(join(root, 'dist'));
+  const quick = [
+    '--noCheck',
+    '--declaration',
+    'false',
+    '--incremental',
+    'false',
+    '--tsBuildInfoFile',
+    'null',
+  ];
   for (const step of [
-    [tsc, '-p', 'tsconfig.build.json'],
+    [tsc, '-p', 'tsconfig.build.json', ...quick],
     ['--import', 'tsx', 'bundle.ts'],
   ]) {
     execFileSync(process.execPath, step, { cwd: root, stdio: ['ignore', 'inherit', 'inherit'] });
@@ -76,7 +88,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Held by one process at a time; a holder that was killed holds nothing. */
+/** Does the work while no other process does. A lock whose process is gone is taken over. */
 async function locked(work: () => void): Promise<void> {
   for (;;) {
     try {
@@ -100,7 +112,7 @@ async function locked(work: () => void): Promise<void> {
 
 const ageOf = (path: string) => (existsSync(path) ? Date.now() - statSync(path).mtimeMs : 0);
 
-/** Called by vitest once before the first file of a project that starts the program. */
+/** Vitest calls this once, before the first file of a suite that starts the program. */
 export async function setup(): Promise<void> {
   await locked(() => {
     if (!isCurrent()) build();

@@ -1,16 +1,8 @@
-/** The run page in a real browser: opens a run, shows it, replays it, and takes everything from relays as text. */
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { formatArchive } from '../../../src/certified/records/archive.ts';
-import { replayRun } from '../../../src/certified/records/replay-run.ts';
 import type { RoundPicture, RunPicture } from '../../../src/dashboard/run-picture.ts';
 import { generateRun, signerOf } from '../../support/certified-run.ts';
 import { itInChromium } from '../../support/chromium.ts';
-import { runCommand } from '../../support/command-line.ts';
-import { temporaryFolder } from '../../support/processes.ts';
-import { publishRaw } from '../../support/publish-raw.ts';
 import { hasChromium, openPageBench, type PageBench } from '../../support/run-page.ts';
 
 const made = generateRun();
@@ -75,43 +67,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench?.close());
 
-describe('nostrain page', () => {
-  it('writes the page with an archive beside it, out of a file or a folder of one', async () => {
-    const folder = temporaryFolder();
-    await writeFile(join(folder, 'run.jsonl'), archive);
-    for (const events of [folder, join(folder, 'run.jsonl')]) {
-      const site = join(temporaryFolder(), 'site');
-      const { stdout } = await runCommand('page', '--events', events, '--out', site, '--json');
-      const told = JSON.parse(stdout);
-      expect(told.url).toBe('index.html#events=events.jsonl');
-      expect(told.files).toContain('job.js');
-      expect(await readFile(join(site, 'events.jsonl'), 'utf8')).toBe(archive);
-    }
-  });
-});
-
 describe('the run page', () => {
-  itInChromium('opens a run over a relay without any key, and proves it', async () => {
-    const relay = await createRelay();
-    await publishRaw(relay.url, made.events);
-    const { page, trouble } = await bench.open(`#run=${made.run}&relay=${relay.url}`);
-    await page.waitForSelector('#numbers .value');
-    await page.locator('#status', { hasText: 'is decided' }).waitFor();
-    expect(await page.textContent('#title')).toBe('made up');
-    expect(await page.textContent('#numbers')).toContain(`${made.rounds.length} of 8`);
-    await page.click('#verify');
-    await page.waitForSelector('.verdict');
-    const report = await replayRun({ events: made.events, beacons: [] });
-    expect(await page.textContent('.verdict')).toContain(`all ${made.rounds.length} rounds`);
-    expect(await page.textContent('#run-root')).toBe(report.runRoot);
-    expect(await page.textContent('#model-root')).toBe(report.modelRoot);
-    expect(await page.textContent('#ledger-root')).toBe(report.ledgerRoot);
-    expect(await page.textContent('#verification')).toContain('equivocation');
-    expect(trouble).toEqual([]);
-    await page.close();
-    await relay.close();
-  });
-
   itInChromium(
     'travels through the rounds by keyboard, and says why work did not count',
     async () => {

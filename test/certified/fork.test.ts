@@ -3,10 +3,10 @@
  * it unpacked is lost. The times are those of a real run, on a clock of the test's own.
  */
 import { describe, expect, it } from 'vitest';
-import { manifest } from '../../../kinds/manifest.ts';
-import type { CertifiedState } from '../../../src/certified/state.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
+import { manifest } from '../../kinds/manifest.ts';
+import type { CertifiedState } from '../../src/certified/state.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
+import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   type CertifiedOptions,
@@ -16,10 +16,10 @@ import {
   kill,
   noticesOf,
   rootsOf,
-} from '../../support/certified-swarm.ts';
-import { deltaOf, replayed } from '../../support/replaying.ts';
-import { smallLayout } from '../../support/swarm.ts';
-import { createTimedSwarm, type TimedSwarm } from '../../support/timed-swarm.ts';
+} from '../support/certified-swarm.ts';
+import { deltaOf, replayed } from '../support/replaying.ts';
+import { smallLayout } from '../support/swarm.ts';
+import { createTimedSwarm, type TimedSwarm } from '../support/timed-swarm.ts';
 
 const ALONE = 3;
 const ROUNDS = 16;

@@ -1,16 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+/** The command line in this process: mistakes are answered with what was meant, and what each exits with. */
 import { readFile, stat, writeFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRelay } from '../../../relay/server.ts';
-import { NostrainError } from '../../../src/base/errors.ts';
-import { wordError } from '../../../src/cli/main.ts';
-import { parseSecretKey, publicKeyOf, toNpub } from '../../../src/node/files/keys.ts';
-import { fetchRelayInfo } from '../../../src/node/net/relays.ts';
-import { runCommand } from '../../support/command-line.ts';
-import { runProgram } from '../../support/processes.ts';
-import { temporaryFolder } from '../../support/temporary-folder.ts';
+import { createRelay } from '../../relay/server.ts';
+import { NostrainError } from '../../src/base/errors.ts';
+import { wordError } from '../../src/cli/main.ts';
+import { parseSecretKey, publicKeyOf, toNpub } from '../../src/node/files/keys.ts';
+import { runCommand } from '../support/command-line.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const file = temporaryFolder();
 const stops: (() => unknown)[] = [];
@@ -116,32 +112,7 @@ describe('relay', () => {
     expect(printed).toMatchObject({ exitCode: 1, stdout: '' });
     expect(printed.stderr).toContain('error (relay/listen): cannot listen on 192.0.2.1:0');
   });
-
-  it('runs until Ctrl-C, as a process', async () => {
-    const child = startProcess('relay', '--port', '0');
-    const url = /^relay at (ws:\S+)\n$/.exec(await firstLine(child))?.[1];
-    expect(await fetchRelayInfo(url!)).toMatchObject({
-      ok: true,
-      value: { supportedNips: expect.arrayContaining([1, 11, 40]) },
-    });
-    child.kill('SIGINT');
-    expect(await once(child, 'exit')).toEqual([0, null]);
-  });
 });
-
-function startProcess(...argv: string[]): ChildProcess {
-  const bin = fileURLToPath(new URL('../../../src/cli/bin.ts', import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', bin, ...argv], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  stops.push(() => child.kill('SIGKILL'));
-  return child;
-}
-
-async function firstLine(child: ChildProcess): Promise<string> {
-  const [chunk] = await once(child.stdout!, 'data');
-  return String(chunk);
-}
 
 describe('run-training', () => {
   const start = (...flags: string[]) =>
@@ -203,14 +174,6 @@ describe('run-training', () => {
     const printed = await start('--settings', file('none.json'));
     expect(printed).toMatchObject({ exitCode: 1, stdout: '' });
     expect(printed.stderr).toContain(`cannot read the settings file ${file('none.json')}`);
-  });
-});
-
-describe('doctor', () => {
-  it('prints one document, whatever the drivers of devices have to say', async () => {
-    const { code, stdout, stderr } = await runProgram(['doctor', '--json']);
-    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(JSON.parse(stdout)).toMatchObject({ ok: true });
   });
 });
 

@@ -1,21 +1,21 @@
 /** Attacks on what a run stands on: authors delete what they sent, on relays that obey (NIP-09, NIP-62). The run goes on and can be read. */
 import { describe, expect, it } from 'vitest';
-import { startOf } from '../../../src/certified/decisions/chain.ts';
-import { archiveRun } from '../../../src/certified/records/archive.ts';
-import { replayRun } from '../../../src/certified/records/replay-run.ts';
-import { toProposed } from '../../../src/certified/wire/messages.ts';
-import { createSigner } from '../../../src/network/event.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { keptSeconds, leastSeconds, runIdOf } from '../../../src/run/spec/run-spec.ts';
+import { startOf } from '../../src/certified/decisions/chain.ts';
+import { archiveRun } from '../../src/certified/records/archive.ts';
+import { replayRun } from '../../src/certified/records/replay-run.ts';
+import { toProposed } from '../../src/certified/wire/messages.ts';
+import { createSigner } from '../../src/network/event.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { keptSeconds, leastSeconds, runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
   certifiedSpec,
   keyOf,
   rootsOf,
-} from '../../support/certified-swarm.ts';
-import { secretOf } from '../../support/swarm.ts';
-import { createTimedSwarm, type TimedSwarm } from '../../support/timed-swarm.ts';
+} from '../support/certified-swarm.ts';
+import { secretOf } from '../support/swarm.ts';
+import { createTimedSwarm, type TimedSwarm } from '../support/timed-swarm.ts';
 
 const HOUR = 3600;
 const FOUNDERS = [0, 1, 2, 3];

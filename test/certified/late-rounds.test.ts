@@ -1,22 +1,22 @@
 /** Acceptance N-10 in certified runs: what comes one round late is counted once by everybody, or by nobody; nothing unpacked is lost. */
 import { describe, expect, it } from 'vitest';
-import { manifest } from '../../../kinds/manifest.ts';
-import { systemClock } from '../../../src/base/async.ts';
-import { hasModel } from '../../../src/certified/decisions/replay.ts';
-import { explain } from '../../../src/certified/records/explain.ts';
-import type { RelaySet } from '../../../src/network/transport/relay-set.ts';
-import type { RunSpec } from '../../../src/run/spec/run-spec.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
+import { manifest } from '../../kinds/manifest.ts';
+import { systemClock } from '../../src/base/async.ts';
+import { hasModel } from '../../src/certified/decisions/replay.ts';
+import { explain } from '../../src/certified/records/explain.ts';
+import type { RelaySet } from '../../src/network/transport/relay-set.ts';
+import type { RunSpec } from '../../src/run/spec/run-spec.ts';
+import type { Trainer } from '../../src/worker/ports.ts';
 import {
   certifiedRounds,
   certifiedSpec,
   keyOf,
   kill,
   rootsOf,
-} from '../../support/certified-swarm.ts';
-import { deltaOf, type Replayed, replayed } from '../../support/replaying.ts';
-import { arithmeticTrainer, smallLayout } from '../../support/swarm.ts';
-import { createTimedSwarm, type TimedOptions, type TimedSwarm } from '../../support/timed-swarm.ts';
+} from '../support/certified-swarm.ts';
+import { deltaOf, type Replayed, replayed } from '../support/replaying.ts';
+import { arithmeticTrainer, smallLayout } from '../support/swarm.ts';
+import { createTimedSwarm, type TimedOptions, type TimedSwarm } from '../support/timed-swarm.ts';
 
 const SLOW = 3;
 /** Payloads hold values in 8 bits: what is lost or repeated is a hundred times as much. */

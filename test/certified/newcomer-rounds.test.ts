@@ -1,7 +1,7 @@
 /** Who comes into the middle of a round counts soon, although a round is over as soon as those who are waited for have sent theirs. */
 import { describe, expect, it } from 'vitest';
-import { certifiedRounds, certifiedSpec, kill, rootsOf } from '../../support/certified-swarm.ts';
-import { createTimedSwarm } from '../../support/timed-swarm.ts';
+import { certifiedRounds, certifiedSpec, kill, rootsOf } from '../support/certified-swarm.ts';
+import { createTimedSwarm } from '../support/timed-swarm.ts';
 
 // in seconds
 const TRAIN = 60;

@@ -7,8 +7,8 @@ import {
   keyOf,
   kill,
   noticesOf,
-} from '../../support/certified-swarm.ts';
-import { createTimedSwarm } from '../../support/timed-swarm.ts';
+} from '../support/certified-swarm.ts';
+import { createTimedSwarm } from '../support/timed-swarm.ts';
 
 const HOUR = 3600;
 const TRAIN = 4;

@@ -1,18 +1,18 @@
 /** Relays that lose everything they had, as when all of them are replaced by empty ones: workers publish again what the run stands on. */
 import { describe, expect, it } from 'vitest';
-import { startOf } from '../../../src/certified/decisions/chain.ts';
-import { archiveRun } from '../../../src/certified/records/archive.ts';
-import { replayRun } from '../../../src/certified/records/replay-run.ts';
-import { formatPastRound, parsePastRound } from '../../../src/certified/rounds/keep-round.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { runIdOf } from '../../../src/run/spec/run-spec.ts';
+import { startOf } from '../../src/certified/decisions/chain.ts';
+import { archiveRun } from '../../src/certified/records/archive.ts';
+import { replayRun } from '../../src/certified/records/replay-run.ts';
+import { formatPastRound, parsePastRound } from '../../src/certified/rounds/keep-round.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
   certifiedSpec,
   rootsOf,
-} from '../../support/certified-swarm.ts';
-import { createTimedSwarm, type TimedSwarm } from '../../support/timed-swarm.ts';
+} from '../support/certified-swarm.ts';
+import { createTimedSwarm, type TimedSwarm } from '../support/timed-swarm.ts';
 
 const HOUR = 3600;
 const FOUNDERS = [0, 1, 2, 3];

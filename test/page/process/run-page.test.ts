@@ -1,0 +1,55 @@
+/** `nostrain page` and its page in a real browser: it opens a run from a relay and proves it. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { createRelay } from '../../../relay/server.ts';
+import { formatArchive } from '../../../src/certified/records/archive.ts';
+import { replayRun } from '../../../src/certified/records/replay-run.ts';
+import { generateRun } from '../../support/certified-run.ts';
+import { itInChromium } from '../../support/chromium.ts';
+import { runCommand } from '../../support/command-line.ts';
+import { temporaryFolder } from '../../support/processes.ts';
+import { publishRaw } from '../../support/publish-raw.ts';
+import { openPageBench } from '../../support/run-page.ts';
+
+const made = generateRun();
+const archive = formatArchive({ events: made.events, beacons: [] });
+
+describe('nostrain page', () => {
+  it('writes the page with an archive beside it, out of a file or a folder of one', async () => {
+    const folder = temporaryFolder();
+    await writeFile(join(folder, 'run.jsonl'), archive);
+    for (const events of [folder, join(folder, 'run.jsonl')]) {
+      const site = join(temporaryFolder(), 'site');
+      const { stdout } = await runCommand('page', '--events', events, '--out', site, '--json');
+      const told = JSON.parse(stdout);
+      expect(told.url).toBe('index.html#events=events.jsonl');
+      expect(told.files).toContain('job.js');
+      expect(await readFile(join(site, 'events.jsonl'), 'utf8')).toBe(archive);
+    }
+  });
+});
+
+describe('the run page', () => {
+  itInChromium('opens a run over a relay without any key, and proves it', async () => {
+    const bench = await openPageBench();
+    const relay = await createRelay();
+    await publishRaw(relay.url, made.events);
+    const { page, trouble } = await bench.open(`#run=${made.run}&relay=${relay.url}`);
+    await page.waitForSelector('#numbers .value');
+    await page.locator('#status', { hasText: 'is decided' }).waitFor();
+    expect(await page.textContent('#title')).toBe('made up');
+    expect(await page.textContent('#numbers')).toContain(`${made.rounds.length} of 8`);
+    await page.click('#verify');
+    await page.waitForSelector('.verdict');
+    const report = await replayRun({ events: made.events, beacons: [] });
+    expect(await page.textContent('.verdict')).toContain(`all ${made.rounds.length} rounds`);
+    expect(await page.textContent('#run-root')).toBe(report.runRoot);
+    expect(await page.textContent('#model-root')).toBe(report.modelRoot);
+    expect(await page.textContent('#ledger-root')).toBe(report.ledgerRoot);
+    expect(await page.textContent('#verification')).toContain('equivocation');
+    expect(trouble).toEqual([]);
+    await bench.close();
+    await relay.close();
+  });
+});
