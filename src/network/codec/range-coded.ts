@@ -135,8 +135,8 @@ type Attempt = (step: number) => number;
 
 /** A magnitude below this many steps becomes 0; a wide dead zone loses least at about one bit a value. */
 const DEAD_ZONE = 0.6;
-/** How often all values are packed, what share of the budget is aimed at, and what share is full enough. */
-const [TRIES, AIM, FULL] = [5, 0.997, 0.99];
+/** How often all values are packed, the target share of the budget, and the share that is full enough. */
+const [TRIES, TARGET_SHARE, FULL] = [5, 0.997, 0.99];
 /** The sample: stretches of this many values, every sixteenth one but no more of them than so many. */
 const [STRETCH, APART, STRETCHES] = [256, 16, 160];
 /** Bits of a float that are dropped to tell magnitudes apart: 64 kinds between a power of two and the next. */
@@ -162,7 +162,7 @@ function stepFor(values: Float32Array, maxBytes: number, attempt: Attempt): numb
   if (levelBits(finest) === 0) return 0;
   let [ratio, best] = [sampledRatio(values, census, maxBytes), 0];
   for (let i = 0, last = 0; i < TRIES; i++) {
-    const step = finestWithin(census, ((AIM - 0.002 * i) * maxBytes - LEARNING) / ratio);
+    const step = finestWithin(census, ((TARGET_SHARE - 0.002 * i) * maxBytes - LEARNING) / ratio);
     if (step === last) break;
     const bytes = attempt(step);
     if (bytes <= maxBytes && (best === 0 || step < best)) best = step;
@@ -264,7 +264,7 @@ function sampledRatio(values: Float32Array, census: Census, maxBytes: number): n
     sample.set(values.subarray(from, from + STRETCH), i * STRETCH);
   }
   const codes = new Int8Array(sample.length);
-  quantize(sample, finestWithin(census, AIM * maxBytes), codes);
+  quantize(sample, finestWithin(census, TARGET_SHARE * maxBytes), codes);
   const bytes = writeCodes(codes, new Uint8Array(5 * codes.length), 0);
   const sizes = new Float64Array(MOST_CODE + 2);
   for (let i = 0; i < codes.length; i++) sizes[Math.abs(codes[i]!)]!++;
