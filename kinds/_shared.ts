@@ -97,7 +97,7 @@ export const bodyMembers = (text: Text<string>, doc: string, most: number) => ({
 });
 
 /** Tags that name the chunks of up to `most` bytes that do not fit in the content. */
-export const placeTags = (most: number, isOne: boolean) => ({
+export const chunkTags = (most: number, isOne: boolean) => ({
   root: optional(
     'root',
     hex32,
@@ -108,14 +108,14 @@ export const placeTags = (most: number, isOne: boolean) => ({
   bytes: optional('bytes', integer(CHUNK_BYTES + 1, most), 'how many they are together'),
 });
 
-interface Placed {
+interface InlineOrChunks {
   readonly data?: string | undefined;
   readonly root?: string | undefined;
   readonly bytes?: number | undefined;
 }
 
 /** That the bytes are in one place: in the content, or in chunks that the tags name. */
-export const placeRule = (says: string): Rule<Placed> => ({
+export const inlineOrChunksRule = (says: string): Rule<InlineOrChunks> => ({
   says,
   holds: ({ data, root, bytes }) =>
     data === undefined

@@ -1,7 +1,7 @@
 /** Copies (7815, regular): signed events of other keys that decided a round, for when their authors delete them. */
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { placeRule, placeTags } from './_shared.ts';
+import { chunkTags, inlineOrChunksRule } from './_shared.ts';
 import { expiration, nostrain, repeats } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
@@ -31,19 +31,19 @@ export const copies = defineKind({
   tags: {
     nostrain,
     scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round that the events are of'),
-    ...placeTags(MOST_COPIES_BYTES, false),
+    ...chunkTags(MOST_COPIES_BYTES, false),
     expiration,
   },
   content: base64OrNothing('data', 'the events'),
   rules: [
-    placeRule(
+    inlineOrChunksRule(
       `copies of at most ${CHUNK_BYTES} bytes are the content, ` +
         'and larger ones are not but have `root` and `bytes`',
     ),
     {
       says: '`s` is a run, then that run and a round',
-      holds: ({ scope: [run = '', place = '', ...more] }) =>
-        more.length === 0 && /^[0-9a-f]{64}$/.test(run) && place.startsWith(`${run}/`),
+      holds: ({ scope: [run = '', inRun = '', ...more] }) =>
+        more.length === 0 && /^[0-9a-f]{64}$/.test(run) && inRun.startsWith(`${run}/`),
     },
   ],
   notes,

@@ -1,7 +1,7 @@
 /** Packed file (7819, regular): the manifest of a file in chunks, or where the chunks of the manifest are. */
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { placeRule, placeTags } from './_shared.ts';
+import { chunkTags, inlineOrChunksRule } from './_shared.ts';
 import { expiration, hex32, nostrain, one } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
@@ -26,12 +26,12 @@ export const packed = defineKind({
   tags: {
     nostrain,
     id: one('x', hex32, 'digest of the file: SHA-256 of the manifest'),
-    ...placeTags(MOST_BYTES, true),
+    ...chunkTags(MOST_BYTES, true),
     expiration,
   },
   content: base64OrNothing('data', 'the bytes of the manifest'),
   rules: [
-    placeRule(
+    inlineOrChunksRule(
       `a manifest of at most ${CHUNK_BYTES} bytes is the content, ` +
         'and a larger one is not but has `root` and `bytes`',
     ),

@@ -1,7 +1,7 @@
 /** Stake snapshot (7816, regular): the table of stakes by key at one block, or where its chunks are. */
 import { base64OrNothing } from './_content.ts';
 import { defineKind } from './_define.ts';
-import { placeRule, placeTags } from './_shared.ts';
+import { chunkTags, inlineOrChunksRule } from './_shared.ts';
 import { expiration, hex32, nostrain, one } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
@@ -25,12 +25,12 @@ export const snapshot = defineKind({
   tags: {
     nostrain,
     id: one('x', hex32, 'id of the snapshot: SHA-256 of its bytes'),
-    ...placeTags(MOST_BYTES, true),
+    ...chunkTags(MOST_BYTES, true),
     expiration,
   },
   content: base64OrNothing('data', 'the bytes of the snapshot'),
   rules: [
-    placeRule(
+    inlineOrChunksRule(
       `a snapshot of at most ${CHUNK_BYTES} bytes is the content, ` +
         'and a larger one is not but has `root` and `bytes`',
     ),

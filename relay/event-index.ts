@@ -108,12 +108,12 @@ const ALL: readonly string[] = ['*'];
 export class LiveIndex {
   readonly #filed = new Map<string, Set<Subscription>>();
   /** The keys under which each is filed. */
-  readonly #places = new Map<Subscription, readonly (readonly string[])[]>();
+  readonly #indexKeys = new Map<Subscription, readonly (readonly string[])[]>();
 
   add(subscription: Subscription): void {
-    const places = subscription.filters.map((filter) => this.#quietest(filter));
-    this.#places.set(subscription, places);
-    for (const key of places.flat()) {
+    const indexKeys = subscription.filters.map((filter) => this.#quietest(filter));
+    this.#indexKeys.set(subscription, indexKeys);
+    for (const key of indexKeys.flat()) {
       const filed = this.#filed.get(key);
       if (filed) filed.add(subscription);
       else this.#filed.set(key, new Set([subscription]));
@@ -121,12 +121,12 @@ export class LiveIndex {
   }
 
   remove(subscription: Subscription): void {
-    for (const key of this.#places.get(subscription)?.flat() ?? []) {
+    for (const key of this.#indexKeys.get(subscription)?.flat() ?? []) {
       const filed = this.#filed.get(key);
       filed?.delete(subscription);
       if (filed?.size === 0) this.#filed.delete(key);
     }
-    this.#places.delete(subscription);
+    this.#indexKeys.delete(subscription);
   }
 
   /** The subscriptions with a filter that matches, each once, and how many filters were tried to find them. */
@@ -146,10 +146,10 @@ export class LiveIndex {
   }
 
   /** Of the lists of a filter, the one whose keys are in least demand so far; a match has a key of every list. */
-  #quietest({ places }: CompiledFilter): readonly string[] {
+  #quietest({ indexKeys }: CompiledFilter): readonly string[] {
     let best = ALL;
     let least = Number.POSITIVE_INFINITY;
-    for (const keys of places) {
+    for (const keys of indexKeys) {
       const demand = keys.reduce((sum, key) => sum + (this.#filed.get(key)?.size ?? 0), 0);
       if (demand >= least) continue;
       [best, least] = [keys, demand];

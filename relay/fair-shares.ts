@@ -12,29 +12,29 @@ const GIVEN = 31 / 32;
 const SLACK = 32;
 
 /** A place in a queue; whoever leaves empties it, so that nothing of them stays in memory. */
-interface Place<T> {
+interface QueueEntry<T> {
   member: T | undefined;
 }
 
 /** FIFO queue whose members may leave from any position; a `Map` would skip over all that left on every look. */
 class Queue<T> {
-  #places: Place<T>[] = [];
+  #entries: QueueEntry<T>[] = [];
   #head = 0;
 
   /** Adds a member; `size` is how many there are. */
-  push(member: T, size: number): Place<T> {
-    const place = { member };
-    this.#places.push(place);
-    if (this.#places.length > 2 * size + SLACK) {
-      this.#places = this.#places.slice(this.#head).filter((each) => each.member !== undefined);
+  push(member: T, size: number): QueueEntry<T> {
+    const entry = { member };
+    this.#entries.push(entry);
+    if (this.#entries.length > 2 * size + SLACK) {
+      this.#entries = this.#entries.slice(this.#head).filter((each) => each.member !== undefined);
       this.#head = 0;
     }
-    return place;
+    return entry;
   }
 
   first(): T | undefined {
-    while (this.#head < this.#places.length) {
-      const { member } = this.#places[this.#head]!;
+    while (this.#head < this.#entries.length) {
+      const { member } = this.#entries[this.#head]!;
       if (member !== undefined) return member;
       this.#head++;
     }
@@ -44,10 +44,10 @@ class Queue<T> {
 
 class Holder<T> {
   readonly name: string;
-  readonly items = new Map<T, { readonly weight: number; readonly place: Place<T> }>();
+  readonly items = new Map<T, { readonly weight: number; readonly entry: QueueEntry<T> }>();
   readonly queue = new Queue<T>();
   /** Among the newcomers. */
-  place: Place<Holder<T>> | undefined;
+  entry: QueueEntry<Holder<T>> | undefined;
   weight = 0;
 
   constructor(name: string) {
@@ -78,8 +78,8 @@ export class FairShares<T> {
 
   add(name: string, item: T, weight: number): void {
     const holder = this.#holders.get(name) ?? this.#welcome(name);
-    const place = holder.queue.push(item, holder.items.size + 1);
-    holder.items.set(item, { weight, place });
+    const entry = holder.queue.push(item, holder.items.size + 1);
+    holder.items.set(item, { weight, entry });
     this.#change(holder, weight);
   }
 
@@ -88,10 +88,10 @@ export class FairShares<T> {
     const held = holder?.items.get(item);
     if (!holder || !held) return;
     holder.items.delete(item);
-    held.place.member = undefined;
+    held.entry.member = undefined;
     this.#change(holder, -held.weight);
     if (holder.items.size > 0) return;
-    if (holder.place) holder.place.member = undefined;
+    if (holder.entry) holder.entry.member = undefined;
     this.#holders.delete(name);
     this.#established.delete(holder);
   }
@@ -108,7 +108,7 @@ export class FairShares<T> {
     const holder = new Holder<T>(name);
     this.#holders.set(name, holder);
     if (this.#established.size < ESTABLISHED) this.#established.add(holder);
-    else holder.place = this.#newcomers.push(holder, this.#holders.size);
+    else holder.entry = this.#newcomers.push(holder, this.#holders.size);
     return holder;
   }
 

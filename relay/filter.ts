@@ -28,7 +28,7 @@ export interface CompiledFilter {
   /** One group per list in the filter: a match is filed under a key of every group. */
   readonly groups: readonly (readonly string[])[];
   /** Those to file a subscription under: kinds and a tag together in place of either, where these are few. */
-  readonly places: readonly (readonly string[])[];
+  readonly indexKeys: readonly (readonly string[])[];
   /** Values in all its lists. */
   readonly size: number;
   /** Conditions that look at every tag of an event. */
@@ -87,7 +87,7 @@ function compileList(key: string, values: readonly string[], maxBytes: number): 
 /** Kinds times values of a tag that a subscription is filed under at most. */
 const MOST_PAIRS = 64;
 
-function placesIn(groups: readonly (readonly string[])[]): readonly (readonly string[])[] {
+function indexKeysIn(groups: readonly (readonly string[])[]): readonly (readonly string[])[] {
   const kinds = groups.find(([first]) => first?.startsWith('k'));
   const tags = groups.filter(([first]) => first?.startsWith('#'));
   const few = kinds ? tags.filter(({ length }) => kinds.length * length <= MOST_PAIRS) : [];
@@ -134,7 +134,7 @@ export function compileFilter(
   return {
     limit,
     groups,
-    places: placesIn(groups),
+    indexKeys: indexKeysIn(groups),
     size: groups.reduce((sum, keys) => sum + keys.length, 0),
     tagTests: tagFilters,
     matches: (entry) => fields.every(({ test }) => test(entry)),

@@ -188,12 +188,12 @@ async function sendAll(
       normals: (name) => normalsOf(plan.seed, name),
     };
     const delta = (isHostile ? adversary?.delta?.(scene) : undefined) ?? own;
-    const place = { round, worker: id, assignment };
-    const packed = packer.pack(delta.slice(), place);
+    const context = { round, worker: id, assignment };
+    const packed = packer.pack(delta.slice(), context);
     const bytes =
       (isHostile ? adversary?.payload?.(packed.payload, scene) : undefined) ?? packed.payload;
     if (isHostile) past.push(own.slice());
-    const opened = packer.open(bytes, packed.codec, place);
+    const opened = packer.open(bytes, packed.codec, context);
     if (!opened.ok) {
       refused++;
       continue;

@@ -33,7 +33,7 @@ export interface GptCamp extends Camp {
 const SIZE = { width: 32, layers: 2, heads: 2, context: 32, ffn: 64, batchSize: 8 } as const;
 /** Batches of validation windows. */
 const EVALUATED = 24;
-/** Places of the validation text at which the trigger is tried. */
+/** Positions in the validation text at which the trigger is tried. */
 const TRIALS = 40;
 
 /** Opens trainers that close with the scope. */

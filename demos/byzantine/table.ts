@@ -166,7 +166,7 @@ export interface BattleName {
   readonly rule: string;
 }
 
-const placeOf = ({ corpus, form, hostile, rounds, innerSteps, seed, ...fight }: BattleName) =>
+const keyOf = ({ corpus, form, hostile, rounds, innerSteps, seed, ...fight }: BattleName) =>
   [corpus, form, hostile, rounds, innerSteps, seed, fight.attack, fight.rule].join(' ');
 
 type Kept = BattleName & BattleResult;
@@ -180,7 +180,7 @@ export class KeptBattles {
 
   private constructor(file: string | undefined, kept: readonly Kept[]) {
     this.#file = file;
-    this.#kept = new Map(kept.map((each) => [placeOf(each), each]));
+    this.#kept = new Map(kept.map((each) => [keyOf(each), each]));
   }
 
   /** Throws a `ConfigError` where the file holds something else. */
@@ -194,10 +194,10 @@ export class KeptBattles {
 
   /** The stored result, or the one that playing gives, which is then stored. */
   async take(name: BattleName, play: () => Promise<BattleResult>): Promise<BattleResult> {
-    const known = this.#kept.get(placeOf(name));
+    const known = this.#kept.get(keyOf(name));
     if (known !== undefined) return known;
     const result = await play();
-    this.#kept.set(placeOf(name), { ...name, ...result });
+    this.#kept.set(keyOf(name), { ...name, ...result });
     if (this.#file !== undefined) {
       const lines = [...this.#kept.values()].map((each) => `${JSON.stringify(each)}\n`);
       await writeWhole(this.#file, utf8(lines.join('')));

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { RunSpec, Trainer } from 'nostrain';
 import { nativeCrypto, nativeSha256 } from 'nostrain/node';
 import type { Scope } from '../../src/base/async.ts';
-import { placeIn } from '../../src/certified/make-spec.ts';
+import { shardSettings } from '../../src/certified/make-spec.ts';
 import { createRefreshPort, readStakeFile } from '../../src/cli/shared/stake-refresh.ts';
 import { fixedData } from '../../src/node/engine/task-trainer.ts';
 import { certifiedProtocol, tablesOf } from '../../src/node/join/join-run.ts';
@@ -163,7 +163,7 @@ async function trainFlipped(
   const given = await readStakeFile(stakeFile);
   const { pubkey } = hands.find((hand) => hand.name === name)!;
   const settings = settingsOf(spec, {
-    ...placeIn(spec, pubkey, {}),
+    ...shardSettings(spec, pubkey, {}),
     relay: relays,
     waitFor: workers,
     heartbeatInterval: 10,

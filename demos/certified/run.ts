@@ -209,8 +209,8 @@ export async function startStakedChain(
       waitMs: 10_000,
       pollMs: 100,
     };
-    const place = { contract: registry.contract, from: registry.block };
-    const source = createRegistrySource(access, place, { base: block, period: 0 });
+    const contract = { contract: registry.contract, from: registry.block };
+    const source = createRegistrySource(access, contract, { base: block, period: 0 });
     return { url, registry, stop, snapshot: await source.snapshot(0, signal) };
   } catch (error) {
     await stop();

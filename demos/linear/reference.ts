@@ -61,7 +61,7 @@ const datasetJson = ({ size, features, inputs, targets }: RegressionSet) => ({
   })),
 });
 
-interface ReferencePlace {
+interface ReferenceOptions {
   readonly dir: string;
   readonly relays: readonly string[];
   readonly workers: number;
@@ -70,8 +70,12 @@ interface ReferencePlace {
 }
 
 /** One worker's command line: the Python reference's settings; only the wait for all four is ours. */
-export function referenceWorker(name: string, index: number, place: ReferencePlace): WorkerProcess {
-  const { dir, relays, workers, rounds, innerSteps } = place;
+export function referenceWorker(
+  name: string,
+  index: number,
+  options: ReferenceOptions,
+): WorkerProcess {
+  const { dir, relays, workers, rounds, innerSteps } = options;
   const flags = asFlags({
     run: 'demo-reference',
     keyFile: join(dir, name, 'key'),

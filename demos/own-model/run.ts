@@ -55,8 +55,8 @@ const spirals: CustomModel = {
 /** Every second stretch of eight points of both spirals. */
 function points(first: 0 | 1): { inputs: Float32Array; targets: Float32Array } {
   const rows = Array.from({ length: 64 }, (_, i) => {
-    const place = 8 * (2 * Math.floor(i / 8) + first) + (i % 8);
-    const angle = (place / 128) * 2.5 * Math.PI + 0.5;
+    const step = 8 * (2 * Math.floor(i / 8) + first) + (i % 8);
+    const angle = (step / 128) * 2.5 * Math.PI + 0.5;
     return [1, -1].map((side) => ({
       x: (side * angle * Math.cos(angle)) / 8,
       y: (side * angle * Math.sin(angle)) / 8,

@@ -36,9 +36,9 @@ export async function nameOf(
 ): Promise<Delegation | null> {
   if (!sessions) return null;
   const { storage, prefix, given } = options;
-  const place = `${prefix}/name`;
+  const key = `${prefix}/name`;
   if (given === undefined) {
-    const kept = await storage.get(place);
+    const kept = await storage.get(key);
     const read = typeof kept === 'string' ? parseJson(kept) : undefined;
     const name = read?.ok ? delegationField.read(read.value) : undefined;
     if (name !== undefined) return name;
@@ -46,7 +46,7 @@ export async function nameOf(
   const draft = draftDelegation(options, training.rounds - 1, Math.floor(Date.now() / 1000));
   if (given === undefined) throw unsaid('say in whose name this tab takes part', draft);
   const name = given.kind === 'own' ? null : await signedName(given, draft, options);
-  await storage.put(place, JSON.stringify(name));
+  await storage.put(key, JSON.stringify(name));
   return name;
 }
 

@@ -4,7 +4,7 @@ import { type Scope, systemClock, withScope } from '../base/async.ts';
 import { ConfigError, RelayError } from '../base/errors.ts';
 import { sha256 } from '../base/hash.ts';
 import { type CertifiedWorker, joinCertifiedRun } from '../certified/join.ts';
-import { assertAdmitted, assertFits, placeIn } from '../certified/make-spec.ts';
+import { assertAdmitted, assertFits, shardSettings } from '../certified/make-spec.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import type { CertifiedState } from '../certified/state.ts';
 import { fetchRun, fetchSlice } from '../certified/wire/runs.ts';
@@ -115,7 +115,7 @@ async function prepareRun(tab: Tab, { link, name: given, chosen, report, signal 
   const naming = { run, session: me, storage, prefix, given, signal, onNotice };
   const delegation = await nameOf(spec, naming);
   assertJoinable(spec, delegation?.key ?? me);
-  const settings = settingsOf(spec, { relay: tab.relays.relays, ...placeIn(spec, me, {}) });
+  const settings = settingsOf(spec, { relay: tab.relays.relays, ...shardSettings(spec, me, {}) });
   const evaluation = await sliceOf(spec, storage, board);
   assertFits(spec, evaluation);
   const sources = { storage, prefix, evaluation, signal, chosen };

@@ -66,15 +66,15 @@ interface PrivateState {
 
 /** The last few, each in the place of the oldest. */
 function privateStates(storage: TabStorage, prefix: string): PrivateStore {
-  const places = Array.from({ length: KEPT_STATES }, (_, i) => `${prefix}/private/${i}`);
+  const keys = Array.from({ length: KEPT_STATES }, (_, i) => `${prefix}/private/${i}`);
   const all = async () =>
-    (await Promise.all(places.map((place) => storage.get(place)))) as (PrivateState | undefined)[];
+    (await Promise.all(keys.map((key) => storage.get(key)))) as (PrivateState | undefined)[];
   return {
     save: async (root, bytes) => {
       const kept = await all();
       const numbers = kept.map((each) => (each?.root === root ? -2 : (each?.number ?? -1)));
-      const place = numbers.indexOf(Math.min(...numbers));
-      await storage.put(places[place]!, { root, bytes, number: Math.max(0, ...numbers) + 1 });
+      const key = numbers.indexOf(Math.min(...numbers));
+      await storage.put(keys[key]!, { root, bytes, number: Math.max(0, ...numbers) + 1 });
     },
     load: async (root) => (await all()).find((each) => each?.root === root)?.bytes,
   };

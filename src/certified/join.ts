@@ -31,7 +31,7 @@ import { fromCheckpoint } from './history/catch-up.ts';
 import type { ReadOptions } from './history/from-relays.ts';
 import { type GatherOptions, valueAfter } from './history/gather.ts';
 import { decisionsOf } from './history/history.ts';
-import { placeIn } from './make-spec.ts';
+import { shardSettings } from './make-spec.ts';
 import { createMember } from './member.ts';
 import type { CertifiedPorts, CertifiedSession } from './rounds/events.ts';
 import type { Entry, Journal } from './rounds/journal.ts';
@@ -308,7 +308,8 @@ function memberOf(
       measuring: measure && { measure, secret: toHex(secretKey) },
       showing: {
         relays,
-        origin: ports.trainer.origin ?? unknownOrigin(placeIn(spec, signer.publicKey, {}).shard),
+        origin:
+          ports.trainer.origin ?? unknownOrigin(shardSettings(spec, signer.publicKey, {}).shard),
         store: journal.states ?? memoryStates(),
         sign: (draft) => signer.sign(draft),
       },

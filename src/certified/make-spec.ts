@@ -321,8 +321,8 @@ export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): 
   });
 }
 
-/** Which part of the data: the one asked for; else by place among the founders; else drawn by key. */
-export const placeIn = (
+/** Which part of the data: the one asked for; else by position among the founders; else drawn by key. */
+export const shardSettings = (
   spec: RunSpec,
   me: WorkerId,
   asked: PartialSettings,
@@ -338,8 +338,8 @@ function shardIn({ data, founders }: RunSpec, me: WorkerId, asked: Shard | undef
     });
   }
   if (asked) return asked;
-  const place = founders.indexOf(me);
-  return { index: 1 + ((place < 0 ? drawOf(me) : place) % count), count };
+  const founderIndex = founders.indexOf(me);
+  return { index: 1 + ((founderIndex < 0 ? drawOf(me) : founderIndex) % count), count };
 }
 
 /** The first four bytes of the key's hash, as a number. */

@@ -107,7 +107,7 @@ function parseChainHead(json: unknown): ChainHead | undefined {
   if (!areDigests(recent) || votes === undefined || !areDigests(left) || ledger.round !== round)
     return undefined;
   if (!Array.isArray(departed) || !departed.every(isDeparture)) return undefined;
-  const place = {
+  const core = {
     run,
     round,
     parent,
@@ -117,7 +117,7 @@ function parseChainHead(json: unknown): ChainHead | undefined {
     ledgerRoot: root,
     ...(rings && { rings }),
   };
-  return { ...place, before, recent, departed, votes, left };
+  return { ...core, before, recent, departed, votes, left };
 }
 
 const formatPast = (past: PastRound): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
@@ -185,8 +185,8 @@ export function carryOver(
 
   function returned(gradient: NonNullable<typeof pending>): Float64Array {
     const past = known(previousRoundParametersOf(state, evidence))!;
-    const place = { round: past.round, assignment: assignmentOf(past) };
-    return giveBack(left, wire.open(gradient, place), rule);
+    const context = { round: past.round, assignment: assignmentOf(past) };
+    return giveBack(left, wire.open(gradient, context), rule);
   }
 }
 
@@ -281,8 +281,8 @@ export function switchTo(
   let pending: CertifiedState['pending'];
   const kept: Contributed[] = [];
   for (const each of contributed) {
-    const place = placeOf(each, outcomes, spec.late === 'defer');
-    const isOut = place !== 'back';
+    const status = statusOf(each, outcomes, spec.late === 'defer');
+    const isOut = status !== 'back';
     if (isOut !== each.isOut) {
       const { layout } = state.params;
       const stakes = known(stakesOf(each.past.ledger, means.evidence));
@@ -290,7 +290,7 @@ export function switchTo(
       const opened = means.wire.open(each.sent, { round: each.past.round, assignment });
       residual = (isOut ? takeAgain : giveBack)(residual, opened, means.rule);
     }
-    if (place === 'pending') pending = each.sent;
+    if (status === 'pending') pending = each.sent;
     kept.push({ ...each, isOut });
   }
   return {
@@ -315,7 +315,7 @@ const outcomesAfter = ({ stops }: Path): ReadonlyMap<Digest, Outcome> =>
   );
 
 /** What a branch makes of a contribution: it is listed, it may still be, or it belongs back into the residual. */
-function placeOf(
+function statusOf(
   { sent, past }: Contributed,
   outcomes: ReadonlyMap<Digest, Outcome>,
   isDeferring: boolean,

@@ -87,8 +87,8 @@ export function sourceOf(snapshot: StakeSnapshot, options: RederiveOptions): Sta
   const access = { ...options.access, chain };
   const params = paramsOf(snapshot);
   if (strategy === 'registry') {
-    const place = { contract: address(params, 'contract'), from: whole(params, 'from') };
-    return createRegistrySource(access, place, schedule);
+    const contract = { contract: address(params, 'contract'), from: whole(params, 'from') };
+    return createRegistrySource(access, contract, schedule);
   }
   if (strategy !== 'erc20' && strategy !== 'erc5805') {
     throw new ConfigError(
@@ -104,8 +104,13 @@ export function sourceOf(snapshot: StakeSnapshot, options: RederiveOptions): Sta
       hint: KEYS,
     });
   const balanceSlot = params.balanceSlot === undefined ? undefined : whole(params, 'balanceSlot');
-  const place = { standard: strategy, token: address(params, 'token'), balanceSlot, keys } as const;
-  return createTokenSource(access, place, schedule);
+  const contract = {
+    standard: strategy,
+    token: address(params, 'token'),
+    balanceSlot,
+    keys,
+  } as const;
+  return createTokenSource(access, contract, schedule);
 }
 
 const KEYS = 'give the list the document was made with: --keys FILE';

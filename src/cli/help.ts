@@ -41,8 +41,8 @@ export const helpConfiguration: HelpConfiguration = {
     const groups = [...usual.groupItems(unsorted, visible, heading)];
     const known = groups.filter(([name]) => flagHeadings.includes(name));
     const own = groups.filter(([name]) => !flagHeadings.includes(name));
-    const place = (name: string) => flagHeadings.indexOf(name);
-    return new Map([...known.sort(([a], [b]) => place(a) - place(b)), ...own]);
+    const orderOf = (name: string) => flagHeadings.indexOf(name);
+    return new Map([...known.sort(([a], [b]) => orderOf(a) - orderOf(b)), ...own]);
   },
 };
 

@@ -125,8 +125,8 @@ export function proveRound(digests: readonly Digest[], round: number): RoundProo
  * ```
  */
 export function isRoundOf(root: Digest, { round, rounds, digest, path }: RoundProof): boolean {
-  const isPlace = Number.isSafeInteger(rounds) && Number.isSafeInteger(round) && round >= 0;
-  if (!isPlace || round >= rounds || !isHex32(digest) || !path.every(isHex32)) return false;
+  const isRoundIndex = Number.isSafeInteger(rounds) && Number.isSafeInteger(round) && round >= 0;
+  if (!isRoundIndex || round >= rounds || !isHex32(digest) || !path.every(isHex32)) return false;
   if (path.length !== pathLength(round, rounds)) return false;
   const extent = { count: rounds, bytes: rounds * HASH_BYTES };
   return (

@@ -47,26 +47,26 @@ export const scoreOfGain = (gain: number): number =>
 
 export interface Witnessed {
   readonly weight: bigint;
-  /** By place in the roster; of those whose contribution it held. */
+  /** By roster index; of those whose contribution it held. */
   readonly scores: ReadonlyMap<number, number>;
 }
 
 /**
- * The score of a place: the lower weighted median of its witnesses, which a minority cannot move beyond what another
- * said. 0 if most scorers held nothing; null if too few scored.
+ * Returns the score of a roster index: the lower weighted median of its witnesses, which a minority cannot move beyond
+ * what another scorer reported. 0 if most scorers held nothing; null if too few scored.
  */
-export function scoreAt(place: number, witnesses: readonly Witnessed[]): number | null {
+export function scoreAt(index: number, witnesses: readonly Witnessed[]): number | null {
   const total = sumOf(witnesses);
   const scoring = witnesses.filter(({ scores }) => scores.size > 0);
   if (2n * sumOf(scoring) <= total) return null;
-  const said = scoring.filter(({ scores }) => scores.has(place));
+  const said = scoring.filter(({ scores }) => scores.has(index));
   if (2n * sumOf(said) <= sumOf(scoring)) return 0;
-  const rising = said.sort((a, b) => a.scores.get(place)! - b.scores.get(place)!);
+  const rising = said.sort((a, b) => a.scores.get(index)! - b.scores.get(index)!);
   const half = sumOf(said);
   let below = 0n;
   for (const { weight, scores } of rising) {
     below += weight;
-    if (2n * below >= half) return scores.get(place)!;
+    if (2n * below >= half) return scores.get(index)!;
   }
   return 0;
 }

@@ -207,15 +207,15 @@ export interface Strides {
 export function stridedValues(values: ArrayLike<number>, where: Strides): Float64Array {
   const { offset, shape, strides } = where;
   const out = new Float64Array(shape.reduce((product, dim) => product * dim, 1));
-  const place = shape.map(() => 0);
+  const index = shape.map(() => 0);
   let at = offset;
   for (let i = 0; i < out.length; i++) {
     out[i] = values[at]!;
     for (let axis = shape.length - 1; axis >= 0; axis--) {
       at += strides[axis]!;
-      if (++place[axis]! < shape[axis]!) break;
+      if (++index[axis]! < shape[axis]!) break;
       at -= strides[axis]! * shape[axis]!;
-      place[axis] = 0;
+      index[axis] = 0;
     }
   }
   return out;

@@ -90,13 +90,13 @@ function tensor({ shape, values }: Omit<NamedTensor, 'name'>, storages: Uint8Arr
   const key = String(storages.length);
   storages.push(doubles(values));
   const storage = [MARK, ...text('storage'), global('torch DoubleStorage'), ...text(key)];
-  const place = [...text('cpu'), integer(values.length), TUPLE, code('Q'), integer(0)];
+  const location = [...text('cpu'), integer(values.length), TUPLE, code('Q'), integer(0)];
   const strides = shape.map((_, i) => shape.slice(i + 1).reduce((all, dim) => all * dim, 1));
   return [
     global('torch._utils _rebuild_tensor_v2'),
     MARK,
     ...storage,
-    ...place,
+    ...location,
     ...tuple(shape),
     ...tuple(strides),
     bytes(0x89),

@@ -100,8 +100,8 @@ function narrowTo4(values: Float32Array): readonly PartElements[] {
     const grid = bestGrid(values, from);
     [scales[block], offsets[block]] = grid.bits;
     for (let i = 0; i < BLOCK / 2; i++) {
-      const low = placeOn(grid, values[from + i]!);
-      const high = placeOn(grid, values[from + i + BLOCK / 2]!);
+      const low = gridIndex(grid, values[from + i]!);
+      const high = gridIndex(grid, values[from + i + BLOCK / 2]!);
       bytes[from / 2 + i] = low | (high << 4);
     }
   }
@@ -141,14 +141,14 @@ function gridOf(scale: number, offset: number): Grid {
   return { scale: ownScale, offset: ownOffset, inverse, bits: [scaleBits, offsetBits] };
 }
 
-const placeOn = ({ inverse, offset }: Grid, value: number): number =>
+const gridIndex = ({ inverse, offset }: Grid, value: number): number =>
   nearest((value - offset) * inverse, 0, 15);
 
 /** The sum of squares that a block loses on a grid. */
 function errorOf(grid: Grid, values: Float32Array, from: number): number {
   let sum = 0;
   for (let i = from; i < from + BLOCK; i++) {
-    const lost = values[i]! - (grid.scale * placeOn(grid, values[i]!) + grid.offset);
+    const lost = values[i]! - (grid.scale * gridIndex(grid, values[i]!) + grid.offset);
     sum += lost * lost;
   }
   return sum;

@@ -254,8 +254,8 @@ export function createSamples(publicKey: string, nowSeconds: () => number) {
     chunk() {
       const bytes = randomBytes(64);
       const { root } = chunkTree(bytes, sha256);
-      const place = { root, index: 0, count: 1, bytes: bytes.length, data: toBase64(bytes) };
-      return chunk.build({ ...place, expiration: expiration() }, nowSeconds());
+      const fields = { root, index: 0, count: 1, bytes: bytes.length, data: toBase64(bytes) };
+      return chunk.build({ ...fields, expiration: expiration() }, nowSeconds());
     },
     presence() {
       const said = { run, round: 0, interval: 60, slot: run, scope: [run] };

@@ -1,6 +1,6 @@
 /**
  * The files that a run's joiners need, for specs: the text of the run and the files of its base, by their hashes,
- * each with the digest of the manifest that its chunks are named by, and the places that have them. What the places
+ * each with the digest of the manifest that its chunks are named by, and the sources that have them. What the sources
  * give counts for nothing until it has the hashes.
  */
 
@@ -35,10 +35,10 @@ export interface ChunkedFiles {
 const BESIDE = ['tokenizer.json', 'tokenizer_config.json', 'chat_template.jinja'];
 const MOST_BESIDE = 2 ** 24;
 const MOST_FILES = 1024;
-const MOST_PLACES = 8;
+const MOST_ADDRESSES = 8;
 /** 64 GiB, as a manifest. */
 const MOST_BYTES = 2 ** 36;
-const PLACE = /^(?:https?|wss?):\/\/[!-"$->A-~]{1,248}$/;
+const ADDRESS = /^(?:https?|wss?):\/\/[!-"$->A-~]{1,248}$/;
 
 /** Fields of one file. */
 export const chunkedFields = {
@@ -55,24 +55,25 @@ export function readChunkedFiles(spec: Untyped): ChunkedFiles | null {
   const files = objectOf(spec, 'files', NAMES);
   refuseUnknown(files, NAMES, 'files.');
   return {
-    at: readPlaces(memberOf(files, 'at', 'files.', PLACES)),
+    at: readAddresses(memberOf(files, 'at', 'files.', ADDRESSES)),
     each: readEach(memberOf(files, 'each', 'files.', EACH)),
   };
 }
 
-const PLACES =
-  `a list of at most ${MOST_PLACES} addresses (https, http, wss, ws), each once, ` +
+const ADDRESSES =
+  `a list of at most ${MOST_ADDRESSES} addresses (https, http, wss, ws), each once, ` +
   'ascending, without user and query';
 
-function readPlaces(value: unknown): readonly string[] {
-  const isPlace = (each: unknown): each is string => typeof each === 'string' && PLACE.test(each);
+function readAddresses(value: unknown): readonly string[] {
+  const isAddress = (each: unknown): each is string =>
+    typeof each === 'string' && ADDRESS.test(each);
   const isGood =
     Array.isArray(value) &&
-    value.length <= MOST_PLACES &&
-    value.every(isPlace) &&
+    value.length <= MOST_ADDRESSES &&
+    value.every(isAddress) &&
     value.every((each, i) => i === 0 || value[i - 1]! < each);
   if (isGood) return value;
-  throw wrong('files.at', value, PLACES);
+  throw wrong('files.at', value, ADDRESSES);
 }
 
 const EACH = `a list of 1 to ${MOST_FILES} files, each once`;

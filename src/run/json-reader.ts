@@ -1,7 +1,7 @@
 /** Reads members of a JSON object from anyone one by one; the name of the first that is not of its form stays. */
 import { isHex32 } from '../base/bytes.ts';
 import { isJsonObject, type Json, type JsonObject } from '../base/canonical-json.ts';
-import type { FeatureSet, FeatureValues, Place } from './spec/features.ts';
+import type { FeatureContent, FeatureSet, FeatureValues } from './spec/features.ts';
 
 export const isInteger = (value: Json | undefined, most: number): value is number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= most;
@@ -77,8 +77,8 @@ export class JsonReader {
     return this.take(key, (value) => idsOf(value, most), []);
   }
 
-  features<P extends Place>(place: P, set: FeatureSet): FeatureValues<P> {
-    const read = set.read(place, this.#said.features);
+  features<P extends FeatureContent>(content: P, set: FeatureSet): FeatureValues<P> {
+    const read = set.read(content, this.#said.features);
     if (read.ok) return read.value;
     this.problem ??= read.issue.at;
     return {} as FeatureValues<P>;

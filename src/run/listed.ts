@@ -20,7 +20,7 @@ export interface Signature {
 
 /** A commit, but for what all commits of a certificate say alike. */
 export interface ListedVote extends Signature {
-  /** Place of its author in the roster of the round it decided. */
+  /** Index of its author in the roster of the round it decided. */
   readonly index: number;
   readonly unlisted: readonly number[];
   readonly features?: FeatureValues<'vote'>;

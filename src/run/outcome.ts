@@ -23,7 +23,7 @@ import { type FeatureSet, type FeatureValues, withFeatures } from './spec/featur
 
 /** A manifest that counts. */
 export interface AcceptedRow {
-  /** Place of its worker in the roster of the round, ascending by key. */
+  /** Index of its worker in the roster of the round, ascending by key. */
   readonly index: number;
   /** Made for the round before; only where the run defers. */
   readonly late: boolean;
@@ -130,9 +130,9 @@ function unpackRows(json: Json | undefined, defers: boolean): readonly AcceptedR
   for (let at = 0; at < bytes.length; at += ROW_BYTES) {
     const flags = view.getUint8(at + 2);
     const late = flags & LATE;
-    const place = view.getUint16(at) * 2 + late;
-    if (flags > (LATE | EMPTY) || late > (defers ? 1 : 0) || place <= last) return undefined;
-    last = place;
+    const position = view.getUint16(at) * 2 + late;
+    if (flags > (LATE | EMPTY) || late > (defers ? 1 : 0) || position <= last) return undefined;
+    last = position;
     const manifest = toHex(bytes.subarray(at + 3, at + ROW_BYTES));
     const empty = flags >= EMPTY && { empty: true };
     rows.push({ index: view.getUint16(at), late: late === LATE, ...empty, manifest });

@@ -120,7 +120,7 @@ function readPolicy(reader: Reader, said: Untyped): PlacementPolicy {
   const tiers = reader.words(said.tiers, 'tiers', []);
   const classes = reader.object(said.objects, 'objects', undefined);
   const objects = Object.entries(classes).map(([name, rule]) => {
-    if (!isPlaceName(name)) reader.wrong(`objects.${name}`, 'is no name of a class');
+    if (!isPolicyName(name)) reader.wrong(`objects.${name}`, 'is no name of a class');
     return [name, readRule(reader, rule, `objects.${name}`, { regions, tiers })] as const;
   });
   if (objects.length > MOST_CLASSES)
@@ -220,7 +220,7 @@ class Reader {
   /** Names without repeats, of those known where there are any. */
   words(value: unknown, at: string, known: readonly string[]): readonly string[] {
     const words = this.list(value, at, MOST_LISTED).filter((word, i, all) => {
-      const isGood = isPlaceName(word) && all.indexOf(word) === i;
+      const isGood = isPolicyName(word) && all.indexOf(word) === i;
       if (!isGood)
         this.wrong(
           at,
@@ -321,5 +321,5 @@ export interface Holder {
 
 export const MOST_WEIGHT = 1_000_000;
 /** Regions, tiers and classes: short enough for a tag, and nothing that a terminal or a path could take amiss. */
-export const isPlaceName = (text: unknown): text is string =>
+export const isPolicyName = (text: unknown): text is string =>
   typeof text === 'string' && /^[a-z0-9][a-z0-9._-]{0,31}$/.test(text);

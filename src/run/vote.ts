@@ -35,7 +35,7 @@ export interface Prepare extends Cast {
 export interface Commit extends Cast {
   readonly type: 'vote';
   readonly step: 'commit';
-  /** Roster places, ascending, of workers whose manifest came on time and is not listed by the outcome. */
+  /** Roster indices, ascending, of workers whose manifest came on time and is not listed by the outcome. */
   readonly unlisted: readonly number[];
   /** What features of the run add. */
   readonly features?: FeatureValues<'vote'>;

@@ -50,7 +50,7 @@ interface Opened {
   readonly data: Readonly<Record<DataName, DataSource>>;
   readonly frozen: Tensors;
   /** Frozen tensors where the device reads them. */
-  readonly placed: Tensors;
+  readonly frozenOnDevice: Tensors;
   readonly memory: GpuMemory | undefined;
   readonly stepper: Stepper;
   readonly threads: number;
@@ -68,18 +68,18 @@ async function open(parts: ThreadParts, request: OpenRequest): Promise<Opened> {
   if (half) await requireHalf(ort, device, half);
   const frozen = tensorsOf(ort, request.frozen);
   const memory = device === 'webgpu' ? openGpuMemory(ort) : undefined;
-  const placed = memory ? await uploadFrozen(ort, request.frozen, memory) : frozen;
+  const frozenOnDevice = memory ? await uploadFrozen(ort, request.frozen, memory) : frozen;
   const data = {
     shard: openSource(request.data.shard, device, parts),
     validation: openSource(request.data.validation, device, parts),
   };
-  const shard = { source: data.shard, frozen: placed };
+  const shard = { source: data.shard, frozen: frozenOnDevice };
   const sessions = new Map<string, Promise<InferenceSession>>();
   return {
     rows: request.rows,
     data,
     frozen,
-    placed,
+    frozenOnDevice,
     memory,
     threads,
     stepper: await createStepper(ort, request, shard, memory),
@@ -107,7 +107,7 @@ function createStepper(
 }
 
 /** The held parameters where the device reads them. */
-async function placeHeld(opened: Opened): Promise<Tensor> {
+async function paramsOnDevice(opened: Opened): Promise<Tensor> {
   const { held, memory } = opened;
   if (!memory) return held;
   opened.uploaded ??= await memory.upload(held);
@@ -119,15 +119,15 @@ async function evaluate(
   opened: Opened,
   { on, rows }: AskOf<'evaluate'>,
 ): Promise<RowLosses> {
-  const { session, data, placed, rows: count } = opened;
+  const { session, data, frozenOnDevice, rows: count } = opened;
   const model = await session('evaluate');
-  const params = await placeHeld(opened);
+  const params = await paramsOnDevice(opened);
   const losses = new Float32Array(rows.length);
   const counts = new Float32Array(rows.length).fill(1);
   let hits: Float32Array | undefined;
   for (let at = 0; at < rows.length; at += count) {
     const own = data[on].at(rows.slice(at, at + count));
-    const feeds = { ...placed, ...own.tensors, rows: new Tensor('int32', own.rows) };
+    const feeds = { ...frozenOnDevice, ...own.tensors, rows: new Tensor('int32', own.rows) };
     const results = await model.run({ ...feeds, params });
     losses.set(floats(results.losses), at);
     if (results.counts) counts.set(floats(results.counts), at);
@@ -139,10 +139,10 @@ async function evaluate(
 }
 
 async function forward(ort: Runtime, opened: Opened, inputs: Feed): Promise<Float32Array> {
-  const { session, placed } = opened;
+  const { session, frozenOnDevice } = opened;
   const model = await session('forward');
-  const params = await placeHeld(opened);
-  const results = await model.run({ ...placed, params, inputs: tensorOf(ort, inputs) });
+  const params = await paramsOnDevice(opened);
+  const results = await model.run({ ...frozenOnDevice, params, inputs: tensorOf(ort, inputs) });
   return floats(results.predictions);
 }
 

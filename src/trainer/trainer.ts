@@ -188,7 +188,7 @@ async function measure(
   if (bound < 1) throw tooShort(on);
   await engine.hold(asFloat32(params));
   const drawn = drawRows({ key, round: 0, firstStep: 0, steps: 1, batch, bound });
-  const { losses, counts } = await lossesOf(engine, on, held.place(on, drawn));
+  const { losses, counts } = await lossesOf(engine, on, held.offsetsOf(on, drawn));
   return Float32Array.from(drawn, (_, i) => (counts[i]! > 0 ? losses[i]! : 0));
 }
 
@@ -303,7 +303,7 @@ function rowsOf(
   { done: firstStep, count: steps }: { readonly done: number; readonly count: number },
 ): Int32Array {
   const bound = held.bound('shard');
-  return held.place('shard', drawRows({ key, round, firstStep, steps, batch, bound }));
+  return held.offsetsOf('shard', drawRows({ key, round, firstStep, steps, batch, bound }));
 }
 
 /** The optimizer's vectors and how many steps they have seen; zeros before the first step. */

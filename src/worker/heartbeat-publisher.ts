@@ -17,7 +17,7 @@ const CROWD = 64;
 const FAREWELL_MS = 3000;
 
 /** A number from 0 to 1 that follows from the key. */
-const placeOf = (key: WorkerId): number => Number.parseInt(key.slice(0, 8), 16) / 2 ** 32;
+const fractionOf = (key: WorkerId): number => Number.parseInt(key.slice(0, 8), 16) / 2 ** 32;
 
 export function createHeartbeatPublisher({ plan, ports }: Session) {
   const { clock, wire, report } = ports;
@@ -50,7 +50,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
 
   /** What the first one waits in a crowd, so that those of all do not come together. */
   async function waitForTurn(): Promise<void> {
-    const waitMs = crowd() * intervalMs * placeOf(wire.me);
+    const waitMs = crowd() * intervalMs * fractionOf(wire.me);
     await clock.sleep(waitMs, stopping.signal).catch(() => undefined);
     if (!stopping.signal.aborted) void publish(false);
   }

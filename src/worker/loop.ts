@@ -21,7 +21,7 @@ export async function runWorker<S extends WorkerState>(
   const heartbeats = createHeartbeatPublisher(session);
   const watch = watchRun(session, heartbeats.again);
   const keeper = new PhaseKeeper(session);
-  const at: Place<S> = { start, state: start };
+  const at: LoopState<S> = { start, state: start };
   try {
     while (await playNext(at, strategy, { heartbeats, watch, keeper }, session));
     return at.state;
@@ -32,7 +32,7 @@ export async function runWorker<S extends WorkerState>(
 }
 
 /** Where a worker is. The loop keeps no other state: it may be gigabytes, and engines hold what waits. */
-interface Place<S> {
+interface LoopState<S> {
   readonly start: S;
   state: S;
 }
@@ -45,7 +45,7 @@ interface Parts {
 
 /** Plays one round; false where the run is over. */
 async function playNext<S extends WorkerState>(
-  at: Place<S>,
+  at: LoopState<S>,
   strategy: RoundStrategy<S>,
   { heartbeats, watch, keeper }: Parts,
   session: Session,

@@ -96,7 +96,7 @@ const operations: Readonly<Record<string, (step: Step) => Promise<unknown>>> = {
     const ask = createAskHttp({ isTrusted: true });
     const places = urls.map((url) => createHttpSource(url, { ask, clock: systemClock }));
     const { signal } = new AbortController();
-    await fetchFolder(await readManifest(folder), out, { places, signal });
+    await fetchFolder(await readManifest(folder), out, { sources: places, signal });
   },
   plain: ({ urls, out }) =>
     new Promise<void>((resolve, reject) => {

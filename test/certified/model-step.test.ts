@@ -104,15 +104,15 @@ it('a payload of another tier than its author has is refused', () => {
     ...{ digest: undefined, moving: chunks },
     ...{ chunksOf: () => chunks, most: chunks.length },
   };
-  const place = { round: 0, worker: 'a'.repeat(64), assignment };
+  const context = { round: 0, worker: 'a'.repeat(64), assignment };
   const packer = createPacker({ ...shared, layout });
   const small = createPacker({ ...shared, layout: tierOfModel(spec, 2).layout });
   const of = (count: number) => ({
-    ...place,
+    ...context,
     widths: { rings: new Array<string>(count).fill('a'.repeat(64)) },
   });
-  const whole = packer.pack(new Float64Array(size).fill(1), place);
-  const part = small.pack(new Float64Array(rings[0]!.to).fill(1), place);
+  const whole = packer.pack(new Float64Array(size).fill(1), context);
+  const part = small.pack(new Float64Array(rings[0]!.to).fill(1), context);
   expect(part.payload.length).toBeLessThan(whole.payload.length);
   expect(packer.open(whole.payload, whole.codec, of(3)).ok).toBe(true);
   expect(packer.open(part.payload, part.codec, of(1)).ok).toBe(true);

@@ -106,7 +106,7 @@ async function play({ placement, places = [] }: Play): Promise<Played> {
   ): CheckpointChunks =>
     // biome-ignore format: one line
     createRunChunks({
-      ...{ places, policy: spec.placement, signer: signerOf(index), folder: at(`worker${index}`) },
+      ...{ servers: places, policy: spec.placement, signer: signerOf(index), folder: at(`worker${index}`) },
       ...{ allowPrivate: true, onNotice, ...more },
     });
   const shared = { spec, relays: [relay.url], layout };
@@ -228,7 +228,7 @@ describe('a run with a placement', () => {
     for (const holder of holders) await holder.close();
     const last = await joinRun(4);
     expect(last.round).toBe(ROUNDS);
-    expect(troubles(last.notices).join()).toContain('so relays are asked');
+    expect(troubles(last.notices).join()).toContain('; asking relays');
   });
 
   it('gives its checkpoint from Blossom and holders at once, and where relays deleted every chunk', async () => {
@@ -246,7 +246,7 @@ describe('a run with a placement', () => {
     expect(blossom.chunks).toBeGreaterThanOrEqual(lost);
     expect(from.reduce((sum, { chunks }) => sum + chunks, 0)).toBe(CHUNKS);
     expect(bytesFrom(from, HOLDER)).toBe(BYTES);
-    expect(notices.join()).not.toContain('so relays are asked');
+    expect(notices.join()).not.toContain('; asking relays');
   });
 });
 
@@ -272,7 +272,7 @@ async function expectResumes({
     const before = sent();
     const timer = setInterval(() => sent() - before >= most && kill.abort(new Error('killed')), 1);
     const chunks = createRunChunks({
-      ...{ places: [], policy, signer: signerOf(3), folder: at('killed') },
+      ...{ servers: [], policy, signer: signerOf(3), folder: at('killed') },
       ...{ allowPrivate: true, onNotice: () => undefined },
     });
     const payload = { root: manifest.root!, bytes: manifest.bytes };
@@ -323,7 +323,7 @@ async function expectPastLiars({
   expect(bytesFrom(from, /./)).toBe(BYTES);
   expect(Math.min(garbage.asked.count, dying.asked.count, slow.asked.count)).toBeGreaterThan(0);
   for (const { url } of [garbage, dying, slow]) expect(from.find(({ name }) => name === url)).toMatchObject({ chunks: 0 }); // biome-ignore format: one line
-  expect(notices.join('\n')).not.toContain('so relays are asked');
+  expect(notices.join('\n')).not.toContain('; asking relays');
 }
 
 /** What was held by one that leaves the others fetch from each other. */

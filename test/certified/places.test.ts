@@ -47,7 +47,7 @@ async function play(places: readonly string[], spoil: () => void = () => undefin
   const chunksOf = (index: number): CheckpointChunks => {
     const made = createRunChunks({
       ...{
-        places,
+        servers: places,
         policy: null,
         signer: signerOf(index),
         folder: at(`worker${index}`),
@@ -99,7 +99,7 @@ describe('a run that names places', () => {
       for (const [hash, blob] of server.blobs) if (blob.length > 0) server.blobs.set(hash, Buffer.from('other')); // biome-ignore format: one line
     });
     expect(round).toBe(rounds);
-    expect(noticesOf(newcomer).join()).toContain('no checkpoint from the places of this run, so relays are asked'); // biome-ignore format: one line
+    expect(noticesOf(newcomer).join()).toContain('no checkpoint from the mirrors of this run; asking relays'); // biome-ignore format: one line
   });
 });
 

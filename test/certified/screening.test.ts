@@ -277,12 +277,12 @@ describe('a screen', () => {
       },
       () => [0, 0],
     );
-    const place = { attempt: 0, view: 0 };
-    expect(screen.isReady(['a', 'b'], place)).toBe(false);
+    const view = { attempt: 0, view: 0 };
+    expect(screen.isReady(['a', 'b'], view)).toBe(false);
     nowMs = 1999;
-    expect(screen.isReady(['a', 'b'], place)).toBe(false);
+    expect(screen.isReady(['a', 'b'], view)).toBe(false);
     nowMs = 2000;
-    expect(screen.isReady(['a', 'b'], place)).toBe(true);
+    expect(screen.isReady(['a', 'b'], view)).toBe(true);
     expect(sleeps).toHaveLength(1);
     for (let i = 0; i < 3; i++) {
       gate.open!();

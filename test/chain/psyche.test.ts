@@ -16,7 +16,7 @@ import {
 } from '../../src/chain/psyche/links.ts';
 import {
   createPsycheSource,
-  type PsychePlace,
+  type PsycheRun,
   readCoordinator,
 } from '../../src/chain/psyche/psyche-source.ts';
 import { stakeRows } from '../../src/run/stake/stake-snapshot.ts';
@@ -138,10 +138,10 @@ describe('a Psyche run as a source', () => {
     return { name: 'fake', call: async () => answers[Math.min(next++, answers.length - 1)] };
   };
   const clock = createManualClock();
-  const at = (all: readonly Endpoint[], place: Partial<PsychePlace> = {}, epoch = 3, waitMs = 0) =>
+  const at = (all: readonly Endpoint[], contract: Partial<PsycheRun> = {}, epoch = 3, waitMs = 0) =>
     createPsycheSource(
       { chain: CHAIN, endpoints: { all, need: all.length }, clock, waitMs, pollMs: 1000 },
-      { account: 'any', run: 'moss', weights: 'equal', links, cutoff: 500, ...place },
+      { account: 'any', run: 'moss', weights: 'equal', links, cutoff: 500, ...contract },
       { base: epoch, period: 1 },
     ).snapshot(0, signal);
 

@@ -15,10 +15,10 @@ import {
 import type { ChunkSource } from '../../src/network/chunks/source.ts';
 import { packFile } from '../../src/node/checkpoint/pack.ts';
 import { drawnBytes } from '../support/drawn-bytes.ts';
-import { createFakePlace, createMemoryStore } from '../support/fake-places.ts';
+import { createFakeSource, createMemoryStore } from '../support/fake-sources.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** A packed file to fill a place with. */
+/** A packed file to fill a source with. */
 export interface Filling {
   readonly folder: string;
   readonly manifest: FileManifest;
@@ -26,8 +26,8 @@ export interface Filling {
 }
 
 export interface SourceUnderTest {
-  readonly place: ChunkSource;
-  /** Takes a chunk out of the place, as a disk that lost it. */
+  readonly source: ChunkSource;
+  /** Takes a chunk out of the source, as a disk that lost it. */
   lose?(piece: Piece): Promise<void>;
   close(): Promise<void>;
 }
@@ -41,13 +41,13 @@ export interface SourceTraits {
 
 const never = new AbortController().signal;
 
-/** Reads all of a chunk; undefined where the place has not got it. */
+/** Reads all of a chunk; undefined where the source has not got it. */
 async function readAll(
-  place: ChunkSource,
+  source: ChunkSource,
   piece: Piece,
   signal = never,
 ): Promise<Uint8Array | undefined> {
-  const body = await place.read(piece, signal);
+  const body = await source.read(piece, signal);
   if (body === undefined) return undefined;
   const parts: Uint8Array[] = [];
   for await (const part of body) parts.push(part);
@@ -78,9 +78,9 @@ export function testSource(
     };
 
     it('gives every chunk by its hash', async () => {
-      const { place, pieces } = await filled();
+      const { source, pieces } = await filled();
       for (const piece of pieces.filter(({ offset }) => hasParity || offset !== undefined)) {
-        const bytes = await readAll(place, piece);
+        const bytes = await readAll(source, piece);
         expect([piece.name, bytes?.length, sha256Hex(bytes!)]).toEqual([
           piece.name,
           piece.bytes,
@@ -90,36 +90,36 @@ export function testSource(
     });
 
     it('gives several at once, and one several times', async () => {
-      const { place, pieces } = await filled();
+      const { source, pieces } = await filled();
       const data = pieces.filter(({ offset }) => offset !== undefined);
-      const all = await Promise.all([...data, ...data].map((piece) => readAll(place, piece)));
+      const all = await Promise.all([...data, ...data].map((piece) => readAll(source, piece)));
       expect(all.map((bytes) => sha256Hex(bytes!))).toEqual(
         [...data, ...data].map(({ sha256 }) => sha256),
       );
     });
 
     it('says that it has not got what it has not got', async () => {
-      const { place, pieces, lose } = await filled();
+      const { source, pieces, lose } = await filled();
       const unknown = { ...pieces[0]!, sha256: 'ab'.repeat(32), offset: undefined };
-      expect(await readAll(place, unknown)).toBeUndefined();
+      expect(await readAll(source, unknown)).toBeUndefined();
       if (!lose) return;
       await lose(pieces[1]!);
-      expect(await readAll(place, pieces[1]!)).toBeUndefined();
-      expect(await readAll(place, pieces[0]!)).toBeDefined();
+      expect(await readAll(source, pieces[1]!)).toBeUndefined();
+      expect(await readAll(source, pieces[0]!)).toBeDefined();
     });
 
     it('stops when it is told to', async () => {
-      const { place, pieces } = await filled();
+      const { source, pieces } = await filled();
       const aborter = new AbortController();
       aborter.abort(new Error('enough'));
-      await expect(readAll(place, pieces[0]!, aborter.signal)).rejects.toThrow();
+      await expect(readAll(source, pieces[0]!, aborter.signal)).rejects.toThrow();
     });
 
     it(
       saysWhatItHas ? 'says which chunks it has' : 'does not say which chunks it has',
       async () => {
-        const { place, pieces, manifest } = await filled();
-        const have = await place.holds?.(manifestDigest(manifest), never);
+        const { source, pieces, manifest } = await filled();
+        const have = await source.holds?.(manifestDigest(manifest), never);
         const all = pieces.map((_, i) => ((have?.[i >> 3] ?? 0) >> (i & 7)) & 1);
         expect(all).toEqual(pieces.map(() => (saysWhatItHas ? 1 : 0)));
       },
@@ -128,13 +128,13 @@ export function testSource(
     describe('a fetch', () => {
       const fetched = async (faults: { readonly fault?: 'garbage' | 'stops' | 'fails' } = {}) => {
         const under = await filled();
-        const { manifest, folder, place } = under;
+        const { manifest, folder, source } = under;
         const contents = new Map<string, Uint8Array>();
         for (const { sha256 } of under.pieces)
           contents.set(sha256, await readFile(join(folder, sha256)));
         const data = under.pieces.filter(({ offset }) => offset !== undefined);
-        const other = createFakePlace({ name: 'other', clock: systemClock, contents, ...faults });
-        const run = (places: readonly ChunkSource[], options: Partial<FetchOptions> = {}) => {
+        const other = createFakeSource({ name: 'other', clock: systemClock, contents, ...faults });
+        const run = (sources: readonly ChunkSource[], options: Partial<FetchOptions> = {}) => {
           const store = createMemoryStore();
           const events: FetchEvent[] = [];
           const wanted = data.map((piece) => ({ piece, index: under.pieces.indexOf(piece) }));
@@ -144,31 +144,31 @@ export function testSource(
           const how = {
             digest,
             wanted,
-            places,
+            sources,
             clock: systemClock,
             signal: never,
             openSink,
             report,
           };
           const done = fetchChunks<Piece>({ ...how, stallMs: 500, ...options });
-          return done.then(({ missing, places: reports }) => {
+          return done.then(({ missing, sources: reports }) => {
             return { missing, reports, held: store.held, events };
           });
         };
-        return { ...under, place, data, other, run };
+        return { ...under, source, data, other, run };
       };
 
       it('from it alone brings every chunk', async () => {
-        const { run, place, data } = await fetched();
-        const { missing, reports, held } = await run([place]);
+        const { run, source, data } = await fetched();
+        const { missing, reports, held } = await run([source]);
         expect([missing, held.size]).toEqual([[], data.length]);
         expect(reports).toMatchObject([{ state: 'good', chunks: data.length, corrupt: 0 }]);
       });
 
       it('takes from another source what it lacks, and still trusts it', async () => {
-        const { run, place, data, other, lose } = await fetched();
+        const { run, source, data, other, lose } = await fetched();
         if (lose) await lose(data[1]!);
-        const { missing, reports, held } = await run([place, other]);
+        const { missing, reports, held } = await run([source, other]);
         expect([missing, held.size]).toEqual([[], data.length]);
         expect(reports[0]!.state).toBe('good');
       });
@@ -176,26 +176,29 @@ export function testSource(
       it.each(['garbage', 'stops', 'fails'] as const)(
         'makes up for a source that %s, and names one that lies',
         async (fault) => {
-          const { run, place, data, other } = await fetched({ fault });
-          const { missing, reports, held, events } = await run([{ ...other, isNear: true }, place]);
+          const { run, source, data, other } = await fetched({ fault });
+          const { missing, reports, held, events } = await run([
+            { ...other, isNear: true },
+            source,
+          ]);
           expect([missing, held.size]).toEqual([[], data.length]);
           expect(reports[1]).toMatchObject({ state: 'good', corrupt: 0 });
           const lied = events.filter(({ type }) => type === 'demoted');
-          if (fault === 'garbage') expect(lied).toMatchObject([{ place: 'other' }]);
+          if (fault === 'garbage') expect(lied).toMatchObject([{ source: 'other' }]);
           else expect(lied).toEqual([]);
         },
       );
 
       it('names what no source has', async () => {
-        const { run, place, data, lose } = await fetched();
+        const { run, source, data, lose } = await fetched();
         if (!lose) return;
         await lose(data[0]!);
-        expect((await run([place])).missing).toEqual([data[0]]);
+        expect((await run([source])).missing).toEqual([data[0]]);
       });
 
       it('takes no more bytes than it may', async () => {
-        const { run, place } = await fetched();
-        const running = run([place], { mostBytes: 1000 });
+        const { run, source } = await fetched();
+        const running = run([source], { mostBytes: 1000 });
         await expect(running).rejects.toMatchObject({ code: 'checkpoint/too-much' });
       });
     });

@@ -31,7 +31,7 @@ it('goes on with the same numbers in all tiers, and writes the same text', async
   const manifest = await packFile(join(before, 'state.safetensors'), packed, { chunkBytes: 2 ** 14, stripe: null }); // biome-ignore format: one line
   const file = join(home, 'quarter.safetensors');
   const places = [createFolderSource(packed)];
-  await fetchTier(manifest, join(home, 'chunks'), { tier: 2, file }, { places, signal });
+  await fetchTier(manifest, join(home, 'chunks'), { tier: 2, file }, { sources: places, signal });
 
   const text = ['--prompt', 'To be', '--length', '20', '--temperature', '0'];
   const ofFile = await runCommand('sample', file, ...flags, '--tiers', '2', ...text);

@@ -40,21 +40,21 @@ afterAll(async () => (await started)?.close());
 
 /** All chunks of a packed file on the server. */
 async function upload({ folder, manifest }: Pick<Filling, 'folder' | 'manifest'>) {
-  const place = createBlossomSource(await address(), { ask, clock, signer });
+  const source = createBlossomSource(await address(), { ask, clock, signer });
   const own = createFolderSource(folder);
   for (const piece of piecesOf(manifest)) {
     const parts: Uint8Array[] = [];
     for await (const part of (await own.read(piece, never))!) parts.push(part);
-    await place.store!(piece, Buffer.concat(parts), never);
+    await source.store!(piece, Buffer.concat(parts), never);
   }
-  return place;
+  return source;
 }
 
 if (!program.isInstalled()) {
   itWith(`not installed; that takes: ${program.install}`)('khatru-blossom', async () => undefined);
 } else {
   testSource('a Blossom server', { hasParity: true, saysWhatItHas: false }, async (filling) => ({
-    place: await upload(filling),
+    source: await upload(filling),
     close: async () => undefined,
   }));
 
@@ -69,34 +69,34 @@ if (!program.isInstalled()) {
 
     it('takes what is signed for, once, and says no to the rest in words', async () => {
       const manifest = await packed(50_000, 77);
-      const place = createBlossomSource(await address(), { ask, clock, signer });
+      const source = createBlossomSource(await address(), { ask, clock, signer });
       const piece = piecesOf(manifest)[1]!;
-      expect(await place.has(piece, never)).toBe(false);
+      expect(await source.has(piece, never)).toBe(false);
       const bytes = drawnBytes(50_000, 77).subarray(2 ** 15);
-      await place.store!(piece, bytes, never);
-      expect(await place.has(piece, never)).toBe(true);
+      await source.store!(piece, bytes, never);
+      expect(await source.has(piece, never)).toBe(true);
       const late = createBlossomSource(await address(), { ask, clock: { ...clock, now: () => 0 }, signer }); // biome-ignore format: one line
       const other = { ...piece, sha256: 'ab'.repeat(32) };
       await expect(late.store!(other, bytes, never)).rejects.toMatchObject({
         code: 'checkpoint/place',
         message: expect.stringContaining('event expired'),
       });
-      await expect(place.store!(other, bytes, never)).rejects.toThrow('took another blob');
+      await expect(source.store!(other, bytes, never)).rejects.toThrow('took another blob');
     });
 
     it('fetches from a holder what it is asked to mirror', async () => {
       const manifest = await packed(60_000, 78);
       const holder = await serveFolder(at('packed'), manifest, { port: 0, host: '127.0.0.1', clock }); // biome-ignore format: one line
-      const place = createBlossomSource(await address(), { ask, clock, signer });
+      const source = createBlossomSource(await address(), { ask, clock, signer });
       try {
         for (const piece of piecesOf(manifest)) {
-          await place.mirror(piece, holder.url, never);
-          expect(await place.has(piece, never)).toBe(true);
+          await source.mirror(piece, holder.url, never);
+          expect(await source.has(piece, never)).toBe(true);
         }
       } finally {
         await holder.close();
       }
-      await fetchFolder(manifest, at('mirrored'), { places: [place], signal: never });
+      await fetchFolder(manifest, at('mirrored'), { sources: [source], signal: never });
     });
 
     it('gives a file together with a holder, by its digest, where `push` put it', async () => {
@@ -107,7 +107,7 @@ if (!program.isInstalled()) {
       expect(pushed.exitCode).toBe(0);
       try {
         const places = [createHttpSource(url, { ask, clock }), createHttpSource(holder.url, { ask, clock })]; // biome-ignore format: one line
-        const { places: reports } = await fetchFolder(manifest, at('both'), { places, signal: never }); // biome-ignore format: one line
+        const { sources: reports } = await fetchFolder(manifest, at('both'), { sources: places, signal: never }); // biome-ignore format: one line
         expect(reports.every(({ chunks }) => chunks > 0)).toBe(true);
       } finally {
         await holder.close();

@@ -48,7 +48,7 @@ const red = { features: { paint: { color: 'red' } } } as object;
 
 const run = 'a'.repeat(64);
 const life = { createdAt: 1_790_000_000, expiresAt: 1_790_086_400 };
-const place = { run, round: 3, attempt: 0, parent: run, ctx: run, view: 1, digest: run };
+const position = { run, round: 3, attempt: 0, parent: run, ctx: run, view: 1, digest: run };
 const beat = {
   ...{ worker: signerOf(1).publicKey, round: 1, intervalSeconds: 30, examples: undefined },
   ...{ capabilities: [], relays: [], digest: undefined, cohort: undefined, leaving: false },
@@ -76,7 +76,7 @@ const events: readonly {
     name: 'vote',
     build: (more) =>
       buildVote(
-        { ...place, type: 'vote', step: 'commit', justify: -1, unlisted: [4], ...more },
+        { ...position, type: 'vote', step: 'commit', justify: -1, unlisted: [4], ...more },
         life,
       ),
     read: (draft, set) => saidIn(toVote(signerOf(1).sign(draft), set)),

@@ -231,17 +231,17 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
   const digest = outcomeDigest(outcome);
   const { attempt, ctx } = committee;
   const view = round.view ?? 0;
-  const place = { run, round: state.round, attempt, parent: state.parent, ctx, view, digest };
+  const position = { run, round: state.round, attempt, parent: state.parent, ctx, view, digest };
   const proposal = { type: 'proposal', step: 'prepare', justify: -1, prepares: [] } as const;
-  say(numberOf(seats.proposer), { ...proposal, ...place, outcome, ballots });
+  say(numberOf(seats.proposer), { ...proposal, ...position, outcome, ballots });
   const voters = committee.members.map(numberOf).filter((n) => !round.silent?.includes(n));
   const prepare = { type: 'vote', step: 'prepare', justify: -1 } as const;
   for (const number of voters) {
-    if (number !== numberOf(seats.proposer)) say(number, { ...prepare, ...place });
+    if (number !== numberOf(seats.proposer)) say(number, { ...prepare, ...position });
   }
   const commit: Commit = {
-    ...{ type: 'vote', step: 'commit', justify: -1, ...place },
-    unlisted: round.wordy ? MANY_PLACES : sent.unlisted,
+    ...{ type: 'vote', step: 'commit', justify: -1, ...position },
+    unlisted: round.wordy ? MANY_INDICES : sent.unlisted,
   };
   const votes = voters.map((number) => say(number, commit));
   const { equivocator } = round;
@@ -255,7 +255,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
     ...at,
     state: next,
     before: state,
-    votes: listVotes(state.ledger, place, votes.map(commitOf)),
+    votes: listVotes(state.ledger, position, votes.map(commitOf)),
     faults,
     delays: sent.delays,
   };
@@ -421,7 +421,7 @@ function keep({ events }: Generating, event: SignedEvent): SignedEvent {
 }
 
 /** As many places as a vote may name. */
-const MANY_PLACES = Array.from({ length: MOST_UNLISTED }, (_, i) => 64_000 + i);
+const MANY_INDICES = Array.from({ length: MOST_UNLISTED }, (_, i) => 64_000 + i);
 
 const byKey = (a: { readonly key: string }, b: { readonly key: string }) =>
   a.key < b.key ? -1 : 1;

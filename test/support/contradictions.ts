@@ -12,28 +12,28 @@ export const hash = (word: string): string => sha256Hex(utf8(word));
 export const RUN = hash('run');
 export const lifetime = { createdAt: 1_700_000_000, expiresAt: 1_700_604_800 };
 
-type Place = Partial<Omit<Commit, 'type' | 'step'>>;
-const place = (change: Place = {}) => ({
+type Position = Partial<Omit<Commit, 'type' | 'step'>>;
+const position = (change: Position = {}) => ({
   ...{ run: RUN, round: 7, attempt: 0, parent: hash('parent'), ctx: hash('ctx') },
   ...{ view: 2, digest: hash('X'), justify: -1 },
   ...change,
 });
-export const prepare = (change: Place = {}): EventDraft =>
-  buildVote({ type: 'vote', step: 'prepare', ...place(change) } as Vote, lifetime);
-export const commit = (change: Place = {}): EventDraft =>
-  buildVote({ type: 'vote', step: 'commit', unlisted: [], ...place(change) } as Vote, lifetime);
-export const propose = (body: string, change: Place = {}, more: object = {}): EventDraft => {
-  const { features: _, unlisted: __, ...said } = place(change);
+export const prepare = (change: Position = {}): EventDraft =>
+  buildVote({ type: 'vote', step: 'prepare', ...position(change) } as Vote, lifetime);
+export const commit = (change: Position = {}): EventDraft =>
+  buildVote({ type: 'vote', step: 'commit', unlisted: [], ...position(change) } as Vote, lifetime);
+export const propose = (body: string, change: Position = {}, more: object = {}): EventDraft => {
+  const { features: _, unlisted: __, ...said } = position(change);
   const scope = [said.run, `${said.run}/${said.round}`];
   const dates = { scope, x: said.digest, expiration: lifetime.expiresAt };
   return proposalKind.build({ ...said, body, ...more, ...dates }, lifetime.createdAt);
 };
-export const ballot = (prepared: PreparedClaim | null, change: Place = {}): EventDraft => {
-  const { run, round, attempt, parent } = place({ attempt: 1, ...change });
+export const ballot = (prepared: PreparedClaim | null, change: Position = {}): EventDraft => {
+  const { run, round, attempt, parent } = position({ attempt: 1, ...change });
   return buildMember({ type: 'ballot', run, round, attempt, parent, prepared }, lifetime);
 };
 export const manifest = (payload: string, more: Partial<LocalManifest> = {}): EventDraft => {
-  const { run, round, parent } = place();
+  const { run, round, parent } = position();
   const own = { run, round, parent, base: hash('base'), codec: 'ternary', examples: 3, steps: 2 };
   return buildManifest({ ...own, ...more }, utf8(payload), lifetime).draft;
 };

@@ -4,7 +4,7 @@ import { deriveKey, philox, unit } from '../../src/base/rng.ts';
 import { type Certified, genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
 import type { Gathered } from '../../src/certified/decisions/evidence.ts';
 import { joinCertifiedRun } from '../../src/certified/join.ts';
-import { placeIn } from '../../src/certified/make-spec.ts';
+import { shardSettings } from '../../src/certified/make-spec.ts';
 import { archiveRun, openHistory } from '../../src/certified/records/archive.ts';
 import type { RunEvent } from '../../src/certified/rounds/events.ts';
 import type { Entry, Journal } from '../../src/certified/rounds/journal.ts';
@@ -149,7 +149,7 @@ export async function playRerun(
   const start = async (index: number, disk: Disk, events: RunEvent[]) => {
     const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
     await relays.ready();
-    const honest = trainerOn(spec, formatShard(placeIn(spec, keyOf(index), {}).shard));
+    const honest = trainerOn(spec, formatShard(shardSettings(spec, keyOf(index), {}).shard));
     return joinCertifiedRun({
       ...{ spec, relays, secretKey: secretOf(index), sha256: nativeSha256, crypto: nativeCrypto },
       trainer: paced(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 500 : 0),

@@ -125,11 +125,7 @@ const START = [
 ];
 
 const fileRows = (): readonly (readonly string[])[] => [
-  [
-    '`files.at.N`',
-    'an https, http, wss or ws address',
-    'a place that has chunks; at most 8, ascending',
-  ],
+  ['`files.at.N`', 'an https, http, wss or ws address', 'a source of chunks; at most 8, ascending'],
   ...Object.entries<Group[string]>(chunkedFields).map(([name, { accepted, help }]) => [
     `\`files.each.N.${name}\``,
     accepted,
@@ -139,8 +135,8 @@ const fileRows = (): readonly (readonly string[])[] => [
 
 const FILES = [
   'A run may say under `files` where its text and the files of its base are in chunks, as [checkpoints.md](checkpoints.md#training-data-and-bases)',
-  'has it: `create --packed FOLDER --packed-at PLACE` writes it. Each is the text of `data` or a file of `start` by its hash, or is read beside one and',
-  'has at most 16 MiB; so a spec sends nobody for anything else. The relays of the run are places too.',
+  'has it: `create --packed FOLDER --packed-at SOURCE` writes it. Each is the text of `data` or a file of `start` by its hash, or is read beside one and',
+  'has at most 16 MiB; so a spec sends nobody for anything else. The relays of the run are sources too.',
 ];
 const INPUT = [
   'A run with `training.model` `forecaster` or `vit` says under `input` what of series or pictures its model reads, so that its parameters are laid',
@@ -278,7 +274,7 @@ const RULES_OF_TEXT = [
   'keeps the spec in its folder.',
   '',
   '**Data**: `corpus` is one text, the same for everybody, by its hash: the joiner names the file, and another text is refused with both',
-  "hashes. It is dealt into `data.shards` parts; founders take theirs by place in the list, others by their key's hash, and `--shard k/n`",
+  "hashes. It is dealt into `data.shards` parts; founders take theirs by position in the list, others by their key's hash, and `--shard k/n`",
   'overrides both. `own` leaves each worker its own data (`--corpus PATH`); so that all report the same validation loss, a slice named by',
   '`evaluation` travels as chunks (kind 7811) beside the spec. `made` is made-up examples from the seed, for linear, mlp,',
   'forecaster and vit. Of pictures `data.sha256` is the hash of classes, sizes and decoded pixels, and `data.bytes` the number of these.',

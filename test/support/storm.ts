@@ -1,7 +1,7 @@
 /** Newcomers who fetch one file at once from one seeder and each other, on a clock that moves by itself: the real choice of sources on lines of memory. */
 import { fetchChunks } from '../../src/network/chunks/fetch.ts';
 import type { Piece } from '../../src/network/chunks/manifest.ts';
-import { createFakePlace, createMemoryStore, drawnChunks, whileMoving } from './fake-places.ts';
+import { createFakeSource, createMemoryStore, drawnChunks, whileMoving } from './fake-sources.ts';
 import { createManualClock } from './manual-clock.ts';
 
 export interface Storm {
@@ -36,16 +36,16 @@ export async function storm({
   const clock = createManualClock();
   const { contents, wanted, total } = drawnChunks(chunks, 64 * KB);
   const line = { clock, contents, rate, latencyMs: 20 };
-  const seeder = createFakePlace({ ...line, name: 'seeder', copies: COPIES });
+  const seeder = createFakeSource({ ...line, name: 'seeder', copies: COPIES });
   const members = Array.from({ length: joiners }, (_, i) => {
     const store = createMemoryStore();
     const bits = new Uint8Array(Math.ceil(wanted.length / 8));
     const has = (sha256: string) => store.held.has(sha256);
-    const place = createFakePlace({ ...line, name: `joiner ${i}`, has, have: () => bits });
-    return { store, bits, place };
+    const source = createFakeSource({ ...line, name: `joiner ${i}`, has, have: () => bits });
+    return { store, bits, source };
   });
   const othersOf = (i: number) => {
-    const others = members.filter((_, at) => at !== i).map(({ place }) => place);
+    const others = members.filter((_, at) => at !== i).map(({ source }) => source);
     if (known === undefined || known >= others.length) return others;
     const step = Math.floor(others.length / known);
     return Array.from({ length: known }, (_, at) => others[(i * 7 + at * step) % others.length]!);
@@ -56,7 +56,7 @@ export async function storm({
     const order = wanted.map((_, at) => wanted[(at * 29 + i * 17) % wanted.length]!);
     const { missing } = await fetchChunks<Piece>({
       ...{ digest: 'ab'.repeat(32), wanted: order, clock, openSink: store.openSink },
-      places: [seeder, ...othersOf(i)],
+      sources: [seeder, ...othersOf(i)],
       signal: new AbortController().signal,
       onChunk: (piece) => {
         const at = index.get(piece)!;
@@ -71,6 +71,6 @@ export async function storm({
     missing: done.reduce((sum, { missing }) => sum + missing, 0),
     times: done.map(({ ms }) => ms).sort((a, b) => a - b),
     seeder: seeder.sent.bytes / total,
-    sent: members.map(({ place }) => place.sent.bytes / total).sort((a, b) => a - b),
+    sent: members.map(({ source }) => source.sent.bytes / total).sort((a, b) => a - b),
   };
 }

@@ -125,9 +125,9 @@ export function listVotes(
   { attempt, view, ctx }: Pick<ListedVotes, 'attempt' | 'view' | 'ctx'>,
   commits: readonly Signed<Commit>[],
 ): ListedVotes {
-  const places = new Map(members.map(({ key }, index) => [key, index]));
+  const indices = new Map(members.map(({ key }, index) => [key, index]));
   const rows = commits.map(({ id, key, unlisted, features, signature }) => {
-    const index = places.get(key);
+    const index = indices.get(key);
     if (index === undefined || signature === undefined)
       throw new TypeError(`vote ${id} cannot be listed`);
     return { index, unlisted, ...withFeatures(features), ...signature };

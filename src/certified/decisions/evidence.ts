@@ -133,7 +133,7 @@ export function createEvidenceStore(
     for (const [, { value }] of ofStrangers.entries()) yield value;
   }
   const isMember = (key: WorkerId) => members?.has(key) !== false;
-  function placeOf(message: ProtocolMessage, isAsked: boolean) {
+  function storeFor(message: ProtocolMessage, isAsked: boolean) {
     if (isAsked || (isMember(message.key) && message.type !== 'unreadable')) return ofMembers;
     const isOfUse =
       message.type === 'fault'
@@ -162,12 +162,12 @@ export function createEvidenceStore(
     add(message, isAsked = false) {
       if (messageOf(message.id)) return false;
       const stored = { value: message, owner: message.key, bytes: bytesOf(message) };
-      return placeOf(message, isAsked)?.set(message.id, stored) ?? false;
+      return storeFor(message, isAsked)?.set(message.id, stored) ?? false;
     },
     admit(keys) {
       members = new Set(keys);
       for (const message of messages()) {
-        if (placeOf(message, false) !== ofMembers || !ofStrangers.has(message.id)) continue;
+        if (storeFor(message, false) !== ofMembers || !ofStrangers.has(message.id)) continue;
         ofStrangers.delete(message.id);
         ofMembers.set(message.id, { value: message, owner: message.key, bytes: bytesOf(message) });
       }

@@ -251,8 +251,8 @@ export function pathOf(start: Chain, events: Gathered, through?: Digest): Path {
     // an outcome that cannot be leads nowhere
     if (before?.decided.certificate.digest === chain.parent) {
       const { certificate, outcome } = before.decided;
-      const place = { ...certificate, ctx: certificate.committee.ctx };
-      const votes = listVotes(before.chain.ledger, place, certificate.commits);
+      const votedView = { ...certificate, ctx: certificate.committee.ctx };
+      const votes = listVotes(before.chain.ledger, votedView, certificate.commits);
       tip = { chain, outcome, votes };
     }
     stops.set(tip.chain.parent, tip);

@@ -143,10 +143,10 @@ function scoresOf(
       }),
     );
   const scores = new Map<WorkerId, number>();
-  for (const [place, { key, joined }] of ledger.members.entries()) {
+  for (const [index, { key, joined }] of ledger.members.entries()) {
     // who was not in the roster could send nothing
     if (joined >= round) continue;
-    const score = scoreAt(place, witnesses);
+    const score = scoreAt(index, witnesses);
     if (score === null) return null;
     scores.set(key, score);
   }

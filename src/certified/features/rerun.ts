@@ -335,8 +335,8 @@ function isPackedFrom(
     eventBudget: spec.training.eventBudget,
   });
   const assignment = assignmentOf(known(roundParametersOf(state, evidence)));
-  const place = { round, worker: manifest.worker, assignment };
-  const again = packer.packLike(payload, delta, place);
+  const context = { round, worker: manifest.worker, assignment };
+  const again = packer.packLike(payload, delta, context);
   return again !== undefined && toHex(sha256(again)) === manifest.hash;
 }
 

@@ -9,7 +9,7 @@ import { rollingScore, scoreOfGain } from '../../consensus/scores.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import type { Ledger } from '../../run/ledger.ts';
-import type { ScoredPlace } from '../../run/spec/feature-fields.ts';
+import type { IndexedScore } from '../../run/spec/feature-fields.ts';
 import type { Vector } from '../../tensor/params.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../tensor/partial-vector.ts';
 import type { Trainer } from '../../worker/ports.ts';
@@ -113,13 +113,13 @@ class RoundScoring {
       .catch((error: unknown) => this.#onFailure(ended.round, error));
   }
 
-  /** What a commit of this round says, by place in its roster; of what is scored by now. */
-  said({ round, ledger }: Pick<Certified, 'round' | 'ledger'>): readonly ScoredPlace[] {
+  /** What a commit of this round says, by index in its roster; of what is scored by now. */
+  said({ round, ledger }: Pick<Certified, 'round' | 'ledger'>): readonly IndexedScore[] {
     if (round !== this.#round) return [];
     return ledger.members
-      .flatMap(({ key }, place): readonly ScoredPlace[] => {
+      .flatMap(({ key }, index): readonly IndexedScore[] => {
         const score = this.#scores.get(key);
-        return score === undefined ? [] : [[place, score]];
+        return score === undefined ? [] : [[index, score]];
       })
       .slice(0, MOST_SCORED);
   }

@@ -13,7 +13,7 @@ import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Commit, Signed } from '../../run/vote.ts';
 import type { Vector } from '../../tensor/params.ts';
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
-import { placesOf } from '../rounds/compose.ts';
+import { rosterIndicesOf } from '../rounds/compose.ts';
 import type { Screened } from '../rounds/events.ts';
 import type { CertifiedFeature, ContributionOpinion, FeatureHost } from './feature.ts';
 
@@ -160,11 +160,11 @@ export class Screen {
     for (const each of manifests) this.want(each);
     if (!this.#isMeasuring || !manifests.some((each) => this.#wanted.has(each))) return true;
     const { clock, signal, viewMs, wake } = this.#options;
-    const place = `${attempt}/${view}`;
-    const known = this.#waits.get(place);
+    const viewKey = `${attempt}/${view}`;
+    const known = this.#waits.get(viewKey);
     if (known !== undefined) return clock.now() >= known;
     const waitMs = viewMs * WAIT_SHARE;
-    this.#waits.set(place, clock.now() + waitMs);
+    this.#waits.set(viewKey, clock.now() + waitMs);
     void clock.sleep(waitMs, signal).then(wake, () => undefined);
     return false;
   }
@@ -196,8 +196,8 @@ export class Screen {
   /** The first by this member's own draw; none once it measured enough. */
   #next(): EventId | undefined {
     if (this.#findings.size >= MOST_MEASURED) return undefined;
-    const places = [...this.#wanted].map(([id, worker]) => ({ id, place: this.#order(worker)[0] }));
-    return places.sort((a, b) => a.place - b.place)[0]?.id;
+    const queue = [...this.#wanted].map(([id, worker]) => ({ id, order: this.#order(worker)[0] }));
+    return queue.sort((a, b) => a.order - b.order)[0]?.id;
   }
 }
 
@@ -246,7 +246,7 @@ export const screening: CertifiedFeature = {
         said(held) {
           const { judgment } = screen ?? {};
           const harmful = held.filter(({ manifest }) => judgment?.mayPropose(manifest) === false);
-          return { screening: { screened: placesOf(state.ledger, harmful) } };
+          return { screening: { screened: rosterIndicesOf(state.ledger, harmful) } };
         },
       };
     },
@@ -256,14 +256,14 @@ export const screening: CertifiedFeature = {
   }),
 };
 
-/** Places in the roster that more than half of the votes screen. */
+/** Roster indices that more than half of the votes screen. */
 function screenedBy(votes: readonly Signed<Commit>[]): readonly number[] {
   const counts = new Map<number, number>();
   for (const { features } of votes) {
-    for (const place of features?.screening?.screened ?? []) {
-      counts.set(place, (counts.get(place) ?? 0) + 1);
+    for (const index of features?.screening?.screened ?? []) {
+      counts.set(index, (counts.get(index) ?? 0) + 1);
     }
   }
   const most = [...counts].filter(([, count]) => 2 * count > votes.length);
-  return most.map(([place]) => place).sort((a, b) => a - b);
+  return most.map(([index]) => index).sort((a, b) => a - b);
 }

@@ -217,11 +217,11 @@ async function fetchModel(
     try {
       const bytes = await chunks.fetch({ digest, payload, members, relays, clock, signal });
       if (isPayload(bytes, payload, sha256)) return bytes;
-      onNotice?.(`the places of this run have another checkpoint after ${roundName(round - 1)}`);
+      onNotice?.(`the mirrors of this run have another checkpoint after ${roundName(round - 1)}`);
     } catch (error) {
       signal?.throwIfAborted();
       const why = error instanceof Error ? error.message : String(error);
-      onNotice?.(`no checkpoint from the places of this run, so relays are asked: ${why}`);
+      onNotice?.(`no checkpoint from the mirrors of this run; asking relays: ${why}`);
     }
   }
   return undefined;

@@ -270,10 +270,10 @@ export class KeptHistory {
   }
 
   #spend(spent: Map<string, number>, { key, round }: Charge, more: number, most: number): boolean {
-    const place = `${key}/${round}`;
-    const sum = (spent.get(place) ?? 0) + more;
+    const spentKey = `${key}/${round}`;
+    const sum = (spent.get(spentKey) ?? 0) + more;
     if (sum > most) return false;
-    spent.set(place, sum);
+    spent.set(spentKey, sum);
     return true;
   }
 }

@@ -134,7 +134,7 @@ export async function readArchive(
     if (line % TOLD_EVERY === 0) onProgress?.(line);
     if (text === '') continue;
     const read = readLine(text, crypto);
-    if (typeof read === 'string') bad.push({ line, reason: read, ...placeOf(text, crypto) });
+    if (typeof read === 'string') bad.push({ line, reason: read, ...originOf(text, crypto) });
     else if ('proof' in read) beacons.push({ ...read, line });
     else events.set(read.id, read);
   }
@@ -165,7 +165,7 @@ const IN_TAG = /([0-9a-f]{60}\/)(\d{1,9})(?!\d)/;
 const IN_CONTENT = /\\*"round\\*":(\d{1,9})/g;
 
 /** Where a broken event seems to belong: what its tags and its content say, and of those what would make it whole. */
-function placeOf(text: string, crypto: EventCrypto | undefined): Pick<BadLine, 'round' | 'root'> {
+function originOf(text: string, crypto: EventCrypto | undefined): Pick<BadLine, 'round' | 'root'> {
   const tag = IN_TAG.exec(text)?.[2];
   const said = [...text.matchAll(IN_CONTENT)].map(([, round]) => round!);
   const mends = said.find(
@@ -219,7 +219,7 @@ export async function openHistory(archive: Opened, options: HistoryOptions): Pro
   if (spec === undefined) {
     throw new ConfigError(
       'run/not-found',
-      `no event here has the spec of run ${run}${placesOf(lines)}`,
+      `no event here has the spec of run ${run}${firstBadLine(lines)}`,
       { hint: 'name a file that has it with --spec FILE, or ask other relays' },
     );
   }
@@ -233,7 +233,7 @@ export async function openHistory(archive: Opened, options: HistoryOptions): Pro
   return { run, spec, events, gathered, bad: [...lines, ...bad], believed };
 }
 
-const placesOf = (bad: readonly BadLine[]): string =>
+const firstBadLine = (bad: readonly BadLine[]): string =>
   bad.length === 0 ? '' : `; line ${bad[0]!.line} is no event: ${bad[0]!.reason}`;
 
 function onlyRun(
@@ -246,7 +246,7 @@ function onlyRun(
   throw new ConfigError(
     'flag/run',
     runs.length === 0
-      ? `the file has no run spec${placesOf(bad)}`
+      ? `the file has no run spec${firstBadLine(bad)}`
       : `the file has ${runs.length} runs`,
     { hint: runs.length === 0 ? 'add --spec FILE' : `choose one with --run: ${runs.join(', ')}` },
   );

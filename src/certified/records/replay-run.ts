@@ -104,13 +104,13 @@ export async function replayRun(
   const { state, digests } = next.value;
   if (hasModel(state)) options.onState?.(state);
   if (hasModel(state)) options.onModel?.(spec, state.params);
-  const placed = bad.map((each) => placeBad(each, gathered, events));
+  const badLines = bad.map((each) => withRound(each, gathered, events));
   // where lines are broken, what is missing is what they said
   const isWrong = ({ problem, missing }: RoundReport): boolean =>
     problem !== undefined || (bad.length > 0 && missing !== undefined);
   const wrong = [
     ...lines.filter(isWrong).map(({ round }) => round),
-    ...placed.flatMap(({ round }) => (round === undefined ? [] : [round])),
+    ...badLines.flatMap(({ round }) => (round === undefined ? [] : [round])),
   ];
   const { trust } = options;
   const isTrusted = trust === undefined || trust === run || digests.includes(trust);
@@ -124,7 +124,7 @@ export async function replayRun(
     run,
     rounds: digests.length,
     firstBad: wrong.length > 0 ? Math.min(...wrong) : null,
-    bad: placed,
+    bad: badLines,
     believed,
     runRoot: digests.length > 0 ? runRoot(digests) : null,
     modelRoot: state.modelRoot,
@@ -134,7 +134,7 @@ export async function replayRun(
 }
 
 /** A chunk belongs to the round of the manifest or proposal that names it. */
-function placeBad(bad: BadLine, { messages }: Gathered, events: readonly SignedEvent[]): BadLine {
+function withRound(bad: BadLine, { messages }: Gathered, events: readonly SignedEvent[]): BadLine {
   if (bad.round !== undefined || bad.root === undefined) return bad;
   for (const message of messages.values()) {
     if (message.type !== 'manifest') continue;

@@ -62,7 +62,7 @@ const MOST_REJECTED = 64;
 export function draftOf(chain: Chain, evidence: EvidenceStore, material: Material): Draft {
   const { run, round, parent, modelRoot: base, ledger } = chain;
   const { me, result, reveal, ballots, votes, snapshot, nowMs } = material;
-  const roster: Places = new Map(ledger.members.map(({ key }, index) => [key, index]));
+  const roster: RosterIndices = new Map(ledger.members.map(({ key }, index) => [key, index]));
   const isVoid = result === 'void';
   const faults = faultsOf(chain, evidence, roster);
   const out = convictedBy(faults);
@@ -93,15 +93,19 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
   };
 }
 
-type Places = ReadonlyMap<WorkerId, number>;
+type RosterIndices = ReadonlyMap<WorkerId, number>;
 
-const rowsOf = (roster: Places, held: readonly LateRow[], late: boolean): readonly AcceptedRow[] =>
+const rowsOf = (
+  roster: RosterIndices,
+  held: readonly LateRow[],
+  late: boolean,
+): readonly AcceptedRow[] =>
   held.flatMap(({ worker, manifest }) => {
     const index = roster.get(worker);
     return index === undefined ? [] : [{ index, late, manifest }];
   });
 
-const rejectedRows = (roster: Places, bad: readonly Bad[]): readonly RejectedRow[] =>
+const rejectedRows = (roster: RosterIndices, bad: readonly Bad[]): readonly RejectedRow[] =>
   bad
     .map(({ worker, manifest, reason }) => ({ index: roster.get(worker) ?? -1, manifest, reason }))
     .filter(({ index }) => index >= 0)
@@ -161,7 +165,7 @@ function leavesOf({ round, ledger }: Chain, evidence: EvidenceStore): readonly L
 function faultsOf(
   chain: Chain,
   evidence: EvidenceStore,
-  roster: Places,
+  roster: RosterIndices,
 ): readonly Signed<FaultProof>[] {
   const proofs = [...evidence.messages()].filter(
     (message): message is Signed<FaultProof> =>
@@ -220,13 +224,13 @@ export function opinionOf(
   const late = outcome.accepted.filter((row) => row.late);
   const hasOwed = owed.every((key) => late.some(({ index }) => ledger.members[index]?.key === key));
   const acceptable = isTimely && hasStakes && (isVoid || (enough && hasOwed && isHarmless));
-  return { acceptable, unlisted: placesOf(ledger, proposable) };
+  return { acceptable, unlisted: rosterIndicesOf(ledger, proposable) };
 }
 
-/** Places of these workers in the roster, ascending; as many as the event of a vote has room for. */
-export function placesOf({ members }: Ledger, rows: readonly LateRow[]): readonly number[] {
-  const places = new Map(members.map(({ key }, index) => [key, index]));
-  return [...new Set(rows.flatMap(({ worker }) => places.get(worker) ?? []))]
+/** Roster indices of these workers, ascending; as many as the event of a vote has room for. */
+export function rosterIndicesOf({ members }: Ledger, rows: readonly LateRow[]): readonly number[] {
+  const indices = new Map(members.map(({ key }, index) => [key, index]));
+  return [...new Set(rows.flatMap(({ worker }) => indices.get(worker) ?? []))]
     .sort((a, b) => a - b)
     .slice(0, MOST_UNLISTED);
 }

@@ -145,9 +145,9 @@ export interface CheckpointRequest {
 
 /** Stores, holds and fetches chunks of the checkpoints of a run. */
 export interface CheckpointChunks {
-  /** Puts all of it where the run says; rejects where no place took all of it. */
+  /** Stores all of it at the mirrors of the run; rejects if no mirror took all of it. */
   store(packed: PackedBytes, signal: AbortSignal): Promise<void>;
-  /** Rejects where no place has it. */
+  /** Rejects if no source has it. */
   fetch(wanted: CheckpointRequest): Promise<Uint8Array>;
   /** Of a worker that holds chunks for others. */
   readonly holder?: ChunkHolder | undefined;
@@ -188,12 +188,15 @@ export function checkpointFeatures(
       // no run has both these and tiers of width
       if (model === undefined || others.length > 0) return {};
       const packed = await packBytes(model, createSha256);
-      // relays have all of it: a place that is away costs newcomers time, not the checkpoint
+      // relays have all of it: a mirror that is away costs newcomers time, not the checkpoint
       if (places.length > 0) {
         chunks?.store(packed, signal).catch((error: unknown) => {
           if (signal.aborted) return;
           const why = error instanceof Error ? error.message : String(error);
-          report({ type: 'notice', message: `the places of this run lack the checkpoint: ${why}` });
+          report({
+            type: 'notice',
+            message: `the mirrors of this run lack the checkpoint: ${why}`,
+          });
         });
       }
       const manifest = manifestDigest(packed.manifest);

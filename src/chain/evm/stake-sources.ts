@@ -32,7 +32,7 @@ import {
 } from './encoding.ts';
 import { type Header, mappingSlot, readStorageProof } from './proof.ts';
 
-export interface RegistryPlace {
+export interface RegistryContract {
   /** 20 bytes. */
   readonly contract: Uint8Array;
   /** Block from which events are read: not after the contract's own. */
@@ -42,7 +42,7 @@ export interface RegistryPlace {
 /** A registry as a source. Needs k endpoints for headers, one of which serves all events and a recent proof. */
 export function createRegistrySource(
   access: ChainAccess,
-  { contract, from }: RegistryPlace,
+  { contract, from }: RegistryContract,
   schedule: SnapshotSchedule,
 ): StakeSource {
   const address = toData(contract);
@@ -65,7 +65,7 @@ export function createRegistrySource(
 
 async function provedRows(
   endpoint: Endpoint,
-  { contract, from }: RegistryPlace,
+  { contract, from }: RegistryContract,
   { anchor, height }: { readonly anchor: Header; readonly height: number },
   signal: AbortSignal,
 ): Promise<readonly StakeRow[]> {
@@ -225,7 +225,7 @@ function readLog(log: unknown, { address, topic, from, to }: LogQuery): Log | un
   return { blockNumber, topics: topics.slice(1), data };
 }
 
-export interface TokenPlace {
+export interface TokenContract {
   readonly standard: 'erc20' | 'erc5805';
   /** 20 bytes. */
   readonly token: Uint8Array;
@@ -245,10 +245,10 @@ interface Account {
 
 export function createTokenSource(
   access: ChainAccess,
-  place: TokenPlace,
+  contract: TokenContract,
   schedule: SnapshotSchedule,
 ): StakeSource {
-  const { standard, token, balanceSlot, keys } = place;
+  const { standard, token, balanceSlot, keys } = contract;
   const accounts = accountsOf(keys);
   const isVotes = standard === 'erc5805';
   const about = {
@@ -264,7 +264,7 @@ export function createTokenSource(
     later: isVotes ? 1 : 0,
   };
   return createEvmSource(access, schedule, about, async (header, final, signal) => {
-    const read = await readerOf(access, place, header, final, signal);
+    const read = await readerOf(access, contract, header, final, signal);
     const stakes: [WorkerId, bigint][] = [];
     for (let i = 0; i < accounts.length; i += AT_ONCE) {
       const some = accounts.slice(i, i + AT_ONCE);
@@ -287,7 +287,7 @@ type Reader = (accounts: readonly Account[]) => Promise<readonly bigint[]>;
 
 async function readerOf(
   access: ChainAccess,
-  { standard, token, balanceSlot }: TokenPlace,
+  { standard, token, balanceSlot }: TokenContract,
   header: Header,
   final: number,
   signal: AbortSignal,

@@ -24,7 +24,7 @@ const PROGRAM = '4SHugWqSXwKE5fqDchkJcPEqnoZE22VYKtSTVm7axbT7';
 const NO_BLOCK = '00'.repeat(32);
 const READINGS = 4;
 
-export interface PsychePlace {
+export interface PsycheRun {
   /** Base58 address of the coordinator account. */
   readonly account: string;
   readonly run: string;
@@ -38,11 +38,11 @@ export interface PsychePlace {
 /** A Psyche run as a source; its heights are the run's own epochs. */
 export function createPsycheSource(
   access: ChainAccess,
-  place: PsychePlace,
+  target: PsycheRun,
   schedule: SnapshotSchedule,
 ): StakeSource {
   assertEnough(access.endpoints);
-  const { account, run, weights, links, cutoff } = place;
+  const { account, run, weights, links, cutoff } = target;
   const { chain } = access;
   const linked = linkedKeys(links, { chain, run, cutoff });
   const params = stakeParams({ account, run, weights, cutoff, links: linksHash(linked) });
@@ -50,7 +50,7 @@ export function createPsycheSource(
     name: `Psyche run ${run} on ${chain}`,
     async snapshot(epoch, signal) {
       const height = heightOf(schedule, epoch);
-      const rows = await rowsAt(access, place, { linked, height }, signal);
+      const rows = await rowsAt(access, target, { linked, height }, signal);
       const unit = weights === 'equal' ? 'client' : 'point';
       return { chain, strategy: 'psyche', params, height, blockHash: NO_BLOCK, unit, rows };
     },
@@ -64,7 +64,7 @@ interface StakeQuery {
 
 async function rowsAt(
   { endpoints, clock, waitMs, pollMs }: ChainAccess,
-  place: PsychePlace,
+  target: PsycheRun,
   { linked, height }: StakeQuery,
   signal: AbortSignal,
 ): Promise<readonly StakeRow[]> {
@@ -72,16 +72,16 @@ async function rowsAt(
   for (;;) {
     const { epoch, rows } = await agree(
       endpoints,
-      `the clients of ${place.run}`,
+      `the clients of ${target.run}`,
       async (endpoint) => {
-        const found = await readTwice(endpoint, place, signal);
-        return { epoch: found.epoch, rows: rowsOf(found, place.weights, linked) };
+        const found = await readTwice(endpoint, target, signal);
+        return { epoch: found.epoch, rows: rowsOf(found, target.weights, linked) };
       },
       (said) =>
         `epoch ${said.epoch}: ${said.rows.map(({ key, stake }) => `${key} ${stake}`).join()}`,
     );
     if (epoch === height) return rows;
-    const now = `${place.run} is in epoch ${epoch}`;
+    const now = `${target.run} is in epoch ${epoch}`;
     if (epoch > height) {
       throw new ChainError(
         'chain/past',
@@ -97,7 +97,7 @@ async function rowsAt(
 
 function rowsOf(
   { clients }: Coordinator,
-  weights: PsychePlace['weights'],
+  weights: PsycheRun['weights'],
   linked: ReadonlyMap<string, WorkerId>,
 ): readonly StakeRow[] {
   const stakes = new Map<WorkerId, bigint>();
@@ -114,7 +114,7 @@ function rowsOf(
 /** Two readings in a row with one nonce: what lies between writes is not a mixture of them. */
 async function readTwice(
   endpoint: Endpoint,
-  { account, run }: PsychePlace,
+  { account, run }: PsycheRun,
   signal: AbortSignal,
 ): Promise<Coordinator> {
   let before: Coordinator | undefined;

@@ -50,7 +50,7 @@ const archiveFlags = {
     CHUNK_BYTES,
   ),
   to: several(
-    '<place>',
+    '<mirror>',
     '--folder: store its chunks at this Blossom server (https://…), relay (wss://…) or ' +
       'folder too, repeatable',
   ),
@@ -141,7 +141,7 @@ async function keepRecord(
   writeOut(
     `${rounds} rounds, run root ${runRoot}, model ${modelRoot}; states after rounds ${kept}\n`,
   );
-  for (const { folder: place, digest } of manifests) writeOut(`${place}: manifest ${digest}\n`);
+  for (const { folder: from, digest } of manifests) writeOut(`${from}: manifest ${digest}\n`);
   if (!report.ok) {
     writeNote('a replay of it is not whole: `nostrain replay --events` says what is missing');
     process.exitCode = exitCodes.failed.code;

@@ -98,7 +98,7 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
   }
   const wanted = wantedOf(listedRows(start, gathered), flags);
   const document: ChallengeDocument = await withRelays(
-    placesOf(spec, flags, source.reach.relays),
+    disclosureRelays(spec, flags, source.reach.relays),
     source.reach,
     async (board) => {
       const trainers = new TrainersAgain(spec, {
@@ -200,7 +200,7 @@ export async function openBaseFor(
 }
 
 /** Relays that the run names for private state; private addresses only if the user allowed them. */
-export function placesOf(
+export function disclosureRelays(
   { rerun }: RunSpec,
   { allowPrivateRelays = false }: ChallengeFlags,
   known: readonly string[],

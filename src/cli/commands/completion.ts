@@ -157,7 +157,7 @@ const fish = (nodes: readonly Node[]): string =>
   `${['# completes nostrain in fish', ...nodes.flatMap(fishLines)].join('\n')}\n`;
 
 /** Where the line so far leads: every command of the path, and none below it. */
-function fishPlace({ path, commands }: Node): string {
+function fishCondition({ path, commands }: Node): string {
   if (path === '') return '__fish_use_subcommand';
   const seen = path.split(' ').map((each) => `__fish_seen_subcommand_from ${each}`);
   const below = commands.length === 0 ? [] : [`not __fish_seen_subcommand_from ${words(commands)}`];
@@ -166,7 +166,7 @@ function fishPlace({ path, commands }: Node): string {
 
 function fishLines(node: Node): readonly string[] {
   const { commands, choices, flags } = node;
-  const line = `complete -c nostrain -n ${quoted(fishPlace(node))}`;
+  const line = `complete -c nostrain -n ${quoted(fishCondition(node))}`;
   return [
     ...commands.map(({ word, says }) => `${line} -f -a ${word} -d ${quoted(says)}`),
     ...(choices.length === 0 ? [] : [`${line} -f -a ${quoted(choices.join(' '))}`]),

@@ -11,7 +11,7 @@ import {
 } from '../../node/checkpoint/directory.ts';
 import { homeSigner } from '../../node/files/keys.ts';
 import { readKey } from '../../run/field.ts';
-import { isPlaceName } from '../../run/placement-policy.ts';
+import { isPolicyName } from '../../run/placement-policy.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
   commandWith,
@@ -62,7 +62,7 @@ async function attest(text: string, flags: AttestFlags, signal: AbortSignal): Pr
   const { region, tier, days, relay } = flags;
   const holder = readKey(text);
   const names = [region, tier].filter((name) => name !== undefined);
-  if (holder === undefined || names.length === 0 || !names.every(isPlaceName)) {
+  if (holder === undefined || names.length === 0 || !names.every(isPolicyName)) {
     throw new ConfigError('flag/attest', 'that is nothing to vouch for', {
       hint: 'give a key and --region or --tier with a name of a-z, 0-9, dot, dash and underscore',
     });

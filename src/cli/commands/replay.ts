@@ -42,7 +42,7 @@ const replayFlags = {
       'digest of its chunks',
   ),
   from: several(
-    '<place>',
+    '<source>',
     'where chunks of --events DIGEST are: https://…, wss://… or a folder, repeatable',
   ),
   ...historyFlags,

@@ -47,26 +47,26 @@ export const watch = (): Command =>
       interruptibly(async (signal) => {
         const { relay, allowPrivateRelays } = flags;
         const asked = { relays: relay.length > 0 ? relay : undefined, allowPrivateRelays };
-        const place = await locateRun(source, asked);
-        if (place.relays.length === 0) {
+        const location = await locateRun(source, asked);
+        if (location.relays.length === 0) {
           throw new ConfigError('flag/relay', 'no relay of this run is known here', {
             hint: 'say where it is: --relay URL',
           });
         }
-        const publicOnly = place.publicOnly ? { publicOnly: true } : {};
+        const publicOnly = location.publicOnly ? { publicOnly: true } : {};
         const reach = { connection: { ...connectionOf(flags), ...publicOnly }, signal };
         await withRelays(
-          place.relays,
+          location.relays,
           reach,
           ({ relays, signal }) =>
             new Promise<void>((resolve, reject) => {
               const told = teller(flags);
               signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-              followRun(place.run, {
+              followRun(location.run, {
                 relays,
                 clock: systemClock,
                 signal,
-                spec: place.spec,
+                spec: location.spec,
                 sha256: nativeSha256,
                 crypto: nativeCrypto,
                 onFailed: reject,

@@ -80,23 +80,26 @@ export async function sourceOf(flags: SourceFlags, signal: AbortSignal): Promise
   // a file is read without asking those that an address names
   const isNamed = relay.length > 0 || events !== undefined;
   const asked = { relays: isNamed ? relay : undefined, allowPrivateRelays };
-  const place = flags.run === undefined ? undefined : await locateRun(flags.run, asked);
+  const location = flags.run === undefined ? undefined : await locateRun(flags.run, asked);
   const own = flags.spec === undefined ? undefined : readSpec(await readDocument(flags.spec));
-  const spec = own ?? place?.spec;
+  const spec = own ?? location?.spec;
   const table = stake && orRefuse(stake, parseStakeJson(await readText(stake)));
-  const connection = { ...connectionOf(flags), ...(place?.publicOnly ? { publicOnly: true } : {}) };
+  const connection = {
+    ...connectionOf(flags),
+    ...(location?.publicOnly ? { publicOnly: true } : {}),
+  };
   return {
     options: {
       spec,
       signal,
       crypto: nativeCrypto,
       sha256: nativeSha256,
-      run: place?.run ?? (own && runIdOf(own)),
+      run: location?.run ?? (own && runIdOf(own)),
       snapshots: table ? toEvents(table) : [],
       beacon: (run: RunSpec) => beaconSource(run, flags),
       onNotice: writeNote,
     },
-    reach: { connection, signal, relays: place?.relays ?? relay },
+    reach: { connection, signal, relays: location?.relays ?? relay },
   };
 }
 

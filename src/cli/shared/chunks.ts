@@ -32,7 +32,7 @@ import {
   readManifest,
 } from '../../node/checkpoint/folder.ts';
 import { pushToRelays } from '../../node/checkpoint/push-relays.ts';
-import type { NamedPlace } from '../../node/checkpoint/sources.ts';
+import type { NamedSource } from '../../node/checkpoint/sources.ts';
 import { createAskHttp } from '../../node/checkpoint/sources.ts';
 import { dataHome } from '../../node/files/data-home.ts';
 import { homeSigner } from '../../node/files/keys.ts';
@@ -64,7 +64,7 @@ const MOST_BYTES = 2 ** 33;
 
 const bringFlags = {
   filesFrom: several(
-    '<place>',
+    '<source>',
     'where a text or base that is named by its hash is in chunks: ' +
       'https://…, wss://… or a folder; repeatable',
   ),
@@ -129,24 +129,24 @@ function bringing(
   { folder, isByHash }: Pick<BringOptions, 'folder' | 'isByHash'>,
 ): BringOptions {
   const { filesFrom = [] } = flags;
-  const places: readonly NamedPlace[] = [
+  const sources: readonly NamedSource[] = [
     ...filesFrom.map((text) => ({ text, isTrusted: true })),
     ...(run?.files?.at ?? []).map((text) => ({ text, isTrusted: false })),
     ...relays.map((text) => ({ text, isTrusted: publicOnly !== true })),
   ];
-  if (places.length === 0) {
+  if (sources.length === 0) {
     throw new ConfigError(
       'flag/files-from',
       'nobody says where a file is that is named by its hash',
       {
         hint:
-          'name a place that has its chunks: ' +
+          'name a source that has its chunks: ' +
           '--files-from (replay: --from) https://…, wss://… or a folder',
       },
     );
   }
   return {
-    places,
+    sources,
     folder: join(dataHome(), folder),
     isByHash,
     signal,
@@ -159,7 +159,7 @@ function bringing(
   };
 }
 
-/** The file of a run's events, by the digest of its manifest, from places that a person named. */
+/** The file of a run's events, by the digest of its manifest, from sources that a person named. */
 export const bringEvents = (
   manifest: string,
   from: readonly string[],
@@ -172,13 +172,13 @@ export const bringEvents = (
   return bringFile({ manifest, name: 'run.jsonl' }, options);
 };
 
-/** Says on stderr how far a fetch is by `report`, and at once of which places nothing more is asked. */
+/** Says on stderr how far a fetch is by `report`, and at once which sources are not asked any more. */
 export const reportFetch =
   (report: (words: string) => void = writeNote) =>
   (event: FetchEvent): void => {
-    if ('place' in event) {
+    if ('source' in event) {
       const what = event.type === 'demoted' ? 'is not asked any more' : 'is away';
-      writeNote(`${event.place} ${what}: ${event.message}`);
+      writeNote(`${event.source} ${what}: ${event.message}`);
       return;
     }
     const { bytes, of, perSecond } = event;
@@ -197,7 +197,7 @@ export const pushFlags = {
 export type PushFlags = FlagValues<typeof pushFlags> &
   ConnectionFlags & { readonly to?: readonly string[]; readonly mirror?: string };
 
-/** Stores the chunks of each folder, and their manifest, at every place of `--to`, and says so. */
+/** Stores the chunks of each folder, and their manifest, at every mirror of `--to`, and says so. */
 export async function pushFolders(
   folders: readonly string[],
   flags: PushFlags,
@@ -210,9 +210,9 @@ export async function pushFolders(
     const pushing = { folder, manifest, flags, signer, signal };
     const relays = to.filter(isRelayUrl);
     if (relays.length > 0) await pushToAll(relays, pushing);
-    for (const place of to.filter((each) => !isRelayUrl(each))) {
-      const stored = await pushTo(place, pushing);
-      writeOut(`${stored} chunks and the manifest are at ${place}\n`);
+    for (const mirror of to.filter((each) => !isRelayUrl(each))) {
+      const stored = await pushTo(mirror, pushing);
+      writeOut(`${stored} chunks and the manifest are at ${mirror}\n`);
     }
     writeOut(`digest   ${manifestDigest(manifest, nativeSha256)}\n`);
   }
@@ -266,10 +266,10 @@ async function pushTo(
   const blossom = isAddress
     ? createBlossomSource(to, { ask, clock: systemClock, signer })
     : undefined;
-  const place = blossom ?? createFolderSource(to);
+  const mirror = blossom ?? createFolderSource(to);
   const send = async (blob: Blob, bytes: () => Promise<Uint8Array>) => {
     if (blossom && flags.mirror !== undefined) await blossom.mirror(blob, flags.mirror, signal);
-    else await place.store?.(blob, await bytes(), signal);
+    else await mirror.store?.(blob, await bytes(), signal);
   };
   const pieces = new Map(piecesOf(manifest).map((piece) => [piece.sha256, piece]));
   for (const piece of pieces.values()) {

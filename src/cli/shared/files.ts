@@ -14,7 +14,7 @@ export const readText = (file: string): Promise<string> =>
     });
   });
 
-/** The value, or a ConfigError that names the file and the place. */
+/** The value, or a ConfigError that names the file and the position. */
 export function orRefuse<T>(file: string, result: Result<T>): T {
   if (result.ok) return result.value;
   throw new ConfigError('stake/file', `${file}: ${result.issue.at}: ${result.issue.message}`, {

@@ -10,7 +10,7 @@ import { isRelayUrl } from '../../network/transport/relay-urls.ts';
 import { createSearch, type DirectorySearch } from '../../node/checkpoint/directory.ts';
 import { createRunChunks } from '../../node/checkpoint/run-chunks.ts';
 import { type RunHolder, startRunHolder } from '../../node/checkpoint/run-holder.ts';
-import { isPlaceName, MOST_WEIGHT } from '../../run/placement-policy.ts';
+import { isPolicyName, MOST_WEIGHT } from '../../run/placement-policy.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { connectionFlags, connectionOf } from '../../terminal/connection.ts';
 import {
@@ -78,7 +78,7 @@ export const holdRules = ({ placement }: RunSpec, { hold }: HoldFlags): readonly
 /** What is announced can be: an address, and names. */
 export function assertOffer({ announce, region, trustTier }: OfferFlags): void {
   const isUrl = announce === undefined || (/^https?:\/\//.test(announce) && URL.canParse(announce));
-  if (isUrl && [region, trustTier].every(isPlaceName)) return;
+  if (isUrl && [region, trustTier].every(isPolicyName)) return;
   throw new ConfigError('flag/announce', 'that cannot be announced', {
     hint: 'say --announce https://host:port, and names of a-z, 0-9, dot, dash and underscore',
   });
@@ -91,20 +91,20 @@ interface Machine {
 }
 
 /**
- * Checkpoints at the places of a run, and what this worker holds of them; nothing in a run without places and
+ * Checkpoints at the mirrors of a run, and what this worker holds of them; nothing in a run without mirrors and
  * placement.
  */
 export async function openChunks(
   spec: RunSpec,
   { dir, signer, flags }: Machine,
 ): Promise<{ readonly chunks: CheckpointChunks | undefined; close(): Promise<void> }> {
-  const { places, placement: policy } = spec;
+  const { places: servers, placement: policy } = spec;
   const allowPrivate = flags.allowPrivateRelays === true;
-  if (places.length === 0 && policy === null)
+  if (servers.length === 0 && policy === null)
     return { chunks: undefined, close: async () => undefined };
   const holder = await holderOf(spec, flags, { dir, signer, allowPrivate });
   const chunks = createRunChunks({
-    places,
+    servers,
     policy,
     signer,
     folder: dir,
@@ -112,13 +112,13 @@ export async function openChunks(
     peers: flags.holder,
     holder,
     onNotice: writeNote,
-    onFetched: tellPlaces,
+    onFetched: reportSources,
   });
   return { chunks, close: async () => holder?.close() };
 }
 
-function tellPlaces(places: readonly SourceReport[]): void {
-  const used = places.filter(({ chunks }) => chunks > 0);
+function reportSources(sources: readonly SourceReport[]): void {
+  const used = sources.filter(({ chunks }) => chunks > 0);
   const words = used.map(({ name, bytes }) => `${formatBytes(bytes)} from ${name}`);
   writeNote(`the checkpoint came: ${words.join(', ') || 'all of it was here'}`);
 }

@@ -6,7 +6,7 @@ import {
   type LocateOptions,
   locateRun as locateRunHere,
   type ResolvedRun,
-  type RunPlace,
+  type RunLocation,
 } from '../../node/join/find-run.ts';
 import { type RelayReach, withRelays as withRelaysHere } from '../../node/net/relays.ts';
 import { writeNote } from '../../terminal/output.ts';
@@ -25,5 +25,5 @@ export const findRun = (source: string, options: FindOptions): Promise<ResolvedR
   findRunHere(source, { onNotice, ...options });
 
 /** The run of an id, an address or a name on this machine. */
-export const locateRun = (source: string, asked: LocateOptions): Promise<RunPlace> =>
+export const locateRun = (source: string, asked: LocateOptions): Promise<RunLocation> =>
   locateRunHere(source, { onNotice, ...asked });

@@ -22,9 +22,9 @@ export function eachChunk(rows: readonly Row[], take: (room: Room) => void): voi
   const size = rows[0]?.delta.size ?? 0;
   const positions = rows.map(({ delta }) => {
     if (delta.size !== size) throw new RangeError('rows of different sizes have no aggregate');
-    const places = new Int32Array(chunkCount(size)).fill(-1);
-    for (let at = 0; at < delta.chunks.length; at++) places[delta.chunks[at]!] = at;
-    return places;
+    const ofChunk = new Int32Array(chunkCount(size)).fill(-1);
+    for (let at = 0; at < delta.chunks.length; at++) ofChunk[delta.chunks[at]!] = at;
+    return ofChunk;
   });
   const values = new Float64Array(rows.length * ROOM_STRIDE);
   for (let chunk = 0; chunk < chunkCount(size); chunk++) {

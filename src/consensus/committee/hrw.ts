@@ -86,9 +86,9 @@ export function chunksBeside(
   const seed = hash(concatBytes(utf8('nostrain:beside:'), roundFields(ownership)));
   const view = new DataView(seed.buffer, seed.byteOffset, seed.length);
   const [start, rotation] = [view.getUint32(0), view.getUint32(4)];
-  const chunksOf = (place: number): Uint32Array => {
-    const from = Math.floor((place * dealt) / keys.length);
-    const to = Math.floor(((place + 1) * dealt) / keys.length);
+  const chunksOf = (position: number): Uint32Array => {
+    const from = Math.floor((position * dealt) / keys.length);
+    const to = Math.floor(((position + 1) * dealt) / keys.length);
     const ring = Array.from({ length: to - from }, (_, i) => (start + from + i) % chunks);
     return Uint32Array.from(ring).sort();
   };

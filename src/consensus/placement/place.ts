@@ -33,7 +33,7 @@ export interface Objects {
   readonly name: string;
 }
 
-export interface Placed {
+export interface PlacedObjects {
   /** The rule that holds: the policy's, or the nearest that could be had, with an alert. */
   readonly rule: PlacementRule;
   /** Set where the policy's own rule does not hold and it says `degrade-with-alert`. */
@@ -44,7 +44,7 @@ export interface Placed {
 }
 
 export type Placement =
-  | ({ readonly ok: true } & Placed)
+  | ({ readonly ok: true } & PlacedObjects)
   | {
       readonly ok: false;
       readonly unsatisfied: Unsatisfied;
@@ -88,7 +88,7 @@ function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Or
   const candidates = createCandidates(
     able.map(({ key, weight }) => ({ key, weight: BigInt(weight) })),
   );
-  const places = new Map(able.map(({ key }, i) => [key, i]));
+  const indices = new Map(able.map(({ key }, i) => [key, i]));
   let lots: Lots | undefined;
   let drawn = -1;
   return (object) => {
@@ -99,7 +99,7 @@ function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Or
     }
     const held = lots;
     return (count) =>
-      bestOf(held, object % DRAWS_PER_SEED, count).map(({ key }) => places.get(key)!);
+      bestOf(held, object % DRAWS_PER_SEED, count).map(({ key }) => indices.get(key)!);
   };
 }
 

@@ -206,11 +206,14 @@ export function justificationOf(
   if (committee === undefined || committee.ctx !== proposal.ctx) return undefined;
   const { attempt, view, digest, ctx, justify, prepares, ballots, outcome, key } = proposal;
   if (justify >= 0) {
-    const place = { attempt, view: justify };
-    if (justify >= view || !isProven(activation, { ...place, ctx, digest }, prepares, committee)) {
+    const prepared = { attempt, view: justify };
+    if (
+      justify >= view ||
+      !isProven(activation, { ...prepared, ctx, digest }, prepares, committee)
+    ) {
       return undefined;
     }
-    return { committee, prepared: place };
+    return { committee, prepared: prepared };
   }
   if (prepares.length > 0) return undefined;
   if (attempt > 0 && soundViewChanges(activation, attempt, ballots) === undefined) return undefined;

@@ -43,8 +43,8 @@ function build(spec: GptSpec): Model {
   const predict: Model['predict'] = (weights, inputs) => {
     const tokens = inputs.shape[0]! * context;
     const embedded = gather(weights('embedding.tokens.weight'), inputs); // (B, T, D)
-    const placed = add(embedded, weights('embedding.positions.weight'));
-    const rows = reshape(placed, [tokens, width]); // (B * T, D) from here on
+    const positioned = add(embedded, weights('embedding.positions.weight'));
+    const rows = reshape(positioned, [tokens, width]); // (B * T, D) from here on
     const h = throughBlocks({ ...spec, length: context, causal: true }, weights, rows);
     return readOut(weights, h, { biased: false }); // (B * T, V)
   };

@@ -78,11 +78,11 @@ export function gpt2(spec: Gpt2Spec): Decoder {
       const length = inputs.shape[1]!;
       const embedded = gather(weights(TOKENS), inputs);
       const table = weights(POSITIONS);
-      const places = past ? gather(table, past.positions) : slice(table, 0, 0, length);
+      const positional = past ? gather(table, past.positions) : slice(table, 0, 0, length);
       const normed = (name: string, h: Value): Value =>
         add(mul(standardize(h, normEpsilon), weights(`${name}.weight`)), weights(`${name}.bias`));
       return {
-        embedded: add(embedded, places),
+        embedded: add(embedded, positional),
         heads(at, rows) {
           const projected = linear(linearsOf(at).thirds, normed(`${at}.ln_1`, rows));
           const parted = [rows.shape[0]! / length, length, heads, size];

@@ -85,8 +85,11 @@ function buildForecaster(spec: ForecasterSpec): Model {
     const x = window ? div(sub(inputs, window.mean), window.spread) : inputs;
     const patches = reshape(x, [windows * length, patch * channels]);
     const embedded = gemm(patches, weights('patches.weight'), { c: weights('patches.bias') });
-    const placed = add(reshape(embedded, [windows, length, width]), weights('positions.weight'));
-    const rows = reshape(placed, [windows * length, width]);
+    const positioned = add(
+      reshape(embedded, [windows, length, width]),
+      weights('positions.weight'),
+    );
+    const rows = reshape(positioned, [windows * length, width]);
     const h = throughBlocks({ ...spec, length, causal: false }, weights, rows);
     const read = reshape(normed(weights, h), [windows, length * width]);
     const flat = gemm(read, weights('head.weight'), { c: weights('head.bias') });
@@ -167,8 +170,11 @@ function buildVit(spec: VitSpec): Model {
       patch * patch * channels,
     ]);
     const embedded = gemm(patches, weights('patches.weight'), { c: weights('patches.bias') });
-    const placed = add(reshape(embedded, [pictures, length, width]), weights('positions.weight'));
-    const rows = reshape(placed, [pictures * length, width]);
+    const positioned = add(
+      reshape(embedded, [pictures, length, width]),
+      weights('positions.weight'),
+    );
+    const rows = reshape(positioned, [pictures * length, width]);
     const h = throughBlocks({ ...spec, length, causal: false }, weights, rows);
     const pooled = reduceMean(reshape(normed(weights, h), [pictures, length, width]), [1]);
     return gemm(pooled, weights('head.weight'), { c: weights('head.bias') });

@@ -120,11 +120,11 @@ function drawn({ classes, labels }: Pictures, { index, count }: Shard, every: nu
   const seen = new Int32Array(classes.length);
   const [own, kept]: [number[], number[]] = [[], []];
   for (const at of order) {
-    const place = seen[labels[at]!]!++;
-    const before = every === Infinity ? 0 : 1 + Math.floor(place / every);
-    if (before > 0 && place % every === 0) kept.push(at);
+    const rank = seen[labels[at]!]!++;
+    const before = every === Infinity ? 0 : 1 + Math.floor(rank / every);
+    if (before > 0 && rank % every === 0) kept.push(at);
     // which worker is next does not depend on the class, so that few of each are shared out too
-    else if ((place - before + labels[at]!) % count === index - 1) own.push(at);
+    else if ((rank - before + labels[at]!) % count === index - 1) own.push(at);
   }
   return { own, kept, few: classes[seen.findIndex((all) => all < 2)] };
 }

@@ -42,7 +42,7 @@ export interface CheckedData {
   /** How far apart the rows are that are evaluated on: so that they share nothing, where there are enough of them. */
   readonly stride: number;
   /** Where rows that were drawn lie in the data. */
-  place(on: DataName, rows: Int32Array): Int32Array;
+  offsetsOf(on: DataName, rows: Int32Array): Int32Array;
   /** The same of rows that were taken evenly, to evaluate on. */
   spread(on: DataName, rows: Int32Array): Int32Array;
 }

@@ -55,7 +55,7 @@ const rows = ({ features }: RowForm): FormRules<RowData> => ({
       masked: false,
       bound: (on) => (on === 'shard' ? data : validation)?.targets.length ?? 0,
       stride: 1,
-      place: (_, at) => at,
+      offsetsOf: (_, at) => at,
       spread: (_, at) => at,
     };
   },
@@ -110,10 +110,10 @@ const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesDat
     refuseMasked(reading);
     const steps = context + horizon;
     const values = graph.input('series', { dtype: reading.dtype, shape: [ANY, channels] });
-    const places = graph.constant({ dtype: 'i32', shape: [1, steps] }, [...Array(steps).keys()]);
+    const offsets = graph.constant({ dtype: 'i32', shape: [1, steps] }, [...Array(steps).keys()]);
     return (rows) => {
       // (B, T + H, C)
-      const windows = gather(values, add(reshape(rows, [rows.shape[0]!, 1]), places));
+      const windows = gather(values, add(reshape(rows, [rows.shape[0]!, 1]), offsets));
       return {
         inputs: slice(windows, 1, 0, context),
         targets: slice(windows, 1, context, steps),
@@ -131,15 +131,15 @@ const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesDat
       const held = { elements: values, shape: [values.length / channels, channels] };
       return { kind: 'feeds', feeds: { series: held }, window: context + horizon };
     };
-    const place = (on: DataName, rows: Int32Array) => rows.map((row) => data[on].starts[row]!);
+    const offsetsOf = (on: DataName, rows: Int32Array) => rows.map((row) => data[on].starts[row]!);
     return {
       feeds: { shard: feeds(data.shard), validation: feeds(data.validation) },
       masked: false,
       bound: (on) => data[on].starts.length,
       // of a short series windows overlap, so that its loss is of more than two or three of them
       stride: Math.max(1, Math.min(horizon, Math.floor(data.validation.starts.length / FEW))),
-      place,
-      spread: place,
+      offsetsOf,
+      spread: offsetsOf,
     };
   },
   anything: () => {
@@ -224,7 +224,7 @@ const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> 
         masked: false,
         bound: (on) => data[on].labels.length,
         stride: 1,
-        place: (_, rows) => rows,
+        offsetsOf: (_, rows) => rows,
         spread: (_, rows) => rows,
       };
     },

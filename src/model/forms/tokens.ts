@@ -32,11 +32,11 @@ export const tokens = (form: TokenForm): FormRules<TokenData> => ({
     const { context, vocabulary } = form;
     const corpus = graph.input('corpus', { dtype: tokenType(vocabulary), shape: [ANY] });
     const mask = masked ? graph.input('counted', { dtype: 'u8', shape: [ANY] }) : undefined;
-    const places = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
+    const offsets = graph.constant({ dtype: 'i32', shape: [1, context + 1] }, [
       ...Array(context + 1).keys(),
     ]);
     return (rows) => {
-      const at = add(reshape(rows, [rows.shape[0]!, 1]), places);
+      const at = add(reshape(rows, [rows.shape[0]!, 1]), offsets);
       const windows = cast(gather(corpus, at), 'i32'); // (B, T + 1)
       const batch = {
         inputs: slice(windows, 1, 0, context),
@@ -72,7 +72,7 @@ function hold(
     return { kind: 'feeds', feeds, window: context + 1 };
   };
   // windows are moved to where a token counts, where only some do
-  const place: CheckedData['place'] = (on, rows) => {
+  const offsetsOf: CheckedData['offsetsOf'] = (on, rows) => {
     if (!isMasked(data[on])) return rows;
     const reader = openTokens(data[on], openStored);
     try {
@@ -86,10 +86,10 @@ function hold(
     masked: isMasked(data.shard),
     bound: (on) => Math.max(0, tokensIn(data[on]) - context),
     stride: context,
-    place,
+    offsetsOf,
     // those in which tokens count; moved ones where none of these has any
     spread: (on, rows) => {
-      const fitted = place(on, rows);
+      const fitted = offsetsOf(on, rows);
       const kept = rows.filter((row, i) => row === fitted[i]);
       return kept.length > 0 ? kept : fitted;
     },

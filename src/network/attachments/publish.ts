@@ -236,20 +236,20 @@ export function errandsOf(
   );
   return Array.from({ length: Math.min(COPIES, Math.max(all.length, relays.length)) }, (_, copy) =>
     chunks.flatMap(([index]): readonly Errand[] => {
-      const place = `${root}/${index}`;
-      const keepers = ranked(all, place);
+      const chunkKey = `${root}/${index}`;
+      const keepers = ranked(all, chunkKey);
       if (keepers[copy % keepers.length] !== me) return [];
-      const order = ranked(relays, place);
+      const order = ranked(relays, chunkKey);
       const first = copy % order.length;
       return [{ index, relays: [...order.slice(first), ...order.slice(0, first)] }];
     }),
   );
 }
 
-/** Sorts names by their score for a place, the best first. */
-function ranked(names: readonly string[], place: string): readonly string[] {
+/** Sorts names by their score for a chunk, the best first. */
+function ranked(names: readonly string[], chunkKey: string): readonly string[] {
   return names
-    .map((name) => ({ name, score: sha256Hex(utf8(`nostrain:keeper:${place}:${name}`)) }))
+    .map((name) => ({ name, score: sha256Hex(utf8(`nostrain:keeper:${chunkKey}:${name}`)) }))
     .sort((a, b) => (a.score < b.score ? -1 : 1))
     .map(({ name }) => name);
 }

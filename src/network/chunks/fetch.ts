@@ -21,7 +21,7 @@ export interface FetchProgress {
 
 export type FetchEvent =
   | FetchProgress
-  | { readonly type: 'demoted' | 'away'; readonly place: string; readonly message: string };
+  | { readonly type: 'demoted' | 'away'; readonly source: string; readonly message: string };
 
 /** Takes the bytes of one attempt. A CheckpointError that it throws concerns this machine, not the source. */
 export interface ChunkSink {
@@ -39,7 +39,7 @@ export interface FetchOptions<C extends AnyChunk = Piece> {
   readonly digest: Digest;
   /** The chunks, each with its index in the order of `piecesOf`. */
   readonly wanted: readonly { readonly piece: C; readonly index: number }[];
-  readonly places: readonly ChunkSource<C>[];
+  readonly sources: readonly ChunkSource<C>[];
   readonly clock: Clock;
   readonly signal: AbortSignal;
   openSink(piece: C): Promise<ChunkSink>;
@@ -49,7 +49,7 @@ export interface FetchOptions<C extends AnyChunk = Piece> {
   onChunk?(piece: C): void;
   report?(event: FetchEvent): void;
   /** Most chunks requested of one source at once, and of all together. */
-  readonly perPlace?: number | undefined;
+  readonly perSource?: number | undefined;
   readonly atOnce?: number | undefined;
   /** An attempt that brings nothing for this long is given up. */
   readonly stallMs?: number | undefined;
@@ -66,12 +66,12 @@ export interface FetchOptions<C extends AnyChunk = Piece> {
 export interface Fetched<C = Piece> {
   /** Chunks that no source has. */
   readonly missing: readonly C[];
-  readonly places: readonly SourceReport[];
+  readonly sources: readonly SourceReport[];
   /** All bytes that came, wrong and duplicate ones included. */
   readonly bytes: number;
 }
 
-const PER_PLACE = 4;
+const PER_SOURCE = 4;
 const AT_ONCE = 24;
 const STALL_MS = 10_000;
 const PATIENCE_MS = 15_000;
@@ -135,14 +135,14 @@ class ChunkFetch<C extends AnyChunk> {
   #newestMs = 0;
 
   constructor(options: FetchOptions<C>) {
-    const { places, wanted, hedgeMs = HEDGE_MS } = options;
+    const { sources, wanted, hedgeMs = HEDGE_MS } = options;
     this.#options = options;
     this.#hedgeMs = hedgeMs;
-    this.#states = places.map((source) => new SourceState(source));
+    this.#states = sources.map((source) => new SourceState(source));
     this.#waiting = new Set(
       wanted.map((each) => ({ ...each, attempts: new Set(), without: new Map() })),
     );
-    this.#isNearKnown = places.some(({ isNear }) => isNear === true);
+    this.#isNearKnown = sources.some(({ isNear }) => isNear === true);
     this.#total = wanted.reduce((sum, { piece }) => sum + piece.bytes, 0);
   }
 
@@ -169,7 +169,7 @@ class ChunkFetch<C extends AnyChunk> {
     if (this.#failure !== undefined) throw this.#failure;
     return {
       missing: [...this.#waiting].map(({ piece }) => piece),
-      places: this.#states.map((state) => state.report()),
+      sources: this.#states.map((state) => state.report()),
       bytes: this.#bytes,
     };
   }
@@ -234,15 +234,15 @@ class ChunkFetch<C extends AnyChunk> {
       if (status === 'here') this.#waiting.delete(task);
       if (status !== 'wanted') continue;
       const state = this.#best(task, now);
-      if (state && state.active < this.#perPlace) this.#start(task, state, now);
+      if (state && state.active < this.#perSource) this.#start(task, state, now);
       else if (state) busy++;
     }
     if (this.#running.size > 0) return;
     if (this.#waiting.size === 0 || this.#isHopeless(now)) this.#done.settle();
   }
 
-  get #perPlace(): number {
-    return this.#options.perPlace ?? PER_PLACE;
+  get #perSource(): number {
+    return this.#options.perSource ?? PER_SOURCE;
   }
 
   /** With no attempt running: whether none will be. */
@@ -288,7 +288,7 @@ class ChunkFetch<C extends AnyChunk> {
     const elapsed = now - attempt.startedMs;
     if (elapsed < this.#hedgeMs) return;
     const state = this.#best(task, now);
-    if (!state || state.active >= this.#perPlace) return;
+    if (!state || state.active >= this.#perSource) return;
     // a source that answers many requests in turn is not slow while it delivers others
     if (attempt.bytes === 0 && now - attempt.state.heardMs < this.#hedgeMs) return;
     const left = task.piece.bytes - attempt.bytes;
@@ -407,7 +407,7 @@ class ChunkFetch<C extends AnyChunk> {
     }
     if (result === 'wrong') {
       const message = `${piece.name} is not what its hash says`;
-      if (!state.isDemoted) report?.({ type: 'demoted', place: name, message });
+      if (!state.isDemoted) report?.({ type: 'demoted', source: name, message });
       state.demote(message);
       return;
     }
@@ -418,7 +418,7 @@ class ChunkFetch<C extends AnyChunk> {
       return;
     }
     state.fail(message, now);
-    if (state.isAway) report?.({ type: 'away', place: name, message });
+    if (state.isAway) report?.({ type: 'away', source: name, message });
   }
 }
 

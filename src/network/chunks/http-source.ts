@@ -92,13 +92,13 @@ export function createBlossomSource(
 ): ChunkSource & {
   /** Whether it has a blob (BUD-01). */
   has(blob: Blob, signal: AbortSignal): Promise<boolean>;
-  /** Asks it to fetch a blob from another place (BUD-04). */
+  /** Asks it to fetch a blob from another server (BUD-04). */
   mirror(blob: Blob, from: string, signal: AbortSignal): Promise<void>;
 } {
   const { ask } = options;
   const base = baseOf(url);
-  const place = createHttpSource(url, options);
-  const { name } = place;
+  const source = createHttpSource(url, options);
+  const { name } = source;
   const has = async ({ sha256 }: Blob, signal: AbortSignal) => {
     const request = ask(`${base}/${sha256}`, { method: 'HEAD', signal });
     const answer = await asking(name, request, signal);
@@ -128,7 +128,7 @@ export function createBlossomSource(
     throw new SourceError(`${name} says that it took another blob than ${blob.sha256}`);
   };
   return {
-    ...place,
+    ...source,
     has,
     async store(blob, bytes, signal) {
       if (await has(blob, signal)) return;

@@ -56,7 +56,7 @@ export function chunkTree(payload: Uint8Array, hash: Sha256 = sha256): ChunkTree
 /** Returns the chunk if its path leads to its root. Checks lengths before it hashes anything. */
 export function verifyChunk(chunk: Chunk, hash: Sha256 = sha256): Result<VerifiedChunk> {
   const { root, bytes, index, data, path } = chunk;
-  if (!isPlace(index, bytes)) {
+  if (!isChunkIndex(index, bytes)) {
     return refuse('wrong-index', 'index', `no chunk ${index} in a payload of ${bytes} bytes`);
   }
   const length = chunkLength(index, bytes);
@@ -84,18 +84,18 @@ const isCount = (value: number, most: number): boolean =>
   Number.isSafeInteger(value) && value >= 1 && value <= most;
 
 /** Reports whether a payload of that length is possible and has a chunk of that index. */
-export const isPlace = (index: number, bytes: number): boolean =>
+export const isChunkIndex = (index: number, bytes: number): boolean =>
   isCount(bytes, CHUNK_BYTES * MAX_CHUNKS) && isCount(index + 1, Math.ceil(bytes / CHUNK_BYTES));
 
 /** Returns the number of chunks of a payload of at least one byte. */
 export function chunkCount(bytes: number): number {
-  if (!isPlace(0, bytes)) throw new RangeError(`a payload of ${bytes} bytes`);
+  if (!isChunkIndex(0, bytes)) throw new RangeError(`a payload of ${bytes} bytes`);
   return Math.ceil(bytes / CHUNK_BYTES);
 }
 
 /** Returns the only length that chunk `index` of such a payload can have. */
 export function chunkLength(index: number, bytes: number): number {
-  if (!isPlace(index, bytes)) throw new RangeError(`chunk ${index} of ${bytes} bytes`);
+  if (!isChunkIndex(index, bytes)) throw new RangeError(`chunk ${index} of ${bytes} bytes`);
   return Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES);
 }
 
@@ -142,9 +142,9 @@ export function draftChunk(
 ): EventDraft {
   const { root, bytes, count } = tree;
   const path = merklePath(tree, index).map(toHex);
-  const place = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
+  const fields = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
   const expiration = expirationOf(lifetime);
-  return chunk.build({ ...place, expiration, data: toBase64(data) }, lifetime.createdAt);
+  return chunk.build({ ...fields, expiration, data: toBase64(data) }, lifetime.createdAt);
 }
 
 /** Returns the `expiration` of a lifetime. Throws a RangeError if it is over before it begins. */

@@ -52,7 +52,7 @@ export class SourceError extends NostrainError {
     details: { readonly cause?: unknown; readonly retryMs?: number } = {},
   ) {
     super('checkpoint/place', message, {
-      hint: 'name other places with --from, or try again later',
+      hint: 'name other sources with --from, or try again later',
       cause: details.cause,
     });
     this.retryMs = details.retryMs;

@@ -43,7 +43,7 @@ export function encodePayload(
   const { size, chunks } = scope;
   const out = new Uint8Array(payloadBytesAtMost(packing, chunks.length));
   writePayloadHeader(out, { code: codecs[packing.codec].code, kept: packing.kept }, scope);
-  const places = sends === 'all' ? undefined : roomForPlaces(packing, size, chunks);
+  const table = sends === 'all' ? undefined : createIndexTable(packing, size, chunks);
   const room = selectionRoom();
   const [all, few] = [chunkValues(CHUNK_LENGTH), chunkValues(CHUNK_LENGTH)];
   const indices = new Uint16Array(CHUNK_LENGTH);
@@ -51,7 +51,7 @@ export function encodePayload(
   for (let position = 0; position < chunks.length; position++) {
     const n = chunkLength(size, chunks[position]!);
     loadChunk(delta, chunks[position]! * CHUNK_LENGTH, n, all);
-    if (places === undefined) {
+    if (table === undefined) {
       code.write(all, n, out, at);
       at += code.bytes(n);
       continue;
@@ -61,12 +61,12 @@ export function encodePayload(
     for (let i = 0; i < k; i++) few.floats[i] = all.floats[indices[i]!]!;
     addUp(few, k);
     code.write(few, k, out, at);
-    places.offsets[position] = at;
-    places.indices.set(indices.subarray(0, k), places.firsts[position]);
+    table.offsets[position] = at;
+    table.indices.set(indices.subarray(0, k), table.firsts[position]);
     at = writeRice(indices, k, riceParameter(n, k), out, at + code.bytes(k));
   }
   const payload = out.slice(0, at);
-  return { payload, sent: view(payload, packing, scope, places) };
+  return { payload, sent: view(payload, packing, scope, table) };
 }
 
 /** Whole chunks from the first on, and none is sent beyond them. */
@@ -91,8 +91,8 @@ export function decodePayload(
   }
   if (!isChunkPacking(packing)) return decodeStream(payload, packing, scope);
   const { sends } = codecs[packing.codec];
-  const places = sends === 'all' ? undefined : roomForPlaces(packing, scope.size, scope.chunks);
-  const end = checkChunks(payload, packing, scope, places);
+  const table = sends === 'all' ? undefined : createIndexTable(packing, scope.size, scope.chunks);
+  const end = checkChunks(payload, packing, scope, table);
   if (!end.ok) return end;
   if (end.value !== payload.length) {
     return refuse(
@@ -101,18 +101,18 @@ export function decodePayload(
       `${payload.length} bytes, the last chunk ends at ${end.value}`,
     );
   }
-  return ok({ packing, delta: view(payload, packing, scope, places) });
+  return ok({ packing, delta: view(payload, packing, scope, table) });
 }
 
 /** Where the chunks of a payload with indices are, and the indices. */
-interface Places {
+interface IndexTable {
   readonly offsets: Uint32Array;
-  /** Place of each chunk's first index in `indices`. */
+  /** Position of each chunk's first index in `indices`. */
   readonly firsts: Uint32Array;
   readonly indices: Uint16Array;
 }
 
-function roomForPlaces({ kept }: ChunkPacking, size: number, chunks: Uint32Array): Places {
+function createIndexTable({ kept }: ChunkPacking, size: number, chunks: Uint32Array): IndexTable {
   const firsts = new Uint32Array(chunks.length);
   let total = 0;
   for (let i = 0; i < chunks.length; i++) {
@@ -122,31 +122,31 @@ function roomForPlaces({ kept }: ChunkPacking, size: number, chunks: Uint32Array
   return { offsets: new Uint32Array(chunks.length), firsts, indices: new Uint16Array(total) };
 }
 
-/** Judges every chunk, fills in the places, and returns where the last chunk ends. */
+/** Judges every chunk, fills in the table, and returns where the last chunk ends. */
 function checkChunks(
   payload: Uint8Array,
   packing: ChunkPacking,
   { size, chunks }: PayloadScope,
-  places: Places | undefined,
+  table: IndexTable | undefined,
 ): Result<number> {
   const code = codecs[packing.codec].values;
   let at = PAYLOAD_HEADER_BYTES;
   for (let position = 0; position < chunks.length; position++) {
     const chunk = chunks[position]!;
     const n = chunkLength(size, chunk);
-    const k = places === undefined ? n : keptOf(packing.kept, n);
+    const k = table === undefined ? n : keptOf(packing.kept, n);
     const wrong = (why: string) => refuse(why, `chunks.${chunk}`, `chunk ${chunk}: ${why}`);
     const end = at + code.bytes(k);
     if (end > payload.length) return wrong('truncated');
     const flaw = code.flaw(payload, at, k);
     if (flaw !== undefined) return wrong(flaw);
-    if (places === undefined) {
+    if (table === undefined) {
       at = end;
       continue;
     }
-    places.offsets[position] = at;
+    table.offsets[position] = at;
     const counts = { n, k, r: riceParameter(n, k) };
-    const read = readRice(payload, end, counts, places.indices, places.firsts[position]!);
+    const read = readRice(payload, end, counts, table.indices, table.firsts[position]!);
     if (typeof read === 'string') return wrong(read);
     at = read;
   }
@@ -157,11 +157,11 @@ function view(
   payload: Uint8Array,
   packing: ChunkPacking,
   { size, chunks }: PayloadScope,
-  places: Places | undefined,
+  table: IndexTable | undefined,
 ): PartialVector {
   const { values: code } = codecs[packing.codec];
   const stride = chunkBytesAtMost(packing, CHUNK_LENGTH);
-  if (places === undefined) {
+  if (table === undefined) {
     return {
       size,
       chunks,
@@ -172,7 +172,7 @@ function view(
       weighChunk: weighAll(chunks, size),
     };
   }
-  const { offsets, firsts, indices } = places;
+  const { offsets, firsts, indices } = table;
   const few = new Float64Array(keptOf(packing.kept, CHUNK_LENGTH));
   return {
     size,

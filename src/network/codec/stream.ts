@@ -60,8 +60,8 @@ function writeStream(
     return { coded, scales: new Uint8Array(0), end };
   }
   const scales = scalesFor(values, rule);
-  const place = { at: at + count, maxBytes: maxBytes - count, isLengthened: isRotated };
-  const { end, ...coded } = writeCoded(scaledDown(values, scales), out, place);
+  const target = { at: at + count, maxBytes: maxBytes - count, isLengthened: isRotated };
+  const { end, ...coded } = writeCoded(scaledDown(values, scales), out, target);
   const stream = onlyOfValues({ coded, scales, end }, out, at + count);
   out.set(stream.scales, at);
   return stream;
@@ -168,8 +168,8 @@ export function encodeStream(delta: Vector, packing: Packing, scope: PayloadScop
   );
   const out = new Uint8Array(most);
   writePayloadHeader(out, { code: codec.code, kept: 0 }, scope);
-  const place = { at: PAYLOAD_HEADER_BYTES, maxBytes: most - PAYLOAD_HEADER_BYTES };
-  const stream = writeStream(values, codec, out, place);
+  const target = { at: PAYLOAD_HEADER_BYTES, maxBytes: most - PAYLOAD_HEADER_BYTES };
+  const stream = writeStream(values, codec, out, target);
   return { payload: out.slice(0, stream.end), sent: asSent(stream, packing, scope) };
 }
 

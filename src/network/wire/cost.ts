@@ -128,8 +128,8 @@ function chunkBytes(bytes: number, index: number): number {
   const depth = Math.ceil(Math.log2(count));
   const size = Math.min(CHUNK_BYTES, bytes - index * CHUNK_BYTES);
   const path = depth === 0 ? undefined : keys(depth);
-  const place = { root: ZEROS, index, count, bytes, path };
-  return signedEventBytes(chunk.build({ ...place, expiration: TIME, data: filler(size) }, TIME));
+  const fields = { root: ZEROS, index, count, bytes, path };
+  return signedEventBytes(chunk.build({ ...fields, expiration: TIME, data: filler(size) }, TIME));
 }
 
 /** Distinct stand-ins for keys and hashes. */

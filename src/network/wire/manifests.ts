@@ -285,8 +285,8 @@ export function openContribution(
   agreed?: number,
 ): Judged<Contribution> {
   const { worker, round } = said;
-  const place = { round, worker, assignment, widths: said.features?.widths, agreed };
-  const opened = packer.open(payload, said.codec, place);
+  const context = { round, worker, assignment, widths: said.features?.widths, agreed };
+  const opened = packer.open(payload, said.codec, context);
   if (!opened.ok) {
     const { code, at, message } = opened.issue;
     return refusal(worker, codecReason(code), `${code} at ${at}: ${message}`);

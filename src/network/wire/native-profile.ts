@@ -58,8 +58,8 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       buildPresence(run, { ...heartbeat, ...withFeatures(named(said, features)) }),
     readHeartbeat: (event) => toPresence(event, { run, nowSeconds: clock.now() / 1000 }, features),
     async seal({ delta, assignment, features: told, ...own }) {
-      const place = { round: own.round, worker: signer.publicKey, assignment };
-      const { payload, codec, sent } = packer.pack(delta, place);
+      const context = { round: own.round, worker: signer.publicKey, assignment };
+      const { payload, codec, sent } = packer.pack(delta, context);
       const createdAt = Math.floor(clock.now() / 1000);
       const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
       const added = withFeatures(named(told, features));
@@ -71,12 +71,12 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       sending.made({ sealed, said: manifestOf(event, { ...said, ...of }), sent });
       return { ...sealed, sent, payloadBytes: payload.length };
     },
-    open(sealed, place) {
+    open(sealed, context) {
       const { said, sent } = sending.own(sealed.event.id) ?? ownUpdate(sealed, options);
-      const isItsPlace = said.round === place.round && said.roster === place.assignment.digest;
-      if (sent && isItsPlace) return sent;
+      const isSameRound = said.round === context.round && said.roster === context.assignment.digest;
+      if (sent && isSameRound) return sent;
       const payload = sealed.payload ?? said.payload!;
-      const opened = packer.open(payload, said.codec, { ...place, worker: signer.publicKey });
+      const opened = packer.open(payload, said.codec, { ...context, worker: signer.publicKey });
       if (!opened.ok) throw new TypeError(`not a payload of ours: ${opened.issue.message}`);
       return opened.value;
     },

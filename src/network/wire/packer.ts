@@ -26,7 +26,7 @@ import type { Sha256 } from '../event-crypto.ts';
 import type { WireOptions } from './wire.ts';
 
 /** What a payload belongs to. */
-export interface PayloadPlace {
+export interface PayloadContext {
   readonly round: number;
   readonly worker: WorkerId;
   readonly assignment: ChunkAssignment;
@@ -61,7 +61,7 @@ export function createPacker(options: PackerOptions) {
   const runDigest = sha256(utf8(run));
   const size = ringEnds.at(-1)!;
   const ringOf = (chunk: number) => ringEnds.findIndex((end) => chunk < chunkCount(end));
-  const scopeOf = ({ round, worker, assignment, widths }: PayloadPlace): PayloadScope => {
+  const scopeOf = ({ round, worker, assignment, widths }: PayloadContext): PayloadScope => {
     const end = widths === undefined ? layout.size : ringEnds[widths.rings.length - 1]!;
     const tier = tierSaid(widths);
     const held = ringEnds.indexOf(end) + 1;
@@ -80,42 +80,42 @@ export function createPacker(options: PackerOptions) {
           : chunks.filter((chunk) => chunk < chunkCount(end) && isSent(chunk)),
     };
   };
-  const within = (delta: PartialVector, { agreed }: PayloadPlace): PartialVector => {
+  const within = (delta: PartialVector, { agreed }: PayloadContext): PartialVector => {
     const until = agreed === undefined ? layout.size : ringEnds[agreed - 1]!;
     const isWhole = layout.size === size && until === size;
     return isWhole ? delta : prefixOfPartial(delta, layout.size, until);
   };
   return {
-    pack(delta: Float64Array, place: PayloadPlace) {
-      const scope = scopeOf(place);
-      const most = Math.min(place.assignment.most, Math.max(1, chunkCount(layout.size)));
+    pack(delta: Float64Array, context: PayloadContext) {
+      const scope = scopeOf(context);
+      const most = Math.min(context.assignment.most, Math.max(1, chunkCount(layout.size)));
       const packing = packingFor(options, { most });
       const { payload, sent } = encodePayload(delta, packing, scope);
-      return { payload, sent: within(sent, place), codec: nameOf(packing) };
+      return { payload, sent: within(sent, context), codec: nameOf(packing) };
     },
     /** The delta inside a payload from a stranger, or why it is none. */
-    open(payload: Uint8Array, codec: string, place: PayloadPlace): Result<PartialVector> {
+    open(payload: Uint8Array, codec: string, context: PayloadContext): Result<PartialVector> {
       if (!isKnown(codec)) return refuse('unknown-codec', 'codec', unknownCodec(codec));
-      const decoded = decodePayload(payload, scopeOf(place));
+      const decoded = decodePayload(payload, scopeOf(context));
       if (!decoded.ok) return decoded;
       const { packing, delta } = decoded.value;
       const name = nameOf(packing);
-      if (name === codec) return ok(within(delta, place));
+      if (name === codec) return ok(within(delta, context));
       return refuse('bad-payload', 'codec', `packed as ${name}, the manifest says ${codec}`);
     },
     /** The payload of this delta, packed as that one is; undefined where that one is none. */
     packLike(
       payload: Uint8Array,
       delta: Float64Array,
-      place: PayloadPlace,
+      context: PayloadContext,
     ): Uint8Array | undefined {
-      const decoded = decodePayload(payload, scopeOf(place));
+      const decoded = decodePayload(payload, scopeOf(context));
       if (!decoded.ok) return undefined;
       const { packing } = decoded.value;
       const asked = isFilling(packing.codec)
-        ? fillBudget(packing.codec, options.eventBudget ?? ONE_EVENT, place.assignment.most)
+        ? fillBudget(packing.codec, options.eventBudget ?? ONE_EVENT, context.assignment.most)
         : packing;
-      return encodePayload(delta, asked, scopeOf(place)).payload;
+      return encodePayload(delta, asked, scopeOf(context)).payload;
     },
   };
 }

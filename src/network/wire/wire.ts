@@ -106,7 +106,7 @@ export interface Wire {
   readonly isPaced: boolean;
   seal(gradient: LocalGradient): Promise<SealedGradient>;
   /** What receivers decode of it, also after a restart. */
-  open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
+  open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
   /** Counts it in the open round, and sends it. */
   send(sealed: Sealed): Sending;
   readonly relays: readonly string[];
@@ -197,7 +197,7 @@ export interface Profile {
   readHeartbeat(event: SignedEvent): Judged<Heartbeat>;
   seal(gradient: LocalGradient): Promise<SealedGradient>;
   /** Throws a `TypeError` when it is not one of ours. */
-  open(sealed: Sealed, place: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
+  open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;
   send(sealed: Sealed): Sending;
   openRound(request: RoundRequest): RoundReader;
   close(): void;

@@ -19,14 +19,14 @@ import { nativeSha256 } from '../native/sha256.ts';
 import type { Connection } from '../net/relays.ts';
 import { fetchFolder } from './fetch-folder.ts';
 import { orBadManifest } from './folder.ts';
-import { type NamedPlace, openFile } from './sources.ts';
+import { type NamedSource, openFile } from './sources.ts';
 import { unpackFolder } from './unpack.ts';
 
 /** What is wanted: at least the digest of its manifest; of a spec also its hashes and length. */
 export type FileRequest = Pick<ChunkedFile, 'manifest'> & Partial<ChunkedFile>;
 
 export interface BringOptions {
-  readonly places: readonly NamedPlace[];
+  readonly sources: readonly NamedSource[];
   /** The folder for the file. */
   readonly folder: string;
   /** Whether the file is called by its SHA-256, and not by the name that is wanted. */
@@ -121,9 +121,9 @@ async function bring(
   const { signal, folder, report } = options;
   if (wanted.bytes !== undefined) assertSmall(wanted.bytes, options);
   const chunks = join(folder, `${wanted.manifest.slice(0, 32)}.chunks`);
-  const { manifest, places, close } = await openFile(
+  const { manifest, sources, close } = await openFile(
     known ?? wanted.manifest,
-    options.places,
+    options.sources,
     options,
   );
   try {
@@ -132,7 +132,7 @@ async function bring(
     await assertRoom(manifest.bytes, folder);
     await writeWhole(manifestFile(wanted, options), utf8(manifestText(manifest)));
     const mostBytes = Math.max(LEAST_CAP, EXCESS * manifest.bytes);
-    await fetchFolder(manifest, chunks, { places, signal, mostBytes, report });
+    await fetchFolder(manifest, chunks, { sources, signal, mostBytes, report });
   } finally {
     await close();
   }

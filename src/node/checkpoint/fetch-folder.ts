@@ -29,7 +29,14 @@ import { mendFolder } from './unpack.ts';
 export interface FetchFolderOptions
   extends Pick<
     FetchOptions,
-    'places' | 'signal' | 'report' | 'onChunk' | 'perPlace' | 'stallMs' | 'patienceMs' | 'mostBytes'
+    | 'sources'
+    | 'signal'
+    | 'report'
+    | 'onChunk'
+    | 'perSource'
+    | 'stallMs'
+    | 'patienceMs'
+    | 'mostBytes'
   > {
   /** In any order, so that those who fetch at once ask for other chunks; else in that of the file. */
   readonly isShuffled?: boolean | undefined;
@@ -45,7 +52,7 @@ export interface FetchedFolder {
   readonly bytes: number;
   /** Chunks that came out of parity. */
   readonly restored: number;
-  readonly places: readonly SourceReport[];
+  readonly sources: readonly SourceReport[];
 }
 
 /** Chunks that are nowhere are not waited for long where parity may do. */
@@ -99,7 +106,7 @@ async function fetchAll(
   if (until !== undefined) {
     const parity = all.filter(({ offset }) => offset === undefined);
     assertEnough(manifest, first.missing, parity, held);
-    return { kept: bytesOf(held), bytes: first.bytes, restored: 0, places: first.places };
+    return { kept: bytesOf(held), bytes: first.bytes, restored: 0, sources: first.sources };
   }
   const more = await getParity(manifest, held, first, get);
   if (first.missing.length > 0) {
@@ -111,7 +118,7 @@ async function fetchAll(
     kept: bytesOf(held),
     bytes: first.bytes + (more?.bytes ?? 0),
     restored: first.missing.length,
-    places: more === undefined ? first.places : joined(first.places, more.places),
+    sources: more === undefined ? first.sources : joined(first.sources, more.sources),
   };
 }
 
@@ -125,8 +132,8 @@ export async function fetchBytes(
   options: FetchFolderOptions,
 ): Promise<{ readonly bytes: Uint8Array; readonly reports: readonly SourceReport[] }> {
   await claim(folder, manifest);
-  const { places } = await fetchAll(manifest, folder, options);
-  return { bytes: await readBytes(folder, manifest, 0, manifest.bytes), reports: places };
+  const { sources } = await fetchAll(manifest, folder, options);
+  return { bytes: await readBytes(folder, manifest, 0, manifest.bytes), reports: sources };
 }
 
 /** The folder is for this manifest alone. */
@@ -216,7 +223,7 @@ function assertEnough(
     'checkpoint/nowhere',
     `${some.join(', ')}${more} are nowhere to be had, and parity does not restore them`,
     {
-      hint: 'name more places with --from and give the same command again: what came is kept',
+      hint: 'name more sources with --from and run the same command again to resume',
       data: { missing: names.length },
     },
   );

@@ -54,7 +54,7 @@ export async function fetchTier(
     kept: calls[0]!.kept,
     bytes: calls.reduce((sum, { bytes }) => sum + bytes, 0),
     restored: 0,
-    places: calls.at(-1)!.places,
+    sources: calls.at(-1)!.sources,
   };
 }
 

@@ -71,7 +71,7 @@ export class Shelf {
   readonly manifest: FileManifest;
   readonly #text: Uint8Array;
   /** Length and places of every chunk that there can be. */
-  readonly #known = new Map<Digest, { readonly bytes: number; readonly places: number[] }>();
+  readonly #known = new Map<Digest, { readonly bytes: number; readonly indices: number[] }>();
   /** Lengths of the chunks that are given, by hash. */
   readonly chunks = new Map<Digest, number>();
   readonly #have: Uint8Array;
@@ -85,8 +85,8 @@ export class Shelf {
     this.#have = new Uint8Array(Math.ceil(pieces.length / 8));
     for (const [i, { sha256, bytes }] of pieces.entries()) {
       const known = this.#known.get(sha256);
-      if (known) known.places.push(i);
-      else this.#known.set(sha256, { bytes, places: [i] });
+      if (known) known.indices.push(i);
+      else this.#known.set(sha256, { bytes, indices: [i] });
     }
   }
 
@@ -94,13 +94,13 @@ export class Shelf {
     const known = this.#known.get(sha256);
     if (!known) return;
     this.chunks.set(sha256, known.bytes);
-    for (const place of known.places) this.#have[place >> 3]! |= 1 << (place & 7);
+    for (const index of known.indices) this.#have[index >> 3]! |= 1 << (index & 7);
   }
 
   remove(sha256: Digest): void {
     this.chunks.delete(sha256);
-    for (const place of this.#known.get(sha256)?.places ?? [])
-      this.#have[place >> 3]! &= ~(1 << (place & 7));
+    for (const index of this.#known.get(sha256)?.indices ?? [])
+      this.#have[index >> 3]! &= ~(1 << (index & 7));
   }
 
   /** The manifest, or which of its chunks are here. */

@@ -61,7 +61,7 @@ async function treeOf(
   signal: AbortSignal,
 ): Promise<ChunkTree> {
   if (manifest.root === null) {
-    throw new CheckpointError('checkpoint/too-large', 'relays have no place for a file so long', {
+    throw new CheckpointError('checkpoint/too-large', 'the file is too long for relays', {
       hint: 'files of more than 2.9 GB go to Blossom servers, holders and folders',
     });
   }

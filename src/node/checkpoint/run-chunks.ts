@@ -1,5 +1,5 @@
 /**
- * Checkpoints of a run at the places that its spec names: uploads them to Blossom servers, and fetches them from
+ * Checkpoints of a run at the mirrors that its spec names: uploads them to Blossom servers, and fetches them from
  * these, from members that hold chunks and from relays at once. Also says which member should hold which chunk.
  */
 import { readdir, rm } from 'node:fs/promises';
@@ -34,11 +34,11 @@ import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-poli
 import { nativeSha256 } from '../native/sha256.ts';
 import { createSearch, type DirectorySearch, findHolders } from './directory.ts';
 import { fetchBytes } from './fetch-folder.ts';
-import { createAskHttp, findManifest, openPlaces } from './sources.ts';
+import { createAskHttp, findManifest, openSources } from './sources.ts';
 
 export interface RunChunksOptions {
   /** Blossom servers. */
-  readonly places: readonly string[];
+  readonly servers: readonly string[];
   /** Null in a run whose members hold nothing. */
   readonly policy: PlacementPolicy | null;
   readonly signer: Signer;
@@ -52,7 +52,7 @@ export interface RunChunksOptions {
   readonly holder?: ChunkHolder | undefined;
   onNotice(message: string): void;
   /** Told from where a checkpoint came. */
-  onFetched?(places: readonly SourceReport[]): void;
+  onFetched?(sources: readonly SourceReport[]): void;
 }
 
 /** Bytes that may come for every byte of a checkpoint. */
@@ -70,15 +70,15 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
       const sha256 = manifestDigest(manifest, nativeSha256);
       const ask = createAskHttp({ isTrusted: false, allowPrivate });
       const storeAt = async (url: string) => {
-        const place = createBlossomSource(url, { ask, clock: systemClock, signer });
+        const source = createBlossomSource(url, { ask, clock: systemClock, signer });
         for (const [hash, bytes] of chunks) {
-          await place.store?.({ sha256: hash, bytes: bytes.length, offset: 0 }, bytes, signal);
+          await source.store?.({ sha256: hash, bytes: bytes.length, offset: 0 }, bytes, signal);
         }
-        await place.store?.({ sha256, bytes: text.length, offset: undefined }, text, signal);
+        await source.store?.({ sha256, bytes: text.length, offset: undefined }, text, signal);
       };
       const tried = await Promise.allSettled(usable.map(({ name }) => storeAt(name)));
       const failed = tried.flatMap((each) => (each.status === 'rejected' ? [each.reason] : []));
-      if (failed.length === tried.length) throw failed[0] ?? noPlace();
+      if (failed.length === tried.length) throw failed[0] ?? noSource();
       for (const error of failed) onNotice((error as Error).message);
     },
     async fetch(wanted) {
@@ -87,8 +87,8 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
         openServers(options, signal),
         findMembers(options, wanted, signal),
       ]);
-      const near = [...holders.map(({ place }) => place), ...servers];
-      if (near.length === 0) throw noPlace();
+      const near = [...holders.map(({ source }) => source), ...servers];
+      if (near.length === 0) throw noSource();
       const { manifest } = await findManifest(digest, near, signal);
       const { bytes: length, root, chunkBytes } = manifest;
       const isThis = length === payload.bytes && root === payload.root;
@@ -101,10 +101,10 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
         sha256: nativeSha256,
         payload,
       });
-      const placed = await withExpected(options, holders, manifest, wanted, signal);
+      const placement = await withExpected(options, holders, manifest, wanted, signal);
       const into = join(folder, `${FOLDER}${digest.slice(0, 16)}`);
       const { bytes, reports } = await fetchBytes(manifest, into, {
-        places: [...placed, ...servers, relays],
+        sources: [...placement, ...servers, relays],
         signal,
         mostBytes: EXCESS * payload.bytes + 2 ** 20,
         report: (event) => tell(event, onNotice),
@@ -116,8 +116,8 @@ export function createRunChunks(options: RunChunksOptions): CheckpointChunks {
   };
 }
 
-const noPlace = (): CheckpointError =>
-  new CheckpointError('checkpoint/nowhere', 'no place of this run may be asked', {
+const noSource = (): CheckpointError =>
+  new CheckpointError('checkpoint/nowhere', 'none of the mirrors of this run may be asked', {
     hint: '--allow-private-relays lets a spec name private addresses',
   });
 
@@ -128,17 +128,17 @@ const otherState = (): CheckpointError =>
 
 /** The servers of the spec that may be asked. */
 async function openServers(
-  { places, allowPrivate, onNotice }: RunChunksOptions,
+  { servers, allowPrivate, onNotice }: RunChunksOptions,
   signal: AbortSignal,
 ): Promise<readonly ChunkSource[]> {
   const connection = {
     openTimeoutMs: 0,
     retry: { maxAttempts: 1, initialMs: 0, maxMs: 0, multiplier: 1, jitter: 'none' as const },
   };
-  const named = places.map((text) => ({ text, isTrusted: false, isNear: true }));
-  const opened = await openPlaces(named, undefined, { connection, signal, allowPrivate });
+  const named = servers.map((text) => ({ text, isTrusted: false, isNear: true }));
+  const opened = await openSources(named, undefined, { connection, signal, allowPrivate });
   for (const { name, reason } of opened.refused) onNotice(`${name} is not asked: ${reason}`);
-  return opened.places;
+  return opened.sources;
 }
 
 /** Who says to hold the checkpoint; nobody in a run without placement. */
@@ -146,39 +146,39 @@ function findMembers(
   { policy, allowPrivate, peers }: RunChunksOptions,
   { digest, relays }: CheckpointRequest,
   signal: AbortSignal,
-): Promise<readonly HolderPlace[]> {
+): Promise<readonly HolderSource[]> {
   if (policy === null) return Promise.resolve([]);
-  return holderPlaces(digest, createSearch(relays, { allowPrivate, signal, peers }));
+  return holderSources(digest, createSearch(relays, { allowPrivate, signal, peers }));
 }
 
 /** The same with what placement gives each, so that each is asked at once for what it should have. */
 async function withExpected(
   { policy }: RunChunksOptions,
-  holders: readonly HolderPlace[],
+  holders: readonly HolderSource[],
   manifest: FileManifest,
   { relays, members, digest }: CheckpointRequest,
   signal: AbortSignal,
 ): Promise<readonly ChunkSource[]> {
-  if (policy === null || holders.length === 0) return holders.map(({ place }) => place);
+  if (policy === null || holders.length === 0) return holders.map(({ source }) => source);
   const now = Math.floor(systemClock.now() / 1000);
   const known = await askHolders({ relays, policy, members, now, signal });
   const having = known.members.filter(({ held }) => held.includes(digest));
-  const placed = placeChunks(policy, manifest, having, known.attestations, now);
+  const placement = placeChunks(policy, manifest, having, known.attestations, now);
   const bits = new Map<WorkerId, Uint8Array>();
-  for (const [i, keys] of (placed.ok ? placed.holders : []).entries()) {
+  for (const [i, keys] of (placement.ok ? placement.holders : []).entries()) {
     for (const key of keys) {
       const own = bits.get(key) ?? new Uint8Array(Math.ceil(manifest.chunks.length / 8));
       own[i >> 3]! |= 1 << (i & 7);
       bits.set(key, own);
     }
   }
-  return holders.map(({ key, place }) => ({ ...place, expected: bits.get(key) }));
+  return holders.map(({ key, source }) => ({ ...source, expected: bits.get(key) }));
 }
 
 function tell(event: FetchEvent, onNotice: (message: string) => void): void {
-  if (!('place' in event)) return;
+  if (!('source' in event)) return;
   const what = event.type === 'demoted' ? 'is not asked any more' : 'is away';
-  onNotice(`${event.place} ${what}: ${event.message}`);
+  onNotice(`${event.source} ${what}: ${event.message}`);
 }
 
 /** What fetches left of this checkpoint and of older ones. */
@@ -213,7 +213,7 @@ const MOST_AUTHORS = 256;
 /** Holders that relays know; with fewer, holders are asked for others. */
 const ENOUGH = 3;
 /** Holders that are asked for chunks. */
-const MOST_PLACES = 64;
+const MOST_HOLDERS = 64;
 
 /** What relays have of them; nobody where they do not answer. */
 export async function askHolders(question: HolderQuestion): Promise<AnsweredHolders> {
@@ -236,7 +236,7 @@ export async function askHolders(question: HolderQuestion): Promise<AnsweredHold
 }
 
 /** What of an announcement placement looks at. */
-export type PlacedMember = Pick<
+export type PlacementMember = Pick<
   HolderRecord,
   'key' | 'region' | 'tier' | 'weight' | 'classes' | 'freeBytes'
 >;
@@ -245,7 +245,7 @@ export type PlacedMember = Pick<
 export function placeChunks(
   policy: PlacementPolicy,
   manifest: FileManifest,
-  members: readonly PlacedMember[],
+  members: readonly PlacementMember[],
   attestations: readonly SignedEvent[],
   now: number,
 ): Placement {
@@ -257,21 +257,21 @@ export function placeChunks(
   return place(policy, holders, { id, count: manifest.chunks.length, name: CHECKPOINT_CLASS });
 }
 
-/** A holder as a place. */
-export interface HolderPlace {
+/** A holder as a source of chunks. */
+export interface HolderSource {
   readonly key: WorkerId;
-  readonly place: ChunkSource;
+  readonly source: ChunkSource;
 }
 
-/** Holders of an object as places: near ones, so that they are asked before relays. */
-export async function holderPlaces(
+/** Holders of an object as sources: near ones, so that they are asked before relays. */
+export async function holderSources(
   object: Digest,
   search: DirectorySearch,
-): Promise<readonly HolderPlace[]> {
+): Promise<readonly HolderSource[]> {
   const { holders } = await findHolders(object, ENOUGH, search);
   const ask = createAskHttp({ isTrusted: false, allowPrivate: search.allowPrivate });
-  return holders.slice(0, MOST_PLACES).flatMap(({ key, contacts: [url] }) => {
+  return holders.slice(0, MOST_HOLDERS).flatMap(({ key, contacts: [url] }) => {
     if (url === undefined) return [];
-    return [{ key, place: createHttpSource(url, { ask, clock: systemClock, isNear: true }) }];
+    return [{ key, source: createHttpSource(url, { ask, clock: systemClock, isNear: true }) }];
   });
 }

@@ -36,7 +36,7 @@ import {
   readManifest,
 } from './folder.ts';
 import { HolderServer, type Shelf } from './holder-server.ts';
-import { askHolders, holderPlaces, placeChunks } from './run-chunks.ts';
+import { askHolders, holderSources, placeChunks } from './run-chunks.ts';
 
 export interface RunHolderOptions {
   readonly policy: PlacementPolicy;
@@ -200,12 +200,12 @@ export class RunHolder implements ChunkHolder {
     const answered = await askHolders({ relays, policy, members, now, signal: this.#signal });
     const others = answered.members.filter(({ key }) => key !== me);
     const all = [...others, { key: me, ...(await this.#offer()) }];
-    const placed = placeChunks(policy, manifest, all, answered.attestations, now);
-    const shortage = wordShortage(placed);
+    const placement = placeChunks(policy, manifest, all, answered.attestations, now);
+    const shortage = wordShortage(placement);
     if (shortage !== undefined) this.#options.onNotice(shortage);
-    if (!placed.ok) return undefined;
+    if (!placement.ok) return undefined;
     const pieces = piecesOf(manifest);
-    return placed.holders.flatMap((keys, i) => (keys.includes(me) ? [pieces[i]!] : []));
+    return placement.holders.flatMap((keys, i) => (keys.includes(me) ? [pieces[i]!] : []));
   }
 
   /** From other holders: somebody who had them is gone. */
@@ -215,7 +215,7 @@ export class RunHolder implements ChunkHolder {
     const { chunks } = this.#parts;
     const { digest } = held;
     const search = createSearch(this.#relays, { allowPrivate, signal: this.#signal });
-    const found = await holderPlaces(digest, search);
+    const found = await holderSources(digest, search);
     const others = found.filter(({ key }) => key !== signer.publicKey);
     const index = new Map(piecesOf(held.manifest).map(({ sha256 }, i) => [sha256, i]));
     const total = pieces.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -226,7 +226,7 @@ export class RunHolder implements ChunkHolder {
       signal: this.#signal,
       mostBytes: 2 * total + 2 ** 20,
       wanted: pieces.map((piece) => ({ piece, index: index.get(piece.sha256)! })),
-      places: others.map(({ place }) => place),
+      sources: others.map(({ source }) => source),
       openSink: (piece) => openSink(held.folder, piece),
       onChunk: (piece) => held.add(piece.sha256),
     });
@@ -258,12 +258,12 @@ export class RunHolder implements ChunkHolder {
 }
 
 /** What of the placement cannot be had, and the nearest that can. */
-function wordShortage(placed: Placement): string | undefined {
-  const short = placed.ok ? placed.alert : placed.unsatisfied;
+function wordShortage(placement: Placement): string | undefined {
+  const short = placement.ok ? placement.alert : placement.unsatisfied;
   if (short === undefined) return undefined;
   const { rule, needed, available, relaxation } = short;
   const nearest = relaxation.map((each) => `${each.rule} = ${each.to} (is ${each.from})`);
-  const what = placed.ok ? 'ALERT: checkpoints are held by fewer' : 'NOBODY holds checkpoints';
+  const what = placement.ok ? 'ALERT: checkpoints are held by fewer' : 'NOBODY holds checkpoints';
   const words = nearest.length > 0 ? `${nearest.join(', ')}, or more holders` : 'more holders';
   return `${what}: ${rule} needs ${needed}, ${available} to be had; try ${words}`;
 }
@@ -341,13 +341,13 @@ class HolderChunkStore {
     contents: ReadonlyMap<Digest, Uint8Array>,
     signal: AbortSignal,
   ): Promise<void> {
-    const place = createFolderSource(held.folder);
+    const source = createFolderSource(held.folder);
     for (const piece of pieces) {
       const bytes = contents.get(piece.sha256);
       if (bytes === undefined || held.chunks.has(piece.sha256)) continue;
       if (!(await this.makeRoom(held, piece.bytes))) return;
       try {
-        await place.store!(piece, bytes, signal);
+        await source.store!(piece, bytes, signal);
       } catch (error) {
         this.#fill(String(((error as Error).cause as Error | undefined)?.message));
         return;

@@ -28,7 +28,7 @@ import { nativeSha256 } from '../native/sha256.ts';
 import { type Connection, connectRelays, publicLookup } from '../net/relays.ts';
 import { createFolderSource, orBadManifest, readManifest, readManifestFile } from './folder.ts';
 
-export interface PlacesOptions {
+export interface SourcesOptions {
   readonly connection: Connection;
   readonly signal: AbortSignal;
   /** Private and loopback addresses may be asked whoever named them. */
@@ -36,7 +36,7 @@ export interface PlacesOptions {
 }
 
 /** Where somebody says that chunks are. */
-export interface NamedPlace {
+export interface NamedSource {
   /** An address (`https://…`, `wss://…`) or a folder. */
   readonly text: string;
   readonly isNear?: boolean | undefined;
@@ -44,43 +44,43 @@ export interface NamedPlace {
   readonly isTrusted: boolean;
 }
 
-export interface OpenPlaces {
-  readonly places: readonly ChunkSource[];
-  /** Of strangers' places that are not asked: which, and why. */
+export interface OpenSources {
+  readonly sources: readonly ChunkSource[];
+  /** Sources named by strangers that are not asked, with the reason. */
   readonly refused: readonly { readonly name: string; readonly reason: string }[];
   close(): Promise<void>;
 }
 
 /** Relays are asked for the chunk events of a whole file where its manifest is known, and for manifests. */
-export async function openPlaces(
-  named: readonly NamedPlace[],
+export async function openSources(
+  named: readonly NamedSource[],
   manifest: FileManifest | undefined,
-  options: PlacesOptions,
-): Promise<OpenPlaces> {
-  const places: ChunkSource[] = [];
+  options: SourcesOptions,
+): Promise<OpenSources> {
+  const sources: ChunkSource[] = [];
   const refused: { name: string; reason: string }[] = [];
-  const relays: NamedPlace[] = [];
+  const relays: NamedSource[] = [];
   for (const each of named) {
     const problem = each.isTrusted || options.allowPrivate ? undefined : strangerProblem(each.text);
     if (problem !== undefined) refused.push({ name: withoutSecrets(each.text), reason: problem });
     else if (isRelayUrl(each.text)) relays.push(each);
-    else places.push(openPlace(each, options));
+    else sources.push(openSource(each, options));
   }
-  const isPlaced = manifest === undefined || manifest.root !== null;
-  const opened: OpenPlaces[] = [];
+  const hasChunkEvents = manifest === undefined || manifest.root !== null;
+  const opened: OpenSources[] = [];
   for (const isTrusted of [true, false]) {
     const some = relays.filter((each) => each.isTrusted === isTrusted);
-    if (isPlaced && some.length > 0) opened.push(await openRelays(some, manifest, options));
+    if (hasChunkEvents && some.length > 0) opened.push(await openRelays(some, manifest, options));
   }
   return {
-    places: [...places, ...opened.flatMap((each) => each.places)],
+    sources: [...sources, ...opened.flatMap((each) => each.sources)],
     refused: [...refused, ...opened.flatMap((each) => each.refused)],
     close: async () => void (await Promise.all(opened.map((each) => each.close()))),
   };
 }
 
 /** A file at named sources. */
-export interface OpenFile extends Pick<OpenPlaces, 'places' | 'close'> {
+export interface OpenFile extends Pick<OpenSources, 'sources' | 'close'> {
   readonly manifest: FileManifest;
 }
 
@@ -90,17 +90,17 @@ export interface OpenFile extends Pick<OpenPlaces, 'places' | 'close'> {
  */
 export async function openFile(
   what: string | FileManifest,
-  named: readonly NamedPlace[],
-  options: PlacesOptions & { onNotice(message: string): void },
+  named: readonly NamedSource[],
+  options: SourcesOptions & { onNotice(message: string): void },
 ): Promise<OpenFile> {
-  const tell = (refused: OpenPlaces['refused']) => {
+  const tell = (refused: OpenSources['refused']) => {
     for (const { name, reason } of refused) options.onNotice(`${name} is not asked: ${reason}`);
   };
   let found: LocatedManifest;
   if (typeof what === 'string') {
-    const first = await openPlaces(named, undefined, options);
+    const first = await openSources(named, undefined, options);
     try {
-      found = await findManifest(what, first.places, options.signal);
+      found = await findManifest(what, first.sources, options.signal);
     } catch (error) {
       tell(first.refused);
       throw error;
@@ -110,17 +110,17 @@ export async function openFile(
   } else found = { manifest: what, beside: undefined };
   const { manifest, beside } = found;
   const all = beside === undefined ? named : [...named, { text: beside, isTrusted: true }];
-  const { places, refused, close } = await openPlaces(all, manifest, options);
+  const { sources, refused, close } = await openSources(all, manifest, options);
   tell(refused);
-  return { manifest, places, close };
+  return { manifest, sources, close };
 }
 
-/** Relays that are trusted alike: one place each, that knows the others. */
+/** Relays that are trusted alike: one source each, that knows the others. */
 async function openRelays(
-  named: readonly NamedPlace[],
+  named: readonly NamedSource[],
   manifest: FileManifest | undefined,
-  { connection, signal, allowPrivate = false }: PlacesOptions,
-): Promise<OpenPlaces> {
+  { connection, signal, allowPrivate = false }: SourcesOptions,
+): Promise<OpenSources> {
   const publicOnly = !named[0]!.isTrusted && !allowPrivate;
   const urls = named.map(({ text }) => text);
   const signer = createSigner(createSecretKey(), nativeCrypto);
@@ -130,14 +130,14 @@ async function openRelays(
   if (set instanceof Error) {
     signal.throwIfAborted();
     const refused = named.map(({ text }) => ({ name: withoutSecrets(text), reason: set.message }));
-    return { places: [], refused, close: async () => undefined };
+    return { sources: [], refused, close: async () => undefined };
   }
   const payload = manifest?.root ? { root: manifest.root, bytes: manifest.bytes } : undefined;
   const shared = { relays: set, clock: systemClock, sha256: nativeSha256, payload };
   const isNear = (relay: string) =>
     named.find(({ text }) => withoutSecrets(text) === relay)?.isNear;
   return {
-    places: set.relays.map((relay) => ({
+    sources: set.relays.map((relay) => ({
       ...createRelaySource({ ...shared, name: withoutSecrets(relay), relay }),
       isNear: isNear(relay),
     })),
@@ -146,9 +146,9 @@ async function openRelays(
   };
 }
 
-function openPlace(
-  { text, isNear, isTrusted }: NamedPlace,
-  { allowPrivate }: PlacesOptions,
+function openSource(
+  { text, isNear, isTrusted }: NamedSource,
+  { allowPrivate }: SourcesOptions,
 ): ChunkSource {
   if (!/^https?:\/\//i.test(text)) return createFolderSource(text);
   if (!URL.canParse(text)) {
@@ -166,7 +166,7 @@ function openPlace(
 /** Why what a stranger names is not asked, by its form; where its name leads is judged when it is looked up. */
 function strangerProblem(text: string): string | undefined {
   if (!/^(https?|wss?):\/\//i.test(text)) return 'a folder that a stranger names';
-  return hintProblem(text.replace(/^http/i, 'ws').replace(/\/+$/, ''))?.replace('relay', 'place');
+  return hintProblem(text.replace(/^http/i, 'ws').replace(/\/+$/, ''))?.replace('relay', 'source');
 }
 
 export interface AskOptions {
@@ -269,10 +269,10 @@ export interface LocatedManifest {
 /** Throws a ConfigError or a CheckpointError that says what is not there or not right. */
 export async function findManifest(
   what: string,
-  places: readonly ChunkSource[],
+  sources: readonly ChunkSource[],
   signal: AbortSignal,
 ): Promise<LocatedManifest> {
-  if (isHex32(what)) return { manifest: await ofDigest(what, places, signal), beside: undefined };
+  if (isHex32(what)) return { manifest: await ofDigest(what, sources, signal), beside: undefined };
   if (/^https?:\/\//i.test(what)) return ofAddress(what, signal);
   const found = await stat(what).catch(() => undefined);
   if (found?.isDirectory()) return { manifest: await readManifest(what), beside: what };
@@ -282,7 +282,7 @@ export async function findManifest(
   });
 }
 
-/** How long a place may take before the next is asked too. */
+/** How long a source may take before the next is asked too. */
 const NEXT_MS = 1000;
 /** After that it is given up where it was slower than so many bytes a second. */
 const LATE_MS = 4000;
@@ -293,14 +293,14 @@ const MOST_MS = 30_000;
 /** Asks the sources in turn, the next one as soon as one fails or takes long. Only bytes with that hash are parsed. */
 async function ofDigest(
   digest: Digest,
-  places: readonly ChunkSource[],
+  sources: readonly ChunkSource[],
   signal: AbortSignal,
 ): Promise<FileManifest> {
   const over = new AbortController();
   const both = anySignal(signal, over.signal);
   let turn: Promise<unknown> = Promise.resolve();
-  const tries = places.map((place) => {
-    const tried = turn.then(() => tryPlace(place, digest, both.signal));
+  const tries = sources.map((source) => {
+    const tried = turn.then(() => trySource(source, digest, both.signal));
     const pause = turn.then(() => systemClock.sleep(NEXT_MS, both.signal));
     turn = firstOf([tried, pause].map((each) => each.then(ignore, ignore)));
     return tried;
@@ -309,22 +309,22 @@ async function ofDigest(
   const found = await Promise.any(tries).catch(({ errors }: AggregateError) => {
     failures.push(...errors.map(({ message }: Error) => message));
   });
-  over.abort(new Error('another place was faster'));
+  over.abort(new Error('another source was faster'));
   both.release();
   if (found) return found;
   signal.throwIfAborted();
   throw new CheckpointError(
     'checkpoint/no-manifest',
-    `no place has the manifest ${digest}: ${failures.join('; ') || 'none was named'}`,
-    { hint: 'name places that have it with --from; relays have what `checkpoint push` sent' },
+    `no source has the manifest ${digest}: ${failures.join('; ') || 'none was named'}`,
+    { hint: 'name sources that have it with --from; relays have what `checkpoint push` sent' },
   );
 }
 
 const ignore = (): void => undefined;
 
-/** The manifest from one place, which trickles no longer than it may. */
-async function tryPlace(
-  place: ChunkSource,
+/** The manifest from one source, which trickles no longer than it may. */
+async function trySource(
+  source: ChunkSource,
   digest: Digest,
   signal: AbortSignal,
 ): Promise<FileManifest> {
@@ -334,18 +334,18 @@ async function tryPlace(
   let came = 0;
   const timer = setInterval(() => {
     const ms = systemClock.now() - startedMs;
-    const isLate = place.findManifest
+    const isLate = source.findManifest
       ? ms > MOST_MS
       : ms > LATE_MS && came * 1000 < LEAST_RATE * ms;
-    if (isLate) late.abort(new Error(`${place.name} is too slow`));
+    if (isLate) late.abort(new Error(`${source.name} is too slow`));
   }, NEXT_MS);
   try {
-    const bytes = await bytesAt(place, digest, both.signal, (length) => {
+    const bytes = await bytesAt(source, digest, both.signal, (length) => {
       came = length;
     });
-    if (bytes === 'absent') throw new Error(`${place.name} has not got it`);
-    if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(place.name, bytes);
-    throw new Error(`${place.name} gives other bytes`);
+    if (bytes === 'absent') throw new Error(`${source.name} has not got it`);
+    if (bytes && toHex(nativeSha256(bytes)) === digest) return parse(source.name, bytes);
+    throw new Error(`${source.name} gives other bytes`);
   } finally {
     clearInterval(timer);
     both.release();
@@ -353,14 +353,14 @@ async function tryPlace(
 }
 
 async function bytesAt(
-  place: ChunkSource,
+  source: ChunkSource,
   digest: Digest,
   signal: AbortSignal,
   onBytes: (length: number) => void,
 ) {
-  if (place.findManifest) return place.findManifest(digest, signal);
+  if (source.findManifest) return source.findManifest(digest, signal);
   const blob = { sha256: digest, bytes: MOST_MANIFEST_BYTES, offset: undefined };
-  const body = await place.read(blob, signal);
+  const body = await source.read(blob, signal);
   return body === undefined ? 'absent' : readUpTo(body, MOST_MANIFEST_BYTES, onBytes);
 }
 

@@ -171,7 +171,7 @@ function tooMuchLost(
     `stripe ${stripe} has ${have} of ${all.length} chunks and needs ${need}: ` +
       `${names} lost or changed`,
     {
-      hint: 'get them from another place with `nostrain checkpoint fetch`',
+      hint: 'get them from another source with `nostrain checkpoint fetch`',
       data: { stripe, have, need },
     },
   );

@@ -186,10 +186,10 @@ export function openStored({
   const read = (handle: number, name: string, from: number, to: number, width: number) => {
     const bytes = new Uint8Array((to - from) * width);
     for (let at = from, i = stretchAt(starts, from); at < to; i++) {
-      const place = stretches[2 * i]! + at - starts[i]!;
-      const end = Math.min(to, at + stretches[2 * i + 1]! - place);
+      const position = stretches[2 * i]! + at - starts[i]!;
+      const end = Math.min(to, at + stretches[2 * i + 1]! - position);
       const piece = bytes.subarray((at - from) * width, (end - from) * width);
-      readAll(handle, name, piece, place * width);
+      readAll(handle, name, piece, position * width);
       at = end;
     }
     return bytes;

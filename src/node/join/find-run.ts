@@ -47,7 +47,7 @@ export interface ResolvedRun {
 }
 
 /** A run and where its events are, as far as that is known without asking anybody. */
-export interface RunPlace {
+export interface RunLocation {
   readonly run: Digest;
   readonly spec?: RunSpec | undefined;
   readonly address?: RunAddress;
@@ -64,10 +64,10 @@ export async function findRun(
   source: string | RunSpec,
   options: FindOptions,
 ): Promise<ResolvedRun> {
-  const place = await placeOf(source, options);
-  const { run, address, relays, publicOnly } = place;
+  const location = await locationOf(source, options);
+  const { run, address, relays, publicOnly } = location;
   const connection = publicOnly ? { ...options.connection, publicOnly } : options.connection;
-  const spec = place.spec ?? (await readKept(options.dir ?? runDir(run), run));
+  const spec = location.spec ?? (await readKept(options.dir ?? runDir(run), run));
   if (spec !== undefined) return { run, spec, relays, connection };
   return {
     run,
@@ -77,7 +77,7 @@ export async function findRun(
   };
 }
 
-async function placeOf(source: string | RunSpec, asked: LocateOptions): Promise<RunPlace> {
+async function locationOf(source: string | RunSpec, asked: LocateOptions): Promise<RunLocation> {
   const named = typeof source === 'string' ? addressed(source, asked) : undefined;
   if (named !== undefined) return named;
   const kept =
@@ -90,9 +90,9 @@ async function placeOf(source: string | RunSpec, asked: LocateOptions): Promise<
 }
 
 /** The run of an id, an address or a name on this machine. */
-export async function locateRun(source: string, asked: LocateOptions): Promise<RunPlace> {
-  const place = addressed(source, asked) ?? (await findKept(source, asked));
-  if (place !== undefined) return place;
+export async function locateRun(source: string, asked: LocateOptions): Promise<RunLocation> {
+  const location = addressed(source, asked) ?? (await findKept(source, asked));
+  if (location !== undefined) return location;
   if (isHex32(source)) return { run: source, relays: asked.relays ?? [], publicOnly: false };
   throw new ConfigError('flag/run', `--run ${source} is no run that is known here`, {
     hint: 'give the 64 hex digits of its id, its naddr1…, or a name that `nostrain runs` lists',
@@ -100,7 +100,7 @@ export async function locateRun(source: string, asked: LocateOptions): Promise<R
 }
 
 /** The run of an address and the relays to ask for it; undefined of a text that is none. */
-function addressed(source: string, asked: LocateOptions): RunPlace | undefined {
+function addressed(source: string, asked: LocateOptions): RunLocation | undefined {
   if (!/^(?:nostr:)?naddr1/.test(source)) return undefined;
   const read = decodeRunAddress(source);
   if (!read.ok) {
@@ -109,15 +109,15 @@ function addressed(source: string, asked: LocateOptions): RunPlace | undefined {
     });
   }
   const { value: address } = read;
-  const place = { run: address.run, address };
-  if (asked.relays !== undefined) return { ...place, relays: asked.relays, publicOnly: false };
+  const location = { run: address.run, address };
+  if (asked.relays !== undefined) return { ...location, relays: asked.relays, publicOnly: false };
   const hints = address.relays.slice(0, MOST_HINTS);
   const publicOnly = asked.allowPrivateRelays !== true;
-  return { ...place, relays: publicOnly ? dialable(hints, asked) : hints, publicOnly };
+  return { ...location, relays: publicOnly ? dialable(hints, asked) : hints, publicOnly };
 }
 
 /** A certified run of this machine by its name or id, with its relays; undefined if there is none. */
-async function findKept(name: string, asked: LocateOptions): Promise<RunPlace | undefined> {
+async function findKept(name: string, asked: LocateOptions): Promise<RunLocation | undefined> {
   const kept = await findLocalRun(name).catch((error: unknown) => {
     if (error instanceof ConfigError && error.code === 'run/unknown') return undefined;
     throw error;

@@ -14,7 +14,7 @@ import {
   assertAdmitted,
   assertFits,
   assertNoContradiction,
-  placeIn,
+  shardSettings,
 } from '../../certified/make-spec.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import { type CertifiedState, certifiedMembers } from '../../certified/state.ts';
@@ -159,7 +159,7 @@ export async function openJoin(
   const reach: RelayReach = { connection, signer, signal, onNotice };
   const found = await findRun(source, { ...machine, ...reach });
   const { run, spec } = found;
-  const met = await meetingPlaces(found, machine, reach);
+  const met = await relaysToUse(found, machine, reach);
   const { relays, publicOnly } = met;
   const own: RelayReach = { ...reach, connection: { ...connection, publicOnly } };
   assertNoContradiction(spec, asked);
@@ -239,14 +239,14 @@ function beaconOf(spec: RunSpec, { beacon }: JoinPorts): BeaconSource | undefine
   });
 }
 
-/** Checkpoints at the places of the run, for a worker that holds none of their chunks. */
+/** Checkpoints at the mirrors of the run, for a worker that holds none of their chunks. */
 function fetchedChunks(
   { places, placement: policy }: RunSpec,
   { allowPrivateRelays: allowPrivate = false, onNotice = () => undefined }: JoinMachine,
   { dir: folder, signer }: { readonly dir: string; readonly signer: Signer },
 ): CheckpointChunks | undefined {
   if (places.length === 0 && policy === null) return undefined;
-  return createRunChunks({ places, policy, signer, folder, allowPrivate, onNotice });
+  return createRunChunks({ servers: places, policy, signer, folder, allowPrivate, onNotice });
 }
 
 interface Choices {
@@ -269,7 +269,7 @@ async function settingsFor(
     ...asked,
     base: base ?? kept.base ?? '',
     ...(isOpen && { tier: kept.tier ?? 'auto' }),
-    ...placeIn(spec, me, asked),
+    ...shardSettings(spec, me, asked),
     relay: relays,
   });
   const { start } = spec;
@@ -282,7 +282,7 @@ async function settingsFor(
 const DISCOVER_MS = 10_000;
 
 /** Relays to use: those of the run, those that workers name if asked for, and those for private state. */
-async function meetingPlaces(
+async function relaysToUse(
   { run, spec, relays, connection }: ResolvedRun,
   { discoverRelays, allowPrivateRelays: allowPrivate = false }: JoinMachine,
   reach: RelayReach,

@@ -120,7 +120,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
   };
 }
 
-/** What the spec of a run says of a base, which was opened without tiers; `more` are other places to get it from. */
+/** What the spec of a run says of a base, which was opened without tiers; `more` are other sources of it. */
 export async function startFrom(
   base: BaseModel,
   { rank, alpha, targets, tiers: count = 0 }: BaseSettings,

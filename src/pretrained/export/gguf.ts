@@ -84,7 +84,7 @@ async function* writeGguf(
     u64(tensors.length),
     u64(metadata.size),
     ...[...metadata].flatMap(([name, value]) => [text(name), valued(value)]),
-    ...placed(tensors),
+    ...tensorInfos(tensors),
   );
   yield head;
   yield new Uint8Array(padded(head.length) - head.length);
@@ -96,7 +96,7 @@ async function* writeGguf(
   }
 }
 
-function placed(tensors: readonly GgufTensor[]): readonly Uint8Array[] {
+function tensorInfos(tensors: readonly GgufTensor[]): readonly Uint8Array[] {
   let offset = 0;
   return tensors.flatMap((tensor) => {
     const { name, shape, format } = tensor;

@@ -21,7 +21,7 @@ export interface FeatureField<T extends Json = Json> {
 }
 
 /** Most members that a vote names as left out. */
-const MOST_PLACES = 1024;
+const MOST_INDICES = 1024;
 /** Largest score; its negative is the score of an update that leads to a loss that is no number. */
 export const MOST_SCORE = 1_000_000_000;
 /** Characters of a text that a worker reports, and of the name of its device. */
@@ -52,7 +52,7 @@ const isWhole = (value: unknown, least: number, most = Number.MAX_SAFE_INTEGER):
 
 const isDigest = (value: unknown): value is Digest => typeof value === 'string' && isHex32(value);
 const isKey = (value: unknown): value is WorkerId => typeof value === 'string' && isHex32(value);
-const isPlace = (value: unknown): value is number => isWhole(value, 0, 0xffff);
+const isRosterIndex = (value: unknown): value is number => isWhole(value, 0, 0xffff);
 const isRound = (value: unknown): value is number => isWhole(value, 0);
 const isTier = (value: unknown): value is number => isWhole(value, 0, MOST_TIERS);
 const isScore = (value: unknown): value is number =>
@@ -96,22 +96,22 @@ export const keysAscending = field(
   isAscending(isKey, Number.POSITIVE_INFINITY, same),
 );
 
-/** Places in a roster, each once. */
-export const places = field(
-  `a list of at most ${MOST_PLACES} places in the roster, ascending`,
-  isAscending(isPlace, MOST_PLACES, same),
+/** Indices in a roster, each once. */
+export const rosterIndices = field(
+  `a list of at most ${MOST_INDICES} indices in the roster, ascending`,
+  isAscending(isRosterIndex, MOST_INDICES, same),
 );
 
-/** A place in the roster and its score. */
-export type ScoredPlace = readonly [number, number];
+/** An index in the roster and its score. */
+export type IndexedScore = readonly [number, number];
 
-const isScoredPlace = (pair: unknown): pair is ScoredPlace =>
-  Array.isArray(pair) && pair.length === 2 && isPlace(pair[0]) && isScore(pair[1]);
+const isIndexedScore = (pair: unknown): pair is IndexedScore =>
+  Array.isArray(pair) && pair.length === 2 && isRosterIndex(pair[0]) && isScore(pair[1]);
 
-/** A score for each of some places. */
+/** A score for each of some roster indices. */
 export const scored = field(
-  `a list of at most ${MOST_PLACES} pairs of a place, ascending, and a score`,
-  isAscending(isScoredPlace, MOST_PLACES, ([place]) => place),
+  `a list of at most ${MOST_INDICES} pairs of an index, ascending, and a score`,
+  isAscending(isIndexedScore, MOST_INDICES, ([index]) => index),
 );
 
 /** Scores in the order they came. */

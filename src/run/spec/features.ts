@@ -23,8 +23,8 @@ import {
   lastRounds,
   measured,
   millionths,
-  places,
   rerunCommitment,
+  rosterIndices,
   roundAsked,
   scored,
   scoreList,
@@ -37,7 +37,7 @@ import { groupFields, plainFields, sectionFeatures, specDefaults } from './spec-
 import { readStart } from './start.ts';
 
 /** Contents that a feature may add fields to, beside the spec. */
-export type Place =
+export type FeatureContent =
   | 'join'
   | 'vote'
   | 'heartbeat'
@@ -58,7 +58,7 @@ export interface SpecField {
 
 type Fields = Readonly<Record<string, FeatureField>>;
 
-export interface Feature extends Readonly<Partial<Record<Place, Fields>>> {
+export interface Feature extends Readonly<Partial<Record<FeatureContent, Fields>>> {
   readonly says: string;
   /** Of a feature that is a value of another field: whether a spec has that value, and so has to name it. */
   isIn?(spec: Readonly<Record<string, unknown>>): boolean;
@@ -99,7 +99,7 @@ export const features = {
   },
   files: {
     says:
-      'the text of the run and the files of its base are fetched in chunks, from places that ' +
+      'the text of the run and the files of its base are fetched in chunks, from sources that ' +
       'the run names and from its relays',
     spec: { files: { absent: null, read: readChunkedFiles } },
   },
@@ -153,7 +153,7 @@ export const features = {
       'members score the contributions of the round before on rows they all share; who does ' +
       'harm loses its seat',
     vote: {
-      of: scored('scores of the round before, in millionths of a loss, by place in the roster'),
+      of: scored('scores of the round before, in millionths of a loss, by index in the roster'),
     },
     member: {
       history: scoreList('its last scores, oldest first'),
@@ -165,7 +165,9 @@ export const features = {
     says:
       'members refuse contributions that make the model worse by their own measure, and say ' +
       'whose',
-    vote: { screened: places('whose contribution the voter would not list, since it does harm') },
+    vote: {
+      screened: rosterIndices('whose contribution the voter would not list, since it does harm'),
+    },
   },
   seats: {
     says:
@@ -240,7 +242,7 @@ type Table = typeof features;
 export type FeatureName = keyof typeof features;
 
 /** What features add to a content. */
-export type FeatureValues<P extends Place> = {
+export type FeatureValues<P extends FeatureContent> = {
   readonly [F in keyof Table as Table[F] extends Readonly<Record<P, Fields>>
     ? F
     : never]?: Table[F] extends Readonly<Record<P, Fields>>
@@ -253,16 +255,16 @@ type FieldValue<T> = T extends FeatureField<infer V> ? V : never;
 export interface FeatureSet {
   readonly names: readonly string[];
   /** Reads `features` of a content: exactly the fields of this run, or a refusal that names the first other field. */
-  read<P extends Place>(place: P, said: unknown): Result<FeatureValues<P>>;
+  read<P extends FeatureContent>(content: P, said: unknown): Result<FeatureValues<P>>;
 }
 
 /** The set of these features. */
 export function featureSet(names: readonly string[], table: FeatureTable = features): FeatureSet {
   return {
     names,
-    read(place, said) {
-      const read = readFeatures(names, table, place, said as Json | undefined);
-      return read.ok ? ok(read.value as FeatureValues<typeof place>) : read;
+    read(content, said) {
+      const read = readFeatures(names, table, content, said as Json | undefined);
+      return read.ok ? ok(read.value as FeatureValues<typeof content>) : read;
     },
   };
 }
@@ -282,21 +284,21 @@ export const tierFeatures = featureSet(['widths']);
 function readFeatures(
   names: readonly string[],
   table: FeatureTable,
-  place: Place,
+  content: FeatureContent,
   said: Json | undefined,
 ): Result<JsonObject> {
   const wrong = (at: string, why: string) => refuse('wrong-features', `features.${at}`, why);
-  const expected = names.filter((name) => table[name]?.[place] !== undefined);
+  const expected = names.filter((name) => table[name]?.[content] !== undefined);
   if (said === undefined && expected.length === 0) return ok({});
   const all = said ?? {};
-  if (!isJsonObject(all)) return wrong(place, 'features are no object');
+  if (!isJsonObject(all)) return wrong(content, 'features are no object');
   const other = Object.keys(all).find((name) => !expected.includes(name));
   if (other !== undefined || said === undefined || expected.length === 0) {
     const what = other ?? expected[0] ?? 'none';
-    return wrong(what, `features of this ${place} are ${expected.join(', ') || 'none'}`);
+    return wrong(what, `features of this ${content} are ${expected.join(', ') || 'none'}`);
   }
   for (const name of expected) {
-    const fields = table[name]![place]!;
+    const fields = table[name]![content]!;
     const values = all[name];
     const broken =
       isJsonObject(values) && Object.keys(values).every((key) => Object.hasOwn(fields, key))

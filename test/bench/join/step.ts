@@ -94,7 +94,7 @@ const trainer = (index: number): Trainer => ({
 
 const chunksOf = (spec: RunSpec, holder?: RunHolder): CheckpointChunks =>
   createRunChunks({
-    ...{ places: step.places!, policy: spec.placement, signer: signerOf(step.index), holder },
+    ...{ servers: step.places!, policy: spec.placement, signer: signerOf(step.index), holder },
     ...{ folder: join(step.home, `worker${step.index}`), allowPrivate: true },
     onNotice: (message) => process.stderr.write(`${step.op} ${step.index}: ${message}\n`),
   });
@@ -112,7 +112,7 @@ async function member(): Promise<Ready> {
     offer: { region: 'here', tier: 'open', weight: 1 },
     onNotice: (message) => process.stderr.write(`member ${index}: ${message}\n`),
   });
-  return step.parameters === undefined ? place(spec, holder) : play(spec, holder);
+  return step.parameters === undefined ? state(spec, holder) : play(spec, holder);
 }
 
 /** Plays the run with the others; its holder stays. */
@@ -147,7 +147,7 @@ const writeState = async (params: Float32Array | Float64Array, momentum: Float32
   writeFile(join(step.home, 'state'), Buffer.concat([Buffer.from(params.buffer), Buffer.from(momentum.buffer)])); // biome-ignore format: one line
 
 /** Puts a state of drawn bytes where the members of a run would. */
-async function place(spec: RunSpec, holder: RunHolder): Promise<Ready> {
+async function state(spec: RunSpec, holder: RunHolder): Promise<Ready> {
   const { index } = step;
   // the same bytes for everybody, and nothing in them repeats
   const bytes = createCipheriv('aes-128-ctr', Buffer.alloc(16), Buffer.alloc(16)).update(Buffer.alloc(step.bytes!)); // biome-ignore format: one line
@@ -182,7 +182,7 @@ async function joinRun() {
   const from: Record<string, number> = {};
   const kind = (name: string) => name === 'relays' ? 'relays' : places.includes(name) ? 'Blossom' : 'holders'; // biome-ignore format: one line
   const chunks = createRunChunks({
-    places: way === 'holders' ? [] : places,
+    servers: way === 'holders' ? [] : places,
     policy: way === 'blossom' ? null : spec.placement,
     ...{ signer: signerOf(step.index), folder, allowPrivate: true },
     onNotice: (message) => process.stderr.write(`${way}: ${message}\n`),

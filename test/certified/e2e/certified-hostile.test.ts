@@ -215,16 +215,16 @@ describe('T-08: a round that is closed is certified a second time', () => {
     const other = { ...outcome, time: outcome.time + 1 };
     const got = outcomeDigest(other);
     const { run, parent } = outcome;
-    const place = { run, round: 0, attempt, parent, ctx: committee.ctx, view, digest: got };
+    const position = { run, round: 0, attempt, parent, ctx: committee.ctx, view, digest: got };
     const seats = committee.members.filter((key) => key !== keyOf(0));
     const signers = [1, 2].map(signerOf);
     const proposal: Proposal = {
       ...{ type: 'proposal', step: 'prepare', justify: -1, prepares: [], ballots: [] },
-      ...{ ...place, outcome: other },
+      ...{ ...position, outcome: other },
     };
     const commit: Commit = {
       ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
-      ...place,
+      ...position,
     };
     await publishRaw(url, [
       signers[0]!.sign(buildMessage(proposal, life())),

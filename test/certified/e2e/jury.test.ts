@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
-import { placeIn } from '../../../src/certified/make-spec.ts';
+import { shardSettings } from '../../../src/certified/make-spec.ts';
 import { fixedData } from '../../../src/node/engine/task-trainer.ts';
 import { certifiedProtocol } from '../../../src/node/join/join-run.ts';
 import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
@@ -79,7 +79,10 @@ it('T-21: members put a cheat out by themselves', { timeout: 600_000 }, async ()
     );
     const spec = readSpec(JSON.parse(readFileSync(file, 'utf8')));
     const { publicKey } = signerOf(CHEAT);
-    const settings = settingsOf(spec, { ...placeIn(spec, publicKey, {}), relay: [relay.url] });
+    const settings = settingsOf(spec, {
+      ...shardSettings(spec, publicKey, {}),
+      relay: [relay.url],
+    });
     const playing = runWorkerSession({
       ...{ settings, dir: join(folder, 'cheat'), corpus, secKey: secretOf(CHEAT) },
       ...{ report: () => undefined, signal: stop.signal, fixed: fixedData(spec, undefined) },

@@ -51,9 +51,9 @@ describeWith(anvilMissing)(
         chain.bond(registry, index, keyOf(index), value);
       for (const index of [0, 1, 2]) await bond(index, 10n);
       await chain.mine(3);
-      const place = { contract: registry.contract, from: registry.block };
+      const contract = { contract: registry.contract, from: registry.block };
       const schedule = { base: registry.block + 3, period: 5 };
-      const source = createRegistrySource(accessTo([chain.endpoint]), place, schedule);
+      const source = createRegistrySource(accessTo([chain.endpoint]), contract, schedule);
       const first = await source.snapshot(0, never);
       // the next blocks that count are between these, so that the next two tables differ
       await bond(0, 5n);
@@ -150,9 +150,9 @@ describe('a run whose stakes are balances of a token', { timeout: 120_000 }, () 
     const access = accessTo([endpoint]);
     const founders = [0, 1, 2].map(keyOf);
     const tableAt = (epoch: number, keys: readonly string[]) => {
-      const place = { standard: 'erc20', token: fromHex(token.slice(2))!, keys } as const;
+      const contract = { standard: 'erc20', token: fromHex(token.slice(2))!, keys } as const;
       const schedule = { base: height, period: PERIOD };
-      return createTokenSource(access, place, schedule).snapshot(epoch, never);
+      return createTokenSource(access, contract, schedule).snapshot(epoch, never);
     };
     const first = await tableAt(0, founders);
     expect(first.rows).toHaveLength(3);

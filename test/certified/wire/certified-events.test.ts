@@ -22,10 +22,10 @@ const [run, parent, ctx, digest, other] = ['1', '2', '3', '4', '5'].map((d) => d
   ...[string, string, string, string, string],
 ];
 const life = { createdAt: 1_790_000_000, expiresAt: 1_790_086_400 };
-const place = { run, round: 3, attempt: 0, parent, ctx, view: 1, digest };
-const prepare: Prepare = { ...place, type: 'vote', step: 'prepare', justify: -1 };
+const position = { run, round: 3, attempt: 0, parent, ctx, view: 1, digest };
+const prepare: Prepare = { ...position, type: 'vote', step: 'prepare', justify: -1 };
 const commit: Commit = {
-  ...{ ...place, type: 'vote', step: 'commit', justify: -1 },
+  ...{ ...position, type: 'vote', step: 'commit', justify: -1 },
   unlisted: [0, 7, 65_535],
 };
 const join: Join = { type: 'join', run, after: parent, tip: digest, evidence: 'invited' };

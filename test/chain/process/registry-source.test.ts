@@ -37,9 +37,9 @@ describeWith(anvilMissing)('the registry of a real chain', () => {
     return proxy.endpoint;
   };
   const at = (epoch: number, all: readonly Endpoint[] = [chain.endpoint], need = 1) => {
-    const place = { contract: registry.contract, from: registry.block };
+    const contract = { contract: registry.contract, from: registry.block };
     const schedule = { base: height, period: 1 };
-    return createRegistrySource(accessTo(all, need), place, schedule).snapshot(epoch, never);
+    return createRegistrySource(accessTo(all, need), contract, schedule).snapshot(epoch, never);
   };
 
   beforeAll(async () => {

@@ -5,7 +5,7 @@ import { callData, encodeWords } from '../../../src/chain/evm/encoding.ts';
 import {
   createTokenSource,
   evmAddress,
-  type TokenPlace,
+  type TokenContract,
 } from '../../../src/chain/evm/stake-sources.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { stakeRows } from '../../../src/run/stake/stake-snapshot.ts';
@@ -31,15 +31,15 @@ describeWith(anvilMissing)('balances of a token', () => {
   let height: number;
 
   const at = (
-    place: Partial<TokenPlace>,
+    contract: Partial<TokenContract>,
     all: readonly Endpoint[] = [chain.endpoint],
     base = height,
   ) => {
-    const whole: TokenPlace = {
+    const whole: TokenContract = {
       standard: 'erc20',
       token: tokens[0]!,
       keys: [CAROL, ALICE, BOB],
-      ...place,
+      ...contract,
     };
     return createTokenSource(accessTo(all), whole, { base, period: 1 }).snapshot(0, never);
   };

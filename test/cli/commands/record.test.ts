@@ -83,7 +83,7 @@ describe('nostrain archive --folder', () => {
     expect(first.stdout).toContain('ok: 7 rounds, all recomputed in full');
     expect(first.stdout).toContain(made.state.modelRoot);
     const nowhere = await runCommand('replay', '--events', 'ab'.repeat(32), '--from', blossom.url);
-    expect(nowhere.stderr).toContain('no place has the manifest');
+    expect(nowhere.stderr).toContain('no source has the manifest');
     const none = await runCommand('replay', '--run', made.run, '--from', blossom.url);
     expect(none.stderr).toContain('--from goes with --events DIGEST');
   });

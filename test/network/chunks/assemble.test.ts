@@ -17,8 +17,8 @@ const tree = chunkTree(payload);
 const chunksOf = (bytes: Uint8Array): readonly VerifiedChunk[] =>
   splitChunks(bytes).map((data, index) => {
     const whole = chunkTree(bytes);
-    const place = { root: whole.root, bytes: bytes.length, index, path: merklePath(whole, index) };
-    const verified = verifyChunk({ ...place, data });
+    const source = { root: whole.root, bytes: bytes.length, index, path: merklePath(whole, index) };
+    const verified = verifyChunk({ ...source, data });
     if (!verified.ok) throw new Error(verified.issue.message);
     return verified.value;
   });

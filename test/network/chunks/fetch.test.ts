@@ -1,4 +1,4 @@
-/** Fetching from many places on a clock that the test moves: how long it takes, who is asked, and what faults cost. */
+/** Fetching from many sources on a clock that the test moves: how long it takes, who is asked, and what faults cost. */
 import { describe, expect, it } from 'vitest';
 import {
   type FetchEvent,
@@ -6,41 +6,41 @@ import {
   fetchChunks,
 } from '../../../src/network/chunks/fetch.ts';
 import {
-  createFakePlace,
+  createFakeSource,
   createMemoryStore,
   drawnChunks,
-  type FakePlaceOptions,
+  type FakeSourceOptions,
   whileMoving,
-} from '../../support/fake-places.ts';
+} from '../../support/fake-sources.ts';
 import { createManualClock } from '../../support/manual-clock.ts';
 
 const KB = 1024;
 
 async function play(
   file: ReturnType<typeof drawnChunks>,
-  made: readonly Omit<FakePlaceOptions, 'clock' | 'contents'>[],
+  made: readonly Omit<FakeSourceOptions, 'clock' | 'contents'>[],
   options: Partial<FetchOptions> = {},
 ) {
   const clock = createManualClock();
   const { contents, wanted } = file;
   const startedMs = clock.now();
-  const places = made.map(
+  const sources = made.map(
     (each) =>
-    createFakePlace({ contents, ...each, clock, ...(each.diesMs && { diesMs: startedMs + each.diesMs }) }), // biome-ignore format: one line
+    createFakeSource({ contents, ...each, clock, ...(each.diesMs && { diesMs: startedMs + each.diesMs }) }), // biome-ignore format: one line
   );
   const store = createMemoryStore();
   const events: FetchEvent[] = [];
   const fetched = await whileMoving(
     clock,
     fetchChunks({
-      ...{ digest: 'ab'.repeat(32), wanted, places, clock, openSink: store.openSink },
+      ...{ digest: 'ab'.repeat(32), wanted, sources, clock, openSink: store.openSink },
       signal: new AbortController().signal,
       report: (event) => events.push(event),
       ...options,
     }),
   );
-  const { missing, places: reports, bytes } = fetched;
-  return { ms: clock.now() - startedMs, missing, reports, bytes, store, places, events };
+  const { missing, sources: reports, bytes } = fetched;
+  return { ms: clock.now() - startedMs, missing, reports, bytes, store, sources, events };
 }
 
 const six = (rate: number) =>
@@ -68,19 +68,19 @@ describe('R-17 fetching in parallel', () => {
     const made = six(1e6).map((each, i) =>
       i === 3 ? { ...each, fault: 'garbage' as const } : each,
     );
-    const { missing, reports, places, bytes, events } = await play(file, made, { perPlace: 1 });
+    const { missing, reports, sources, bytes, events } = await play(file, made, { perSource: 1 });
     expect(missing).toEqual([]);
-    expect(places[3]!.sent.answers).toBe(1);
+    expect(sources[3]!.sent.answers).toBe(1);
     expect(bytes).toBe(file.total + 64 * KB);
     expect(reports[3]).toMatchObject({ state: 'demoted', corrupt: 1, chunks: 0 });
     const named = events.filter(({ type }) => type === 'demoted');
     expect(named).toEqual([
-      { type: 'demoted', place: 'holder 3', message: expect.stringMatching(/^chunk \d+ is not what its hash says$/) }, // biome-ignore format: one line
+      { type: 'demoted', source: 'holder 3', message: expect.stringMatching(/^chunk \d+ is not what its hash says$/) }, // biome-ignore format: one line
     ]);
   });
 });
 
-describe('R-18 near places', () => {
+describe('R-18 near sources', () => {
   it.each([
     ['that are said to be near', true],
     ['that turn out to be near', undefined],
@@ -97,7 +97,7 @@ describe('R-18 near places', () => {
 
 describe('faults', () => {
   it.each(['short', 'long', 'stops', 'fails', 'garbage'] as const)(
-    'a place that %s costs no chunk',
+    'a source that %s costs no chunk',
     async (fault) => {
       // biome-ignore format: one line
       const file = drawnChunks(24, 64 * KB);
@@ -110,7 +110,7 @@ describe('faults', () => {
     },
   );
 
-  it('a place that is slow for ever is overtaken', async () => {
+  it('a source that is slow for ever is overtaken', async () => {
     const file = drawnChunks(40, 64 * KB);
     const made = [
       { name: 'slow', rate: 1000, latencyMs: 5, isNear: true },
@@ -122,7 +122,7 @@ describe('faults', () => {
     expect(ms).toBeLessThan(6000);
   });
 
-  it('chunks that no place has are named, at once', async () => {
+  it('chunks that no source has are named, at once', async () => {
     const file = drawnChunks(10, 16 * KB);
     const lost = file.wanted[4]!.piece.sha256;
     const has = (sha256: string) => sha256 !== lost;
@@ -134,7 +134,7 @@ describe('faults', () => {
     expect(ms).toBeLessThan(500);
   });
 
-  it('without any place that lives it ends', async () => {
+  it('without any source that lives it ends', async () => {
     const { missing, ms } = await play(drawnChunks(3, KB), [{ name: 'a', fault: 'fails' }]);
     expect(missing.length).toBe(3);
     expect(ms).toBeLessThan(20_000);

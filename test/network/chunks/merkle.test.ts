@@ -7,8 +7,8 @@ import {
   chunkCount,
   chunkLength,
   chunkTree,
+  isChunkIndex,
   isPayload,
-  isPlace,
   splitChunks,
   verifyChunk,
 } from '../../../src/network/chunks/payload.ts';
@@ -45,7 +45,7 @@ describe('splitting', () => {
 
   test('there is no other place', () => {
     for (const bytes of [0, -1, 0.5, Number.NaN, 65_536 * SIZE + 1]) {
-      expect(isPlace(0, bytes)).toBe(false);
+      expect(isChunkIndex(0, bytes)).toBe(false);
       expect(() => chunkCount(bytes)).toThrow(RangeError);
     }
     for (const index of [-1, 1, 0.5]) expect(() => chunkLength(index, SIZE)).toThrow(RangeError);

@@ -86,8 +86,8 @@ test.each(['scaled', 'rotated', 'q2'] as const)(
     });
     const moving = Uint32Array.from({ length: 6 }, (_, i) => i);
     const assignment = { digest: undefined, moving, chunksOf: () => moving, most: 6 };
-    const place = { round: 3, worker: 'a'.repeat(64), assignment };
-    const { payload } = packer.pack(delta, place);
-    expect(packer.packLike(payload, delta, place)).toEqual(payload);
+    const context = { round: 3, worker: 'a'.repeat(64), assignment };
+    const { payload } = packer.pack(delta, context);
+    expect(packer.packLike(payload, delta, context)).toEqual(payload);
   },
 );

@@ -30,9 +30,9 @@ function realChunks(payload: Uint8Array): readonly number[] {
   const { root, bytes, count } = tree;
   return splitChunks(payload).map((data, index) => {
     const path = merklePath(tree, index).map(toHex);
-    const place = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
+    const fields = { root, index, count, bytes, path: path.length > 0 ? path : undefined };
     const { createdAt, expiresAt: expiration } = lifetime;
-    return bytesOf(chunk.build({ ...place, expiration, data: toBase64(data) }, createdAt));
+    return bytesOf(chunk.build({ ...fields, expiration, data: toBase64(data) }, createdAt));
   });
 }
 

@@ -1,4 +1,4 @@
-/** Fetching into a folder over loopback: from two kinds of places at once, going on where it was killed, parity for what is nowhere, and liars. */
+/** Fetching into a folder over loopback: from two kinds of sources at once, going on where it was killed, parity for what is nowhere, and liars. */
 import { renameSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -40,13 +40,13 @@ async function holder(
 ) {
   const server = await serveFolder(folder, manifest, { port: 0, host: '127.0.0.1', clock, ...options }); // biome-ignore format: one line
   opened.push(server);
-  return { server, place: createHttpSource(server.url, { ask, clock }) };
+  return { server, source: createHttpSource(server.url, { ask, clock }) };
 }
 const fetchTo = (
   manifest: FileManifest,
-  places: readonly ChunkSource[],
+  sources: readonly ChunkSource[],
   options: Partial<FetchFolderOptions> = {}, // biome-ignore format: one line
-) => fetchFolder(manifest, at('out'), { places, signal: never, ...options });
+) => fetchFolder(manifest, at('out'), { sources, signal: never, ...options });
 const isWhole = async (manifest: FileManifest) => (await verifyFolder(at('out'), manifest)).whole;
 const dataOf = (manifest: FileManifest) => piecesOf(manifest).filter(({ offset }) => offset !== undefined); // biome-ignore format: one line
 
@@ -68,30 +68,30 @@ async function folderWith(
 describe('fetching into a folder', () => {
   it('takes from a holder and a folder at once what it has not got, and is whole in the end', async () => {
     const manifest = await pack();
-    const { place } = await holder(manifest, at('packed'));
-    const fetched = await fetchTo(manifest, [place, createFolderSource(at('packed'))]);
+    const { source } = await holder(manifest, at('packed'));
+    const fetched = await fetchTo(manifest, [source, createFolderSource(at('packed'))]);
     expect(await isWhole(manifest)).toBe(true);
     expect(fetched).toMatchObject({ kept: 0, bytes: 400_000, restored: 0 });
-    expect(fetched.places.every(({ chunks, state }) => chunks > 0 && state === 'good')).toBe(true);
+    expect(fetched.sources.every(({ chunks, state }) => chunks > 0 && state === 'good')).toBe(true);
     expect(await fetchTo(manifest, [])).toMatchObject({ kept: 400_000, bytes: 0 });
   });
 
   it('goes on where it was killed, whatever it left', async () => {
     const manifest = await pack();
-    const { place } = await holder(manifest, at('packed'));
+    const { source } = await holder(manifest, at('packed'));
     for (let after = 1; after < 12; after += 5) {
       const aborter = new AbortController();
       let had = 0;
       const onChunk = () => {
         if (++had === after) aborter.abort(new Error('killed'));
       };
-      const killed = fetchTo(manifest, [place], { signal: aborter.signal, onChunk, perPlace: 1 });
+      const killed = fetchTo(manifest, [source], { signal: aborter.signal, onChunk, perSource: 1 });
       await expect(killed).rejects.toThrow('killed');
     }
     await writeFile(at('out', '.0123-dead.part'), 'half a chunk');
     const [first] = dataOf(manifest);
     await writeFile(at('out', first!.sha256), drawnBytes(first!.bytes, 9));
-    const { kept, bytes } = await fetchTo(manifest, [place]);
+    const { kept, bytes } = await fetchTo(manifest, [source]);
     expect(kept).toBeGreaterThan(0);
     expect(bytes).toBeLessThan(400_000);
     expect(await isWhole(manifest)).toBe(true);
@@ -102,8 +102,8 @@ describe('fetching into a folder', () => {
     const manifest = await pack();
     const data = dataOf(manifest);
     for (const piece of [data[0]!, data[5]!, data[6]!]) await rm(at('packed', piece.sha256));
-    const { place } = await holder(manifest, at('packed'));
-    const { restored } = await fetchTo(manifest, [place]);
+    const { source } = await holder(manifest, at('packed'));
+    const { restored } = await fetchTo(manifest, [source]);
     expect(restored).toBe(3);
     expect(await isWhole(manifest)).toBe(true);
   });
@@ -127,25 +127,25 @@ describe('fetching into a folder', () => {
     const manifest = await pack();
     const all = dataOf(manifest).map(({ sha256 }) => sha256);
     const liar = createFolderSource(await folderWith('liar', all, true));
-    const { place } = await holder(manifest, at('packed'));
+    const { source } = await holder(manifest, at('packed'));
     const told: string[] = [];
-    const { places } = await fetchTo(manifest, [{ ...liar, isNear: true }, place], {
-      perPlace: 1,
-      report: (event) => 'place' in event && told.push(`${event.type} ${event.place}`),
+    const { sources } = await fetchTo(manifest, [{ ...liar, isNear: true }, source], {
+      perSource: 1,
+      report: (event) => 'source' in event && told.push(`${event.type} ${event.source}`),
     });
     expect(told).toEqual([`demoted ${at('liar')}`]);
-    expect(places[0]).toMatchObject({ corrupt: 1, chunks: 0 });
+    expect(sources[0]).toMatchObject({ corrupt: 1, chunks: 0 });
     expect(await isWhole(manifest)).toBe(true);
   });
 
-  it('says that the disk does not take it, which is no fault of a place', async () => {
+  it('says that the disk does not take it, which is no fault of a source', async () => {
     const manifest = await pack();
-    const { place } = await holder(manifest, at('packed'));
+    const { source } = await holder(manifest, at('packed'));
     let had = 0;
     const onChunk = () => {
       if (++had === 1) renameSync(at('out'), at('gone'));
     };
-    const full = fetchTo(manifest, [place], { onChunk, perPlace: 1 });
+    const full = fetchTo(manifest, [source], { onChunk, perSource: 1 });
     await expect(full).rejects.toMatchObject({ code: 'run/write' });
   });
 
@@ -167,8 +167,8 @@ describe('a manifest', () => {
   it('is found by digest, address, folder and file', async () => {
     const manifest = await pack();
     const digest = manifestDigest(manifest);
-    const { server, place } = await holder(manifest, at('packed'));
-    const found = (what: string) => findManifest(what, [place], never);
+    const { server, source } = await holder(manifest, at('packed'));
+    const found = (what: string) => findManifest(what, [source], never);
     expect(await found(digest)).toEqual({ manifest, beside: undefined });
     expect(await found(`${server.url}/${digest}`)).toEqual({ manifest, beside: `${server.url}/` });
     expect(await found(at('packed'))).toEqual({ manifest, beside: at('packed') });
@@ -259,11 +259,11 @@ describe('newcomers that pass on what they have', () => {
         return holder(manifest, at(`joiner${i}`));
       }),
     );
-    const places = [origin.url, ...joiners.map(({ server }) => server.url)];
+    const urls = [origin.url, ...joiners.map(({ server }) => server.url)];
     await Promise.all(
       joiners.map(({ server }, i) =>
         fetchFolder(manifest, at(`joiner${i}`), {
-          places: places.filter((url) => url !== server.url).map((url) => createHttpSource(url, { ask, clock })), // biome-ignore format: one line
+          sources: urls.filter((url) => url !== server.url).map((url) => createHttpSource(url, { ask, clock })), // biome-ignore format: one line
           signal: never,
           isShuffled: true,
           onChunk: ({ sha256 }) => server.add(sha256),

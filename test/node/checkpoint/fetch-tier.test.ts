@@ -32,18 +32,18 @@ async function packed(model: GptSpec) {
     encodeSafetensors({ tensors: [...tensors, momentum], metadata: {} }),
   );
   const manifest = await packFile(at('state'), at('packed'), { chunkBytes: 2 ** 14, stripe: null });
-  const place: ChunkSource = createFolderSource(at('packed'));
-  return { manifest, places: [place], values };
+  const source: ChunkSource = createFolderSource(at('packed'));
+  return { manifest, sources: [source], values };
 }
 
 describe('a tier out of a chunked state', () => {
   it.each([1, 2])(
     'E-10: tier %d comes in at most 1.02 times its bytes, and holds exactly its tensors',
     async (tier) => {
-      const { manifest, places, values } = await packed(ofTier(0));
+      const { manifest, sources, values } = await packed(ofTier(0));
       const out = at(`tier-${tier}`);
       const file = at(`tier-${tier}.safetensors`);
-      const { bytes } = await fetchTier(manifest, out, { tier, file }, { places, signal });
+      const { bytes } = await fetchTier(manifest, out, { tier, file }, { sources, signal });
       const { slots, size } = modelLayout(ofTier(tier));
       expect(bytes).toBeLessThanOrEqual(1.02 * 4 * size);
       expect(bytes).toBeLessThan(0.8 * manifest.bytes);
@@ -55,7 +55,7 @@ describe('a tier out of a chunked state', () => {
       const joined = Float32Array.from(decoded.value.tensors.flatMap((one) => [...one.values]));
       expect(joined).toEqual(values.slice(0, size));
       // once more: nothing comes a second time
-      const again = await fetchTier(manifest, out, { tier, file }, { places, signal });
+      const again = await fetchTier(manifest, out, { tier, file }, { sources, signal });
       expect(again.bytes).toBe(0);
     },
   );
@@ -64,11 +64,16 @@ describe('a tier out of a chunked state', () => {
     const tiers = await packed(ofTier(0));
     const to = { tier: 3, file: at('file') };
     await expect(
-      fetchTier(tiers.manifest, at('none'), to, { places: tiers.places, signal }),
+      fetchTier(tiers.manifest, at('none'), to, { sources: tiers.sources, signal }),
     ).rejects.toThrow('the state has tiers 0 to 2, not 3');
     const whole = await packed({ ...spec, ffn: 256 });
     await expect(
-      fetchTier(whole.manifest, at('whole'), { ...to, tier: 1 }, { places: whole.places, signal }),
+      fetchTier(
+        whole.manifest,
+        at('whole'),
+        { ...to, tier: 1 },
+        { sources: whole.sources, signal },
+      ),
     ).rejects.toThrow('no tensor of it is a ring of width');
   });
 });

@@ -1,4 +1,4 @@
-/** Every kind of place that needs nothing from elsewhere, held to the same contract. */
+/** Every kind of source that needs nothing from elsewhere, held to the same contract. */
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,7 +12,7 @@ import { planChunks } from '../../../src/network/chunks/payload.ts';
 import { createSigner } from '../../../src/network/event.ts';
 import { createFolderSource } from '../../../src/node/checkpoint/folder.ts';
 import { serveFolder } from '../../../src/node/checkpoint/holder-server.ts';
-import { createAskHttp, openPlaces } from '../../../src/node/checkpoint/sources.ts';
+import { createAskHttp, openSources } from '../../../src/node/checkpoint/sources.ts';
 import { createSecretKey } from '../../../src/node/files/keys.ts';
 import { nativeSha256 } from '../../../src/node/native/sha256.ts';
 import { connectRelays } from '../../../src/node/net/relays.ts';
@@ -24,7 +24,7 @@ const clock = systemClock;
 const connection = { openTimeoutMs: 5000, retry: defaultRetry };
 
 testSource('a folder', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => ({
-  place: createFolderSource(folder),
+  source: createFolderSource(folder),
   lose: ({ sha256 }) => rm(join(folder, sha256)),
   close: async () => undefined,
 }));
@@ -35,7 +35,7 @@ testSource(
   async ({ folder, manifest }) => {
     // biome-ignore format: one line
     const server = await serveFolder(folder, manifest, { port: 0, host: '127.0.0.1', clock });
-    return { place: createHttpSource(server.url, { ask, clock }), close: () => server.close() };
+    return { source: createHttpSource(server.url, { ask, clock }), close: () => server.close() };
   },
 );
 
@@ -49,7 +49,7 @@ testSource('a plain web server', { hasParity: true, saysWhatItHas: false }, asyn
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/files/`;
   return {
-    place: createHttpSource(url, { ask, clock }),
+    source: createHttpSource(url, { ask, clock }),
     lose: ({ sha256 }) => rm(join(folder, sha256)),
     close: async () => {
       server.closeAllConnections();
@@ -69,7 +69,7 @@ testSource('relays', { hasParity: false, saysWhatItHas: false }, async ({ manife
   }
   const named = { root: manifest.root!, bytes: manifest.bytes };
   return {
-    place: createRelaySource({ name: relay.url, relay: relay.url, relays, clock, sha256: nativeSha256, payload: named }), // biome-ignore format: one line
+    source: createRelaySource({ name: relay.url, relay: relay.url, relays, clock, sha256: nativeSha256, payload: named }), // biome-ignore format: one line
     close: async () => {
       await relays.close();
       await relay.close();
@@ -77,7 +77,7 @@ testSource('relays', { hasParity: false, saysWhatItHas: false }, async ({ manife
   };
 });
 
-describe('places that strangers name', () => {
+describe('sources that strangers name', () => {
   it.each([
     ['http://127.0.0.1:8790', 'a private address'],
     ['http://[::1]:8790', 'a private address'],
@@ -92,9 +92,9 @@ describe('places that strangers name', () => {
     ['file:///etc/passwd', 'a folder that a stranger names'],
   ])('are not asked at %s', async (text, reason) => {
     const named = [{ text, isTrusted: false }];
-    const { places, refused, close } = await openPlaces(named, undefined, { connection, signal: never }); // biome-ignore format: one line
+    const { sources, refused, close } = await openSources(named, undefined, { connection, signal: never }); // biome-ignore format: one line
     await close();
-    expect(places).toEqual([]);
+    expect(sources).toEqual([]);
     expect(refused[0]!.reason).toContain(reason);
     expect(refused[0]!.name).not.toContain('secret');
   });
@@ -139,14 +139,14 @@ describe('a server that strips what looks like an ending', () => {
   });
 });
 
-describe('a folder as a place', () => {
+describe('a folder as a source', () => {
   it('keeps what is stored in it', async () => {
     const { mkdtemp } = await import('node:fs/promises');
     const { tmpdir } = await import('node:os');
-    const folder = await mkdtemp(join(tmpdir(), 'nostrain-place-'));
-    const place = createFolderSource(folder);
+    const folder = await mkdtemp(join(tmpdir(), 'nostrain-source-'));
+    const source = createFolderSource(folder);
     const blob = { sha256: 'cd'.repeat(32), bytes: 3, offset: 0 };
-    await place.store?.(blob, Uint8Array.of(1, 2, 3), never);
+    await source.store?.(blob, Uint8Array.of(1, 2, 3), never);
     expect(await readdir(folder)).toEqual([blob.sha256]);
     await rm(folder, { recursive: true });
   });

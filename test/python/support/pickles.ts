@@ -26,8 +26,8 @@ export const tensor = (
 ): string => {
   const tuple = (sizes: readonly number[]) =>
     `(${sizes.map((size) => `K${String.fromCharCode(size)}`).join('')}t`;
-  const place = `K${String.fromCharCode(offset)}${tuple(shape)}${tuple(strides)}`;
-  return `ctorch._utils\n_rebuild_tensor_v2\n(${of}${place}N}tR`;
+  const location = `K${String.fromCharCode(offset)}${tuple(shape)}${tuple(strides)}`;
+  return `ctorch._utils\n_rebuild_tensor_v2\n(${of}${location}N}tR`;
 };
 
 /** An archive with that pickle and these storages. */

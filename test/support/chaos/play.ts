@@ -169,7 +169,7 @@ class ChaosRun {
     for (let i = 0; i < relays; i++) {
       this.#relays.push(await createChaosRelay(`relay-${i}`, seed + i, now));
     }
-    this.#lines = createLines(new Map(this.#relays.map(({ url, place }) => [url, place])));
+    this.#lines = createLines(new Map(this.#relays.map(({ url, address }) => [url, address])));
     this.#endedMs = now();
     for (let index = 0; index < workers; index++) {
       const learned = new Float64Array(layout.size);

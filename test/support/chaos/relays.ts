@@ -12,7 +12,7 @@ export interface ChaosRelay {
   /** As workers know it. */
   readonly url: string;
   /** Where it listens. */
-  readonly place: string;
+  readonly address: string;
   /** Frames in and out so far. */
   traffic(): number;
   /** What its connections get from now on. */
@@ -40,9 +40,9 @@ export async function createChaosRelay(
 ): Promise<ChaosRelay> {
   const faults: { -readonly [name in keyof typeof LIES]?: number } = {};
   const relay = await createRelay({ seed, nowMs, faults, limits: { idleSeconds: 1e9 } });
-  const { url: place } = relay;
+  const { url: address } = relay;
   return {
-    ...{ url: `ws://${name}.test`, place },
+    ...{ url: `ws://${name}.test`, address },
     traffic() {
       const { framesIn, framesOut } = relay.stats();
       return framesIn + framesOut;
@@ -55,13 +55,13 @@ export async function createChaosRelay(
     async forget(workers) {
       const before = relay.stats().eventsStored;
       const created_at = Math.floor(nowMs() / 1000);
-      const tags = [['relay', place]];
+      const tags = [['relay', address]];
       const requests = Array.from({ length: workers }, (_, index) =>
         createSigner(secretOf(index), nativeCrypto).sign({
           ...{ kind: VANISH_KIND, created_at, tags, content: '' },
         }),
       );
-      await publishRaw(place, requests);
+      await publishRaw(address, requests);
       return before - relay.stats().eventsStored;
     },
     close: () => relay.close(),

@@ -361,7 +361,7 @@ function listWords(packed: readonly Listed[], folder: string | undefined): strin
 const pushToFlags = {
   to: required(
     several(
-      '<place>',
+      '<mirror>',
       'wss://… of a relay, https://… of a Blossom server, or a folder, repeatable',
     ),
   ),

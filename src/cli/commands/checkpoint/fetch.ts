@@ -14,7 +14,7 @@ import { findHolders } from '../../../node/checkpoint/directory.ts';
 import { type FetchedFolder, fetchFolder } from '../../../node/checkpoint/fetch-folder.ts';
 import { fetchTier } from '../../../node/checkpoint/fetch-tier.ts';
 import { serveFolder } from '../../../node/checkpoint/holder-server.ts';
-import { type NamedPlace, openFile } from '../../../node/checkpoint/sources.ts';
+import { type NamedSource, openFile } from '../../../node/checkpoint/sources.ts';
 import { unpackFolder } from '../../../node/checkpoint/unpack.ts';
 import { nativeSha256 } from '../../../node/native/sha256.ts';
 import { MOST_TIERS } from '../../../run/spec/model-spec.ts';
@@ -40,8 +40,8 @@ const LEAST_CAP = 2 ** 26;
 const ENOUGH_HOLDERS = 6;
 
 const fetchFlags = {
-  from: several('<place>', 'https://…, wss://… or a folder, repeatable'),
-  near: several('<place>', 'the same, asked first, repeatable'),
+  from: several('<source>', 'https://…, wss://… or a folder, repeatable'),
+  near: several('<source>', 'the same, asked first, repeatable'),
   out: { ...required(text('<folder>', 'where the chunks go')), short: 'o' },
   file: text('<file>', 'make the file too'),
   tier: whole(
@@ -52,7 +52,7 @@ const fetchFlags = {
   ),
   maxBytes: whole('<n>', 'most bytes to take in all (default: twice the file)', 1),
   maxSeconds: whole('<s>', 'seconds it may take; what came is kept', 1),
-  perPlace: whole('<n>', 'chunks asked of one place at once', 1, 64),
+  perPlace: whole('<n>', 'chunks requested from one source at once', 1, 64),
   seed: whole('<port>', 'serve to others what is here, until it is all here', 0, 65_535),
   ...directoryFlags,
 };
@@ -62,7 +62,7 @@ type CheckpointFetchFlags = FlagValues<typeof fetchFlags>;
 export const fetch = (): Command =>
   commandWith(
     'fetch',
-    'get a chunked file from several places at once; called again it goes on',
+    'download a chunked file from several sources at once; run it again to resume',
     fetchFlags,
   )
     .argument('<what>', 'manifest.json, a folder, their address, or a digest')
@@ -99,24 +99,24 @@ const tooLate = (seconds: number): CheckpointError =>
   });
 
 async function run(what: string, flags: CheckpointFetchFlags, signal: AbortSignal): Promise<void> {
-  const named = [...placesOf(flags), ...(await foundPlaces(what, flags, signal))];
-  const { manifest, places, close } = await openFile(what, named, {
+  const named = [...namedSources(flags), ...(await holdersOf(what, flags, signal))];
+  const { manifest, sources, close } = await openFile(what, named, {
     connection: connectionOf(flags),
     allowPrivate: flags.allowPrivate,
     signal,
     onNotice: writeNote,
   });
-  if (places.length === 0) throw nowhere();
+  if (sources.length === 0) throw nowhere();
   const server =
     flags.seed === undefined ? undefined : await seedAt(flags.seed, manifest, flags.out);
   try {
     const mostBytes = flags.maxBytes ?? Math.max(LEAST_CAP, USUAL_EXCESS * manifest.bytes);
     const startedMs = systemClock.now();
     const fetching = {
-      places,
+      sources,
       signal,
       mostBytes,
-      perPlace: flags.perPlace,
+      perSource: flags.perPlace,
       isShuffled: server !== undefined,
       onChunk: ({ sha256 }: Piece) => server?.add(sha256),
       report: reportFetch(),
@@ -134,17 +134,17 @@ async function run(what: string, flags: CheckpointFetchFlags, signal: AbortSigna
   }
 }
 
-const placesOf = ({ from = [], near = [] }: CheckpointFetchFlags): readonly NamedPlace[] => [
+const namedSources = ({ from = [], near = [] }: CheckpointFetchFlags): readonly NamedSource[] => [
   ...near.map((text) => ({ text, isNear: true, isTrusted: true })),
   ...from.map((text) => ({ text, isTrusted: true })),
 ];
 
 /** Holders that `--directory` knows: strangers, so that none at a private address is asked. */
-async function foundPlaces(
+async function holdersOf(
   what: string,
   flags: CheckpointFetchFlags,
   signal: AbortSignal,
-): Promise<readonly NamedPlace[]> {
+): Promise<readonly NamedSource[]> {
   if (flags.directory.length === 0) return [];
   if (!isHex32(what)) {
     throw new ConfigError('flag/directory', '--directory finds the holders of a digest', {
@@ -160,7 +160,7 @@ async function foundPlaces(
 
 const nowhere = (): ConfigError =>
   new ConfigError('flag/from', 'there is nowhere to fetch from', {
-    hint: 'name places with --from: https://…, wss://… or a folder',
+    hint: 'name sources with --from: https://…, wss://… or a folder',
   });
 
 async function seedAt(port: number, manifest: FileManifest, folder: string) {
@@ -171,7 +171,7 @@ async function seedAt(port: number, manifest: FileManifest, folder: string) {
 
 function words(
   manifest: FileManifest,
-  { kept, bytes, restored, places }: FetchedFolder,
+  { kept, bytes, restored, sources }: FetchedFolder,
   { out, file }: CheckpointFetchFlags,
   ms: number,
 ): string {
@@ -181,12 +181,12 @@ function words(
       `${formatBytes(bytes)} came, ${formatBytes(kept)} were here`,
     ...(restored > 0 ? [`parity   restored ${restored} chunks`] : []),
     ...(manifest.root === null ? [] : [`root     ${manifest.root}`]),
-    ...places.map(placeLine),
+    ...sources.map(sourceLine),
     '',
   ].join('\n');
 }
 
-function placeLine({ name, bytes, chunks, failures, state, message }: SourceReport): string {
+function sourceLine({ name, bytes, chunks, failures, state, message }: SourceReport): string {
   const trouble = message === '' ? '' : ` (${message})`;
   const failed = failures > 0 ? `, ${failures} failures` : '';
   const what = `${formatCount(chunks)} chunks, ${formatBytes(bytes)}`;

@@ -56,9 +56,9 @@ export async function publishSite(files: PageFiles, options: Publication): Promi
   for (const server of servers) {
     for (const { path, bytes, sha256 } of blobs) {
       const contentType = contentTypeOf(extname(path));
-      const place = createBlossomSource(server, { ask, clock: systemClock, signer, contentType });
+      const blossom = createBlossomSource(server, { ask, clock: systemClock, signer, contentType });
       const blob = { sha256, bytes: bytes.length, offset: undefined };
-      await place.store?.(blob, bytes, signal);
+      await blossom.store?.(blob, bytes, signal);
     }
   }
   const event = signer.sign({

@@ -62,7 +62,7 @@ const createFlags = {
   evaluation: text('<path>', 'each worker has its own data and evaluates on this'),
   baseFrom: several('<ref>', 'where others get the base, as hf:owner/name@revision'),
   packed: several('<folder>', 'chunks of corpus or base, for joiners to fetch'),
-  packedAt: several('<place>', 'where those chunks are, next to the relays'),
+  packedAt: several('<source>', 'where those chunks are, next to the relays'),
   keyFile: text('<file>', 'your secret key (default: made once)'),
   secKey: text('<key>', 'secret key as hex or nsec; other users see it'),
   workers: whole('<n>', 'workers to plan for (default: founders)', 1, 100_000),
@@ -129,7 +129,7 @@ async function create(
   });
 }
 
-/** Other places to get the base from; a reference that is none is refused here, not by whoever joins. */
+/** Other sources of the base; a reference that is none is refused here, not by whoever joins. */
 function hintsIn({ baseFrom = [] }: CreateFlags): readonly string[] {
   for (const reference of baseFrom) parseHubReference(reference);
   return baseFrom;

@@ -34,7 +34,7 @@ import { runWorkerCommand } from '../../shared/run-worker.ts';
 import { createRefreshPort, readStakeFile } from '../../shared/stake-refresh.ts';
 
 const SHARD =
-  'part of the data to train on, such as 2/4 (default: by place among the founders, else by key)';
+  'part of the data to train on, such as 2/4 (default: by founder position, else by key)';
 
 /** The command. */
 export function joinRun(): Command {

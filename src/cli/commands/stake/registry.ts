@@ -93,11 +93,11 @@ export const deploy = (): Command =>
       const made = await deployRegistry(sender, from, seconds, slashing);
       const contract = `0x${toHex(made.contract)}`;
       if (isSlashing) writeNote(NOT_AUDITED);
-      const place = `--contract ${contract} --from-block ${made.block} --rpc ${flags.rpc}`;
+      const flagsText = `--contract ${contract} --from-block ${made.block} --rpc ${flags.rpc}`;
       writeOut(
         `registry ${contract}, made in block ${made.block}\n` +
           `  bond with:  nostrain stake bond KEY WEI --contract ${contract} --rpc ${flags.rpc}\n` +
-          `  read with:  nostrain stake snapshot --from registry ${place} -o stakes.json\n`,
+          `  read with:  nostrain stake snapshot --from registry ${flagsText} -o stakes.json\n`,
       );
     });
   });

@@ -100,7 +100,7 @@ const REFUSALS = [
 const REFUSED =
   'the registry refuses these two events: is it one that was made with --slash-permille?';
 
-interface Place {
+interface RegistryCaller {
   readonly sender: Sender;
   readonly from: string;
   readonly contract: Uint8Array;
@@ -108,7 +108,7 @@ interface Place {
 
 /** Shows the registry two events; why not, where it refuses them. */
 async function shown(
-  { sender, from, contract }: Place,
+  { sender, from, contract }: RegistryCaller,
   pair: Pair,
 ): Promise<TransactionReceipt | string> {
   const call = slashCall({ contract }, from, pair);
@@ -161,13 +161,13 @@ async function asked(
 ): Promise<readonly SignedEvent[]> {
   const { relay, allowPrivateRelays } = flags;
   const relays = relay.length > 0 ? relay : undefined;
-  const place = await locateRun(name, { relays, allowPrivateRelays });
-  const connection = { ...connectionOf(flags), ...(place.publicOnly && { publicOnly: true }) };
+  const location = await locateRun(name, { relays, allowPrivateRelays });
+  const connection = { ...connectionOf(flags), ...(location.publicOnly && { publicOnly: true }) };
   const reach = { connection, signal };
-  return withRelays(place.relays ?? relay, reach, async (board) => {
+  return withRelays(location.relays ?? relay, reach, async (board) => {
     const found: SignedEvent[] = [];
     const take = (event: SignedEvent) => void found.push(event);
-    await collectEvents([membersFilter(place.run), faultsFilter(place.run)], board, take);
+    await collectEvents([membersFilter(location.run), faultsFilter(location.run)], board, take);
     const bodies = found.flatMap((event) => apartIn(event) ?? []);
     const wanted = bodies.filter(({ bytes }) => bytes <= MOST_BODY_BYTES);
     await collectChunks(wanted, board, take);

@@ -257,8 +257,8 @@ async function psycheSource(flags: SnapshotFlags): Promise<StakeSource> {
   const epoch = needed(flags, 'epoch', '--epoch N: docs/stake.md has an example');
   const cutoff = needed(flags, 'cutoff', '--cutoff N: docs/stake.md has an example');
   const links = orRefuse(file, parseLinks(await readText(file)));
-  const place = { account, run, weights, cutoff, links };
-  return createPsycheSource({ ...accessOf(flags), chain }, place, { base: epoch, period: 0 });
+  const psycheRun = { account, run, weights, cutoff, links };
+  return createPsycheSource({ ...accessOf(flags), chain }, psycheRun, { base: epoch, period: 0 });
 }
 
 function eventSource(flags: SnapshotFlags): StakeSource {

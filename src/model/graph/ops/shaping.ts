@@ -69,8 +69,8 @@ export function emitCut(
     const bounds = [start, end, axis].map((bound) => integers(to, [bound]));
     return to.node('Slice', [name, ...bounds], options);
   }
-  const places = Array.from({ length: end - start }, (_, i) => start + i);
-  const picked = to.constant('i32', [places.length], places);
+  const positions = Array.from({ length: end - start }, (_, i) => start + i);
+  const picked = to.constant('i32', [positions.length], positions);
   return to.node('Gather', [name, picked], { attributes: { axis: { int: axis } }, ...options });
 }
 

@@ -1,7 +1,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { sha256Hex } from '../../../../src/base/hash.ts';
-import { assertAdmitted, placeIn } from '../../../../src/certified/make-spec.ts';
+import { assertAdmitted, shardSettings } from '../../../../src/certified/make-spec.ts';
 import { securityReportOf } from '../../../../src/certified/security-report.ts';
 import { describeReport } from '../../../../src/cli/commands/run/inspect.ts';
 import { measuring } from '../../../../src/cli/shared/estimate.ts';
@@ -397,14 +397,14 @@ describe('a place in a run', () => {
   it('follows from the founders, or from the key', () => {
     const spec = sampleSpec();
     const [first, second] = spec.founders;
-    expect(placeIn(spec, first!, {})).toEqual({
+    expect(shardSettings(spec, first!, {})).toEqual({
       shard: { index: 1, count: 2 },
     });
-    expect(placeIn(spec, second!, {}).shard).toEqual({ index: 2, count: 2 });
-    const drawn = placeIn(spec, carol!, {});
-    expect(drawn).toEqual(placeIn(spec, carol!, {}));
-    expect(placeIn(spec, carol!, { shard: { index: 2, count: 2 } }).shard.index).toBe(2);
-    expect(() => placeIn(spec, carol!, { shard: { index: 1, count: 3 } })).toThrow(
+    expect(shardSettings(spec, second!, {}).shard).toEqual({ index: 2, count: 2 });
+    const drawn = shardSettings(spec, carol!, {});
+    expect(drawn).toEqual(shardSettings(spec, carol!, {}));
+    expect(shardSettings(spec, carol!, { shard: { index: 2, count: 2 } }).shard.index).toBe(2);
+    expect(() => shardSettings(spec, carol!, { shard: { index: 1, count: 3 } })).toThrow(
       'the run says 2 parts',
     );
   });

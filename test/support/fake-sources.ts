@@ -1,4 +1,4 @@
-/** Places made of memory, with a line of a certain speed and length each, and faults; on a clock that tests move. */
+/** Sources in memory, with a line of a certain speed and length each, and faults; on a clock that tests move. */
 import type { Clock } from '../../src/base/async.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import type { ChunkSink } from '../../src/network/chunks/fetch.ts';
@@ -23,7 +23,7 @@ export function drawnChunks(count: number, bytes: number) {
   return { contents, wanted, total: count * bytes };
 }
 
-export interface FakePlaceOptions {
+export interface FakeSourceOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly contents: ReadonlyMap<string, Uint8Array>;
@@ -44,11 +44,11 @@ export interface FakePlaceOptions {
 
 const SLICE = 32_768;
 
-export interface FakePlace extends ChunkSource {
+export interface FakeSource extends ChunkSource {
   readonly sent: { bytes: number; answers: number };
 }
 
-export function createFakePlace(options: FakePlaceOptions): FakePlace {
+export function createFakeSource(options: FakeSourceOptions): FakeSource {
   const { name, clock, contents, isNear, latencyMs = 0, diesMs = Number.POSITIVE_INFINITY } = options; // biome-ignore format: one line
   const sent = { bytes: 0, answers: 0 };
   const given = new Map<string, number>();
@@ -109,7 +109,7 @@ export function createFakePlace(options: FakePlaceOptions): FakePlace {
 }
 
 /** When the next bytes are through, one after the other. */
-function lineOf({ clock, rate = Number.POSITIVE_INFINITY }: FakePlaceOptions) {
+function lineOf({ clock, rate = Number.POSITIVE_INFINITY }: FakeSourceOptions) {
   let freeMs = 0;
   return (bytes: number): number => {
     freeMs = Math.max(clock.now(), freeMs) + (1000 * bytes) / rate;
