@@ -100,6 +100,7 @@ export interface Disk {
 
 export interface CertifiedMember {
   readonly id: string;
+  readonly clock: Clock;
   readonly events: RunEvent[];
   readonly disk: Disk;
   readonly finished: Promise<CertifiedState>;
@@ -281,7 +282,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     });
   finished.catch(() => undefined);
   return {
-    ...{ id: signer.publicKey, events, disk, finished },
+    ...{ id: signer.publicKey, clock, events, disk, finished },
     stop: () => abort.abort(new Error('stopped')),
   };
 }
@@ -317,7 +318,7 @@ export const finishedRounds = (member: CertifiedMember, count: number): Promise<
 /** Resolves once it holds; rejects when the worker fails, or ends without. */
 async function until(member: CertifiedMember, holds: () => boolean): Promise<void> {
   const over = member.finished.then(() => true);
-  const soon = () => new Promise<false>((resolve) => setTimeout(resolve, 20, false));
+  const soon = () => member.clock.sleep(20).then(() => false);
   while (!holds()) {
     const isOver = await Promise.race([over, soon()]);
     if (isOver && !holds()) throw new Error('the worker has ended, and it does not hold');

@@ -12,7 +12,7 @@ import { acceptedRows } from '../../src/certified/decisions/rows.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { fetchHistory } from '../../src/certified/history/history.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
-import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import { createRelaySet, type RelaySetOptions } from '../../src/network/transport/relay-set.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { openSocket } from '../../src/node/net/relays.ts';
 import type { Digest, WorkerId } from '../../src/run/ids.ts';
@@ -20,6 +20,9 @@ import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
 import type { Layout } from '../../src/tensor/params.ts';
 import { CHUNK_LENGTH } from '../../src/tensor/partial-vector.ts';
 import { smallLayout } from './swarm.ts';
+
+/** How a relay is reached. */
+export type Line = Pick<RelaySetOptions, 'openSocket' | 'clock'>;
 
 /** Round 0 of the tests' swarm: parameters that are zero where no others are given. */
 export const zeroStart = (
@@ -34,8 +37,10 @@ export async function historyOf(
   spec: RunSpec,
   layout = smallLayout,
   first?: Float32Array,
+  line: Line = { openSocket, clock: systemClock },
 ): Promise<readonly SignedEvent[]> {
-  const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
+  const { openSocket: open, clock } = line;
+  const relays = createRelaySet([url], { openSocket: open, clock, crypto: nativeCrypto });
   try {
     await relays.ready();
     const { signal } = new AbortController();
