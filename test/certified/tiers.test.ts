@@ -1,20 +1,18 @@
 /** A certified run of several tiers of width: all end in the same bits wherever they hold the same values, and anybody can replay it. */
 import { expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/async.ts';
-import { fromBase64 } from '../../../src/base/bytes.ts';
-import { genesisOf, membershipOf } from '../../../src/certified/decisions/chain.ts';
-import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
-import { certifiedMembers } from '../../../src/certified/state.ts';
-import { modelRoot } from '../../../src/consensus/roots.ts';
-import { firstLedger } from '../../../src/consensus/round/membership.ts';
-import { chooseJoins } from '../../../src/consensus/round/roster-change.ts';
-import { modelOfRun } from '../../../src/model/from-settings.ts';
-import { ringsOf } from '../../../src/model/parameters.ts';
-import type { SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import type { OpenSocket, Socket } from '../../../src/network/transport/socket.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { runIdOf } from '../../../src/run/spec/run-spec.ts';
+import { fromBase64 } from '../../src/base/bytes.ts';
+import { genesisOf, membershipOf } from '../../src/certified/decisions/chain.ts';
+import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
+import { certifiedMembers } from '../../src/certified/state.ts';
+import { modelRoot } from '../../src/consensus/roots.ts';
+import { firstLedger } from '../../src/consensus/round/membership.ts';
+import { chooseJoins } from '../../src/consensus/round/roster-change.ts';
+import { modelOfRun } from '../../src/model/from-settings.ts';
+import { ringsOf } from '../../src/model/parameters.ts';
+import type { SignedEvent } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
+import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
@@ -22,12 +20,13 @@ import {
   keyOf,
   kill,
   startCertified,
-} from '../../support/certified-swarm.ts';
-import { historyOf, replayed } from '../../support/replaying.ts';
-import { createStage } from '../../support/stage.ts';
-import { tieredBaseSpec, tieredSpec, tierOfModel } from '../../support/tiers.ts';
+} from '../support/certified-swarm.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
+import { tieredBaseSpec, tieredSpec, tierOfModel } from '../support/tiers.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startCertified);
+const stage = createTimedStage(startCertified);
+const { relay, start } = stage;
 
 type SpecOf = typeof tieredSpec;
 const ofBase =
@@ -49,7 +48,7 @@ const kinds: readonly (readonly [string, SpecOf])[] = [
 it.each(kinds)(
   '%s: tiers 0, 0, 1 and 2 end every round in the same rings; small ones have no seat; a replay finds the same',
   async (_, specOf) => {
-    const { url } = await relay();
+    const { url } = relay();
     const spec = specOf([0, 1]);
     expect(spec.features).toContain('widths');
     const tiers = [0, 0, 1, 2];
@@ -86,7 +85,7 @@ it.each(kinds)(
       );
     }
     const { layout, first } = tierOfModel(spec, 0);
-    const history = await historyOf(url, spec, layout, first);
+    const history = await historyOf(url, spec, layout, first, stage);
     const again = replayed(spec, layout, history, undefined, first);
     expect(again.rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
     expect(again.end.state.modelRoot).toBe(ends[0]!.head.modelRoot);
@@ -94,7 +93,7 @@ it.each(kinds)(
 );
 
 it('whoever sends rows of another tier than its join names does not count', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const spec = tieredSpec([0, 1], { rounds: 3 });
   const members = [
     ...[0, 1].map((index) => start({ index, relays: [url], spec, ...tierOfModel(spec, 0) })),
@@ -109,7 +108,7 @@ it('whoever sends rows of another tier than its join names does not count', asyn
 });
 
 it('a founder that would train a part of the model is told so', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const spec = tieredSpec([0, 1]);
   const { finished } = start({ index: 1, relays: [url], spec, ...tierOfModel(spec, 1) });
   await expect(finished).rejects.toMatchObject({ code: 'run/tier' });
@@ -135,7 +134,7 @@ function countingSockets(bytes: Map<string, number>): OpenSocket {
     bytes.set(root, (bytes.get(root) ?? 0) + fromBase64(event.content)!.length);
   };
   return (url) =>
-    new Proxy(openSocket(url), {
+    new Proxy(stage.openSocket(url), {
       get(socket, name) {
         const value: unknown = Reflect.get(socket, name);
         return typeof value === 'function' ? value.bind(socket) : value;
@@ -153,7 +152,7 @@ function countingSockets(bytes: Map<string, number>): OpenSocket {
 it.each([kinds[0]!, kinds[2]!])(
   'E-10: of %s, whoever comes later with tier 2 fetches its own rings, nothing of the others, and trains on from there',
   async (_, specOf) => {
-    const { url } = await relay();
+    const { url } = relay();
     const spec = specOf([0, 1], { rounds: 6, checkpoint: { every: 2, keep: 3 } });
     const members = [0, 1].map((index) =>
       start({ index, relays: [url], spec, ...tierOfModel(spec, 0), trainMs: 400 }),
@@ -163,13 +162,13 @@ it.each([kinds[0]!, kinds[2]!])(
     const bytes = new Map<string, number>();
     const relays = createRelaySet([url], {
       openSocket: countingSockets(bytes),
-      clock: systemClock,
+      clock: stage.clock,
     });
     await relays.ready();
     const { layout, first: values } = part;
     const genesis = genesisOf(spec, { layout, values });
     const { signal } = new AbortController();
-    const asked = { relays, signal, clock: systemClock };
+    const asked = { relays, signal, clock: stage.clock };
     const later = await fromCheckpoint(spec, { ...asked, genesis });
     await relays.close();
     const { rings, params } = later!.state;
@@ -195,7 +194,7 @@ it.each([kinds[0]!, kinds[2]!])(
 );
 
 it('a worker of a small tier that was killed goes on from its disk in the same bits', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const spec = tieredSpec([0, 1], { rounds: 6 });
   const members = [0, 1].map((index) =>
     start({ index, relays: [url], spec, ...tierOfModel(spec, 0), trainMs: 300 }),
@@ -212,4 +211,4 @@ it('a worker of a small tier that was killed goes on from its disk in the same b
   expect(new Set(ends.map(({ head }) => head.modelRoot)).size).toBe(1);
   const held = ends[0]!.params.values;
   expect(ends[1]!.params.values.slice(0, held.length)).toEqual(held);
-}, 60_000);
+});

@@ -1,24 +1,25 @@
 /** A run in which a key takes part in the name of another one: it gets in by that name, has its stake, and a replay finds the same. */
 import { expect, it } from 'vitest';
-import { runIdOf } from '../../../src/run/spec/run-spec.ts';
+import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
   certifiedRounds,
   certifiedSpec,
   keyOf,
   startCertified,
-} from '../../support/certified-swarm.ts';
-import { delegatedBy } from '../../support/delegated.ts';
-import { historyOf, replayed } from '../../support/replaying.ts';
-import { signerOf } from '../../support/signers.ts';
-import { createStage } from '../../support/stage.ts';
-import { smallLayout as layout } from '../../support/swarm.ts';
+} from '../support/certified-swarm.ts';
+import { delegatedBy } from '../support/delegated.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
+import { signerOf } from '../support/signers.ts';
+import { smallLayout as layout } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startCertified);
+const stage = createTimedStage(startCertified);
+const { relay, start } = stage;
 /** Invited, and never in the run itself. */
 const OWNER = signerOf(40);
 
 it('N-25: who was invited takes part by a session key, which nobody else may use, and it is replayed', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const admission = { kind: 'list', keys: [OWNER.publicKey] };
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2], rounds: 6 },
@@ -44,7 +45,11 @@ it('N-25: who was invited takes part by a session key, which nobody else may use
   expect(counted).not.toContain(keyOf(4));
   const row = ends[0]!.head.ledger.members.find(({ key }) => key === keyOf(3));
   thief.stop();
-  const { rounds, ...found } = replayed(spec, layout, await historyOf(url, spec));
+  const { rounds, ...found } = replayed(
+    spec,
+    layout,
+    await historyOf(url, spec, layout, undefined, stage),
+  );
   expect(rounds.map(({ checked }) => checked)).toEqual(Array(6).fill('full'));
   expect(Object.keys(found).length).toBeGreaterThan(0);
   const joins = rounds.flatMap(({ decided }) => decided!.outcome.joins);

@@ -1,23 +1,23 @@
 /** Certified rounds whose draws wait for drand: nobody begins a round before its signature is there, and all use the same one. */
 import { afterEach, describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/async.ts';
-import { createDrandSource } from '../../../src/chain/drand-source.ts';
-import { createGet } from '../../../src/chain/endpoints.ts';
-import { beaconValue, drandRoundAt } from '../../../src/consensus/committee/beacon.ts';
-import { certifiedRounds, certifiedSpec, startCertified } from '../../support/certified-swarm.ts';
-import { type DrandEndpoint, signRound, startDrand, testChain } from '../../support/drand.ts';
-import { createStage } from '../../support/stage.ts';
+import { createDrandSource } from '../../src/chain/drand-source.ts';
+import { createGet } from '../../src/chain/endpoints.ts';
+import { beaconValue, drandRoundAt } from '../../src/consensus/committee/beacon.ts';
+import { certifiedRounds, certifiedSpec, startCertified } from '../support/certified-swarm.ts';
+import { type DrandEndpoint, signRound, startDrand, testChain } from '../support/drand.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
 const endpoints: DrandEndpoint[] = [];
 afterEach(async () => {
   for (const each of endpoints.splice(0)) await each.close();
 });
-const { relay, start } = createStage(startCertified);
+const stage = createTimedStage(startCertified);
+const { relay, start } = stage;
 
 describe('a run with a beacon', () => {
   it('waits for the value after each outcome, and ends in one root', async () => {
-    const { url } = await relay();
-    const genesis = Math.floor(Date.now() / 1000) - 1000;
+    const { url } = relay();
+    const genesis = Math.floor(stage.clock.now() / 1000) - 1000;
     const rules = { kind: 'drand', lagSeconds: 4, ...testChain(genesis, 1) } as const;
     const spec = certifiedSpec({
       ...{ founders: [0, 1, 2], rounds: 2, document: { beacon: rules } },
@@ -29,7 +29,7 @@ describe('a run with a beacon', () => {
     );
     endpoints.push(drand);
     const source = createDrandSource(rules, {
-      ...{ urls: [drand.url], get: createGet(fetch), clock: systemClock, timeoutMs: 5000 },
+      ...{ urls: [drand.url], get: createGet(fetch), clock: stage.clock, timeoutMs: 5000 },
     });
     const beacon = async (time: number): Promise<string> => {
       const value = beaconValue(
@@ -45,7 +45,7 @@ describe('a run with a beacon', () => {
       members[0]!.events.some(
         (event) => event.type === 'notice' && event.message.includes('waits for its beacon'),
       );
-    while (!waits()) await new Promise((resolve) => setTimeout(resolve, 20));
+    while (!waits()) await stage.clock.sleep(20);
     expect(certifiedRounds(members[0]!)).toHaveLength(1);
     isServed = true;
     const states = await Promise.all(members.map(({ finished }) => finished));

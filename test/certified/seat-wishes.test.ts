@@ -6,15 +6,16 @@ import {
   certifiedSpec,
   keyOf,
   startCertified,
-} from '../../support/certified-swarm.ts';
-import { historyOf, replayed } from '../../support/replaying.ts';
-import { createStage } from '../../support/stage.ts';
-import { smallLayout as layout } from '../../support/swarm.ts';
+} from '../support/certified-swarm.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
+import { smallLayout as layout } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startCertified);
+const stage = createTimedStage(startCertified);
+const { relay, start } = stage;
 
 it('who wants no seat has none two rounds later, its work counts, and a seat comes back with the wish', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2, 3], rounds: 8 },
     document: { seatWishes: true },
@@ -36,7 +37,7 @@ it('who wants no seat has none two rounds later, its work counts, and a seat com
     expect(accepted).toContain(mover);
     expect(certified!.joined).toEqual([]);
   }
-  const { rounds } = replayed(spec, layout, await historyOf(url, spec));
+  const { rounds } = replayed(spec, layout, await historyOf(url, spec, layout, undefined, stage));
   expect(rounds.map(({ checked }) => checked)).toEqual(Array(8).fill('full'));
   const seated = rounds.map(({ decided }) =>
     decided!.certificate.committee.members.includes(mover),
@@ -49,7 +50,7 @@ it('who wants no seat has none two rounds later, its work counts, and a seat com
 });
 
 it('where nobody wants a seat, all sit', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2], rounds: 4 },
     document: { seatWishes: true, joinsPerRound: 8 },

@@ -1,22 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/base/async.ts';
-import { genesisOf } from '../../../src/certified/decisions/chain.ts';
-import { collectEvents } from '../../../src/certified/history/from-relays.ts';
-import { buildMessage, toProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
-import { publishCheckpoint } from '../../../src/certified/wire/checkpoints.ts';
-import { bytesRoot } from '../../../src/consensus/roots.ts';
-import { createView, fold } from '../../../src/dashboard/view.ts';
-import { Attachments } from '../../../src/network/attachments/attachments.ts';
-import { createSigner, type SignedEvent } from '../../../src/network/event.ts';
-import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
-import type { OpenSocket } from '../../../src/network/transport/socket.ts';
-import { buildManifest } from '../../../src/network/wire/native-profile.ts';
-import { nativeCrypto } from '../../../src/node/native/event-crypto.ts';
-import { nativeSha256 } from '../../../src/node/native/sha256.ts';
-import { openSocket } from '../../../src/node/net/relays.ts';
-import { outcomeDigest } from '../../../src/run/outcome.ts';
-import { type RunSpec, runIdOf } from '../../../src/run/spec/run-spec.ts';
-import type { Commit, Proposal } from '../../../src/run/vote.ts';
+import { genesisOf } from '../../src/certified/decisions/chain.ts';
+import { collectEvents } from '../../src/certified/history/from-relays.ts';
+import { buildMessage, toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
+import { publishCheckpoint } from '../../src/certified/wire/checkpoints.ts';
+import { bytesRoot } from '../../src/consensus/roots.ts';
+import { createView, fold } from '../../src/dashboard/view.ts';
+import { Attachments } from '../../src/network/attachments/attachments.ts';
+import { createSigner, type SignedEvent } from '../../src/network/event.ts';
+import { createRelaySet } from '../../src/network/transport/relay-set.ts';
+import type { OpenSocket } from '../../src/network/transport/socket.ts';
+import { buildManifest } from '../../src/network/wire/native-profile.ts';
+import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
+import { nativeSha256 } from '../../src/node/native/sha256.ts';
+import { outcomeDigest } from '../../src/run/outcome.ts';
+import { type RunSpec, runIdOf } from '../../src/run/spec/run-spec.ts';
+import type { Commit, Proposal } from '../../src/run/vote.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
@@ -24,21 +22,21 @@ import {
   finishedRounds,
   keyOf,
   startCertified,
-} from '../../support/certified-swarm.ts';
-import { packWhole } from '../../support/pack-whole.ts';
-import { publishRaw } from '../../support/publish-raw.ts';
-import { historyOf, replayed } from '../../support/replaying.ts';
-import { forgedTwin } from '../../support/signers.ts';
-import { createStage } from '../../support/stage.ts';
-import { smallLayout as layout, secretOf } from '../../support/swarm.ts';
+} from '../support/certified-swarm.ts';
+import { packWhole } from '../support/pack-whole.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
+import { forgedTwin } from '../support/signers.ts';
+import { smallLayout as layout, secretOf } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startCertified);
+const stage = createTimedStage(startCertified);
+const { relay, start } = stage;
 /** A relay that stores whatever it is given. */
-const credulousRelay = async (): Promise<string> => (await relay({ policies: [] })).url;
+const credulousRelay = async (): Promise<string> => relay({ policies: [] }).url;
 
 const signerOf = (index: number) => createSigner(secretOf(index), nativeCrypto);
 const life = (later = 0) => {
-  const createdAt = Math.floor(Date.now() / 1000) + later;
+  const createdAt = Math.floor(stage.clock.now() / 1000) + later;
   return { createdAt, expiresAt: createdAt + 200 * 86_400 };
 };
 
@@ -66,7 +64,7 @@ function commit(spec: RunSpec, index: number): SignedEvent {
 const withoutSignature =
   (id: string): OpenSocket =>
   (url) =>
-    new Proxy(openSocket(url), {
+    new Proxy(stage.openSocket(url), {
       get(socket, name) {
         const value: unknown = Reflect.get(socket, name);
         return typeof value === 'function' ? value.bind(socket) : value;
@@ -83,7 +81,11 @@ const withoutSignature =
 
 /** Everything of a kind a relay holds. */
 async function stored(url: string, kind: number): Promise<readonly SignedEvent[]> {
-  const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
+  const relays = createRelaySet([url], {
+    openSocket: stage.openSocket,
+    clock: stage.clock,
+    crypto: nativeCrypto,
+  });
   const events: SignedEvent[] = [];
   const { signal } = new AbortController();
   await relays.ready();
@@ -103,7 +105,7 @@ describe('N-13: in a certified run', () => {
     const unsigned = manifest(spec, 10);
     const other = manifest(spec, stranger, { value: 2 });
     const inTheNameOfTheVictim = { ...other, pubkey: keyOf(victim) };
-    await publishRaw(url, [
+    await stage.publish(url, [
       unsigned,
       forgedTwin(manifest(spec, 11)),
       { ...manifest(spec, 12), content: '{}' },
@@ -133,7 +135,7 @@ describe('N-13: in a certified run', () => {
         { round: 0, reason: 'not-a-member' },
       ]);
     }
-  }, 30_000);
+  });
 });
 
 describe('N-12: a stranger publishes a certified checkpoint of poisoned weights', () => {
@@ -147,8 +149,8 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
     await finishedRounds(members[0]!, 3);
     const genuine = (await stored(url, 7812)).map((event) => JSON.parse(event.content));
     const stranger = createRelaySet([url], {
-      openSocket,
-      clock: systemClock,
+      openSocket: stage.openSocket,
+      clock: stage.clock,
       crypto: nativeCrypto,
     });
     const garbage = new Uint8Array(8 * layout.size).fill(0x7f);
@@ -161,7 +163,7 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
           ledger: new Uint8Array([123, 125]),
         },
         { me: signerOf(9).publicKey, all: [signerOf(9).publicKey] },
-        new Attachments({ relays: stranger, clock: systemClock, sha256: nativeSha256 }),
+        new Attachments({ relays: stranger, clock: stage.clock, sha256: nativeSha256 }),
         {
           lifetime: life(),
           signal: new AbortController().signal,
@@ -195,7 +197,7 @@ describe('N-12: a stranger publishes a certified checkpoint of poisoned weights'
     for (const [index, root] of rootsOf(newcomer))
       expect(rootsOf(members[0]!).get(index)).toBe(root);
     expect(first!.base).toBe(rootsOf(members[0]!).get(first!.index - 1));
-  }, 30_000);
+  });
 });
 
 describe('T-08: a round that is closed is certified a second time', () => {
@@ -207,7 +209,11 @@ describe('T-08: a round that is closed is certified a second time', () => {
     });
     const members = [0, 1, 2].map((index) => start({ index, relays: [url], spec, trainMs: 2000 }));
     await Promise.all(members.map((member) => finishedRounds(member, 1)));
-    const [closed] = replayed(spec, layout, await historyOf(url, spec)).rounds;
+    const [closed] = replayed(
+      spec,
+      layout,
+      await historyOf(url, spec, layout, undefined, stage),
+    ).rounds;
     const { outcome, certificate } = closed!.decided!;
     const { digest: expected, attempt, view, committee } = certificate;
 
@@ -226,7 +232,7 @@ describe('T-08: a round that is closed is certified a second time', () => {
       ...{ type: 'vote', step: 'commit', justify: -1, unlisted: [], scores: [] },
       ...position,
     };
-    await publishRaw(url, [
+    await stage.publish(url, [
       signers[0]!.sign(buildMessage(proposal, life())),
       ...signers.map((signer) => signer.sign(buildMessage(commit, life()))),
     ]);
@@ -252,7 +258,7 @@ describe('T-08: a round that is closed is certified a second time', () => {
     const proofs = (await stored(url, 7817)).map((event) => toProtocolMessage(event, run));
     const culprits = proofs.map((message) => message?.type === 'fault' && message.culprit);
     expect(new Set(culprits)).toEqual(new Set(seats));
-  }, 40_000);
+  });
 });
 
 describe('T-04: in a certified run', () => {
@@ -264,7 +270,7 @@ describe('T-04: in a certified run', () => {
     });
     const first = manifest(spec, 2);
     const again = manifest(spec, 2, { later: 1 });
-    await publishRaw(url, [first, again, first, again, first]);
+    await stage.publish(url, [first, again, first, again, first]);
     const members = [0, 1].map((index) => start({ index, relays: [url], spec }));
     await Promise.all(members.map((member) => finishedRounds(member, 1)));
     for (const member of members) {
@@ -275,7 +281,7 @@ describe('T-04: in a certified run', () => {
     expect(certifiedRounds(members[0]!)[0]!.certified!.root).toBe(
       certifiedRounds(members[1]!)[0]!.certified!.root,
     );
-  }, 30_000);
+  });
 
   it('of two that differ at most one counts, and both together prove the fault', async () => {
     const url = await credulousRelay();
@@ -283,7 +289,7 @@ describe('T-04: in a certified run', () => {
       ...{ founders: [0, 1, 2], rounds: 2, timing: { graceMaxMs: 1500 } },
       document: { committee: { quorum: 'cft' } },
     });
-    await publishRaw(url, [manifest(spec, 2), manifest(spec, 2, { value: 7 })]);
+    await stage.publish(url, [manifest(spec, 2), manifest(spec, 2, { value: 7 })]);
     const members = [0, 1].map((index) => start({ index, relays: [url], spec }));
     await Promise.all(members.map(({ finished }) => finished));
     for (const member of members) {
@@ -293,5 +299,5 @@ describe('T-04: in a certified run', () => {
       expect(fault).toMatchObject({ worker: keyOf(2), kind: 'equivocation' });
       expect(member.disk.state!.head!.ledger.faulted).toEqual([keyOf(2)]);
     }
-  }, 30_000);
+  });
 });

@@ -1,21 +1,22 @@
 /** Runs with screening: a worker that sends its gradient negated and ten times as large is not counted, and everybody can see why. */
 import { expect, it } from 'vitest';
-import { explain } from '../../../src/certified/records/explain.ts';
-import { troubleOf } from '../../../src/dashboard/view.ts';
-import { drawRows } from '../../../src/model/batches.ts';
-import type { Trainer } from '../../../src/worker/ports.ts';
+import { explain } from '../../src/certified/records/explain.ts';
+import { troubleOf } from '../../src/dashboard/view.ts';
+import { drawRows } from '../../src/model/batches.ts';
+import type { Trainer } from '../../src/worker/ports.ts';
 import {
   type CertifiedMember,
   certifiedRounds,
   certifiedSpec,
   keyOf,
   startCertified,
-} from '../../support/certified-swarm.ts';
-import { historyOf, replayed } from '../../support/replaying.ts';
-import { createStage } from '../../support/stage.ts';
-import { smallLayout as layout } from '../../support/swarm.ts';
+} from '../support/certified-swarm.ts';
+import { historyOf, replayed } from '../support/replaying.ts';
+import { smallLayout as layout } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startCertified);
+const stage = createTimedStage(startCertified);
+const { relay, start } = stage;
 
 /** Walks a part of the way to a target; a row's loss is the squared distance to a point near it. */
 function distanceTrainer(index: number, factor: number): Trainer {
@@ -48,7 +49,7 @@ const screenedBy = ({ events }: CertifiedMember) =>
   events.filter((event) => event.type === 'screened');
 
 it('what harms is not listed, no view is lost, and events, votes and explanations say so', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2, 3, 4], rounds: 3 },
     document: { screening: true },
@@ -71,7 +72,7 @@ it('what harms is not listed, no view is lost, and events, votes and explanation
     for (const { gain, bound } of told) expect(gain).toBeLessThan(bound);
     expect(troubleOf(told[0]!)).toMatch(/^round 1: SCREENED, what \w{8} sent raises the loss by /);
   }
-  const events = await historyOf(url, spec);
+  const events = await historyOf(url, spec, layout, undefined, stage);
   const { rounds, gathered } = replayed(spec, layout, events);
   expect(rounds.map(({ checked }) => checked)).toEqual(['full', 'full', 'full']);
   const { counted, why } = explain(hostile, rounds[0]!, rounds[1], gathered);
@@ -80,7 +81,7 @@ it('what harms is not listed, no view is lost, and events, votes and explanation
 });
 
 it('scores are certified: who turns signs falls under the floor, loses its seat and weighs nothing', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const spec = certifiedSpec({
     ...{ founders: [0, 1, 2, 3, 4], rounds: 7 },
     document: { scores: true },
@@ -106,7 +107,7 @@ it('scores are certified: who turns signs falls under the floor, loses its seat 
   for (const member of members.slice(1)) {
     expect(certifiedRounds(member).map(({ certified }) => certified!.scores)).toEqual(told);
   }
-  const { rounds } = replayed(spec, layout, await historyOf(url, spec));
+  const { rounds } = replayed(spec, layout, await historyOf(url, spec, layout, undefined, stage));
   expect(rounds.map(({ checked }) => checked)).toEqual(Array(7).fill('full'));
   const seated = rounds.map(({ decided }) =>
     decided!.certificate.committee.members.includes(hostile),
