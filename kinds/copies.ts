@@ -6,7 +6,7 @@ import { expiration, nostrain, repeats } from './_tags.ts';
 import { CHUNK_BYTES } from './chunk.ts';
 
 /** As many bytes as the largest outcome may have. */
-export const MOST_COPIES_BYTES = 4_194_304;
+export const MAX_ARCHIVED_VOTES_BYTES = 4_194_304;
 
 const notes = `
 A relay gives up an event when its author asks it to (NIP-09, NIP-62) and when its time is over
@@ -23,7 +23,7 @@ more travel as chunks, sent before the event, which then names their \`root\` an
 `;
 
 /** 7815: events that decided a round, kept by another key. */
-export const copies = defineKind({
+export const archivedVotes = defineKind({
   kind: 7815,
   name: 'copies',
   summary: 'events that decided a round, kept by another key',
@@ -31,7 +31,7 @@ export const copies = defineKind({
   tags: {
     nostrain,
     scope: repeats('s', '`<run>` and `<run>/<round>`', 'run and round that the events are of'),
-    ...chunkTags(MOST_COPIES_BYTES, false),
+    ...chunkTags(MAX_ARCHIVED_VOTES_BYTES, false),
     expiration,
   },
   content: base64OrNothing('data', 'the events'),

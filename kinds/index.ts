@@ -3,11 +3,12 @@
  *
  * @module nostrain/kinds
  */
+
 import { attestation } from './attestation.ts';
 import { certifiedCheckpoint } from './certified-checkpoint.ts';
 import { checkpoint } from './checkpoint.ts';
 import { chunk } from './chunk.ts';
-import { copies } from './copies.ts';
+import { archivedVotes } from './copies.ts';
 import { delegation } from './delegation.ts';
 import { fault } from './fault.ts';
 import { gradient } from './gradient.ts';
@@ -25,11 +26,11 @@ import { vote } from './vote.ts';
 export type { Filter, Kind, Window } from './_define.ts';
 export type { Draft, Issue, Parsed } from './_tags.ts';
 export {
+  archivedVotes,
   attestation,
   certifiedCheckpoint,
   checkpoint,
   chunk,
-  copies,
   delegation,
   fault,
   gradient,
@@ -52,7 +53,7 @@ export const kinds = {
   [certifiedCheckpoint.kind]: certifiedCheckpoint,
   [vote.kind]: vote,
   [proposal.kind]: proposal,
-  [copies.kind]: copies,
+  [archivedVotes.kind]: archivedVotes,
   [snapshot.kind]: snapshot,
   [fault.kind]: fault,
   [memberKind.kind]: memberKind,

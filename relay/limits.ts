@@ -39,11 +39,11 @@ export interface Limits {
   /** Most stored events one REQ brings; also used when a filter names no limit. */
   readonly maxLimit: number;
   /** Oldest `created_at` accepted, in seconds before now; undefined accepts any age. */
-  readonly createdAtPastSeconds: number | undefined;
+  readonly createdAtMaxAgeSeconds: number | undefined;
   /** Newest `created_at` accepted, in seconds after now; undefined accepts any future. */
   readonly createdAtFutureSeconds: number | undefined;
   /** Oldest ephemeral event accepted, in seconds before now; undefined accepts any age. */
-  readonly ephemeralPastSeconds: number | undefined;
+  readonly ephemeralMaxAgeSeconds: number | undefined;
   /** How long an ephemeral event can still be queried; 0 never keeps one. */
   readonly ephemeralKeepSeconds: number;
   /** Leading zero bits an id must have (NIP-13). */
@@ -99,9 +99,9 @@ export const defaultLimits: Limits = {
   maxFilterValues: 1000,
   maxTagFilters: 32,
   maxLimit: 5000,
-  createdAtPastSeconds: undefined,
+  createdAtMaxAgeSeconds: undefined,
   createdAtFutureSeconds: 900,
-  ephemeralPastSeconds: undefined,
+  ephemeralMaxAgeSeconds: undefined,
   ephemeralKeepSeconds: 0,
   minPow: 0,
   eventRates: [],

@@ -102,9 +102,9 @@ const createdAtWindow: Policy = ({ created_at, kind }, session) => {
     const message = `created_at is ${ahead} s in the future`;
     return { prefix: 'invalid', code: 'too-late', message };
   }
-  const ephemeral = limits.ephemeralPastSeconds !== undefined && isEphemeral(kind);
-  const past = ephemeral ? limits.ephemeralPastSeconds : limits.createdAtPastSeconds;
-  if (past !== undefined && -ahead > past) {
+  const ephemeral = limits.ephemeralMaxAgeSeconds !== undefined && isEphemeral(kind);
+  const limit = ephemeral ? limits.ephemeralMaxAgeSeconds : limits.createdAtMaxAgeSeconds;
+  if (limit !== undefined && -ahead > limit) {
     const message = `created_at is ${-ahead} s in the past`;
     return { prefix: 'invalid', code: ephemeral ? 'too-early-ephemeral' : 'too-early', message };
   }

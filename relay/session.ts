@@ -7,7 +7,7 @@ import { authenticate } from './authenticating.ts';
 import type { Connection, Core, Sync } from './core.ts';
 import type { Subscription } from './event-index.ts';
 import { type Adversary, createAdversary } from './faults/adversary.ts';
-import { type Copies, createFaultPlan } from './faults/plan.ts';
+import { createFaultPlan, type Delays } from './faults/plan.ts';
 import type { Limits } from './limits.ts';
 import {
   EventFrames,
@@ -64,7 +64,7 @@ export class Session implements Connection {
   readonly #ws: WebSocket;
   readonly #socket: Socket;
   readonly #origin: Origin;
-  readonly #plan: () => Copies;
+  readonly #plan: () => Delays;
   readonly #outbox: Outbox;
   readonly #timers = new Set<NodeJS.Timeout>();
   #inbox: Unread[] = [];
@@ -197,12 +197,12 @@ export class Session implements Connection {
   }
 
   #spread(frame: Frame, wanted: () => boolean): Promise<unknown> | undefined {
-    const copies = this.#plan();
+    const delays = this.#plan();
     const { counts } = this.core;
-    if (copies.length === 0) counts.deliveriesDropped++;
-    if (copies.length > 1) counts.deliveriesDuplicated += copies.length - 1;
+    if (delays.length === 0) counts.deliveriesDropped++;
+    if (delays.length > 1) counts.deliveriesDuplicated += delays.length - 1;
     const later: Promise<void>[] = [];
-    for (const ms of copies) {
+    for (const ms of delays) {
       if (ms <= 0) this.#write(frame);
       else later.push(this.#after(ms).then(() => (wanted() ? this.#write(frame) : undefined)));
     }

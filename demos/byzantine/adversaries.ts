@@ -14,7 +14,7 @@ export interface Scene {
   /** What this worker learned, or zeros if it does not train. */
   readonly own: Float64Array;
   /** `own` of the rounds before, oldest first. */
-  readonly past: readonly Float64Array[];
+  readonly earlier: readonly Float64Array[];
   /** Normal draws, the same for every hostile worker that gives the same name. */
   normals(name: string): () => number;
 }
@@ -180,7 +180,7 @@ export const adversaries: readonly Adversary[] = [
     name: 'stale',
     says: 'send what they learned three rounds ago',
     trains: true,
-    delta: ({ own, past }) => (past.at(-3) ?? past[0] ?? own).slice(),
+    delta: ({ own, earlier }) => (earlier.at(-3) ?? earlier[0] ?? own).slice(),
   },
   {
     name: 'zero',

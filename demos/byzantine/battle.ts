@@ -66,7 +66,7 @@ interface Fighter {
   readonly trainer: Pick<Trainer, 'train'>;
   moments: readonly Float32Array[];
   residual: Float64Array;
-  readonly past: Float64Array[];
+  readonly earlier: Float64Array[];
   isOut: boolean;
 }
 
@@ -133,7 +133,7 @@ async function crewOf(
       trainer: isHostile ? theirs[index]! : trainer,
       moments: [],
       residual: new Float64Array(layout.size),
-      past: [],
+      earlier: [],
       isOut: false,
     };
   });
@@ -175,7 +175,7 @@ async function sendAll(
   const honest: Float64Array[] = [];
   let refused = 0;
   for (const fighter of [...present].sort((a, b) => Number(a.isHostile) - Number(b.isHostile))) {
-    const { id, isHostile, index, past } = fighter;
+    const { id, isHostile, index, earlier } = fighter;
     const own = learned.get(fighter)!;
     const scene: Scene = {
       round,
@@ -184,7 +184,7 @@ async function sendAll(
       index,
       honest,
       own,
-      past,
+      earlier,
       normals: (name) => normalsOf(plan.seed, name),
     };
     const delta = (isHostile ? adversary?.delta?.(scene) : undefined) ?? own;
@@ -192,7 +192,7 @@ async function sendAll(
     const packed = packer.pack(delta.slice(), context);
     const bytes =
       (isHostile ? adversary?.payload?.(packed.payload, scene) : undefined) ?? packed.payload;
-    if (isHostile) past.push(own.slice());
+    if (isHostile) earlier.push(own.slice());
     const opened = packer.open(bytes, packed.codec, context);
     if (!opened.ok) {
       refused++;

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import type { SignedEvent, Signer } from 'nostrain';
 import { WebSocket, WebSocketServer } from 'ws';
-import { copies } from '../../kinds/copies.ts';
+import { archivedVotes } from '../../kinds/copies.ts';
 import { proposal } from '../../kinds/proposal.ts';
 import { vote } from '../../kinds/vote.ts';
 import type { Scope } from '../../src/base/async.ts';
@@ -14,7 +14,7 @@ import { parseEvent } from '../../src/network/event.ts';
 export interface Attack {
   /** From this round on each commit gets a twin for another, made-up outcome. */
   readonly equivocateFrom?: number;
-  /** Votes and proposals of these rounds never reach a relay, nor do copies of them. */
+  /** Votes and proposals of these rounds never reach a relay, nor do their archived copies. */
   readonly silent?: { readonly from: number; readonly to: number };
 }
 
@@ -98,7 +98,7 @@ function tamper(text: string, signer: Signer, { equivocateFrom, silent }: Attack
   if (!parsed.ok) return {};
   const { kind, content } = parsed.value;
   const isSilent = (round: number) => silent && round >= silent.from && round <= silent.to;
-  if (kind === copies.kind && isSilent(copiedRound(parsed.value)))
+  if (kind === archivedVotes.kind && isSilent(copiedRound(parsed.value)))
     return { withheld: parsed.value };
   if (kind !== vote.kind && kind !== proposal.kind) return {};
   const { round, step } = JSON.parse(content);

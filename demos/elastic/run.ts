@@ -157,8 +157,8 @@ function tellEnd(document: ElasticDocument, exits: readonly Exit[], stage: Stage
   }
   if (replay?.ok) {
     const root = `${replay.modelRoot.slice(0, 16)}…`;
-    const again = `nostrain replay --events ${replay.eventsFile}`;
-    say(`a replay of ${replay.rounds} rounds finds the same model root, ${root}: ${again}`);
+    const replayCommand = `nostrain replay --events ${replay.eventsFile}`;
+    say(`a replay of ${replay.rounds} rounds finds the same model root, ${root}: ${replayCommand}`);
   } else if (replay) {
     say(`the run does NOT replay from ${replay.eventsFile}`);
   }

@@ -1,11 +1,11 @@
 /** Delivery faults (drop, duplicate, delay, reorder), drawn from a seed so that they repeat on every machine. */
 import type { DelayDistribution, FaultSettings } from './settings.ts';
 
-/** Delays in ms of the copies of one delivery that go out: none is a loss, two a repetition. */
-export type Copies = readonly number[];
+/** Delay of each delivery of one event, in ms. Empty if the event is lost, two entries if it is duplicated. */
+export type Delays = readonly number[];
 
-/** Rewrites the copies of one delivery. */
-export type Fault = (copies: Copies) => Copies;
+/** Changes the deliveries of one event. */
+export type Fault = (delays: Delays) => Delays;
 
 /** Makes the fault that the settings ask for, or undefined. */
 export type CreateFault = (settings: FaultSettings, draws: Draws) => Fault | undefined;
@@ -35,10 +35,10 @@ export function createDraws(seed: number, name: string): Draws {
 }
 
 export const createDrop: CreateFault = ({ drop = 0 }, draws) =>
-  drop > 0 ? (copies) => (draws() < drop ? [] : copies) : undefined;
+  drop > 0 ? (delays) => (draws() < drop ? [] : delays) : undefined;
 
 const createDuplicate: CreateFault = ({ duplicate = 0 }, draws) =>
-  duplicate > 0 ? (copies) => (draws() < duplicate ? [...copies, ...copies] : copies) : undefined;
+  duplicate > 0 ? (delays) => (draws() < duplicate ? [...delays, ...delays] : delays) : undefined;
 
 /** The delay that the next uniform draws in [0, 1) stand for, in ms. */
 function nextDelay(draws: Draws, delay: DelayDistribution): number {
@@ -52,11 +52,11 @@ function nextDelay(draws: Draws, delay: DelayDistribution): number {
 }
 
 export const createDelay: CreateFault = ({ delay }, draws) =>
-  delay ? (copies) => copies.map((ms) => ms + nextDelay(draws, delay)) : undefined;
+  delay ? (delays) => delays.map((ms) => ms + nextDelay(draws, delay)) : undefined;
 
 const createReorder: CreateFault = ({ reorder = 0, reorderMs = 200 }, draws) =>
   reorder > 0
-    ? (copies) => copies.map((ms) => (draws() < reorder ? ms + draws() * reorderMs : ms))
+    ? (delays) => delays.map((ms) => (draws() < reorder ? ms + draws() * reorderMs : ms))
     : undefined;
 
 const faults = {
@@ -66,19 +66,19 @@ const faults = {
   reorder: createReorder,
 } satisfies Record<string, CreateFault>;
 
-const once: Copies = [0];
+const once: Delays = [0];
 
 /**
- * The delays, in ms, of the copies of the next delivery. Each fault draws from its own stream, named after the
+ * Returns the delays, in ms, of the next delivery and its duplicates. Each fault draws from its own stream, named after the
  * connection's number, so the n-th delivery of the m-th connection meets the same fate whenever the seed is the same.
  */
 export function createFaultPlan(
   settings: FaultSettings,
   seed: number,
   connection: number,
-): () => Copies {
+): () => Delays {
   const chosen = Object.entries(faults)
     .map(([name, create]) => create(settings, createDraws(seed, `${name}:${connection}`)))
     .filter((fault): fault is Fault => fault !== undefined);
-  return () => chosen.reduce((copies, fault) => fault(copies), once);
+  return () => chosen.reduce((delays, fault) => fault(delays), once);
 }

@@ -3,8 +3,8 @@
  * on disk before anybody hears of it, so that a closed tab resumes.
  */
 import { CheckpointError } from '../base/errors.ts';
+import { KEPT_STATES } from '../certified/features/disclosure.ts';
 import type { PrivateStore } from '../certified/features/feature.ts';
-import { KEPT_STATES } from '../certified/features/showing.ts';
 import { formatEntry, type Journal, parseEntry } from '../certified/rounds/journal.ts';
 import { type CertifiedState, certifiedMembers } from '../certified/state.ts';
 import type { Digest } from '../run/ids.ts';
@@ -120,7 +120,7 @@ export function workerStorage(storage: TabStorage, prefix: string): WorkerStorag
       },
       save: (entry) => storage.put(at('votes'), formatEntry(entry)),
       states: privateStates(storage, prefix),
-      past: {
+      backfill: {
         save: (round, text) => storage.put(at(`past/${round}`), text),
         load: (round) => textAt(`past/${round}`),
       },

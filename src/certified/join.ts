@@ -17,14 +17,14 @@ import { runWorker } from '../worker/loop.ts';
 import { type Plan, planOf } from '../worker/plan.ts';
 import { SHARD_BATCHES, type Store, type Trainer } from '../worker/ports.ts';
 import { genesis } from '../worker/state.ts';
-import { evidenceFor, type Shown } from './decisions/admission.ts';
+import { credentialsFor, type JoinCredentials } from './decisions/admission.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
 import type { Hashing } from './decisions/evidence.ts';
 import { pathOf } from './decisions/replay.ts';
 import { tierOf, widthsOf } from './decisions/widths.ts';
-import type { StepsAgain } from './features/feature.ts';
+import { memoryStates, unknownOrigin } from './features/disclosure.ts';
+import type { RecomputationTrainers } from './features/feature.ts';
 import { statesOn } from './features/rerun.ts';
-import { memoryStates, unknownOrigin } from './features/showing.ts';
 import type { RefreshPort } from './features/stakes.ts';
 import { createHistory } from './history/branches.ts';
 import { fromCheckpoint } from './history/catch-up.ts';
@@ -55,7 +55,7 @@ export interface CertifiedOptions extends Hashing {
   /** Stores and fetches chunks of checkpoints; needed in a run with places, and where this worker holds chunks. */
   readonly chunks?: CheckpointChunks | undefined;
   /** Makes trainers like those of others; without them this worker checks nobody, in a run with a jury. */
-  readonly stepsAgain?: StepsAgain | undefined;
+  readonly recomputation?: RecomputationTrainers | undefined;
   /** Where the run has forked: an outcome of the branch to be on. */
   readonly branch?: Digest | undefined;
   /** An outcome that somebody vouched for: a worker that begins refuses every history without it. */
@@ -201,11 +201,11 @@ export async function playCertified(
     await assertTrusted(spec, openingOf(spec, options), trust, sources);
   }
   const { signal } = given;
-  const find: Parameters<typeof evidenceFor>[3]['find'] = async (filters) =>
+  const find: Parameters<typeof credentialsFor>[3]['find'] = async (filters) =>
     (await parts.relays.query(filters, { waitMs: TRUST_MS, signal })).events;
   const asked = { clock: given.ports.clock, signal, find };
   const { publicKey } = parts.signer;
-  const admission = await evidenceFor(spec, runIdOf(spec), publicKey, asked, options.delegation);
+  const admission = await credentialsFor(spec, runIdOf(spec), publicKey, asked, options.delegation);
   const ended = new AbortController();
   const until = anySignal(signal, ended.signal);
   const member = memberOf(options, { ...given, signal: until.signal }, { ...parts, admission });
@@ -257,7 +257,13 @@ interface Parts {
 function memberOf(
   options: CertifiedOptions,
   { ports, signal }: CertifiedSession,
-  { relays, signer, secretKey, journal, admission }: Parts & { readonly admission: Shown },
+  {
+    relays,
+    signer,
+    secretKey,
+    journal,
+    admission,
+  }: Parts & { readonly admission: JoinCredentials },
 ): RunMember {
   const { spec, beacon, branch, stakes = noStakes, sha256 = pureSha256, crypto } = options;
   const run = runIdOf(spec);
@@ -306,15 +312,15 @@ function memberOf(
     machine: {
       sha256,
       measuring: measure && { measure, secret: toHex(secretKey) },
-      showing: {
+      disclosure: {
         relays,
         origin:
           ports.trainer.origin ?? unknownOrigin(shardSettings(spec, signer.publicKey, {}).shard),
         store: journal.states ?? memoryStates(),
         sign: (draft) => signer.sign(draft),
       },
-      again: options.stepsAgain && {
-        steps: options.stepsAgain,
+      recomputation: options.recomputation && {
+        steps: options.recomputation,
         fetch: statesOn({ relays, clock: ports.clock, sha256, signal }),
       },
     },

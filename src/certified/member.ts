@@ -2,18 +2,24 @@
 import type { EventCrypto } from '../network/event-crypto.ts';
 import type { Digest } from '../run/ids.ts';
 import type { RunSpec } from '../run/spec/run-spec.ts';
-import type { Shown } from './decisions/admission.ts';
+import type { JoinCredentials } from './decisions/admission.ts';
 import type { Certified } from './decisions/chain.ts';
 import { createEvidenceStore } from './decisions/evidence.ts';
 import type { FeatureMachine } from './features/feature.ts';
 import { featuresOf } from './features/list.ts';
 import { Refresh, type RefreshPort } from './features/stakes.ts';
-import { type AskPast, Branches } from './history/branches.ts';
+import { Branches, type ReadHistory } from './history/branches.ts';
 import { Attendance } from './rounds/attendance.ts';
 import { type CertifiedPorts, createReporter } from './rounds/events.ts';
 import { type Journal, KeyWatch, VoteMemory } from './rounds/journal.ts';
 import { Backfill } from './rounds/keep-round.ts';
-import { Door, type InputPorts, OpenRounds, RoundInputs, type RunMember } from './rounds/round.ts';
+import {
+  type InputPorts,
+  MembershipListener,
+  OpenRounds,
+  RoundInputs,
+  type RunMember,
+} from './rounds/round.ts';
 import type { ProtocolMessage } from './wire/certified-events.ts';
 import type { Control } from './wire/control.ts';
 
@@ -26,7 +32,7 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   /** In a run with tiers of width: which one this worker trains; default the whole model. */
   readonly tier?: number | undefined;
   /** What its join shows, where the run asks for something. */
-  readonly admission?: Shown | undefined;
+  readonly admission?: JoinCredentials | undefined;
   /** Whether this worker wants seats now; default always. */
   readonly wantsSeats?: (() => boolean) | undefined;
   readonly refresh: RefreshPort;
@@ -36,7 +42,7 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   /** What this machine gives to the features of the run. */
   readonly machine: FeatureMachine;
   /** What relays have of the run, for when it turns out to have branches; and the branch that somebody chose. */
-  readonly history: AskPast;
+  readonly history: ReadHistory;
   readonly through?: Digest | undefined;
   /** How outcomes are applied; default by computing everything. */
   readonly apply?: RunMember['apply'];
@@ -53,7 +59,7 @@ export function createMember(options: MemberOptions): RunMember {
   const reporter = createReporter(report);
   const rounds = new OpenRounds(evidence);
   const refresh = new Refresh(spec, options.refresh, { evidence, reporter });
-  const past = new Backfill({ control, refresh, reporter, store: journal.past });
+  const backfill = new Backfill({ control, refresh, reporter, store: journal.backfill });
   const branches = new Branches({ spec, history, through, clock, signal, reporter });
   const shared = { control, evidence, reporter, refresh, clock, signal };
   const inputs = new RoundInputs({ ...shared, beacon: (time) => options.beacon(time) });
@@ -77,7 +83,7 @@ export function createMember(options: MemberOptions): RunMember {
   const attendance = new Attendance({ ...shared, ...own, take, admission, wantsSeats });
   const refuse = rounds.refuse.bind(rounds);
   const listening = control.listenToFaults({ take, refuse });
-  const door = new Door(
+  const membershipListener = new MembershipListener(
     inRun.some(({ hearsMembers }) => hearsMembers),
     () => control.listenToMembers({ take, refuse }),
   );
@@ -88,13 +94,13 @@ export function createMember(options: MemberOptions): RunMember {
     reporter,
     refresh,
     branches,
-    past,
+    backfill,
     attendance,
     memory,
     keyWatch,
     inputs,
     rounds,
-    door,
+    membershipListener,
     features,
     hold,
     chain,
@@ -105,7 +111,7 @@ export function createMember(options: MemberOptions): RunMember {
     close() {
       for (const feature of features) feature.close?.();
       rounds.close();
-      door.close();
+      membershipListener.close();
       listening.close();
       control.close();
     },

@@ -12,7 +12,7 @@ import { readVotes, votesJson } from '../run/listed.ts';
 import type { Outcome } from '../run/outcome.ts';
 import type { ResidualRule } from '../run/settings.ts';
 import { anyFeatures } from '../run/spec/features.ts';
-import { giveBack, residualAfter, takeAgain } from '../worker/residual.ts';
+import { residualAfter, restoreSent, withdrawSent } from '../worker/residual.ts';
 import { idOf, type Sent, type WorkerState } from '../worker/state.ts';
 import {
   type AddedMembers,
@@ -26,19 +26,19 @@ import {
   type Certified,
   type ChainHead,
   chainHeadOf,
-  endedRound,
-  type PastRound,
+  type FinishedRound,
+  finishedRound,
   type StakeEvidence,
   stakesOf,
   type Taken,
 } from './decisions/chain.ts';
-import type { Path } from './decisions/replay.ts';
 import {
   assignmentOf,
   known,
   previousRoundParametersOf,
   roundParametersOf,
-} from './decisions/rows.ts';
+} from './decisions/contributions.ts';
+import type { Path } from './decisions/replay.ts';
 import type { Better } from './history/branches.ts';
 import type { CertifiedSummary } from './rounds/events.ts';
 
@@ -51,9 +51,9 @@ export const certifiedMembers: AddedMembers<Members> = {
     return {
       head: head && formatChainHead(head),
       pending: pending && formatSent(pending),
-      contributed: contributed?.map(({ sent, past, isOut }) => ({
+      contributed: contributed?.map(({ sent, finished, isOut }) => ({
         sent: formatSent(sent),
-        past: formatPast(past),
+        past: formatFinishedRound(finished),
         isOut,
       })),
     };
@@ -71,8 +71,8 @@ export const certifiedMembers: AddedMembers<Members> = {
 function parseContributed(json: unknown): Contributed | undefined {
   if (!isObject(json) || typeof json.isOut !== 'boolean') return undefined;
   const sent = parseSent(json.sent);
-  const past = parsePast(json.past);
-  return sent && past && { sent, past, isOut: json.isOut };
+  const finished = parseFinishedRound(json.past);
+  return sent && finished && { sent, finished, isOut: json.isOut };
 }
 
 function formatChainHead({ ledger, before, votes, ...rest }: ChainHead): Fields {
@@ -80,7 +80,7 @@ function formatChainHead({ ledger, before, votes, ...rest }: ChainHead): Fields 
     ...rest,
     votes: votesJson(votes),
     ledger: formatLedger(ledger),
-    before: before && formatPast(before),
+    before: before && formatFinishedRound(before),
   };
 }
 
@@ -97,7 +97,7 @@ function parseChainHead(json: unknown): ChainHead | undefined {
   const { left = [], departed = [], rings } = json;
   const votes = readVotes(json.votes as Json | undefined, anyFeatures);
   const ledger = parseKept(json.ledger);
-  const before = json.before === null ? null : parsePast(json.before);
+  const before = json.before === null ? null : parseFinishedRound(json.before);
   if (!isDigest(run) || !isDigest(parent) || !isDigest(modelRoot) || !isDigest(root))
     return undefined;
   if (!isCount(round) || !isCount(time) || ledger === undefined || before === undefined) {
@@ -120,9 +120,12 @@ function parseChainHead(json: unknown): ChainHead | undefined {
   return { ...core, before, recent, departed, votes, left };
 }
 
-const formatPast = (past: PastRound): Fields => ({ ...past, ledger: formatLedger(past.ledger) });
+const formatFinishedRound = (finished: FinishedRound): Fields => ({
+  ...finished,
+  ledger: formatLedger(finished.ledger),
+});
 
-function parsePast(json: unknown): PastRound | undefined {
+function parseFinishedRound(json: unknown): FinishedRound | undefined {
   if (!isObject(json)) return undefined;
   const { round, parent, base, rings } = json;
   const ledger = parseKept(json.ledger);
@@ -184,9 +187,9 @@ export function carryOver(
   };
 
   function returned(gradient: NonNullable<typeof pending>): Float64Array {
-    const past = known(previousRoundParametersOf(state, evidence))!;
-    const context = { round: past.round, assignment: assignmentOf(past) };
-    return giveBack(left, wire.open(gradient, context), rule);
+    const previous = known(previousRoundParametersOf(state, evidence))!;
+    const context = { round: previous.round, assignment: assignmentOf(previous) };
+    return restoreSent(left, wire.open(gradient, context), rule);
   }
 }
 
@@ -257,11 +260,11 @@ function contributedAfter(
     id !== undefined && idOf(each.sent) === id ? { ...each, isOut: false } : each,
   );
   const { spec } = state;
-  const past = endedRound(state);
+  const finished = finishedRound(state);
   // a check of one needs the one before it
   const least = spec.rerun.permille > 0 ? 2 : 1;
   const kept = Math.min(Math.max(least, spec.timing.reorgDepth), MOST_KEPT);
-  return [...before, ...(now ? [{ ...now, past }] : [])].slice(-kept);
+  return [...before, ...(now ? [{ ...now, finished }] : [])].slice(-kept);
 }
 
 /** Rounds of branches it left that a worker remembers, so that it signs nothing there a second time. */
@@ -285,10 +288,10 @@ export function switchTo(
     const isOut = status !== 'back';
     if (isOut !== each.isOut) {
       const { layout } = state.params;
-      const stakes = known(stakesOf(each.past.ledger, means.evidence));
-      const assignment = assignmentOf({ spec, run, ...each.past, layout, stakes });
-      const opened = means.wire.open(each.sent, { round: each.past.round, assignment });
-      residual = (isOut ? takeAgain : giveBack)(residual, opened, means.rule);
+      const stakes = known(stakesOf(each.finished.ledger, means.evidence));
+      const assignment = assignmentOf({ spec, run, ...each.finished, layout, stakes });
+      const opened = means.wire.open(each.sent, { round: each.finished.round, assignment });
+      residual = (isOut ? withdrawSent : restoreSent)(residual, opened, means.rule);
     }
     if (status === 'pending') pending = each.sent;
     kept.push({ ...each, isOut });
@@ -316,15 +319,15 @@ const outcomesAfter = ({ stops }: Path): ReadonlyMap<Digest, Outcome> =>
 
 /** What a branch makes of a contribution: it is listed, it may still be, or it belongs back into the residual. */
 function statusOf(
-  { sent, past }: Contributed,
+  { sent, finished }: Contributed,
   outcomes: ReadonlyMap<Digest, Outcome>,
   isDeferring: boolean,
 ): 'listed' | 'pending' | 'back' {
-  const own = outcomes.get(past.parent);
+  const own = outcomes.get(finished.parent);
   if (own === undefined) return 'back';
   if (isSettledBy(sent, own)) return 'listed';
   if (!isDeferring) return 'back';
-  const following = [...outcomes.values()].find(({ round }) => round === past.round + 1);
+  const following = [...outcomes.values()].find(({ round }) => round === finished.round + 1);
   if (following === undefined) return 'pending';
   const isLate = following.accepted.some(({ manifest }) => manifest === idOf(sent));
   return isLate ? 'listed' : 'back';
@@ -348,7 +351,7 @@ export interface CertifiedState extends WorkerState {
 export interface Contributed {
   readonly sent: Sent;
   /** The round it was made for. */
-  readonly past: PastRound;
+  readonly finished: FinishedRound;
   /** Whether it left the residual: it counted, was refused for a reason, or may still be listed late. */
   readonly isOut: boolean;
 }

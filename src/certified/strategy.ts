@@ -20,7 +20,7 @@ import {
   membershipOf,
   type ReadyRound,
 } from './decisions/chain.ts';
-import { assignmentOf, known, roundParametersOf, weighingOf } from './decisions/rows.ts';
+import { assignmentOf, known, roundParametersOf, weighingOf } from './decisions/contributions.ts';
 import { ringsHeld } from './decisions/widths.ts';
 import type { Better } from './history/branches.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
@@ -67,11 +67,11 @@ export function createCertifiedStrategy(
 /** Who comes back after the last round publishes again what relays have forgotten. */
 async function republishPast(
   end: Certified,
-  { past }: RunMember,
+  { backfill }: RunMember,
   { ports, signal }: CertifiedSession,
 ) {
   const { clock, wire } = ports;
-  await within(past.republishMissing(end, wire.me), FINISH_WAIT_MS, clock, signal);
+  await within(backfill.republishMissing(end, wire.me), FINISH_WAIT_MS, clock, signal);
 }
 
 /** What features have left to do after the last round. */
@@ -93,7 +93,7 @@ async function openCertified(
   const startedMs = clock.now();
   const start = await member.inputs.ready(certifiedOf(member.spec, before.head, before));
   for (const feature of member.features) feature.begin?.(start, before);
-  member.door.begin(start, wire.me);
+  member.membershipListener.begin(start, wire.me);
   const driven = await drive(start, before, member, session);
   const { attendance, branches } = member;
   branches.begin(start.state);
@@ -234,7 +234,9 @@ async function switchBranch(
   { ports: { wire }, plan }: CertifiedSession,
 ): Promise<Result> {
   const { evidence, inputs } = member;
-  for (const { past } of played.contributed ?? []) await inputs.stakes(past.ledger, past.round);
+  for (const { finished } of played.contributed ?? []) {
+    await inputs.stakes(finished.ledger, finished.round);
+  }
   const state = switchTo(better, played, { wire, evidence, rule: plan.residual });
   const { rounds, attendance, branches } = member;
   rounds.close();

@@ -8,8 +8,8 @@ import {
   type Decoder,
   type Heads,
   headLogits,
+  type KvCache,
   type Layers,
-  type Past,
   plainLayers,
   type Scoring,
 } from './architectures/decoder.ts';
@@ -95,18 +95,18 @@ export function compileDecoding(decoder: Decoder, options: DecodingOptions): Uin
   const text = graph.input('tokens', { dtype: 'i32', shape: [1, tokens] });
   const start = graph.input('start', { dtype: 'i32', shape: [1] });
   const last = graph.input('last', { dtype: 'i32', shape: [1] });
-  const hidden = decoder.hidden(own, text, openPast(graph, decoder, options, start));
+  const hidden = decoder.hidden(own, text, openKvCache(graph, decoder, options, start));
   const asked = gather(hidden, last);
   graph.output('logits', headLogits(decoder, own, asked));
   return encodeModel(lower(graph, 'decode', { target: 'cpu' }));
 }
 
-function openPast(
+function openKvCache(
   graph: Graph,
   decoder: Decoder,
   { capacity, tokens }: DecodingOptions,
   start: Value,
-): Past {
+): KvCache {
   const positions = add(count(graph, tokens), start);
   const masks = new Map<number, Value>();
   const maskOf = (window: number) => {
@@ -162,21 +162,21 @@ const integer = (graph: Graph, value: number): Value =>
 /** Attention over stored and fresh keys, without joining them: only their scores are. */
 function attendBoth(
   { q, k, v }: Heads,
-  past: { readonly keys: Value; readonly values: Value },
+  cache: { readonly keys: Value; readonly values: Value },
   { scale, mask }: Pick<Scoring, 'scale'> & { readonly mask: Value },
 ): Value {
   const [batch, queries, tokens, size] = q.shape;
   const heads = k.shape[1]!;
   const groups = queries! / heads;
-  const capacity = past.keys.shape[2]!;
+  const capacity = cache.keys.shape[2]!;
   const rows = groups * tokens!;
   const stacked = reshape(q, [batch!, heads, rows, size!]);
-  const scores = [past.keys, k].map((keys) =>
+  const scores = [cache.keys, k].map((keys) =>
     matmul(stacked, keys, { transB: true, alpha: scale }),
   );
   const joined = concat([scores[0]!, scores[1]!], 3);
   const grouped = reshape(joined, [batch!, heads, groups, tokens!, capacity + tokens!]);
   const shares = reshape(softmax(add(grouped, mask)), joined.shape);
   const [stored, fresh] = split(shares, 3, [capacity, tokens!]);
-  return reshape(add(matmul(stored!, past.values), matmul(fresh!, v)), q.shape);
+  return reshape(add(matmul(stored!, cache.values), matmul(fresh!, v)), q.shape);
 }

@@ -13,11 +13,11 @@ export const score = (value: number | undefined): string =>
 
 export function ago(seconds: number, now = Date.now() / 1000): string {
   if (seconds <= 0) return 'never';
-  const past = Math.max(0, Math.round(now - seconds));
-  if (past < 60) return `${past} s ago`;
-  if (past < 3600) return `${Math.round(past / 60)} min ago`;
-  if (past < 86_400) return `${Math.round(past / 3600)} h ago`;
-  return `${Math.round(past / 86_400)} days ago`;
+  const elapsed = Math.max(0, Math.round(now - seconds));
+  if (elapsed < 60) return `${elapsed} s ago`;
+  if (elapsed < 3600) return `${Math.round(elapsed / 60)} min ago`;
+  if (elapsed < 86_400) return `${Math.round(elapsed / 3600)} h ago`;
+  return `${Math.round(elapsed / 86_400)} days ago`;
 }
 
 export const clock = (seconds: number): string =>

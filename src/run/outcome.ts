@@ -22,7 +22,7 @@ import {
 import { type FeatureSet, type FeatureValues, withFeatures } from './spec/features.ts';
 
 /** A manifest that counts. */
-export interface AcceptedRow {
+export interface AcceptedContribution {
   /** Index of its worker in the roster of the round, ascending by key. */
   readonly index: number;
   /** Made for the round before; only where the run defers. */
@@ -33,7 +33,7 @@ export interface AcceptedRow {
 }
 
 /** A manifest that does not count, for a reason anybody can check. */
-export interface RejectedRow {
+export interface RejectedContribution {
   readonly index: number;
   readonly manifest: EventId;
   readonly reason: string;
@@ -57,9 +57,9 @@ export interface Outcome {
   /** Of a body made in a recovery epoch: the view-change votes its committee was drawn from. */
   readonly ballots: readonly EventId[];
   /** By index, one that is on time before a late one. */
-  readonly accepted: readonly AcceptedRow[];
+  readonly accepted: readonly AcceptedContribution[];
   /** By manifest. */
-  readonly rejected: readonly RejectedRow[];
+  readonly rejected: readonly RejectedContribution[];
   /** A quorum of commits of the round before; null in round 0. */
   readonly votes: ListedVotes | null;
   /** By key. */
@@ -106,7 +106,7 @@ export const bodyDigest = (body: string): Digest =>
   sha256Hex(concatBytes(utf8('nostrain/outcome/2'), utf8(body)));
 
 /** Rows as bytes: u16 index (big-endian), u8 late (1) and empty (2), 32 bytes of manifest id each. */
-function packRows(rows: readonly AcceptedRow[]): Uint8Array {
+function packRows(rows: readonly AcceptedContribution[]): Uint8Array {
   const out = new Uint8Array(rows.length * ROW_BYTES);
   const view = new DataView(out.buffer);
   rows.forEach(({ index, late, empty, manifest }, i) => {
@@ -121,11 +121,14 @@ function packRows(rows: readonly AcceptedRow[]): Uint8Array {
 }
 
 /** Rows in strictly ascending order of index and lateness, or undefined. */
-function unpackRows(json: Json | undefined, defers: boolean): readonly AcceptedRow[] | undefined {
+function unpackRows(
+  json: Json | undefined,
+  defers: boolean,
+): readonly AcceptedContribution[] | undefined {
   const bytes = typeof json === 'string' ? fromBase64(json) : undefined;
   if (bytes === undefined || bytes.length % ROW_BYTES !== 0) return undefined;
   const view = new DataView(bytes.buffer);
-  const rows: AcceptedRow[] = [];
+  const rows: AcceptedContribution[] = [];
   let last = -1;
   for (let at = 0; at < bytes.length; at += ROW_BYTES) {
     const flags = view.getUint8(at + 2);
@@ -184,7 +187,7 @@ export function parseOutcome(body: string, features: FeatureSet): Result<Outcome
 const readSize = (json: Json | undefined): number | undefined =>
   typeof json === 'number' && Number.isFinite(json) && json >= 0 ? json : undefined;
 
-function readRejected(json: Json): RejectedRow | undefined {
+function readRejected(json: Json): RejectedContribution | undefined {
   if (!Array.isArray(json) || json.length !== 3) return undefined;
   const [index, manifest, reason] = json as readonly Json[];
   if (!isInteger(index, 0xffff)) return undefined;

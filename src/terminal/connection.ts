@@ -63,7 +63,7 @@ export function connectionOf(flags: ConnectionFlags): Connection {
     retry: retryOf(flags),
     ...(relayRate === undefined ? {} : { eventsPerMinute: relayRate }),
     ...(relayMaxEventBytes === undefined ? {} : { maxEventBytes: relayMaxEventBytes }),
-    ...(relayCopies === undefined ? {} : { copies: relayCopies }),
+    ...(relayCopies === undefined ? {} : { redundancy: relayCopies }),
   };
 }
 

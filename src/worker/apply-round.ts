@@ -16,7 +16,7 @@ import { assertCompany, liveWorkers, RELAY_HINT, relaysAreAtFault } from './peer
 import type { Plan } from './plan.ts';
 import type { Session } from './ports.ts';
 import { progressReporter, REPORT_MS } from './publish.ts';
-import { giveBack, residualAfter } from './residual.ts';
+import { residualAfter, restoreSent } from './residual.ts';
 import { idOf, type SealedState, type WorkerState, withRound } from './state.ts';
 import type { RoundStart } from './strategy.ts';
 
@@ -264,7 +264,7 @@ function unsent(
   { plan, ports: { wire } }: Session,
 ): Float64Array {
   if (plan.sync.strategy === 'async') return residual;
-  return giveBack(residual, wire.open(sent, { round, assignment }), plan.residual);
+  return restoreSent(residual, wire.open(sent, { round, assignment }), plan.residual);
 }
 
 /** The newest round of each worker that is in the model now. */

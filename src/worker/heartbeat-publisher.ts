@@ -90,7 +90,7 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
     expect(members: number): void {
       expected = members;
     },
-    again(): void {
+    publishNow(): void {
       void publish(false);
     },
     async stop(): Promise<void> {

@@ -19,7 +19,7 @@ export async function runWorker<S extends WorkerState>(
   strategy: RoundStrategy<S> = createAveraging(session),
 ): Promise<S> {
   const heartbeats = createHeartbeatPublisher(session);
-  const watch = watchRun(session, heartbeats.again);
+  const watch = watchRun(session, heartbeats.publishNow);
   const keeper = new PhaseKeeper(session);
   const at: LoopState<S> = { start, state: start };
   try {
@@ -71,7 +71,7 @@ async function playNext<S extends WorkerState>(
   heartbeats.expect(members ?? 0);
   heartbeats.hurry(isFirst);
   heartbeats.say(content);
-  if (isFirst) await waitForWorkers(session, heartbeats.again);
+  if (isFirst) await waitForWorkers(session, heartbeats.publishNow);
   heartbeats.hurry(false);
   at.state = await playRound(state, strategy, { watch, keeper }, session);
   return true;

@@ -6,7 +6,7 @@ import { roundName } from '../run/ids.ts';
 import type { Session } from './ports.ts';
 import type { Sent } from './state.ts';
 
-const AGAIN_MS = 1000;
+const RETRY_MS = 1000;
 
 export interface PublishLimits {
   /** False as soon as nobody needs the gradient any more: it is not tried again then. */
@@ -27,7 +27,7 @@ export async function publish(
     const failed = await tryOnce(round, sent, deadlineMs, session);
     if (failed === 'taken' || !isWanted()) return;
     const away = failed === 'late' ? [] : failed.filter(({ isAway }) => isAway);
-    const hasTime = plan.waitsForRelays && clock.now() + AGAIN_MS < deadlineMs;
+    const hasTime = plan.waitsForRelays && clock.now() + RETRY_MS < deadlineMs;
     if (away.length === 0 || !hasTime) {
       throw noneAccepted(
         round,
@@ -37,7 +37,7 @@ export async function publish(
     // that all are away is told already
     if (!isTold && wire.reachable().length > 0)
       report({ type: 'notice', message: `relay away, trying again: ${words(away)}` });
-    await clock.sleep(AGAIN_MS, signal);
+    await clock.sleep(RETRY_MS, signal);
   }
 }
 

@@ -51,7 +51,7 @@ export function takeSent(
 }
 
 /** The residual when what was sent did not count: the delta before sending. Under `none` it is lost. */
-export function giveBack(
+export function restoreSent(
   residual: Float64Array,
   sent: PartialVector,
   rule: ResidualRule,
@@ -60,7 +60,7 @@ export function giveBack(
 }
 
 /** The residual when what was given back counts in the end. */
-export function takeAgain(
+export function withdrawSent(
   residual: Float64Array,
   sent: PartialVector,
   rule: ResidualRule,

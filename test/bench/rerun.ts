@@ -6,7 +6,7 @@
  */
 import { parseArgs } from 'node:util';
 import { env, InferenceSession, Tensor } from 'onnxruntime-web/wasm';
-import { encodePrivate, rootOf } from '../../src/certified/features/showing.ts';
+import { encodePrivate, rootOf } from '../../src/certified/features/disclosure.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
 import { createTrainer } from '../../src/node/engine/trainer.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';

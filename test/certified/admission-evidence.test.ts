@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/async.ts';
 import type { Json } from '../../src/base/canonical-json.ts';
-import { evidenceFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
+import { credentialsFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
 import { type SignedEvent, type Signer, verifyEvent } from '../../src/network/event.ts';
 import { type Filter, matchesFilter } from '../../src/network/transport/frames.ts';
 import { joinProof } from '../../src/run/spec/feature-fields.ts';
@@ -21,7 +21,7 @@ describe('admission by work', () => {
     refuseAdmission(spec, of, null, { key, evidence }, isSigned);
 
   it('takes who did the work, for this run and this key alone', async () => {
-    const { evidence } = await evidenceFor(spec, run, newcomer!, means);
+    const { evidence } = await credentialsFor(spec, run, newcomer!, means);
     expect(judge(newcomer!, evidence)).toBeUndefined();
     expect(judge(other!, evidence)).toBe('join-without-work');
     expect(judge(newcomer!, evidence, 'cd'.repeat(32))).toBe('join-without-work');
@@ -31,14 +31,14 @@ describe('admission by work', () => {
   });
 
   it('asks nothing of founders', async () => {
-    expect(await evidenceFor(spec, run, founder!, means)).toEqual({ evidence: '' });
+    expect(await credentialsFor(spec, run, founder!, means)).toEqual({ evidence: '' });
     expect(judge(founder!, '')).toBeUndefined();
   });
 
   it('ends when it is told to', async () => {
     const hard = sampleSpec({ admission: { kind: 'work', bits: 22 } });
     const over = new AbortController();
-    const mining = evidenceFor(hard, run, newcomer!, { ...means, signal: over.signal });
+    const mining = credentialsFor(hard, run, newcomer!, { ...means, signal: over.signal });
     over.abort(new Error('enough'));
     await expect(mining).rejects.toThrow('enough');
   });
@@ -141,7 +141,7 @@ describe('admission by trust', () => {
     const spec = trusting();
     expect(judge(spec, [], founder)).toBeUndefined();
     expect(judge(spec, [list(anchor!, [founder!])], founder)).toBe(refused);
-    expect(await evidenceFor(spec, runIdOf(spec), founder!, means)).toEqual({
+    expect(await credentialsFor(spec, runIdOf(spec), founder!, means)).toEqual({
       ...{ evidence: '', features: { trust: { proof: [] } } },
     });
   });
@@ -160,7 +160,7 @@ describe('admission by trust', () => {
       [3, 2],
     ] as const) {
       const spec = trusting({ hops });
-      const shown = await evidenceFor(spec, runIdOf(spec), key, { ...means, find });
+      const shown = await credentialsFor(spec, runIdOf(spec), key, { ...means, find });
       const { proof } = shown.features!.trust!;
       expect(proof).toHaveLength(length);
       const asking = { key, ...shown };

@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/async.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import {
   assignmentOf,
   judgeSubmission,
   known,
   type RoundParameters,
   roundParametersOf,
-} from '../../src/certified/decisions/rows.ts';
+} from '../../src/certified/decisions/contributions.ts';
+import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { historyBy, toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import { encodePayload } from '../../src/network/codec/payload.ts';
 import type { SignedEvent, Signer } from '../../src/network/event.ts';

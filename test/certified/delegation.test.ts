@@ -1,11 +1,11 @@
 /** What a join shows of a delegation: signed for this run and this key, as it was asked for, and judged wherever joins are. */
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/async.ts';
-import { evidenceFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
+import { credentialsFor, refuseAdmission } from '../../src/certified/decisions/admission.ts';
 import {
-  delegatedAgain,
   draftDelegation,
   readDelegation,
+  rebuildDelegation,
 } from '../../src/certified/wire/messages.ts';
 import { type SignedEvent, verifyEvent } from '../../src/network/event.ts';
 import { type Delegation, delegationField } from '../../src/run/spec/feature-fields.ts';
@@ -37,7 +37,7 @@ const judge = (by: Delegation | null, within: RunSpec = spec, key = of.session, 
 describe('a delegation', () => {
   it('is made again from what a join shows, and holds for this key and run alone', () => {
     const by = delegated();
-    expect(verifyEvent(delegatedAgain(of, by)).ok).toBe(true);
+    expect(verifyEvent(rebuildDelegation(of, by)).ok).toBe(true);
     expect(judge(by)).toBeUndefined();
     expect(judge(null)).toBeUndefined();
     const refused = 'join-without-delegation';
@@ -81,7 +81,7 @@ describe('a delegation', () => {
       find: async () => [list],
     };
     const to = { ...of, run: runIdOf(trusting) };
-    const shown = await evidenceFor(trusting, to.run, to.session, means, delegated(to));
+    const shown = await credentialsFor(trusting, to.run, to.session, means, delegated(to));
     expect(shown.features?.trust?.proof).toHaveLength(1);
     const asking = { key: to.session, ...shown };
     expect(refuseAdmission(trusting, to.run, null, asking, isSigned)).toBeUndefined();

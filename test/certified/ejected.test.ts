@@ -1,7 +1,7 @@
 /** What becomes of the stake of a key that is proven faulty: it counts for nothing from the outcome that lists the proof on. */
 import { describe, expect, it } from 'vitest';
 import { electorateOf, stakesOf } from '../../src/certified/decisions/chain.ts';
-import { known } from '../../src/certified/decisions/rows.ts';
+import { known } from '../../src/certified/decisions/contributions.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';

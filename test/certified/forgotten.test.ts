@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { startOf } from '../../src/certified/decisions/chain.ts';
 import { archiveRun } from '../../src/certified/records/archive.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
-import { formatPastRound, parsePastRound } from '../../src/certified/rounds/keep-round.ts';
+import { formatKeptRound, parseKeptRound } from '../../src/certified/rounds/keep-round.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { runIdOf } from '../../src/run/spec/run-spec.ts';
 import {
@@ -98,13 +98,13 @@ describe('what decided a round, on disk', () => {
   };
 
   it('comes back as it was', () => {
-    expect(parsePastRound(formatPastRound(record))).toEqual(record);
+    expect(parseKeptRound(formatKeptRound(record))).toEqual(record);
   });
 
   it.each(['', '{', '{}', '[]', 'null', '{"round":3,"by":[],"events":[],"bodies":[]}'])(
     'is nothing where the file is broken: %s',
     (text) => {
-      expect(parsePastRound(text)).toBeUndefined();
+      expect(parseKeptRound(text)).toBeUndefined();
     },
   );
 });

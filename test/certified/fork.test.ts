@@ -48,7 +48,7 @@ interface Parted {
   /** From now on all hear all, but what the lone one is kept from. */
   mend(isKept?: (event: SignedEvent) => boolean): void;
   /** The lone one, started again from its disk. */
-  again(options?: Partial<CertifiedOptions>): CertifiedMember;
+  restart(options?: Partial<CertifiedOptions>): CertifiedMember;
 }
 
 const isOwn = ({ pubkey }: SignedEvent): boolean => pubkey === keyOf(ALONE);
@@ -84,7 +84,7 @@ async function part(spec: RunSpec): Promise<Parted> {
       isParted = false;
       isFrom = isKept;
     },
-    again: (options) => startAlone({ disk: alone.disk, ...options }),
+    restart: (options) => startAlone({ disk: alone.disk, ...options }),
   };
 }
 
@@ -134,7 +134,7 @@ describe('a run that forked', () => {
     expect(Array.from(after.residual)).toEqual(Array.from(expected));
     expect(Math.max(...expected.map(Math.abs))).toBeGreaterThan(0.1);
     expect(after).toMatchObject({ sent: undefined, unpacked: undefined, pending: undefined });
-    expect(after.contributed!.map(({ past, isOut }) => [past.round, isOut])).toEqual([
+    expect(after.contributed!.map(({ finished, isOut }) => [finished.round, isOut])).toEqual([
       [0, true],
       [1, false],
       [2, false],
@@ -143,7 +143,7 @@ describe('a run that forked', () => {
 
   it('deeper than the run allows it stays, says so, and goes over when it is told to', async () => {
     const spec = specWith({ reorgDepth: 1 });
-    const { swarm, others, alone, mend, again } = await part(spec);
+    const { swarm, others, alone, mend, restart } = await part(spec);
     mend();
     await swarm.secondsUntil(tellsOfFork(alone), HOUR);
     const [told] = forksOf(alone);
@@ -153,7 +153,7 @@ describe('a run that forked', () => {
     expect(switchesOf(alone)).toEqual([]);
     await kill(alone);
 
-    const told2 = again({ through: told!.theirs });
+    const told2 = restart({ through: told!.theirs });
     await swarm.finish([...others, told2], 3 * HOUR);
     expect(switchesOf(told2)).toHaveLength(1);
     expect(rootsOf(told2).at(-1)).toBe(rootsOf(others[0]!).at(-1));
@@ -168,11 +168,11 @@ describe('a run that forked', () => {
   });
 
   it('who is told to stay stays', async () => {
-    const { swarm, alone, mend, again } = await part(specWith());
+    const { swarm, alone, mend, restart } = await part(specWith());
     const ours = alone.disk.state!.head!.parent;
     await kill(alone);
     mend();
-    const stubborn = again({ through: ours });
+    const stubborn = restart({ through: ours });
     await swarm.secondsUntil(() => certifiedRounds(stubborn).length === 2, 3 * HOUR);
     expect(switchesOf(stubborn)).toEqual([]);
     expect(forksOf(stubborn)).toEqual([]);
@@ -201,10 +201,10 @@ describe('a run that forked', () => {
   });
 
   it('one that is told of an outcome that nobody has says so', async () => {
-    const { swarm, alone, mend, again } = await part(specWith());
+    const { swarm, alone, mend, restart } = await part(specWith());
     await kill(alone);
     mend();
-    const lost = again({ through: 'f'.repeat(64) });
+    const lost = restart({ through: 'f'.repeat(64) });
     await swarm.secondsUntil(
       () =>
         lost.events.some((e) => e.type === 'notice' && /names none that is known/.test(e.message)),

@@ -6,8 +6,8 @@ import { genesisOf, startOf } from '../../src/certified/decisions/chain.ts';
 import { pathOf } from '../../src/certified/decisions/replay.ts';
 import { collectChunks, KeptHistory } from '../../src/certified/history/from-relays.ts';
 import { decisionsOf, fetchHistory } from '../../src/certified/history/history.ts';
+import { buildArchivedVotes } from '../../src/certified/wire/archived-votes.ts';
 import { buildMessage } from '../../src/certified/wire/certified-events.ts';
-import { buildCopies } from '../../src/certified/wire/copies.ts';
 import { planChunks } from '../../src/network/chunks/payload.ts';
 import { createSigner, type SignedEvent } from '../../src/network/event.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
@@ -86,7 +86,7 @@ describe('a flood of the past of a run', () => {
       const decided = made.events.filter(
         ({ kind, tags }) => kind !== 7810 && tags.some(([, value]) => value === `${run}/${round}`),
       );
-      return buildCopies({ run, round }, decided, life, sha256).map(({ draft }) =>
+      return buildArchivedVotes({ run, round }, decided, life, sha256).map(({ draft }) =>
         signerOf(1).sign(draft),
       );
     });
@@ -127,7 +127,7 @@ describe('a flood of the past of a run', () => {
       tags.some(([, value]) => value === `${run}/3` && (kind === 7813 || kind === 7814)),
     );
     const copied = [1, 2].flatMap((number) =>
-      buildCopies({ run, round: 3 }, lost, life, sha256).map(({ draft, payload }) => {
+      buildArchivedVotes({ run, round: 3 }, lost, life, sha256).map(({ draft, payload }) => {
         expect(payload).toBeUndefined();
         return signerOf(number).sign(draft);
       }),
@@ -137,7 +137,7 @@ describe('a flood of the past of a run', () => {
     );
     const copiedJunk = Array.from({ length: 40 }, (_, i) => {
       const some = junk.slice(3 * i, 3 * i + 3);
-      return signerOf(4).sign(buildCopies({ run, round: 3 }, some, life, sha256)[0]!.draft);
+      return signerOf(4).sign(buildArchivedVotes({ run, round: 3 }, some, life, sha256)[0]!.draft);
     });
     const { asked } = reading([...copied, ...copiedJunk], (event) => lost.includes(event));
     const limits = { perRound: 60_000, perKey: 300_000, inAll: 1_000_000 };

@@ -2,13 +2,13 @@
 import { describe, expect, it } from 'vitest';
 import { listVotes } from '../../src/certified/decisions/certificate.ts';
 import type { Certified } from '../../src/certified/decisions/chain.ts';
-import { acceptedRows } from '../../src/certified/decisions/rows.ts';
+import { openAccepted } from '../../src/certified/decisions/contributions.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { opinionOf, owedIn } from '../../src/certified/rounds/compose.ts';
 import { carryOver } from '../../src/certified/state.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import type { EventId } from '../../src/run/ids.ts';
-import type { AcceptedRow, Outcome } from '../../src/run/outcome.ts';
+import type { AcceptedContribution, Outcome } from '../../src/run/outcome.ts';
 import type { Sent } from '../../src/worker/state.ts';
 import {
   certifiedSpec,
@@ -51,7 +51,11 @@ describe('what was left out though most held it', () => {
   const commits = events.commitsAfter(state.before!.parent);
   const votes = listVotes(state.before!.ledger, commits[0]!, commits);
   const late = [{ worker: keyOf(2), manifest: manifestOf(run, 2, 1) }];
-  const row: AcceptedRow = { index: indexOf(state, 2), late: true, manifest: late[0]!.manifest };
+  const row: AcceptedContribution = {
+    index: indexOf(state, 2),
+    late: true,
+    manifest: late[0]!.manifest,
+  };
 
   it('must be listed by the next outcome: who drops it twice gets no vote', () => {
     const owed = owedIn(state, outcomeWith(state, { votes }), late, events);
@@ -73,15 +77,15 @@ describe('what was left out though most held it', () => {
   });
 
   it('counts in the next outcome, flagged late, and in no other way', () => {
-    const judge = (accepted: readonly AcceptedRow[], at = state) =>
-      acceptedRows(at, outcomeWith(at, { accepted }), events);
+    const judge = (accepted: readonly AcceptedContribution[], at = state) =>
+      openAccepted(at, outcomeWith(at, { accepted }), events);
     expect(judge([row])).toMatchObject({ ok: true });
     expect(judge([{ ...row, late: false }])).toMatchObject({ invalid: { code: 'wrong-round' } });
     const listed = { ...row, index: indexOf(state, 1), manifest: manifestOf(run, 1, 1) };
     expect(judge([listed])).toMatchObject({ invalid: { code: 'not-late' } });
     const later = playedOut([{}, { ignored: [2] }, {}]);
     expect(
-      acceptedRows(later.state, outcomeWith(later.state, { accepted: [row] }), later.events),
+      openAccepted(later.state, outcomeWith(later.state, { accepted: [row] }), later.events),
     ).toMatchObject({ invalid: { code: 'not-late' } });
     const twice = playedOut([{}, { absent: [4] }, { late: [4] }, { absent: [4] }]);
     const old = {
@@ -90,7 +94,7 @@ describe('what was left out though most held it', () => {
       manifest: manifestOf(twice.run, 4, 1),
     };
     expect(
-      acceptedRows(twice.state, outcomeWith(twice.state, { accepted: [old] }), twice.events),
+      openAccepted(twice.state, outcomeWith(twice.state, { accepted: [old] }), twice.events),
     ).toMatchObject({ invalid: { code: 'wrong-round' } });
   });
 });

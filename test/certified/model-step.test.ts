@@ -1,8 +1,8 @@
 /** The step of a certified model with tiers of width: over whom each value is averaged, what stays as it was, and which roots follow. */
 import { describe, expect, it } from 'vitest';
 import { genesisOf } from '../../src/certified/decisions/chain.ts';
+import type { CountedContribution } from '../../src/certified/decisions/contributions.ts';
 import { stepModel } from '../../src/certified/decisions/outcomes.ts';
-import type { CountedRow } from '../../src/certified/decisions/rows.ts';
 import { ofRings, widthsOf } from '../../src/certified/decisions/widths.ts';
 import { modelRoot } from '../../src/consensus/roots.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
@@ -19,7 +19,7 @@ const stateOf = (tier: number) => {
 };
 
 /** A row of one value in all that a worker of this tier has, as a worker with so many values holds it. */
-function rowOf(worker: string, tier: number, examples: number, held: number): CountedRow {
+function rowOf(worker: string, tier: number, examples: number, held: number): CountedContribution {
   const until = rings[rings.length - 1 - tier]!.to;
   const indices = Uint32Array.from({ length: size }, (_, i) => i);
   const all = partialOf({ size, indices, values: new Float64Array(size).fill(0.01) });

@@ -223,7 +223,7 @@ describe('a run with a placement', () => {
     const digest = [...holders[0]!.held().keys()].at(-1)!;
     await expectResumes({ relay, holders, digest, policy: spec.placement! });
     await expectMended(relay, holders);
-    await expectPastLiars({ relay, digest, join: joinRun });
+    await expectOthersThanLiars({ relay, digest, join: joinRun });
 
     for (const holder of holders) await holder.close();
     const last = await joinRun(4);
@@ -299,7 +299,7 @@ async function expectResumes({
 }
 
 /** Holders that lie in the directory, give garbage, stop half way, or are slow for ever. */
-async function expectPastLiars({
+async function expectOthersThanLiars({
   relay,
   digest,
   join: joinRun,

@@ -2,18 +2,18 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
 import {
-  type CheckFinding,
-  type CheckResult,
-  checkable,
-  checkRow,
-  type ListedRow,
-  listedRows,
-} from '../../src/certified/features/rerun.ts';
-import {
   encodePrivate,
   mostPrivateBytes,
   readPrivate,
-} from '../../src/certified/features/showing.ts';
+} from '../../src/certified/features/disclosure.ts';
+import {
+  type CheckFinding,
+  type CheckResult,
+  checkable,
+  checkContribution,
+  type ListedContribution,
+  listedContributions,
+} from '../../src/certified/features/rerun.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
 import { isDrawn } from '../../src/run/committee.ts';
 import { specRules } from '../../src/run/spec/exclusions.ts';
@@ -70,7 +70,7 @@ const specOf = (
     },
   });
 
-interface Checked extends ListedRow {
+interface Checked extends ListedContribution {
   /** Nothing of its author came before, so that everybody knows what it started from. */
   readonly isFirst: boolean;
   readonly finding: CheckFinding;
@@ -79,23 +79,27 @@ interface Checked extends ListedRow {
 /** Checks those of the rows that a test wants, on trainers of this build. */
 async function check(
   spec: RunSpec,
-  of: (row: ListedRow) => boolean = ({ drawn }) => drawn,
+  of: (contribution: ListedContribution) => boolean = ({ drawn }) => drawn,
   { build = 'arithmetic-1', change = (trainer: Trainer) => trainer } = {},
 ): Promise<readonly Checked[]> {
   const { start, gathered, fetch } = await readRerun(spec, relay.url);
-  const wanted = listedRows(start, gathered).filter(of);
+  const wanted = listedContributions(start, gathered).filter(of);
   const checked: Checked[] = [];
-  for (const { listed, row } of checkable(start, gathered, wanted)) {
-    if (typeof row === 'string') {
-      checked.push({ ...listed, isFirst: false, finding: { result: 'unanswered', reason: row } });
+  for (const { listed, contribution } of checkable(start, gathered, wanted)) {
+    if (typeof contribution === 'string') {
+      checked.push({
+        ...listed,
+        isFirst: false,
+        finding: { result: 'unanswered', reason: contribution },
+      });
       continue;
     }
-    const { shard = '1/1' } = row.manifest.features?.rerun ?? {};
-    const finding = await checkRow(row, {
+    const { shard = '1/1' } = contribution.manifest.features?.rerun ?? {};
+    const finding = await checkContribution(contribution, {
       ...{ trainer: change(trainerOn(spec, shard, build)), evidence: gathered, fetch },
       ...{ sha256: nativeSha256, signal: new AbortController().signal },
     });
-    checked.push({ ...listed, isFirst: row.last === undefined, finding });
+    checked.push({ ...listed, isFirst: contribution.last === undefined, finding });
   }
   expect(checked).toHaveLength(wanted.length);
   return checked;
@@ -226,44 +230,51 @@ describe('T-21: workers that cheat', { timeout: 120_000 }, () => {
 
   it('cannot send other values than those that they committed to, nor other counts', async () => {
     const { start, gathered, fetch } = await readRerun(spec, relay.url);
-    const rows = listedRows(start, gathered).filter(({ worker }) => worker === keyOf(0));
-    const [, { row } = never()] = [...checkable(start, gathered, rows)];
-    const [, { row: others } = never()] = [
+    const rows = listedContributions(start, gathered).filter(({ worker }) => worker === keyOf(0));
+    const [, { contribution } = never()] = [...checkable(start, gathered, rows)];
+    const [, { contribution: others } = never()] = [
       ...checkable(
         start,
         gathered,
-        listedRows(start, gathered).filter(({ worker }) => worker === keyOf(1)),
+        listedContributions(start, gathered).filter(({ worker }) => worker === keyOf(1)),
       ),
     ];
-    if (typeof row === 'string' || typeof others === 'string') throw new Error('not checkable');
+    if (typeof contribution === 'string' || typeof others === 'string')
+      throw new Error('not checkable');
     const tools = {
-      trainer: trainerOn(spec, row.manifest.features!.rerun!.shard),
+      trainer: trainerOn(spec, contribution.manifest.features!.rerun!.shard),
       ...{ evidence: gathered, fetch, sha256: nativeSha256, signal: new AbortController().signal },
     };
-    expect(await checkRow(row, tools)).toEqual({ result: 'same' });
-    const swapped = { ...row.manifest, hash: others.manifest.hash };
-    expect(await checkRow({ ...row, manifest: swapped }, tools)).toEqual({
+    expect(await checkContribution(contribution, tools)).toEqual({ result: 'same' });
+    const swapped = { ...contribution.manifest, hash: others.manifest.hash };
+    expect(await checkContribution({ ...contribution, manifest: swapped }, tools)).toEqual({
       ...{ result: 'fault', reason: 'other-payload' },
     });
-    const generous = { ...row.manifest, examples: 10 * row.manifest.examples };
-    expect(await checkRow({ ...row, manifest: generous }, tools)).toEqual({
+    const generous = { ...contribution.manifest, examples: 10 * contribution.manifest.examples };
+    expect(await checkContribution({ ...contribution, manifest: generous }, tools)).toEqual({
       ...{ result: 'fault', reason: 'other-count' },
     });
     // what it was left with follows from what it had committed to before
     const smuggled = {
-      ...row.last!,
-      manifest: { ...row.last!.manifest, features: others.last!.manifest.features! },
+      ...contribution.last!,
+      manifest: { ...contribution.last!.manifest, features: others.last!.manifest.features! },
     };
-    expect(await checkRow({ ...row, last: smuggled }, tools)).toMatchObject({
+    expect(await checkContribution({ ...contribution, last: smuggled }, tools)).toMatchObject({
       ...{ result: 'fault', reason: 'other-bits' },
     });
-    const bomb = { rerun: { ...row.last!.manifest.features!.rerun!, bytes: 2 ** 31 } };
-    const huge = { ...row.last!, manifest: { ...row.last!.manifest, features: bomb } };
-    expect(await checkRow({ ...row, last: huge }, tools)).toEqual({
+    const bomb = { rerun: { ...contribution.last!.manifest.features!.rerun!, bytes: 2 ** 31 } };
+    const huge = {
+      ...contribution.last!,
+      manifest: { ...contribution.last!.manifest, features: bomb },
+    };
+    expect(await checkContribution({ ...contribution, last: huge }, tools)).toEqual({
       ...{ result: 'fault', reason: 'not-a-state' },
     });
     const silent = { ...tools, fetch: async () => undefined };
-    expect(await checkRow(row, silent)).toEqual({ result: 'unanswered', reason: 'not-shown' });
+    expect(await checkContribution(contribution, silent)).toEqual({
+      result: 'unanswered',
+      reason: 'not-shown',
+    });
   });
 });
 
@@ -272,9 +283,9 @@ describe('T-21: who was not drawn', { timeout: 120_000 }, () => {
     const spec = specOf(4, 2, { permille: 1 });
     await playRerun(spec, relay.url, 2);
     const drawn = new Set<string>();
-    const rows = await check(spec, (row) => {
-      if (row.drawn) drawn.add(row.worker);
-      return !row.drawn;
+    const rows = await check(spec, (contribution) => {
+      if (contribution.drawn) drawn.add(contribution.worker);
+      return !contribution.drawn;
     });
     // by a chance of one in a hundred one is drawn, and shows the state before it too
     const checked = rows.filter(({ worker }) => !drawn.has(worker));

@@ -1,13 +1,13 @@
 /** Who sends which chunks of the parameters: owners are keys that may sit, newcomers send beside them, keys without stake nothing. */
 import { describe, expect, it } from 'vitest';
 import { electorateOf } from '../../src/certified/decisions/chain.ts';
-import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import {
   assignmentOf,
   known,
   type RoundParameters,
   roundParametersOf,
-} from '../../src/certified/decisions/rows.ts';
+} from '../../src/certified/decisions/contributions.ts';
+import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
 import { type StakeSnapshot, snapshotId, stakeRows } from '../../src/run/stake/stake-snapshot.ts';
 import { createLayout } from '../../src/tensor/params.ts';

@@ -8,9 +8,13 @@ import {
   startOf,
   withEntropy,
 } from '../../src/certified/decisions/chain.ts';
+import {
+  assignmentOf,
+  known,
+  roundParametersOf,
+} from '../../src/certified/decisions/contributions.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { pathOf } from '../../src/certified/decisions/replay.ts';
-import { assignmentOf, known, roundParametersOf } from '../../src/certified/decisions/rows.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
 import type { SignedEvent } from '../../src/network/event.ts';

@@ -1,7 +1,7 @@
 /** Scores: what witnesses say made into one number, rolling scores, the floor, the weight vector. */
 import { describe, expect, it } from 'vitest';
 import { philox, unit } from '../../src/base/rng.ts';
-import { copiesAmong, sharedRows } from '../../src/certified/features/scores.ts';
+import { duplicatesAmong, sharedRows } from '../../src/certified/features/scores.ts';
 import { gainOf } from '../../src/certified/features/screening.ts';
 import {
   belowFloor,
@@ -104,9 +104,11 @@ describe('a score', () => {
       { worker: key(3), delta: own },
       { worker: key(4), delta: dense(Float64Array.of(0, 0, 0)) },
     ];
-    const { copies, marks } = copiesAmong(arrived, new Set());
-    expect([...copies]).toEqual([key(3)]);
-    expect([...copiesAmong([{ worker: key(1), delta: own }], marks).copies]).toEqual([key(1)]);
+    const { duplicates, marks } = duplicatesAmong(arrived, new Set());
+    expect([...duplicates]).toEqual([key(3)]);
+    expect([...duplicatesAmong([{ worker: key(1), delta: own }], marks).duplicates]).toEqual([
+      key(1),
+    ]);
   });
 });
 

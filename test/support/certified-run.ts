@@ -13,9 +13,9 @@ import {
   startOf,
   withEntropy,
 } from '../../src/certified/decisions/chain.ts';
+import { assignmentOf, roundParametersOf } from '../../src/certified/decisions/contributions.ts';
 import type { Ruling } from '../../src/certified/decisions/evidence.ts';
 import { completeOutcome } from '../../src/certified/decisions/outcomes.ts';
-import { assignmentOf, known, roundParametersOf } from '../../src/certified/decisions/rows.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import {
   bodyOfMessage,
@@ -361,7 +361,7 @@ function manifestOf(
   const { spec, run } = at;
   const signer = signerOf(number);
   const { round, parent, modelRoot: base, params } = state;
-  const roundParameters = known(roundParametersOf(state, gather(at.events, at, at)));
+  const roundParameters = value(roundParametersOf(state, gather(at.events, at, at)));
   const assignment = assignmentOf(roundParameters);
   const { packing, eventBudget, topk } = spec.training;
   const packer = createPacker({

@@ -1,6 +1,6 @@
 /** Workers of a certified run in one process over real relays, with a trainer that is arithmetic. */
 import { type Clock, systemClock } from '../../src/base/async.ts';
-import type { Shown } from '../../src/certified/decisions/admission.ts';
+import type { JoinCredentials } from '../../src/certified/decisions/admission.ts';
 import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/decisions/chain.ts';
 import type { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
 import { tierOf, widthsOf } from '../../src/certified/decisions/widths.ts';
@@ -93,7 +93,7 @@ export interface Disk {
   state: CertifiedState | undefined;
   entry: Entry | undefined;
   /** What decided each round. */
-  past?: Map<number, string>;
+  backfill?: Map<number, string>;
   /** Its inner phase in the middle. */
   phase?: Uint8Array;
 }
@@ -123,7 +123,7 @@ export interface CertifiedOptions {
   /** The tier of width that its join names; default the one it trains. */
   readonly tier?: number;
   /** What its joins show, in runs that ask for something. */
-  readonly admission?: Shown;
+  readonly admission?: JoinCredentials;
   readonly trainer?: Trainer;
   readonly disk?: Disk;
   /** Sees every state that is saved. */
@@ -160,10 +160,10 @@ const memoryJournal = (disk: Disk): Journal => ({
   save: async (entry) => {
     disk.entry = structuredClone(entry);
   },
-  past: {
-    load: async (round) => disk.past?.get(round),
+  backfill: {
+    load: async (round) => disk.backfill?.get(round),
     save: async (round, text) => {
-      disk.past = (disk.past ?? new Map()).set(round, text);
+      disk.backfill = (disk.backfill ?? new Map()).set(round, text);
     },
   },
 });

@@ -1,6 +1,7 @@
 /** A certified run of the tests' swarm, replayed from what a relay holds. */
 import { systemClock } from '../../src/base/async.ts';
 import { type Certified, genesisOf } from '../../src/certified/decisions/chain.ts';
+import { openAccepted } from '../../src/certified/decisions/contributions.ts';
 import type { Gathered } from '../../src/certified/decisions/evidence.ts';
 import {
   hasModel,
@@ -8,7 +9,6 @@ import {
   type ReplayedRound,
   replay,
 } from '../../src/certified/decisions/replay.ts';
-import { acceptedRows } from '../../src/certified/decisions/rows.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { fetchHistory } from '../../src/certified/history/history.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
@@ -84,7 +84,7 @@ export function deltaOf(
 ): Float64Array {
   const { before, decided } = rounds[round]!;
   if (!hasModel(before) || decided === undefined) throw new Error(`round ${round} has no model`);
-  const rows = acceptedRows(before, decided.outcome, gathered);
+  const rows = openAccepted(before, decided.outcome, gathered);
   if (!rows.ok) throw new Error('rows are missing');
   const row = rows.value.find(({ late, contribution }) => !late && contribution.worker === key)!;
   const { delta } = row.contribution;

@@ -154,7 +154,7 @@ export async function playRerun(
       ...{ spec, relays, secretKey: secretOf(index), sha256: nativeSha256, crypto: nativeCrypto },
       trainer: paced(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 500 : 0),
       ...disk,
-      stepsAgain: {
+      recomputation: {
         async like({ eventId, features }) {
           checked[index]!.push(eventId);
           const said = paced(trainerOn(spec, features?.rerun?.shard ?? '1/1'), checkMs);

@@ -6,7 +6,7 @@ import type { ResidualRule } from '../../src/run/settings.ts';
 import { CHUNK_LENGTH, type PartialVector } from '../../src/tensor/partial-vector.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { Plan } from '../../src/worker/plan.ts';
-import { deltaOf, giveBack, localStart, takeSent } from '../../src/worker/residual.ts';
+import { deltaOf, localStart, restoreSent, takeSent } from '../../src/worker/residual.ts';
 import { genesis, type WorkerState } from '../../src/worker/state.ts';
 import { contribution } from '../support/contributions.ts';
 import { type FakeOptions, fakePorts, layout, plan } from '../support/fake-ports.ts';
@@ -102,7 +102,7 @@ it('gives back to the bit what was taken, where the difference is exact', () => 
       const delta = Float64Array.from(values);
       const sent = dense(values.map((value) => Math.round(value / 3)));
       const { residual } = takeSent(delta.slice(), sent, rule, sent.chunks);
-      const back = numbers(giveBack(residual, sent, rule));
+      const back = numbers(restoreSent(residual, sent, rule));
       expect(back).toEqual(rule === 'none' ? values.map(() => 0) : values);
     }),
   );

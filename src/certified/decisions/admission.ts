@@ -14,7 +14,7 @@ import type { Digest, WorkerId } from '../../run/ids.ts';
 import { type Delegation, joinProof, MOST_PROOF } from '../../run/spec/feature-fields.ts';
 import type { FeatureValues } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import { delegatedAgain } from '../wire/messages.ts';
+import { rebuildDelegation } from '../wire/messages.ts';
 
 export interface JoinRequest {
   readonly key: WorkerId;
@@ -46,7 +46,7 @@ export function refuseAdmission(
   const by = features?.sessions?.by ?? null;
   const unfit = refuseName(spec, run, stakes, asking, isSigned);
   if (unfit !== undefined || by === null) return unfit;
-  const isDelegated = by.key !== key && isSigned(delegatedAgain({ run, session: key }, by));
+  const isDelegated = by.key !== key && isSigned(rebuildDelegation({ run, session: key }, by));
   return isDelegated ? undefined : 'join-without-delegation';
 }
 
@@ -134,7 +134,7 @@ function asserts({ kind, tags }: SignedEvent, key: WorkerId, rank: number): bool
   return isOfKey && RANK.test(said) && Number(said) >= rank;
 }
 
-export type Shown = Pick<JoinRequest, 'evidence' | 'features'>;
+export type JoinCredentials = Pick<JoinRequest, 'evidence' | 'features'>;
 
 interface Means {
   readonly clock: Clock;
@@ -144,23 +144,25 @@ interface Means {
 }
 
 /** Returns what a join of this key must show; nothing where the run asks for nothing, or no proof is found. */
-export async function evidenceFor(
+export async function credentialsFor(
   spec: Pick<RunSpec, 'admission' | 'founders' | 'sessions'>,
   run: Digest,
   key: WorkerId,
   means: Means,
   by: Delegation | null = null,
-): Promise<Shown> {
-  const shown = await shownFor(spec, run, { key, name: by?.key ?? key }, means);
-  return spec.sessions ? { ...shown, features: { ...shown.features, sessions: { by } } } : shown;
+): Promise<JoinCredentials> {
+  const credentials = await ownCredentials(spec, run, { key, name: by?.key ?? key }, means);
+  return spec.sessions
+    ? { ...credentials, features: { ...credentials.features, sessions: { by } } }
+    : credentials;
 }
 
-async function shownFor(
+async function ownCredentials(
   { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
   run: Digest,
   { key, name }: { readonly key: WorkerId; readonly name: WorkerId },
   means: Means,
-): Promise<Shown> {
+): Promise<JoinCredentials> {
   const isFounder = founders.includes(name);
   if (admission.kind === 'trust') {
     const proof = isFounder ? [] : await findTrust(admission, name, means);

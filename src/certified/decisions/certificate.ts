@@ -9,7 +9,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Commit, Signed, ViewChangeVote } from '../../run/vote.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
-import { signedAgain } from '../wire/messages.ts';
+import { rebuildEvent } from '../wire/messages.ts';
 import {
   type Chain,
   type Electorate,
@@ -84,7 +84,7 @@ function judgeListed(
   return invalid('bad-signature', 'votes', `the signature of the vote of ${key} does not hold`);
 }
 
-interface MadeAgain {
+interface RebuiltCommit {
   readonly commit: Signed<Commit>;
   readonly event: SignedEvent;
 }
@@ -94,8 +94,8 @@ function commitsOf(
   { run, round, parent, ledger }: Situation,
   digest: Digest,
   { attempt, view, ctx, rows }: ListedVotes,
-): readonly MadeAgain[] | null {
-  const made: MadeAgain[] = [];
+): readonly RebuiltCommit[] | null {
+  const made: RebuiltCommit[] = [];
   for (const { index, unlisted, features, ...signature } of rows) {
     const key = ledger.members[index]?.key;
     if (key === undefined) return null;
@@ -113,7 +113,7 @@ function commitsOf(
       unlisted,
       ...withFeatures(features),
     };
-    const event = signedAgain(commit, key, signature);
+    const event = rebuildEvent(commit, key, signature);
     made.push({ event, commit: { ...commit, id: event.id, key, signature } });
   }
   return made;

@@ -38,7 +38,7 @@ import { type Evidence, found, lacking, type Ruling } from './evidence.ts';
 import { firstRoots, type Roots, rootsSaid, tierOf } from './widths.ts';
 
 /** A round that is over, as far as its votes and its late work are judged in the next one. */
-export interface PastRound {
+export interface FinishedRound {
   readonly round: number;
   readonly parent: Digest;
   /** Model root it started from. */
@@ -63,7 +63,7 @@ export interface Chain extends Situation, Roots {
   readonly ledger: Ledger;
   readonly ledgerRoot: Digest;
   /** The round before; null in round 0. */
-  readonly before: PastRound | null;
+  readonly before: FinishedRound | null;
   /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
   readonly recent: readonly Digest[];
   /** Leaves that outcomes listed, as long as an older join could still name a recent outcome. */
@@ -320,13 +320,13 @@ export function openingOf(
 }
 
 /** The round of a state, once it is over. */
-export const endedRound = ({
+export const finishedRound = ({
   round,
   parent,
   modelRoot: base,
   ledger,
   rings,
-}: Chain): PastRound => ({
+}: Chain): FinishedRound => ({
   round,
   parent,
   base,
@@ -363,7 +363,7 @@ export function follow(
     modelRoot,
     ledgerRoot: outcome.ledgerRoot,
     ...(rings && { rings }),
-    before: endedRound(chain),
+    before: finishedRound(chain),
     departed: nextDepartures(chain.departed, change.leaves, {
       round,
       oldest: round + 1 - recent.length,

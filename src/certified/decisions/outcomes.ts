@@ -23,9 +23,14 @@ import {
   type Taken,
   withEntropy,
 } from './chain.ts';
+import {
+  type CountedContribution,
+  checkRejected,
+  markEmpty,
+  openAccepted,
+} from './contributions.ts';
 import { type Evidence, found, invalid, type Ruling } from './evidence.ts';
 import { rosterChange } from './roster-change.ts';
-import { acceptedRows, type CountedRow, checkRejected, markEmpty } from './rows.ts';
 import { heldOf, isPart, ofRings, type Roots, rootsAfter } from './widths.ts';
 
 /** A draft with its roots, and the state it leads to: what a proposer composes. */
@@ -42,7 +47,7 @@ export function completeOutcome(
   if (!judged.ok) return judged;
   const rejected = checkRejected(state, draft, evidence);
   if (!rejected.ok) return rejected;
-  const rows = acceptedRows(state, draft, evidence);
+  const rows = openAccepted(state, draft, evidence);
   if (!rows.ok) return rows;
   const accepted = markEmpty(draft.accepted, rows.value);
   const { members } = state.ledger;
@@ -50,7 +55,7 @@ export function completeOutcome(
     .filter(({ empty }) => !empty)
     .map(({ index }) => members[index]!.key);
   const { change, stakes } = judged.value;
-  const weights = rowWeights(state, stakes, change.faults);
+  const weights = contributionWeights(state, stakes, change.faults);
   const { model, roots, typical, taken } = stepModel(state, rows.value, weights, { hash });
   if (!isFiniteModel(model)) return notFinite();
   const [rowSize = 0, ...outerSizes] = typical;
@@ -76,7 +81,7 @@ export function applyOutcome(
   const completed = completeOutcome(state, outcome, evidence, hash);
   if (!completed.ok) return completed;
   const wrong =
-    differentRows(outcome, completed.value.outcome) ??
+    differentEmptyMarks(outcome, completed.value.outcome) ??
     differentRoot(outcome, completed.value.outcome);
   return wrong ?? found(completed.value.next);
 }
@@ -96,9 +101,9 @@ function applyToPart(
   if (!followed.ok) return followed;
   const judged = judgeDraft(state, outcome, evidence);
   if (!judged.ok) return judged;
-  const rows = acceptedRows(state, outcome, evidence);
+  const rows = openAccepted(state, outcome, evidence);
   if (!rows.ok) return rows;
-  const weights = rowWeights(state, judged.value.stakes, judged.value.change.faults);
+  const weights = contributionWeights(state, judged.value.stakes, judged.value.change.faults);
   const said = outcome.features.widths!;
   const stepped = stepModel(state, rows.value, weights, { hash, outer: said.rings });
   if (!isFiniteModel(stepped.model)) return notFinite();
@@ -175,7 +180,7 @@ function judgeDraft(
  * What a row weighs beside its examples: with stakes as its author weighs in the committee draw, else 1. A key that
  * this outcome proves faulty weighs nothing.
  */
-function rowWeights(
+function contributionWeights(
   { spec, ledger }: Certified,
   stakes: Stakes,
   faults: readonly WorkerId[],
@@ -187,7 +192,10 @@ function rowWeights(
 }
 
 /** The first row that says wrongly whether its payload is empty. */
-function differentRows(said: Outcome, found: Outcome): ReturnType<typeof invalid> | undefined {
+function differentEmptyMarks(
+  said: Outcome,
+  found: Outcome,
+): ReturnType<typeof invalid> | undefined {
   const isEmpty = ({ accepted }: Outcome, i: number): boolean => accepted[i]?.empty === true;
   const wrong = said.accepted.find((_, i) => isEmpty(said, i) !== isEmpty(found, i));
   if (wrong === undefined) return undefined;
@@ -218,7 +226,7 @@ export interface ModelStep {
 /** Mean of the rows, outer step. Without rows nothing moves, not even the momentum. */
 export function stepModel(
   state: Certified,
-  rows: readonly CountedRow[],
+  rows: readonly CountedContribution[],
   stakeOf: (worker: WorkerId) => number,
   { hash, outer }: { readonly hash?: Sha256 | undefined; readonly outer?: readonly Digest[] } = {},
 ): ModelStep {

@@ -17,7 +17,7 @@ import { withFeatures } from '../../run/spec/features.ts';
 import type { Join, Signed } from '../../run/vote.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { CheckProof, FaultProof } from '../wire/faults.ts';
-import { signedAgain } from '../wire/messages.ts';
+import { rebuildEvent } from '../wire/messages.ts';
 import { refuseAdmission } from './admission.ts';
 import { type JudgedCertificate, judgeViewChanges, judgeVotes, listed } from './certificate.ts';
 import {
@@ -25,15 +25,15 @@ import {
   type Draft,
   type Electorate,
   electorateOf,
+  type FinishedRound,
   membershipOf,
-  type PastRound,
   rosterJoin,
   roundAfter,
   type Situation,
   stakesOf,
 } from './chain.ts';
+import { known } from './contributions.ts';
 import { type Evidence, found, invalid, type Ruling } from './evidence.ts';
-import { known } from './rows.ts';
 
 /** The change that an outcome makes, when it may. `beacon` and `rowSize` are left open: they come later. */
 export function rosterChange(
@@ -119,8 +119,8 @@ function votersOf(
       ? found({ keys: [], scores: null })
       : invalid('no-quorum', 'votes', 'votes before round 0');
   }
-  const past: Situation = { spec, run, ...before };
-  const certificate = judgeVotes(past, parent, votes, evidence);
+  const situation: Situation = { spec, run, ...before };
+  const certificate = judgeVotes(situation, parent, votes, evidence);
   if (!certificate.ok) return certificate;
   const out = new Set([...ledger.faulted, ...culprits]);
   const scores = spec.scores ? scoresOf(before, certificate.value, out) : null;
@@ -129,7 +129,7 @@ function votersOf(
 
 /** What the listed commits of a round make of the contributions of the one before it; null where too few scored. */
 function scoresOf(
-  { round, ledger }: PastRound,
+  { round, ledger }: FinishedRound,
   { committee, commits }: JudgedCertificate,
   out: ReadonlySet<WorkerId>,
 ): ReadonlyMap<WorkerId, number> | null {
@@ -162,7 +162,7 @@ function wrongJoin(
 ): ReturnType<typeof invalid> | undefined {
   const { run, spec } = chain;
   const isUndone = joinsBeforeLeaving(chain.departed);
-  for (const { key, after, tip, evidence: shown, features, ...signature } of joins) {
+  for (const { key, after, tip, evidence: shownEvidence, features, ...signature } of joins) {
     const followed = roundAfter(chain, after);
     if (followed === undefined) {
       return invalid('old-join', 'joins', `the join of ${key} follows none of the last outcomes`);
@@ -170,7 +170,7 @@ function wrongJoin(
     if (isUndone({ key, after: followed })) {
       return invalid('join-before-leave', 'joins', `${key} left after it had asked to join so`);
     }
-    const asking = { key, evidence: shown, ...withFeatures(features) };
+    const asking = { key, evidence: shownEvidence, ...withFeatures(features) };
     const unfit = refuseAdmission(spec, run, stakes, asking, evidence.isSigned);
     if (unfit) return invalid(unfit, 'joins', `the join of ${key} does not admit it: ${unfit}`);
     const join: Join = {
@@ -178,10 +178,10 @@ function wrongJoin(
       run,
       after,
       tip,
-      evidence: shown,
+      evidence: shownEvidence,
       ...withFeatures(features),
     };
-    if (evidence.isSigned(signedAgain(join, key, signature))) continue;
+    if (evidence.isSigned(rebuildEvent(join, key, signature))) continue;
     return invalid('bad-signature', 'joins', `the signature of the join of ${key} does not hold`);
   }
   return undefined;
@@ -198,7 +198,7 @@ function wrongLeave(
     if (last < joined || last > round) {
       return invalid('wrong-leave', 'leaves', `the leave of ${key} is not of ${roundName(round)}`);
     }
-    if (evidence.isSigned(signedAgain({ type: 'leave', run, last }, key, signature))) continue;
+    if (evidence.isSigned(rebuildEvent({ type: 'leave', run, last }, key, signature))) continue;
     return invalid('bad-signature', 'leaves', `the signature of the leave of ${key} does not hold`);
   }
   return undefined;

@@ -33,7 +33,7 @@ export interface PrivateStore {
 }
 
 /** Makes trainers like those of others, apart from the one that this worker trains with. */
-export interface StepsAgain {
+export interface RecomputationTrainers {
   /** On the shard that the manifest names, computing as its author does where this machine can. */
   like(manifest: Manifest): Promise<Pick<Trainer, 'train' | 'origin'>>;
   close(): Promise<void>;
@@ -46,11 +46,14 @@ export interface FeatureMachine {
     | { readonly measure: NonNullable<Trainer['measure']>; readonly secret: string }
     | undefined;
   /** Runs steps of others again, for a jury. */
-  readonly again?:
-    | { readonly steps: StepsAgain; fetch(root: PayloadRoot): Promise<Uint8Array | undefined> }
+  readonly recomputation?:
+    | {
+        readonly steps: RecomputationTrainers;
+        fetch(root: PayloadRoot): Promise<Uint8Array | undefined>;
+      }
     | undefined;
   /** Keeps and shows private state, for reruns. */
-  readonly showing?:
+  readonly disclosure?:
     | {
         readonly origin: Origin;
         readonly store: PrivateStore;

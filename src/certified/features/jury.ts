@@ -15,17 +15,17 @@ import { convicts, isUpheld, jurorsOf, juryOf } from '../decisions/roster-change
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { CertifiedFeature, FeatureHost, MemberFeature } from './feature.ts';
 import {
-  type CheckedRow,
+  type CheckableContribution,
+  type CheckedRound,
   type CheckFinding,
   type CheckReason,
   type CheckResult,
   type CheckTools,
-  checkedRow,
-  checkRow,
-  type EndedRound,
+  checkableOf,
+  checkContribution,
 } from './rerun.ts';
 
-type JuryOptions = FeatureHost & NonNullable<FeatureHost['again']>;
+type JuryOptions = FeatureHost & NonNullable<FeatureHost['recomputation']>;
 
 const MOST_CASES = 64;
 /** Checks at once: all but one of them wait for relays. The last place is kept for what somebody says failed. */
@@ -35,7 +35,7 @@ const MOST_KEPT_BYTES = 2 ** 30;
 
 interface Case {
   readonly round: number;
-  readonly row: CheckedRow;
+  readonly contribution: CheckableContribution;
   readonly isFirst: boolean;
   /** Its place among jurors: the first of those who see a quorum shows it. */
   readonly rank: number;
@@ -85,9 +85,9 @@ const mostAccused = (cases: readonly Case[]): Case | undefined =>
 const wordFailed = (error: unknown): string =>
   `steps of others cannot be run again here: ${String(error)}`;
 
-class JuryDuty implements MemberFeature {
+class JuryMember implements MemberFeature {
   readonly #options: JuryOptions;
-  readonly #kept = new Map<number, EndedRound>();
+  readonly #kept = new Map<number, CheckedRound>();
   /** Who said that a contribution failed which came out bit for bit here is not followed any more. */
   readonly #liars = new Set<WorkerId>();
   #cases: readonly Case[] = [];
@@ -116,8 +116,8 @@ class JuryDuty implements MemberFeature {
     this.#state = state;
     const members = new Set(state.ledger.members.map(({ key }) => key));
     const last = roundsKept(state);
-    const isDue = ({ round, row }: Case) =>
-      state.round <= round + 1 + last && members.has(row.manifest.worker);
+    const isDue = ({ round, contribution }: Case) =>
+      state.round <= round + 1 + last && members.has(contribution.manifest.worker);
     for (const each of this.#cases) {
       if (!isDue(each)) each.stop.abort(new Error('too late'));
       else if (!each.isBusy) each.isDone = each.isOver;
@@ -159,13 +159,13 @@ class JuryDuty implements MemberFeature {
       if (!isDrawn(drawn, spec.rerun.permille)) return [];
       const rank = jurorsOf(drawn, members).indexOf(me);
       const listed = { round, worker, manifest, drawn: true };
-      const row = checkedRow(listed, ended.state, this.#kept, evidence);
-      if (typeof row === 'string') return [];
+      const contribution = checkableOf(listed, ended.state, this.#kept, evidence);
+      if (typeof contribution === 'string') return [];
       const stop = new AbortController();
       const isFirst = rank < spec.jury;
       const verdicts = new Map<WorkerId, Signed<CheckVerdict>>();
       const begun = { isBusy: false, isDone: false, isOver: false };
-      return [{ round, row, isFirst, rank, stop, verdicts, ...begun }];
+      return [{ round, contribution, isFirst, rank, stop, verdicts, ...begun }];
     });
     return cases.slice(0, MOST_CASES);
   }
@@ -174,10 +174,12 @@ class JuryDuty implements MemberFeature {
   #note(message: ProtocolMessage): Case | undefined {
     if (message.type !== 'verdict') return undefined;
     const { key, manifest, accused, checked } = message;
-    const found = this.#cases.find(({ row }) => row.manifest.eventId === manifest);
+    const found = this.#cases.find(
+      ({ contribution }) => contribution.manifest.eventId === manifest,
+    );
     const state = this.#state;
     if (found === undefined || state === undefined || found.verdicts.has(key)) return undefined;
-    const { worker } = found.row.manifest;
+    const { worker } = found.contribution.manifest;
     if (accused !== worker || checked !== found.round || key === worker) return undefined;
     const { members } = juryOf(state, found.round, this.#options.evidence);
     if (this.#liars.has(key) || !members.includes(key)) return undefined;
@@ -215,7 +217,7 @@ class JuryDuty implements MemberFeature {
       },
       train: (...task) =>
         this.#inTurn(each, signal, async () => {
-          like = await steps.like(each.row.manifest);
+          like = await steps.like(each.contribution.manifest);
           return like.train(...task);
         }),
     };
@@ -244,10 +246,16 @@ class JuryDuty implements MemberFeature {
   async #check(each: Case): Promise<void> {
     const { evidence, fetch, sha256, reporter } = this.#options;
     const { signal, release } = anySignal(this.#options.signal, each.stop.signal);
-    const { manifest, state } = each.row;
+    const { manifest, state } = each.contribution;
     try {
       const trainer = this.#trainerFor(each, signal);
-      const finding = await checkRow(each.row, { trainer, evidence, fetch, sha256, signal });
+      const finding = await checkContribution(each.contribution, {
+        trainer,
+        evidence,
+        fetch,
+        sha256,
+        signal,
+      });
       // what is not shown yet may be shown later: without it nobody can say how far bits lie apart
       const { result, reason: why, apartPpm } = finding;
       const isOpen = result === 'unanswered' || (why === 'other-bits' && apartPpm === undefined);
@@ -267,10 +275,10 @@ class JuryDuty implements MemberFeature {
     }
   }
 
-  #accuse({ row }: Case, reason: string): void {
+  #accuse({ contribution }: Case, reason: string): void {
     const { control, take } = this.#options;
-    const { eventId: manifest, worker: accused, round: checked } = row.manifest;
-    const { run } = row.state;
+    const { eventId: manifest, worker: accused, round: checked } = contribution.manifest;
+    const { run } = contribution.state;
     const said = { type: 'verdict', run, checked, accused, manifest, reason } as const;
     const { event, message } = control.sign(said);
     control.send(event);
@@ -286,7 +294,7 @@ class JuryDuty implements MemberFeature {
     const jury = juryOf(state, found.round, evidence);
     const seated = [...found.verdicts.values()].filter(({ key }) => jury.members.includes(key));
     const keys = seated.map(({ key }) => key);
-    if (!convicts(jury, keys) || this.#isShown(state, found)) return;
+    if (!convicts(jury, keys) || this.#isProven(state, found)) return;
     const proof = control.accuse(seated.map(({ id }) => id));
     if (proof === undefined) return;
     control.send(proof.event);
@@ -294,15 +302,15 @@ class JuryDuty implements MemberFeature {
     this.heard(proof.message);
   }
 
-  #isShown(state: Certified, { row }: Case): boolean {
+  #isProven(state: Certified, { contribution }: Case): boolean {
     const { evidence } = this.#options;
-    const isIn = state.ledger.members.some(({ key }) => key === row.manifest.worker);
+    const isIn = state.ledger.members.some(({ key }) => key === contribution.manifest.worker);
     return (
       !isIn ||
       [...evidence.messages()].some(
         (message) =>
           message.type === 'fault' &&
-          message.culprit === row.manifest.worker &&
+          message.culprit === contribution.manifest.worker &&
           isUpheld(state, message, evidence),
       )
     );
@@ -324,5 +332,5 @@ class JuryDuty implements MemberFeature {
 export const jury: CertifiedFeature = {
   isIn: (spec) => spec.jury > 0,
   hearsMembers: true,
-  create: (host) => host.again && new JuryDuty({ ...host, ...host.again }),
+  create: (host) => host.recomputation && new JuryMember({ ...host, ...host.recomputation }),
 };

@@ -1,10 +1,10 @@
 /** The features of certified runs, in the order in which their hooks are called. */
 import type { RunSpec } from '../../run/spec/run-spec.ts';
+import { rerun } from './disclosure.ts';
 import type { CertifiedFeature } from './feature.ts';
 import { jury } from './jury.ts';
 import { scores } from './scores.ts';
 import { screening } from './screening.ts';
-import { rerun } from './showing.ts';
 
 const features: readonly CertifiedFeature[] = [rerun, jury, screening, scores];
 

@@ -26,9 +26,14 @@ import {
   type Taken,
   withEntropy,
 } from '../decisions/chain.ts';
+import {
+  assignmentOf,
+  judgeSubmission,
+  known,
+  roundParametersOf,
+} from '../decisions/contributions.ts';
 import type { Evidence, Gathered } from '../decisions/evidence.ts';
 import { hasModel, pathOf, replay, withoutModel } from '../decisions/replay.ts';
-import { assignmentOf, judgeSubmission, known, roundParametersOf } from '../decisions/rows.ts';
 import { residualLeft } from '../state.ts';
 import {
   type Commitment,
@@ -36,10 +41,10 @@ import {
   mostPrivateBytes,
   readPrivate,
   rootOf,
-} from './showing.ts';
+} from './disclosure.ts';
 
 /** A contribution that the outcome of its round lists. */
-export interface ListedRow {
+export interface ListedContribution {
   readonly round: number;
   readonly worker: WorkerId;
   readonly manifest: EventId;
@@ -48,7 +53,7 @@ export interface ListedRow {
 }
 
 /** All of them, round by round, late ones left out. */
-export function listedRows(start: Chain, events: Gathered): readonly ListedRow[] {
+export function listedContributions(start: Chain, events: Gathered): readonly ListedContribution[] {
   const stops = [...pathOf(withoutModel(start), events).stops.values()];
   return stops.flatMap(({ chain, outcome }, i) => {
     const before = stops[i - 1]?.chain;
@@ -57,8 +62,8 @@ export function listedRows(start: Chain, events: Gathered): readonly ListedRow[]
     const entropy = ready.ok ? ready.value.ledger.entropy : null;
     const { run, spec } = chain;
     const { round } = outcome;
-    const rows = outcome.accepted.filter(({ late }) => !late);
-    return rows.map(({ index, manifest }) => {
+    const contributions = outcome.accepted.filter(({ late }) => !late);
+    return contributions.map(({ index, manifest }) => {
       const worker = before.ledger.members[index]!.key;
       const isAsked =
         entropy !== null && isDrawn({ run, round, worker, entropy }, spec.rerun.permille);
@@ -68,12 +73,12 @@ export function listedRows(start: Chain, events: Gathered): readonly ListedRow[]
 }
 
 export interface Checkable {
-  readonly listed: ListedRow;
-  readonly row: CheckedRow | CheckReason;
+  readonly listed: ListedContribution;
+  readonly contribution: CheckableContribution | CheckReason;
 }
 
 /** A round that is over, as far as contributions to it are checked. */
-export interface EndedRound {
+export interface CheckedRound {
   readonly state: Certified;
   readonly outcome: Outcome;
   readonly taken: Certified['taken'];
@@ -83,11 +88,11 @@ export interface EndedRound {
 export function* checkable(
   start: Certified,
   events: Gathered,
-  wanted: readonly ListedRow[],
+  wanted: readonly ListedContribution[],
 ): Generator<Checkable, void, undefined> {
-  const rows = wanted.map((listed) => ({ listed, ...manifestsOf(listed, events) }));
+  const contributions = wanted.map((listed) => ({ listed, ...manifestsOf(listed, events) }));
   const lastRound = Math.max(...wanted.map(({ round }) => round));
-  const kept = new Map<number, EndedRound>();
+  const kept = new Map<number, CheckedRound>();
   for (const { round, before, decided } of replay(start, events)) {
     if (!hasModel(before) || decided === undefined) return;
     const ended = kept.get(round - 1);
@@ -95,12 +100,12 @@ export function* checkable(
     const ready = withEntropy(before, events);
     if (!ready.ok) return;
     const state = ready.value;
-    for (const { listed, said, last } of rows) {
+    for (const { listed, said, last } of contributions) {
       if (listed.round !== round) continue;
-      yield { listed, row: rowOf(state, said, last, kept, events) };
+      yield { listed, contribution: checkableFrom(state, said, last, kept, events) };
     }
     if (round >= lastRound) return;
-    const open = rows.filter(({ listed }) => listed.round > round);
+    const open = contributions.filter(({ listed }) => listed.round > round);
     const needed = new Set(open.map(({ last }) => last?.round));
     for (const old of kept.keys()) if (!needed.has(old)) kept.delete(old);
     if (needed.has(round)) kept.set(round, { state, outcome: decided.outcome, taken: undefined });
@@ -110,18 +115,18 @@ export function* checkable(
 type Sent = Pick<Evidence, 'message' | 'payload'>;
 
 /** What a check of a contribution to the round of this state needs. */
-export function checkedRow(
-  listed: ListedRow,
+export function checkableOf(
+  listed: ListedContribution,
   state: Certified,
-  kept: ReadonlyMap<number, EndedRound>,
+  kept: ReadonlyMap<number, CheckedRound>,
   events: Sent,
-): CheckedRow | CheckReason {
+): CheckableContribution | CheckReason {
   const { said, last } = manifestsOf(listed, events);
-  return rowOf(state, said, last, kept, events);
+  return checkableFrom(state, said, last, kept, events);
 }
 
 /** The manifest of a contribution and the one that it names as the last before it, where they are here. */
-function manifestsOf({ manifest, worker, round }: ListedRow, events: Sent) {
+function manifestsOf({ manifest, worker, round }: ListedContribution, events: Sent) {
   const said = manifestBy(manifest, worker, events);
   const last = said?.prev === undefined ? undefined : manifestBy(said.prev, worker, events);
   return { said, last: last && last.round < round ? last : undefined };
@@ -133,13 +138,13 @@ function manifestBy(id: EventId, worker: WorkerId, events: Sent): Manifest | und
   return isOwn ? message.manifest : undefined;
 }
 
-function rowOf(
+function checkableFrom(
   state: Certified,
   manifest: Manifest | undefined,
   last: Manifest | undefined,
-  kept: ReadonlyMap<number, EndedRound>,
+  kept: ReadonlyMap<number, CheckedRound>,
   events: Sent,
-): CheckedRow | CheckReason {
+): CheckableContribution | CheckReason {
   const payload = manifest && events.payload(manifest);
   if (manifest === undefined || payload === undefined) return 'not-shown';
   const now = { state, manifest, payload };
@@ -159,7 +164,7 @@ export interface SentFrom {
 }
 
 /** A listed contribution, with what its author had sent before. */
-export interface CheckedRow extends SentFrom {
+export interface CheckableContribution extends SentFrom {
   /** The contribution before it, and what became of that; undefined where it is the first. */
   readonly last:
     | (SentFrom & { readonly outcome: Outcome; readonly taken: Taken | undefined })
@@ -211,36 +216,39 @@ const unanswered = (reason: CheckReason): CheckFinding => ({ result: 'unanswered
 const fault = (reason: CheckReason): CheckFinding => ({ result: 'fault', reason });
 
 /** Runs the steps of a contribution again and compares. Rejects if the signal aborts or this machine fails. */
-export async function checkRow(row: CheckedRow, tools: CheckTools): Promise<CheckFinding> {
-  const { last, manifest, state } = row;
+export async function checkContribution(
+  contribution: CheckableContribution,
+  tools: CheckTools,
+): Promise<CheckFinding> {
+  const { last, manifest, state } = contribution;
   const said = manifest.features?.rerun;
   if (said === undefined) return unanswered('not-linked');
   const { batchSize, innerSteps } = state.spec.training;
   const { steps, examples } = manifest;
   const isInTime = isInPace(steps, state.spec.pace, innerSteps);
   if (!isInTime || examples !== steps * batchSize) return fault('other-count');
-  const before = await shownBefore(row, tools);
+  const before = await previousState(contribution, tools);
   if ('result' in before) return before;
   const residual = last && before.state ? residualAfter(last, before.state, tools) : undefined;
   if (last && residual === undefined) return unanswered('not-linked');
-  const end = await runAgain(row, residual, before.state?.moments ?? [], tools);
+  const end = await rerunSteps(contribution, residual, before.state?.moments ?? [], tools);
   if (end === undefined) return fault('other-steps');
-  return compare(row, said, end, tools);
+  return compare(contribution, said, end, tools);
 }
 
 /** What the author knew when it had sent the contribution before; nothing where there is none. */
-async function shownBefore(
-  { last, state }: CheckedRow,
+async function previousState(
+  { last, state }: CheckableContribution,
   tools: CheckTools,
 ): Promise<CheckFinding | { readonly state: PrivateState | undefined }> {
   if (last === undefined) return { state: undefined };
   const said = last.manifest.features?.rerun;
   if (said === undefined) return unanswered('not-linked');
-  const shown = await shownAs(said, state.params.layout.size, tools);
-  return 'result' in shown ? shown : { state: shown };
+  const disclosed = await fetchDisclosed(said, state.params.layout.size, tools);
+  return 'result' in disclosed ? disclosed : { state: disclosed };
 }
 
-async function shownAs(
+async function fetchDisclosed(
   said: Commitment,
   size: number,
   { fetch }: CheckTools,
@@ -253,25 +261,25 @@ async function shownAs(
 
 /** The residual of a private state after the outcome of its round; undefined if its payload is invalid. */
 function residualAfter(
-  { state, manifest, payload, outcome, taken }: NonNullable<CheckedRow['last']>,
-  shown: PrivateState,
+  { state, manifest, payload, outcome, taken }: NonNullable<CheckableContribution['last']>,
+  disclosed: PrivateState,
   { evidence }: CheckTools,
 ): Float64Array | undefined {
   const roundParameters = known(roundParametersOf(state, evidence));
   const judged = judgeSubmission(manifest, payload, roundParameters);
   if (!judged.ok) return undefined;
   const { moving } = assignmentOf(roundParameters);
-  const delta = Float64Array.from(shown.delta);
+  const delta = Float64Array.from(disclosed.delta);
   const rule = state.spec.training.residual;
   const { residual } = takeSent(delta, judged.value.delta, rule, moving);
   const { eventId: id, worker } = manifest;
-  const learned = { id, worker, unpacked: shown.delta, residual, waits: false };
+  const learned = { id, worker, unpacked: disclosed.delta, residual, waits: false };
   return residualLeft(learned, state, outcome, evidence, taken);
 }
 
 /** The inner phase once more; undefined where its numbers stop being finite, or the moments are of no such model. */
-async function runAgain(
-  { state, manifest }: CheckedRow,
+async function rerunSteps(
+  { state, manifest }: CheckableContribution,
   residual: Float64Array | undefined,
   moments: readonly Float32Array[],
   { trainer, signal, onProgress }: CheckTools,
@@ -296,25 +304,27 @@ async function runAgain(
 }
 
 async function compare(
-  row: CheckedRow,
+  contribution: CheckableContribution,
   said: Commitment,
   { trained, delta }: InnerEnd,
   tools: CheckTools,
 ): Promise<CheckFinding> {
-  const { state, payload } = row;
+  const { state, payload } = contribution;
   const own = encodePrivate({ delta, moments: trained.moments });
   const found = rootOf(own, tools.sha256);
   if (found.root === said.root && found.bytes === said.bytes) {
-    return isPackedFrom(row, delta, payload, tools) ? { result: 'same' } : fault('other-payload');
+    return isPackedFrom(contribution, delta, payload, tools)
+      ? { result: 'same' }
+      : fault('other-payload');
   }
   const { build } = tools.trainer.origin ?? { build: '' };
   const isAlike = build === said.build && build !== 'unknown';
-  const shown = await shownAs(said, state.params.layout.size, tools);
-  if ('result' in shown) return isAlike ? fault('other-bits') : shown;
+  const disclosed = await fetchDisclosed(said, state.params.layout.size, tools);
+  if ('result' in disclosed) return isAlike ? fault('other-bits') : disclosed;
   const length = Math.sqrt(energyOf(state.params.values, trained.params));
-  const apartPpm = apart(delta, trained.moments, shown, length);
+  const apartPpm = apart(delta, trained.moments, disclosed, length);
   if (isAlike) return { ...fault('other-bits'), apartPpm };
-  if (!isPackedFrom(row, shown.delta, payload, tools))
+  if (!isPackedFrom(contribution, disclosed.delta, payload, tools))
     return { ...fault('other-payload'), apartPpm };
   if (apartPpm > state.spec.rerun.bandPpm) return { ...fault('other-steps'), apartPpm };
   return { result: 'near', apartPpm };
@@ -336,8 +346,8 @@ function isPackedFrom(
   });
   const assignment = assignmentOf(known(roundParametersOf(state, evidence)));
   const context = { round, worker: manifest.worker, assignment };
-  const again = packer.packLike(payload, delta, context);
-  return again !== undefined && toHex(sha256(again)) === manifest.hash;
+  const repacked = packer.packLike(payload, delta, context);
+  return repacked !== undefined && toHex(sha256(repacked)) === manifest.hash;
 }
 
 type Numbers = Float32Array | Float64Array;
@@ -352,15 +362,15 @@ function energyOf(a: Numbers, b: Numbers): number {
 function apart(
   whole: Float64Array,
   moments: readonly Float32Array[],
-  shown: PrivateState,
+  disclosed: PrivateState,
   length: number,
 ): number {
-  const isLike = moments.every((part, i) => part.length === shown.moments[i]?.length);
-  if (moments.length !== shown.moments.length || !isLike) return MOST_APART;
-  const shares = [Math.sqrt(energyOf(whole, shown.delta)) / length];
+  const isLike = moments.every((part, i) => part.length === disclosed.moments[i]?.length);
+  if (moments.length !== disclosed.moments.length || !isLike) return MOST_APART;
+  const shares = [Math.sqrt(energyOf(whole, disclosed.delta)) / length];
   for (const [i, part] of moments.entries()) {
     const own = Math.sqrt(energyOf(part, new Float32Array(part.length)));
-    shares.push(Math.sqrt(energyOf(part, shown.moments[i]!)) / own);
+    shares.push(Math.sqrt(energyOf(part, disclosed.moments[i]!)) / own);
   }
   const ppm = shares.map((share) => (Number.isNaN(share) ? 0 : Math.ceil(1e6 * share)));
   return Math.min(MOST_APART, Math.max(...ppm));

@@ -53,19 +53,19 @@ function marksOf(delta: PartialVector): readonly string[] {
  * Finds contributions that mostly repeat chunks of others in this round, or of anybody in the round before. A copier
  * must wait for the original, so most members see the original first.
  */
-export function copiesAmong(
+export function duplicatesAmong(
   arrived: readonly Arrived[],
   before: ReadonlySet<string>,
-): { readonly copies: ReadonlySet<WorkerId>; readonly marks: ReadonlySet<string> } {
+): { readonly duplicates: ReadonlySet<WorkerId>; readonly marks: ReadonlySet<string> } {
   const marks = new Set<string>();
-  const copies = new Set<WorkerId>();
+  const duplicates = new Set<WorkerId>();
   for (const { worker, delta } of arrived) {
     const own = marksOf(delta);
     const known = own.filter((mark) => marks.has(mark) || before.has(mark));
-    if (known.length > 0 && 2 * known.length >= own.length) copies.add(worker);
+    if (known.length > 0 && 2 * known.length >= own.length) duplicates.add(worker);
     for (const mark of own) marks.add(mark);
   }
-  return { copies, marks };
+  return { duplicates, marks };
 }
 
 interface Known {
@@ -127,7 +127,7 @@ class RoundScoring {
   async #score(ended: Known, key: Key, scores: Map<WorkerId, number>): Promise<void> {
     const { params, round } = ended;
     const arrived = ended.arrived();
-    const { copies, marks } = copiesAmong(arrived, this.#marks);
+    const { duplicates, marks } = duplicatesAmong(arrived, this.#marks);
     this.#marks = marks;
     const draw = ({ worker }: Arrived) => deriveKey('nostrain/scores/order', ...key, worker)[0];
     const chosen = [...arrived].sort((a, b) => draw(a) - draw(b)).slice(0, MOST_SCORED);
@@ -137,8 +137,11 @@ class RoundScoring {
       // a later round began
       if (this.#round > round + 1) return;
       const { gain } = await gainOf(params, contribution, before, losses);
-      const isCopy = copies.has(contribution.worker);
-      scores.set(contribution.worker, isCopy ? Math.min(0, scoreOfGain(gain)) : scoreOfGain(gain));
+      const isDuplicate = duplicates.has(contribution.worker);
+      scores.set(
+        contribution.worker,
+        isDuplicate ? Math.min(0, scoreOfGain(gain)) : scoreOfGain(gain),
+      );
     }
   }
 }

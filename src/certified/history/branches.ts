@@ -14,14 +14,14 @@ import { checkpointOn } from './catch-up.ts';
 import { fetchManifests, type ReadOptions } from './from-relays.ts';
 import { decisionsOf } from './history.ts';
 
-export interface KnownPast {
+export interface KnownHistory {
   readonly start: Chain;
   readonly events: Gathered;
   /** The whole state at the end of a path; undefined while something that it takes is nowhere. */
   restore(path: Path): Promise<Certified | undefined>;
 }
 
-export type AskPast = () => Promise<KnownPast>;
+export type ReadHistory = () => Promise<KnownHistory>;
 
 export interface Better {
   readonly path: Path;
@@ -36,7 +36,7 @@ type Obstacle = Extract<CertifiedEvent, { readonly type: 'fork' }>['obstacle'];
 
 export interface BranchOptions {
   readonly spec: RunSpec;
-  readonly history: AskPast;
+  readonly history: ReadHistory;
   readonly reporter: RunReporter;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -55,7 +55,7 @@ export class Branches {
   /** Since when the round in progress is decided and cannot be followed, for want of what nobody has. */
   #isStuck = false;
   #inVain = 0;
-  #againMs = 0;
+  #nextQueryMs = 0;
 
   constructor(options: BranchOptions) {
     this.#options = options;
@@ -94,7 +94,7 @@ export class Branches {
     const isStranger = key !== undefined && !this.#at?.ledger.members.some((m) => m.key === key);
     if (this.#at === undefined || isStranger || this.#comparison !== undefined) return;
     this.#wasHinted = true;
-    if (this.#options.clock.now() >= this.#againMs) void this.#begin();
+    if (this.#options.clock.now() >= this.#nextQueryMs) void this.#begin();
   }
 
   /** What was decided lacks something that does not come: a state that is certified later may be had. */
@@ -113,7 +113,7 @@ export class Branches {
       })
       .finally(() => {
         const wait = spec.timing.viewMs * 2 ** Math.min(this.#inVain++, MOST_DOUBLINGS);
-        this.#againMs = clock.now() + wait;
+        this.#nextQueryMs = clock.now() + wait;
         this.#comparison = undefined;
       });
     return this.#comparison;
@@ -143,7 +143,7 @@ export class Branches {
   }
 
   /** Goes on from a later state of the same branch, where relays have one and all that follows it. */
-  async #skip(path: Path, { round }: Certified, restore: KnownPast['restore']): Promise<void> {
+  async #skip(path: Path, { round }: Certified, restore: KnownHistory['restore']): Promise<void> {
     if (path.tip.chain.round <= round) return;
     const restored = await restore(path);
     if (!restored || !this.#isStuck || this.#at!.round !== round) return;
@@ -167,7 +167,7 @@ interface Options extends ReadOptions {
   genesis(): Certified;
 }
 
-export function createHistory(spec: RunSpec, options: Options): AskPast {
+export function createHistory(spec: RunSpec, options: Options): ReadHistory {
   const { signal, clock = systemClock } = options;
   return async () => {
     const start = options.genesis();

@@ -17,8 +17,12 @@ import { type Chain, openingOf } from '../decisions/chain.ts';
 import type { Gathered, Ruling } from '../decisions/evidence.ts';
 import { applyToChain } from '../decisions/outcomes.ts';
 import { withoutModel } from '../decisions/replay.ts';
+import {
+  archivedVotesFilters,
+  openArchivedVotes,
+  readArchivedVotes,
+} from '../wire/archived-votes.ts';
 import { decisionsBy, historyBy, historyFilter } from '../wire/certified-events.ts';
-import { copiesFilters, openCopies, readCopies } from '../wire/copies.ts';
 import { toProposal } from '../wire/messages.ts';
 import {
   archiveLimits,
@@ -60,10 +64,10 @@ export async function decisionsOf(
   start: Chain,
   options: ReadOptions,
 ): Promise<Decisions> {
-  const past = new HistoryReader(spec, start, options, decisionLimits);
-  await past.read();
+  const reader = new HistoryReader(spec, start, options, decisionLimits);
+  await reader.read();
   options.signal.throwIfAborted();
-  return { gathered: past.gather(), with: (more) => past.gather(more) };
+  return { gathered: reader.gather(), with: (more) => reader.gather(more) };
 }
 
 /** Everything relays have of a run that its members signed; invalid events are dropped. */
@@ -77,13 +81,13 @@ export async function fetchHistory(
   if (spec === undefined) return fromAnybody(run, options);
   const from = start?.(spec) ?? openingOf(spec, options);
   const limits = archiveLimits(spec.limits.payloadBytes);
-  const past = new HistoryReader(spec, from, { ...options, beacon: beacon?.(spec) }, limits);
-  await past.read(known);
-  if (!leavesPayloads) await past.readPayloads();
-  const { left } = past.kept;
+  const reader = new HistoryReader(spec, from, { ...options, beacon: beacon?.(spec) }, limits);
+  await reader.read(known);
+  if (!leavesPayloads) await reader.readPayloads();
+  const { left } = reader.kept;
   if (left > 0)
     options.onNotice?.(`members signed more than a reader keeps: ${left} events were left out`);
-  return [...served.events, ...past.kept.events()];
+  return [...served.events, ...reader.kept.events()];
 }
 
 /** Of a run that nobody here knows the rules of. */
@@ -104,7 +108,7 @@ class HistoryReader {
   readonly #isWhole: boolean;
   readonly #beacons = new Map<number, Digest>();
   readonly #asked = new Set<WorkerId>();
-  readonly #askedForCopies = new Set<WorkerId>();
+  readonly #archivesAsked = new Set<WorkerId>();
   readonly #askedIds = new Set<string>();
   #known: readonly SignedEvent[] = [];
 
@@ -134,7 +138,7 @@ class HistoryReader {
       await this.#askBy(fresh);
       const followed = await this.#follow();
       const isClosed = [...followed.keys].every((key) => this.#asked.has(key));
-      if (isClosed && (await this.#askForCopies(followed.frontier)) === 0) return;
+      if (isClosed && (await this.#fetchArchivedVotes(followed.frontier)) === 0) return;
       ({ keys } = isClosed ? await this.#follow() : followed);
     }
   }
@@ -195,11 +199,11 @@ class HistoryReader {
   }
 
   /** What outcomes of members copied say of rounds that cannot be followed from originals; how much of it is new. */
-  async #askForCopies(frontier: number): Promise<number> {
-    const keys = [...this.#asked].filter((key) => !this.#askedForCopies.has(key));
-    for (const key of keys) this.#askedForCopies.add(key);
+  async #fetchArchivedVotes(frontier: number): Promise<number> {
+    const keys = [...this.#asked].filter((key) => !this.#archivesAsked.has(key));
+    for (const key of keys) this.#archivesAsked.add(key);
     const { crypto } = this.#options;
-    const filters = this.#later(copiesFilters(this.#run, keys));
+    const filters = this.#later(archivedVotesFilters(this.#run, keys));
     const fresh = new Map<SignedEvent, Charge>();
     const claims: (PayloadRoot & { readonly charge: Charge })[] = [];
     const open = (events: readonly SignedEvent[], charge: Charge) => {
@@ -208,7 +212,7 @@ class HistoryReader {
     await collectEvents(filters, this.#asking(), (event) => {
       const charge = this.kept.chargeOf(event);
       if (charge.round < frontier || !this.kept.mayName(charge)) return;
-      const read = readCopies(event, this.#run, crypto);
+      const read = readArchivedVotes(event, this.#run, crypto);
       if (!read.ok) return;
       if (!('root' in read.value)) open(read.value, charge);
       else if (read.value.bytes <= MOST_BODY_BYTES) claims.push({ ...read.value, charge });
@@ -218,7 +222,7 @@ class HistoryReader {
       const chunks: SignedEvent[] = [];
       await collectChunks([claim], this.#asking(), (event) => chunks.push(event));
       const bytes = heapChunks(chunks, MOST_BODY_BYTES)(claim);
-      if (bytes) open(openCopies(bytes, this.#run, crypto), claim.charge);
+      if (bytes) open(openArchivedVotes(bytes, this.#run, crypto), claim.charge);
     }
     await this.#askForNamed([...fresh.keys()], (event) => fresh.get(event)!);
     return fresh.size;

@@ -4,14 +4,14 @@ import { roundName, type WorkerId } from '../../run/ids.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { Decided } from '../decisions/certificate.ts';
 import { openingOf } from '../decisions/chain.ts';
-import type { Gathered } from '../decisions/evidence.ts';
-import { hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
 import {
   assignmentOf,
   judgeManifest,
   judgeSubmission,
   roundParametersOf,
-} from '../decisions/rows.ts';
+} from '../decisions/contributions.ts';
+import type { Gathered } from '../decisions/evidence.ts';
+import { hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
 import type { Submission } from '../wire/certified-events.ts';
 import { type HistoryOptions, type Opened, openHistory } from './archive.ts';
 
@@ -64,7 +64,7 @@ export function explain(
   if (index >= 0 && row !== undefined) {
     return { counted: true, why: [`Counted: ${by} lists manifest ${row.manifest}.`] };
   }
-  const late = lateRow(worker, after);
+  const late = lateListing(worker, after);
   if (late !== undefined) return { counted: true, why: [late] };
   const refused = decided.outcome.rejected.find((each) => each.index === index);
   if (index >= 0 && refused !== undefined) {
@@ -85,7 +85,7 @@ export function explain(
   return no(...judged, ...whyUnlisted(index, decided, by));
 }
 
-function lateRow(worker: WorkerId, after: ReplayedRound | undefined): string | undefined {
+function lateListing(worker: WorkerId, after: ReplayedRound | undefined): string | undefined {
   if (after?.decided === undefined) return undefined;
   const index = after.before.ledger.members.findIndex(({ key }) => key === worker);
   const { outcome, certificate } = after.decided;

@@ -16,8 +16,8 @@ import {
   type ReadyRound,
   stakesOf,
 } from '../decisions/chain.ts';
+import { known as settled } from '../decisions/contributions.ts';
 import type { Evidence } from '../decisions/evidence.ts';
-import { known as settled } from '../decisions/rows.ts';
 import { ringsHeld } from '../decisions/widths.ts';
 import { featuresOf } from '../features/list.ts';
 import { type CertifiedState, carryOver } from '../state.ts';
@@ -201,13 +201,13 @@ const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
   keys.filter((key) => key !== undefined).sort();
 
 /** Asks for copies of a round and of the one before, since authors may have deleted them; at most every 10 s. */
-export interface CopiesFetcher {
+export interface ArchivedVotesFetcher {
   readonly isAsking: boolean;
   ask(): void;
 }
 
 /** Between two askings. */
-const AGAIN_MS = 10_000;
+const QUERY_INTERVAL_MS = 10_000;
 
 /** Those who sat in a round: whoever keeps it is among them, but after a recovery. */
 function seatedIn({ state, context, ports }: DriverOptions, round: number): readonly WorkerId[] {
@@ -221,11 +221,11 @@ function seatedIn({ state, context, ports }: DriverOptions, round: number): read
 const MOST_ASKED = 256;
 
 /** Asks first for what those made who sat, then for what anybody of the roster did. */
-export function createCopiesSearch(
+export function createArchivedVotesFetcher(
   options: DriverOptions,
   hearing: HeardRound,
   onAnswered: () => void,
-): CopiesFetcher {
+): ArchivedVotesFetcher {
   const { context, ports } = options;
   const { round, roster } = context;
   const { clock, control } = ports;
@@ -239,13 +239,13 @@ export function createCopiesSearch(
     },
     ask() {
       const nowMs = clock.now();
-      if (isAsking || nowMs - askedMs < AGAIN_MS) return;
+      if (isAsking || nowMs - askedMs < QUERY_INTERVAL_MS) return;
       askedMs = nowMs;
       isAsking = true;
       const from = MOST_ASKED * ((askCount - 1) % Math.ceil(roster.length / MOST_ASKED));
       const by = (each: number) =>
         askCount === 0 ? seatedIn(options, each) : roster.slice(from, from + MOST_ASKED);
-      const asking = rounds.map((each) => control.fetchCopies(each, by(each), hearing));
+      const asking = rounds.map((each) => control.fetchArchivedVotes(each, by(each), hearing));
       askCount++;
       void Promise.all(asking).finally(() => {
         isAsking = false;

@@ -6,7 +6,7 @@ import type { Member } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
-import type { Shown } from '../decisions/admission.ts';
+import type { JoinCredentials } from '../decisions/admission.ts';
 import type { Certified } from '../decisions/chain.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
@@ -29,7 +29,7 @@ interface AttendancePorts {
   readonly tip: Digest;
   /** In a run with tiers of width: which one this worker trains. */
   readonly tier: number;
-  readonly admission: Shown;
+  readonly admission: JoinCredentials;
   readonly control: Pick<Control, 'sign' | 'send'>;
   readonly reporter: RunReporter;
   take(message: ProtocolMessage): void;
@@ -111,8 +111,14 @@ export class Attendance {
     const seats = spec.seatWishes && ({ seats: { wants } } as const);
     const widths = spec.tiers > 0 && { widths: { tier } };
     const added = { ...admission.features, ...seats, ...widths };
-    const shown = { ...admission, ...withFeatures(added) };
-    const { message, event } = control.sign({ type: 'join', run, after: parent, tip, ...shown });
+    const credentials = { ...admission, ...withFeatures(added) };
+    const { message, event } = control.sign({
+      type: 'join',
+      run,
+      after: parent,
+      tip,
+      ...credentials,
+    });
     control.send(event);
     take(message);
   }

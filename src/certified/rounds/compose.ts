@@ -9,7 +9,7 @@ import {
   type ListedVotes,
   MOST_UNLISTED,
 } from '../../run/listed.ts';
-import type { AcceptedRow, Outcome, RejectedRow } from '../../run/outcome.ts';
+import type { AcceptedContribution, Outcome, RejectedContribution } from '../../run/outcome.ts';
 import { withFeatures } from '../../run/spec/features.ts';
 import type { Join, Leave, Signed } from '../../run/vote.ts';
 import { refuseAdmission } from '../decisions/admission.ts';
@@ -22,9 +22,9 @@ import {
   roundAfter,
   stakesOf,
 } from '../decisions/chain.ts';
+import { known as knownStakes } from '../decisions/contributions.ts';
 import type { Evidence, EvidenceStore } from '../decisions/evidence.ts';
 import { convictedBy, isUpheld } from '../decisions/roster-change.ts';
-import { known as knownStakes } from '../decisions/rows.ts';
 import type { ContributionOpinion } from '../features/feature.ts';
 import type { FaultProof } from '../wire/faults.ts';
 
@@ -36,7 +36,7 @@ export interface Bad {
 }
 
 /** A good manifest of the round before that no outcome listed yet. */
-export type LateRow = Pick<Arrival, 'worker' | 'manifest'>;
+export type HeldContribution = Pick<Arrival, 'worker' | 'manifest'>;
 
 /** What a member brings to an outcome of its own. */
 export interface Material {
@@ -45,8 +45,8 @@ export interface Material {
   readonly ballots: readonly EventId[];
   readonly reveal: Outcome['reveal'];
   /** Contributions of the round before that came late, under `defer`. */
-  readonly late: readonly LateRow[];
-  readonly held: readonly LateRow[];
+  readonly late: readonly HeldContribution[];
+  readonly held: readonly HeldContribution[];
   readonly bad: readonly Bad[];
   /** A quorum of commits of the round before. */
   readonly votes: ListedVotes | null;
@@ -66,12 +66,12 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
   const isVoid = result === 'void';
   const faults = faultsOf(chain, evidence, roster);
   const out = convictedBy(faults);
-  const counts = ({ worker }: LateRow) => !out.has(worker);
+  const counts = ({ worker }: HeldContribution) => !out.has(worker);
   const rows = isVoid
     ? []
     : [
-        ...rowsOf(roster, material.held.filter(counts), false),
-        ...rowsOf(roster, material.late.filter(counts), true),
+        ...acceptedOf(roster, material.held.filter(counts), false),
+        ...acceptedOf(roster, material.late.filter(counts), true),
       ];
   return {
     run,
@@ -84,7 +84,7 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
     time: Math.floor(nowMs / 1000),
     proposer: me,
     accepted: rows.sort((a, b) => a.index - b.index || Number(a.late) - Number(b.late)),
-    rejected: isVoid ? [] : rejectedRows(roster, material.bad),
+    rejected: isVoid ? [] : rejectedOf(roster, material.bad),
     votes,
     joins: joinsOf(chain, evidence),
     leaves: leavesOf(chain, evidence),
@@ -95,17 +95,17 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
 
 type RosterIndices = ReadonlyMap<WorkerId, number>;
 
-const rowsOf = (
+const acceptedOf = (
   roster: RosterIndices,
-  held: readonly LateRow[],
+  held: readonly HeldContribution[],
   late: boolean,
-): readonly AcceptedRow[] =>
+): readonly AcceptedContribution[] =>
   held.flatMap(({ worker, manifest }) => {
     const index = roster.get(worker);
     return index === undefined ? [] : [{ index, late, manifest }];
   });
 
-const rejectedRows = (roster: RosterIndices, bad: readonly Bad[]): readonly RejectedRow[] =>
+const rejectedOf = (roster: RosterIndices, bad: readonly Bad[]): readonly RejectedContribution[] =>
   bad
     .map(({ worker, manifest, reason }) => ({ index: roster.get(worker) ?? -1, manifest, reason }))
     .filter(({ index }) => index >= 0)
@@ -228,7 +228,10 @@ export function opinionOf(
 }
 
 /** Roster indices of these workers, ascending; as many as the event of a vote has room for. */
-export function rosterIndicesOf({ members }: Ledger, rows: readonly LateRow[]): readonly number[] {
+export function rosterIndicesOf(
+  { members }: Ledger,
+  rows: readonly HeldContribution[],
+): readonly number[] {
   const indices = new Map(members.map(({ key }, index) => [key, index]));
   return [...new Set(rows.flatMap(({ worker }) => indices.get(worker) ?? []))]
     .sort((a, b) => a - b)
@@ -242,7 +245,7 @@ export function rosterIndicesOf({ members }: Ledger, rows: readonly LateRow[]): 
 export function owedIn(
   { spec, run, parent, before }: Chain,
   { votes }: Outcome,
-  late: readonly LateRow[],
+  late: readonly HeldContribution[],
   evidence: Evidence,
 ): readonly WorkerId[] {
   if (before === null || late.length === 0) return [];
@@ -251,7 +254,7 @@ export function owedIn(
   const { commits, committee } = judged.value;
   const most = committee.size - committee.quorum;
   const roster = before.ledger.members.map(({ key }) => key);
-  const isOwed = ({ worker }: LateRow): boolean =>
+  const isOwed = ({ worker }: HeldContribution): boolean =>
     commits.filter(({ unlisted }) => unlisted.includes(roster.indexOf(worker))).length > most;
   return late.filter(isOwed).map(({ worker }) => worker);
 }

@@ -171,7 +171,7 @@ const wording = {
     code === 'nothing-accepted'
       ? `Nobody's work for ${roundName(round)} has arrived yet.`
       : `Nothing can be proposed for ${roundName(round)} yet: ${message}`,
-  shown: (round: number, why?: string) =>
+  disclosed: (round: number, why?: string) =>
     why === undefined
       ? `${roundName(round)}: drawn for a check, showed what its steps start from`
       : `${roundName(round)}: drawn for a check, but no relay has what it asks for: ${why}`,

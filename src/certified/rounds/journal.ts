@@ -29,7 +29,7 @@ export interface Entry {
 }
 
 /** Where past rounds are kept. */
-export interface PastStore {
+export interface BackfillStore {
   save(round: number, text: string): Promise<void>;
   load(round: number): Promise<string | undefined>;
 }
@@ -40,7 +40,7 @@ export interface Journal {
   load(): Promise<Entry | undefined>;
   save(entry: Entry): Promise<void>;
   /** Keeps what decided each round, to publish it again if relays forget it; without it this worker does not. */
-  readonly past?: PastStore | undefined;
+  readonly backfill?: BackfillStore | undefined;
   /** Keeps private states that may have to be shown; default in memory, which a restart loses. */
   readonly states?: PrivateStore | undefined;
 }

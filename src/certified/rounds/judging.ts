@@ -15,13 +15,13 @@ import { type Digest, type EventId, roundName } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import { type Certified, type Decision, stakesOf } from '../decisions/chain.ts';
+import { contributionOf, known, weighingOf } from '../decisions/contributions.ts';
 import { lacking, type Missing, type Ruling } from '../decisions/evidence.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
-import { contributionOf, known, weighingOf } from '../decisions/rows.ts';
 import type { ContributionOpinion, RoundFeature } from '../features/feature.ts';
 import type { StakeOpinion } from '../features/stakes.ts';
-import { draftOf, type LateRow, opinionOf, owedIn } from './compose.ts';
+import { draftOf, type HeldContribution, opinionOf, owedIn } from './compose.ts';
 import type { Observer } from './observer.ts';
 import type { DriverOptions } from './round.ts';
 
@@ -107,7 +107,7 @@ export class Judge {
     const ids = [...rows, ...late].map(({ manifest }) => manifest);
     if (result === 'final' && !this.#isReady(ids, { attempt, view })) return false;
     const judgment = this.#judgment([]);
-    const mayList = ({ manifest }: LateRow) => judgment?.mayPropose(manifest) ?? true;
+    const mayList = ({ manifest }: HeldContribution) => judgment?.mayPropose(manifest) ?? true;
     const material = {
       me: context.me,
       result,
@@ -203,7 +203,7 @@ export class Judge {
   }
 
   /** What members measured until now, in runs with a feature that does; tells of what does harm. */
-  #judgment(held: readonly LateRow[]): ContributionOpinion | undefined {
+  #judgment(held: readonly HeldContribution[]): ContributionOpinion | undefined {
     return this.#features.flatMap((each) => each.judgment?.(held) ?? [])[0];
   }
 
@@ -212,7 +212,7 @@ export class Judge {
     const { ports, context, state } = this.#options;
     const nowMs = ports.clock.now();
     if (this.#askedMs > 0 && nowMs - this.#askedMs < ASK_MS) return false;
-    const isAgain = this.#askedMs > 0;
+    const isRepeated = this.#askedMs > 0;
     this.#askedMs = nowMs;
     const host = this.#host;
     const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
@@ -225,7 +225,7 @@ export class Judge {
         () => host.wake(),
         () => undefined,
       );
-    if (isAgain) ports.reporter.lacking(context.round, missing);
+    if (isRepeated) ports.reporter.lacking(context.round, missing);
     return false;
   }
 }

@@ -12,16 +12,16 @@ import type { Certified, Decision, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import { isPart, ringStates } from '../decisions/widths.ts';
 import type { Refresh } from '../features/stakes.ts';
+import type { Bundle } from '../wire/archived-votes.ts';
 import type { Control } from '../wire/control.ts';
-import type { Bundle } from '../wire/copies.ts';
 import type { RunReporter } from './events.ts';
-import type { PastStore } from './journal.ts';
+import type { BackfillStore } from './journal.ts';
 
 interface KeepPorts extends Pick<BackfillPorts, 'reporter'> {
   readonly control: Control;
   readonly evidence: EvidenceStore;
   readonly refresh: Refresh;
-  readonly past: Backfill;
+  readonly backfill: Backfill;
   readonly hold?: ((state: Certified) => Promise<void>) | undefined;
 }
 
@@ -41,13 +41,13 @@ const FOUNDERS = 2;
 export async function keepRound(
   ready: ReadyRound,
   decision: Decision,
-  { control, evidence, refresh, reporter, past, hold }: KeepPorts,
+  { control, evidence, refresh, reporter, backfill, hold }: KeepPorts,
   { me, isOver }: Keeping,
 ): Promise<void> {
   const { round, spec, ledger } = ready.state;
   const bundle = control.bundle(standsOn(decision, evidence));
   const record = { round, by: ready.electorate.roster, ...bundle };
-  if (isOver) return past.note(record);
+  if (isOver) return backfill.note(record);
   const isDue = isCheckpointDue(decision);
   const isKeeper = keepersOf(ready, decision, evidence).includes(me);
   const stakes = snapshotOf(decision.next.ledger);
@@ -55,15 +55,15 @@ export async function keepRound(
   const keepStakes = async () => {
     const table = isNew ? await refresh.document(round, stakes) : undefined;
     if (table && isKeeper) await refresh.publish(round, table);
-    await past.note({ ...record, ...(table && { stakes: formatStakeJson(table) }) });
+    await backfill.note({ ...record, ...(table && { stakes: formatStakeJson(table) }) });
   };
   await Promise.all([
     keepStakes(),
     isDue && hold?.(decision.next),
     isDue && publishCheckpoint(ready, decision, { control, reporter }, me),
-    isKeeper && control.copy(round, bundle),
+    isKeeper && control.archiveVotes(round, bundle),
     isKeeper && (round === 0 || isDue) && control.publishSpec(spec),
-    isKeeper && past.republishMissing(decision.next, me),
+    isKeeper && backfill.republishMissing(decision.next, me),
   ]);
 }
 
@@ -126,11 +126,11 @@ type Written = Omit<KeptRound, 'bodies'> & { readonly bodies: readonly string[] 
 /** A table of stakes may have 15 MB; what decided a round has 8 MiB at most. */
 const MOST_TEXT = 32 << 20;
 
-export const formatPastRound = ({ bodies, ...round }: KeptRound): string =>
+export const formatKeptRound = ({ bodies, ...round }: KeptRound): string =>
   JSON.stringify({ ...round, bodies: bodies.map((bytes) => toBase64(bytes)) });
 
 /** A round again; undefined for what is none. The text is this worker's own; nobody else's is read. */
-export function parsePastRound(text: string): KeptRound | undefined {
+export function parseKeptRound(text: string): KeptRound | undefined {
   try {
     const { bodies, ...round } = JSON.parse(text) as Written;
     const opened = bodies.flatMap((each) => fromBase64(each) ?? []);
@@ -150,10 +150,10 @@ const MAX_CHECKED_ROUNDS = 64;
 const MOST_BYTES = 8 << 20;
 
 interface BackfillPorts {
-  readonly control: Pick<Control, 'copy' | 'copiers' | 'publishSpec' | 'checkpoint'>;
+  readonly control: Pick<Control, 'archiveVotes' | 'archivers' | 'publishSpec' | 'checkpoint'>;
   readonly refresh: Pick<Refresh, 'publish'>;
   readonly reporter: RunReporter;
-  readonly store: PastStore | undefined;
+  readonly store: BackfillStore | undefined;
 }
 
 export class Backfill {
@@ -168,7 +168,7 @@ export class Backfill {
   /** Never rejects. */
   async note(record: KeptRound): Promise<void> {
     const { store, reporter } = this.#ports;
-    const text = store && formatPastRound(record);
+    const text = store && formatKeptRound(record);
     if (!text || text.length > MOST_TEXT) return;
     await store.save(record.round, text).catch((error: unknown) => {
       reporter.unsaved(record.round, error instanceof Error ? error.message : String(error));
@@ -188,15 +188,15 @@ export class Backfill {
       this.#next = round + 1;
       const kept = await this.#load(round);
       if (!kept?.by.includes(me)) continue;
-      const copiers = await control.copiers(round, kept.by);
-      if (copiers === undefined) return;
-      if (copiers.has(me) || copiers.size >= ENOUGH) {
+      const archivers = await control.archivers(round, kept.by);
+      if (archivers === undefined) return;
+      if (archivers.has(me) || archivers.size >= ENOUGH) {
         if (rounds === 0) return;
         continue;
       }
-      await control.copy(round, kept);
+      await control.archiveVotes(round, kept);
       await this.#publishStakes(kept);
-      bytes += formatPastRound(kept).length;
+      bytes += formatKeptRound(kept).length;
       rounds += 1;
     }
     if (rounds === 0) return;
@@ -211,7 +211,7 @@ export class Backfill {
   async #load(round: number): Promise<KeptRound | undefined> {
     // what cannot be read is not there
     const text = await this.#ports.store?.load(round).catch(() => undefined);
-    return text === undefined ? undefined : parsePastRound(text);
+    return text === undefined ? undefined : parseKeptRound(text);
   }
 
   async #publishStakes({ round, stakes }: KeptRound): Promise<void> {

@@ -8,7 +8,6 @@ import type { Rejection } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { lateOf } from '../../run/ledger.ts';
 import type { Signed } from '../../run/vote.ts';
-import type { EvidenceStore } from '../decisions/evidence.ts';
 import {
   assignmentOf,
   judgeManifest,
@@ -17,9 +16,10 @@ import {
   previousRoundParametersOf,
   type RoundParameters,
   roundParametersOf,
-} from '../decisions/rows.ts';
+} from '../decisions/contributions.ts';
+import type { EvidenceStore } from '../decisions/evidence.ts';
 import type { ProtocolMessage, Submission } from '../wire/certified-events.ts';
-import type { Bad, LateRow } from './compose.ts';
+import type { Bad, HeldContribution } from './compose.ts';
 import type { DriverOptions } from './round.ts';
 
 export interface ManifestWatch {
@@ -119,9 +119,9 @@ export interface Observer {
   pull(manifest: EventId): void;
   bad(): readonly Bad[];
   /** Good ones of this round, however late. */
-  good(): readonly LateRow[];
+  good(): readonly HeldContribution[];
   /** Good ones of the round before that no outcome listed yet, under `defer`. */
-  late(): readonly LateRow[];
+  late(): readonly HeldContribution[];
   close(): void;
 }
 
@@ -134,7 +134,7 @@ export function createObserver(
   const { evidence, control } = ports;
   const roster = new Set(context.roster);
   const now = createWatch(known(roundParametersOf(state, evidence)), roster, evidence, wants);
-  const past = known(previousRoundParametersOf(state, evidence));
+  const lateParameters = known(previousRoundParametersOf(state, evidence));
   const owing = lateOf(state.ledger);
   // that it is late says nothing about how long this round has to wait
   const apart: Wants = {
@@ -146,8 +146,8 @@ export function createObserver(
     },
   };
   const before: ManifestWatch | undefined =
-    past !== null && owing.length > 0
-      ? createWatch(past, new Set(owing), evidence, apart)
+    lateParameters !== null && owing.length > 0
+      ? createWatch(lateParameters, new Set(owing), evidence, apart)
       : undefined;
   let listening: { close(): void } | undefined;
   return {

@@ -21,7 +21,7 @@ import type { Message } from '../../run/vote.ts';
 import type { Decision } from '../decisions/chain.ts';
 import { isMessage, type ProtocolMessage } from '../wire/certified-events.ts';
 import type { LocalEvent, RoundListening } from '../wire/control.ts';
-import { type CopiesFetcher, createCopiesSearch } from './apply-decision.ts';
+import { type ArchivedVotesFetcher, createArchivedVotesFetcher } from './apply-decision.ts';
 import { Refusals } from './events.ts';
 import { ArrivalTimes } from './journal.ts';
 import { ASK_MS, Judge, type JudgeHost } from './judging.ts';
@@ -45,7 +45,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
   readonly observer: Observer;
   readonly #options: DriverOptions;
   readonly #judge: Judge;
-  readonly #copies: CopiesFetcher;
+  readonly #archivedVotes: ArchivedVotesFetcher;
   readonly #listening: RoundListening;
   readonly #changed = createNotifier();
   readonly #stop = new AbortController();
@@ -89,8 +89,8 @@ class RoundDriver implements DrivenRound, JudgeHost {
       onCaughtUp: () => this.#changed.notify(),
     });
     this.observer.begin();
-    this.#copies = createCopiesSearch(options, this, () => this.#changed.notify());
-    if (options.isBehind) this.#copies.ask();
+    this.#archivedVotes = createArchivedVotesFetcher(options, this, () => this.#changed.notify());
+    if (options.isBehind) this.#archivedVotes.ask();
     this.decided = Promise.race([this.#end.promise, this.#run()]);
     this.decided.catch(() => undefined);
   }
@@ -175,7 +175,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         this.#retry();
       }
       if (this.#inputs.length > 0 || this.#dirty) continue;
-      if (this.#listening.caughtUp && !this.#copies.isAsking) this.#caughtUp.settle();
+      if (this.#listening.caughtUp && !this.#archivedVotes.isAsking) this.#caughtUp.settle();
       const soon = this.#pending.isEmpty ? LONGEST_MS : ASK_MS;
       const nowMs = clock.now();
       const wakeMs = Math.max(this.#machine.wakeAt, this.#tickedMs + TICK_MS);
@@ -233,7 +233,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
         if (effect.what === 'events') return this.fetch(effect.ids);
         return effect.what === 'outcome'
           ? this.fetchOutcome(effect.digest)
-          : this.#listening.again();
+          : this.#listening.resubscribe();
       case 'finalized':
         return this.#pending.attempt('finish', () =>
           this.#finish(effect.outcome, effect.certificate),
@@ -241,7 +241,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
       case 'fault':
         return this.#accuse(effect.fault.events);
       case 'stalled':
-        this.#copies.ask();
+        this.#archivedVotes.ask();
         return this.#tellStall(effect);
       case 'refused':
         return this.#refusals.noteRefusal(effect.refusal);
@@ -252,7 +252,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
   #tellStall(stall: Extract<Effect, { readonly type: 'stalled' }>): void {
     const { context, ports } = this.#options;
     ports.reporter.stalled(context.round, stall);
-    ports.door.stalled(stall);
+    ports.membershipListener.stalled(stall);
     if (stall.attempt > 0 || stall.view >= SUSPECT_VIEW) ports.branches.hint();
   }
 
@@ -311,7 +311,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
 
   fetchOutcome(digest: Digest): void {
     this.#options.ports.control.fetchOutcome(digest, this);
-    this.#copies.ask();
+    this.#archivedVotes.ask();
   }
 
   #finish(outcome: Outcome, certificate: Certificate): boolean {

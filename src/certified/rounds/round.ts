@@ -106,11 +106,11 @@ export interface RunMember {
   readonly branches: Branches;
   readonly attendance: Attendance;
   readonly refresh: Refresh;
-  readonly past: Backfill;
+  readonly backfill: Backfill;
   readonly memory: VoteMemory;
   readonly keyWatch: KeyWatch;
   readonly inputs: RoundInputs;
-  readonly door: Door;
+  readonly membershipListener: MembershipListener;
   readonly rounds: OpenRounds;
   readonly features: readonly MemberFeature[];
   close(): void;
@@ -145,7 +145,7 @@ export interface InputPorts {
 /** Rounds whose messages are kept: a vote of the round before is evidence of the next one. */
 const KEPT_ROUNDS = 2;
 /** Between two tries to get a stake table or a beacon value. */
-const AGAIN_MS = 2000;
+const RETRY_MS = 2000;
 
 export class RoundInputs {
   readonly #ports: InputPorts;
@@ -201,7 +201,7 @@ export class RoundInputs {
         signal.throwIfAborted();
         const why = error instanceof Error ? error.message : String(error);
         reporter.unavailable(round, what, why);
-        await clock.sleep(AGAIN_MS, signal);
+        await clock.sleep(RETRY_MS, signal);
       }
     }
   }
@@ -216,7 +216,7 @@ const FIRST_VIEWS = 3;
  * Listens to joins and leaves if this worker may have to propose them. Others read them in the outcome, with
  * signatures. In a run with a jury everybody listens, since verdicts come the same way.
  */
-export class Door {
+export class MembershipListener {
   readonly #isOpen: boolean;
   readonly #listen: () => { close(): void };
   #listening: { close(): void } | undefined;

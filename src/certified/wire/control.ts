@@ -18,6 +18,12 @@ import { type FeatureSet, type FeatureValues, withFeatures } from '../../run/spe
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Message, Notice } from '../../run/vote.ts';
 import {
+  type Bundle,
+  findArchivedVotes,
+  findArchivers,
+  publishArchivedVotes,
+} from './archived-votes.ts';
+import {
   bodyOfMessage,
   buildMessage,
   controlLifetime,
@@ -32,7 +38,6 @@ import {
   toProtocolMessage,
 } from './certified-events.ts';
 import { type CheckpointedState, publishCheckpoint } from './checkpoints.ts';
-import { type Bundle, findCopiers, findCopies, publishCopies } from './copies.ts';
 import { buildFault, proofBody } from './faults.ts';
 import { KeptEvents, Resending } from './kept-events.ts';
 import { buildRun, isServable, specLifetime } from './runs.ts';
@@ -48,7 +53,7 @@ export interface Hearing {
 export interface Listening {
   /** Every reachable relay has sent what it stored. */
   readonly caughtUp: boolean;
-  again(): void;
+  resubscribe(): void;
   /** Pulls nothing any more; what is listened to has a `close` of its own. */
   close(): void;
 }
@@ -123,7 +128,7 @@ export class Control {
       get caughtUp() {
         return listening.caughtUp;
       },
-      again: listening.again,
+      resubscribe: listening.resubscribe,
       pull: async (manifest) => (await this.#attachments.pull(manifest, stop).done)?.payload,
       close() {
         stop.abort(new Error('closed'));
@@ -169,10 +174,12 @@ export class Control {
   /**
    * Asks all relays for copies of a round by these members, and takes them as originals; resolves when they answered.
    */
-  fetchCopies(round: number, by: readonly WorkerId[], hearing: Hearing): Promise<void> {
+  fetchArchivedVotes(round: number, by: readonly WorkerId[], hearing: Hearing): Promise<void> {
     const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
     const search = { ...this.#options, attachments: this.#attachments };
-    return findCopies({ run: search.run, round }, by, search, (event) => this.#take(event, hear));
+    return findArchivedVotes({ run: search.run, round }, by, search, (event) =>
+      this.#take(event, hear),
+    );
   }
 
   /** One query; if the relays that are read have fewer than `wanted` events, the others are asked as well. */
@@ -218,13 +225,13 @@ export class Control {
 
   /** Sends events that are here once more, as they are, to relays that do not have them. */
   resend(ids: readonly EventId[]): void {
-    const again: SignedEvent[] = [];
+    const resent: SignedEvent[] = [];
     for (const id of ids) {
       const event = this.#kept.get(id);
       // the first time its body goes with it
-      if (event && !this.#bodies.send(event, this.#latest)) again.push(event);
+      if (event && !this.#bodies.send(event, this.#latest)) resent.push(event);
     }
-    this.#resending.send(again, this.#latest);
+    this.#resending.send(resent, this.#latest);
   }
 
   /** Sends an event to all relays, after its body where that travels in chunks. */
@@ -243,8 +250,8 @@ export class Control {
     return { events, bodies };
   }
 
-  copy(round: number, bundle: Bundle): Promise<void> {
-    return publishCopies(
+  archiveVotes(round: number, bundle: Bundle): Promise<void> {
+    return publishArchivedVotes(
       { run: this.#options.run, round },
       bundle,
       this.#attachments,
@@ -253,8 +260,8 @@ export class Control {
   }
 
   /** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
-  copiers(round: number, by: readonly WorkerId[]): Promise<ReadonlySet<WorkerId> | undefined> {
-    return findCopiers({ run: this.#options.run, round }, by, this.#options);
+  archivers(round: number, by: readonly WorkerId[]): Promise<ReadonlySet<WorkerId> | undefined> {
+    return findArchivers({ run: this.#options.run, round }, by, this.#options);
   }
 
   /** Publishes the run's spec under this worker's key, where relays take it. */
@@ -349,7 +356,7 @@ export class Control {
       get caughtUp() {
         return subscription.caughtUp;
       },
-      again() {
+      resubscribe() {
         subscription.close();
         subscription = subscribe();
       },

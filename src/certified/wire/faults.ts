@@ -26,7 +26,7 @@ import { type FeatureSet, noFeatures } from '../../run/spec/features.ts';
 import type { CheckVerdict, Signed } from '../../run/vote.ts';
 import { toMember, toProposed, toVote } from './messages.ts';
 
-export type ShownVerdict = Signed<CheckVerdict> & { readonly event: SignedEvent };
+export type VerdictWithEvent = Signed<CheckVerdict> & { readonly event: SignedEvent };
 
 interface Proof {
   readonly type: 'fault';
@@ -46,7 +46,7 @@ export interface ContradictionProof extends Proof {
  */
 export interface CheckProof extends Proof {
   readonly kind: 'failed-check';
-  readonly verdicts: readonly ShownVerdict[];
+  readonly verdicts: readonly VerdictWithEvent[];
 }
 
 /** A proof that puts a key out of a run. */
@@ -97,7 +97,7 @@ export function toFaultProof(
   const said = { type: 'fault', id: event.id, key: event.pubkey, run } as const;
   const verdicts = verdictsIn(events, features);
   if (verdicts) {
-    if (!areOnOneRow(verdicts, run)) {
+    if (!areOnOneContribution(verdicts, run)) {
       return reject(event, 'malformed', 'no verdicts of different keys on one contribution');
     }
     return accept({ ...said, kind: 'failed-check', culprit: verdicts[0]!.accused, verdicts });
@@ -118,7 +118,7 @@ export function toFaultProof(
 function verdictsIn(
   events: readonly SignedEvent[],
   features: FeatureSet,
-): readonly ShownVerdict[] | undefined {
+): readonly VerdictWithEvent[] | undefined {
   if (events[0]?.kind !== memberKind.kind) return undefined;
   const verdicts = events.flatMap((event) => {
     const member = toMember(event, features);
@@ -128,9 +128,9 @@ function verdictsIn(
 }
 
 /** Whether they are on one contribution, of as many keys, none of them its author's. */
-function areOnOneRow(verdicts: readonly ShownVerdict[], run: Digest): boolean {
-  const [{ accused, checked, manifest }] = verdicts as readonly [ShownVerdict];
-  const isOfIt = (verdict: ShownVerdict) =>
+function areOnOneContribution(verdicts: readonly VerdictWithEvent[], run: Digest): boolean {
+  const [{ accused, checked, manifest }] = verdicts as readonly [VerdictWithEvent];
+  const isOfIt = (verdict: VerdictWithEvent) =>
     verdict.run === run &&
     verdict.accused === accused &&
     verdict.checked === checked &&

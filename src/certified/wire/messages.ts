@@ -203,7 +203,7 @@ function signatureOf(
 }
 
 /** The event that says this, of the id that follows; whether the signature holds is not judged. */
-export function signedAgain(
+export function rebuildEvent(
   said: Commit | Join | Leave,
   key: string,
   signature: Signature,
@@ -296,7 +296,7 @@ export const draftDelegation = (of: SessionOf, until: number, createdAt: number)
   delegationKind.build({ ...of, until, alt: DELEGATION_ALT }, createdAt);
 
 /** The event that a join shows; whether its signature holds is not judged. */
-export function delegatedAgain(of: SessionOf, { key, until, createdAt, sig }: Delegation) {
+export function rebuildDelegation(of: SessionOf, { key, until, createdAt, sig }: Delegation) {
   const draft = draftDelegation(of, until, createdAt);
   return { id: eventId(key, draft), pubkey: key, sig, ...draft } satisfies SignedEvent;
 }
@@ -317,7 +317,7 @@ export function readDelegation(event: SignedEvent, of: SessionOf): Result<Delega
     createdAt: event.created_at,
     sig: event.sig,
   };
-  return delegatedAgain(of, read).id === event.id
+  return rebuildDelegation(of, read).id === event.id
     ? ok(read)
     : refuse('changed', 'tags', 'the signer added to it or wrote it anew');
 }

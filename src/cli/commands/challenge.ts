@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { ConfigError } from '../../base/errors.ts';
 import { openingOf } from '../../certified/decisions/chain.ts';
 import { hasModel } from '../../certified/decisions/replay.ts';
+import { mostPrivateBytes } from '../../certified/features/disclosure.ts';
 import {
   type Checkable,
   type CheckFinding,
@@ -11,17 +12,16 @@ import {
   type CheckResult,
   type CheckTools,
   checkable,
-  checkRow,
-  type ListedRow,
-  listedRows,
+  checkContribution,
+  type ListedContribution,
+  listedContributions,
   statesOn,
 } from '../../certified/features/rerun.ts';
-import { mostPrivateBytes } from '../../certified/features/showing.ts';
 import { openHistory } from '../../certified/records/archive.ts';
 import { heapChunks } from '../../network/chunks/payload.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import { hintProblem } from '../../network/transport/relay-urls.ts';
-import { TrainersAgain } from '../../node/engine/task-trainer.ts';
+import { EngineRecomputation } from '../../node/engine/task-trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { BaseModel } from '../../node/pretrained/base-model.ts';
@@ -96,12 +96,12 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
       hint: 'name its files with --base PATH',
     });
   }
-  const wanted = wantedOf(listedRows(start, gathered), flags);
+  const wanted = wantedOf(listedContributions(start, gathered), flags);
   const document: ChallengeDocument = await withRelays(
     disclosureRelays(spec, flags, source.reach.relays),
     source.reach,
     async (board) => {
-      const trainers = new TrainersAgain(spec, {
+      const trainers = new EngineRecomputation(spec, {
         ...flags,
         openBase: base,
         signal,
@@ -127,10 +127,16 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
       }
       return { run: runIdOf(spec), bandPpm: spec.rerun.bandPpm, checks };
 
-      async function find({ row }: Checkable): Promise<CheckFinding> {
-        if (typeof row === 'string') return { result: 'unanswered', reason: row };
-        const trainer = await trainers.like(row.manifest);
-        return checkRow(row, { trainer, evidence: gathered, fetch, sha256: nativeSha256, signal });
+      async function find({ contribution }: Checkable): Promise<CheckFinding> {
+        if (typeof contribution === 'string') return { result: 'unanswered', reason: contribution };
+        const trainer = await trainers.like(contribution.manifest);
+        return checkContribution(contribution, {
+          trainer,
+          evidence: gathered,
+          fetch,
+          sha256: nativeSha256,
+          signal,
+        });
       }
     },
   );
@@ -140,13 +146,20 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
 }
 
 function checkOf(
-  { listed, row }: Checkable,
+  { listed, contribution }: Checkable,
   finding: CheckFinding,
   ours: string,
   seconds: number,
 ): ChallengeCheck {
-  const theirs = typeof row === 'string' ? '' : (row.manifest.features?.rerun?.build ?? '');
-  return { ...listed, ...finding, theirs, ours: typeof row === 'string' ? '' : ours, seconds };
+  const theirs =
+    typeof contribution === 'string' ? '' : (contribution.manifest.features?.rerun?.build ?? '');
+  return {
+    ...listed,
+    ...finding,
+    theirs,
+    ours: typeof contribution === 'string' ? '' : ours,
+    seconds,
+  };
 }
 
 function assertRerun({ rerun, data }: RunSpec): void {
@@ -169,16 +182,16 @@ function assertRerun({ rerun, data }: RunSpec): void {
 
 /** The row that was asked for, drawn or not; else all that were drawn. */
 function wantedOf(
-  rows: readonly ListedRow[],
+  contributions: readonly ListedContribution[],
   { round, worker }: ChallengeFlags,
-): readonly ListedRow[] {
+): readonly ListedContribution[] {
   const key = worker === undefined ? undefined : workerKeyOf(worker);
   const isNamed = round !== undefined && key !== undefined;
-  const wanted = rows.filter(
-    (row) =>
-      (round === undefined || row.round === round) &&
-      (key === undefined || row.worker === key) &&
-      (isNamed || row.drawn),
+  const wanted = contributions.filter(
+    (contribution) =>
+      (round === undefined || contribution.round === round) &&
+      (key === undefined || contribution.worker === key) &&
+      (isNamed || contribution.drawn),
   );
   if (wanted.length > 0) return wanted;
   const where = round === undefined ? 'this run' : roundName(round);
@@ -216,7 +229,7 @@ export function disclosureRelays(
   );
 }
 
-export interface ChallengeCheck extends ListedRow, CheckFinding {
+export interface ChallengeCheck extends ListedContribution, CheckFinding {
   /** What the author says of its machine, and of this one. */
   readonly theirs: string;
   readonly ours: string;

@@ -225,12 +225,12 @@ const wordLimit = ({ refusedBytes, words }: RelayReport['size']): string =>
 function wordPace({ rate }: RelayReport): readonly string[] {
   const { accepted, seconds, throttled, againAfterSeconds } = rate;
   if (throttled === undefined) return [];
-  const again =
+  const nextEvent =
     againAfterSeconds === undefined
       ? 'took no other in the time there was'
       : `took another one after ${againAfterSeconds.toFixed(0)} s`;
   return [
-    `rate-limited after ${accepted} events in ${formatSeconds(seconds)} (${throttled}); ${again}`,
+    `rate-limited after ${accepted} events in ${formatSeconds(seconds)} (${throttled}); ${nextEvent}`,
   ];
 }
 

@@ -251,11 +251,11 @@ async function showForecast(
       `${isSure ? '' : ', : from quantile 0.1 to 0.9'}\n`,
   );
   channels.forEach((expected, channel) => {
-    const past = Array.from(
+    const observed = Array.from(
       { length: series.steps },
       (_, step) => series.values[step * series.channels + channel]!,
     );
-    const lines = forecastChart(past, expected, SIZE);
+    const lines = forecastChart(observed, expected, SIZE);
     writeOut(`\n${series.names[channel]}\n${lines.join('\n')}\n`);
   });
 }

@@ -234,7 +234,7 @@ async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<voi
       signer,
       lifetime,
       signal,
-      copies: flags.copies,
+      redundancy: flags.copies,
       onProgress(taken, of) {
         const seconds = (systemClock.now() - startedMs) / 1000;
         const left = formatSeconds((seconds * (of - taken)) / taken);

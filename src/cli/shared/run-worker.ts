@@ -52,8 +52,8 @@ export async function runWorkerCommand<M extends object>(
     }
     // the view first: its last frame would be drawn over the words
     reporter.close();
-    const again = commandLine(withoutSecretArguments(process.argv.slice(2)));
-    writeNote(`stopped; everything is saved in ${dir}\n  go on with: ${again}`);
+    const resumeCommand = commandLine(withoutSecretArguments(process.argv.slice(2)));
+    writeNote(`stopped; everything is saved in ${dir}\n  go on with: ${resumeCommand}`);
     process.exitCode = error.exitCode;
   } finally {
     reporter.close();

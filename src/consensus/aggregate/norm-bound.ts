@@ -75,8 +75,9 @@ function boundOf(
   if (sent.length >= MAJORITY_ROWS) return normBound * median;
   const size = typeof parameters === 'number' ? parameters : parameters();
   const first = size > 0 ? size : FIRST_OF_ZEROS;
-  const past = history.map((typical) => ({ size: typical, weight: 1 }));
-  const floor = history.length === 0 ? first : lowerMedian(past.sort((a, b) => a.size - b.size));
+  const previousSizes = history.map((typical) => ({ size: typical, weight: 1 }));
+  const floor =
+    history.length === 0 ? first : lowerMedian(previousSizes.sort((a, b) => a.size - b.size));
   const most = Math.max(first, ...history.map((typical) => MOST_GROWTH * typical));
   return Math.min(most, Math.max(floor, median));
 }

@@ -53,7 +53,7 @@ export interface Scoring {
 }
 
 /** A text that a window of tokens continues; a window without one stands at position 0. */
-export interface Past {
+export interface KvCache {
   /** The longest text. */
   readonly capacity: number;
   /** Positions of the window's tokens, i32 (T). */
@@ -75,7 +75,7 @@ export interface Decoder {
   /** Name of the last layer's weight, [V, width]: that of the token embeddings when the two are tied. */
   readonly head: string;
   /** Tokens (B, T) to what the last norm gives, (B * T, width). */
-  hidden(layers: Layers, inputs: Value, past?: Past): Value;
+  hidden(layers: Layers, inputs: Value, cache?: KvCache): Value;
 }
 
 /** About so many logits are in memory at once: 32 MiB. */
@@ -99,7 +99,7 @@ export interface DecoderFamily {
   tensorsOf(at: string): readonly TensorSpec[];
   /** Linear layers of a block; `output` follows attention. */
   linearsOf(at: string): Readonly<Record<string, LinearLayer>> & { readonly output: LinearLayer };
-  open(layers: Layers, inputs: Value, past: Past | undefined): OpenFamily;
+  open(layers: Layers, inputs: Value, cache: KvCache | undefined): OpenFamily;
 }
 
 /** A family in one graph. Rows are (B * T, D). */
@@ -132,15 +132,15 @@ export function decoderFrom(spec: DecoderSpec, family: DecoderFamily): Decoder {
     ],
     linears: names.flatMap((at) => Object.values(linearsOf(at))),
     head: tied ? tokens : HEAD,
-    hidden(own, inputs, past) {
-      const { embedded, heads, feedforward, lastNorm } = family.open(own, inputs, past);
+    hidden(own, inputs, cache) {
+      const { embedded, heads, feedforward, lastNorm } = family.open(own, inputs, cache);
       const [batch, length] = inputs.shape;
       let h = reshape(embedded, [batch! * length!, width]);
       names.forEach((at, layer) => {
         h = checkpoint(h, (rows) => {
           const { q, k, v } = heads(at, rows);
-          const o = past
-            ? past.attend(layer, { q, k, v }, scoring)
+          const o = cache
+            ? cache.attend(layer, { q, k, v }, scoring)
             : groupedAttention(q, k, v, scoring);
           const { output } = linearsOf(at);
           const joined = reshape(transpose(o, [0, 2, 1, 3]), [rows.shape[0]!, output.inputs]);

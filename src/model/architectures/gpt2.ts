@@ -74,11 +74,11 @@ export function gpt2(spec: Gpt2Spec): Decoder {
       ];
     },
     linearsOf,
-    open({ weights, linear }, inputs, past) {
+    open({ weights, linear }, inputs, cache) {
       const length = inputs.shape[1]!;
       const embedded = gather(weights(TOKENS), inputs);
       const table = weights(POSITIONS);
-      const positional = past ? gather(table, past.positions) : slice(table, 0, 0, length);
+      const positional = cache ? gather(table, cache.positions) : slice(table, 0, 0, length);
       const normed = (name: string, h: Value): Value =>
         add(mul(standardize(h, normEpsilon), weights(`${name}.weight`)), weights(`${name}.bias`));
       return {

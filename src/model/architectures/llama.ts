@@ -22,9 +22,9 @@ import type { TensorSpec } from './architecture.ts';
 import {
   type Decoder,
   decoderFrom,
+  type KvCache,
   type LinearLayer,
   linearTensors,
-  type Past,
 } from './decoder.ts';
 
 const TOKENS = 'model.embed_tokens.weight';
@@ -69,9 +69,9 @@ export function llama(spec: LlamaSpec): Decoder {
       ...Object.values(linearsOf(at)).flatMap((layer) => linearTensors(layer, deviation)),
     ],
     linearsOf,
-    open({ weights, linear }, inputs, past) {
+    open({ weights, linear }, inputs, cache) {
       const embedded = gather(weights(TOKENS), inputs);
-      const { cos, sin } = tablesAt(spec, embedded, past);
+      const { cos, sin } = tablesAt(spec, embedded, cache);
       const length = cos.shape[0]!;
       const normed = (name: string, h: Value) => rmsNorm(h, weights(`${name}.weight`), normEpsilon);
       return {
@@ -128,10 +128,10 @@ function blockLinears(spec: LlamaSpec, at: string) {
 }
 
 /** The angles of the window's positions. */
-function tablesAt(spec: LlamaSpec, embedded: Value, past: Past | undefined): RopeTables {
-  if (!past) return ropeTables(spec, embedded.shape[1]!, embedded);
-  const { cos, sin } = ropeTables(spec, past.capacity, embedded);
-  return { cos: gather(cos, past.positions), sin: gather(sin, past.positions) };
+function tablesAt(spec: LlamaSpec, embedded: Value, cache: KvCache | undefined): RopeTables {
+  if (!cache) return ropeTables(spec, embedded.shape[1]!, embedded);
+  const { cos, sin } = ropeTables(spec, cache.capacity, embedded);
+  return { cos: gather(cos, cache.positions), sin: gather(sin, cache.positions) };
 }
 
 interface RopeTables {

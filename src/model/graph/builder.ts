@@ -18,7 +18,7 @@ export interface Step {
       ) => ReturnType<Derive<never>>)
     | undefined;
   /** Records the same op over other operands. */
-  again(inputs: readonly Value[]): Step;
+  recompute(inputs: readonly Value[]): Step;
   /** Only the first output has a gradient. */
   readonly saves: boolean;
   /** What matrix products in it are computed in. */
@@ -107,7 +107,7 @@ export function createGraph(): Graph {
         outputs: results,
         saves: rule.saves === true,
         products: graph.products,
-        again: (inputs) => {
+        recompute: (inputs) => {
           graph.apply(op, inputs, attributes);
           return steps.at(-1)!;
         },

@@ -25,7 +25,7 @@ export function gradients(
   const active = dependents(steps, by);
   const totals = new Map<Value, Value>();
   if (active.has(loss)) totals.set(loss, filled(loss, [], 1));
-  let copies: ReadonlyMap<Step, Step> = new Map();
+  let repeated: ReadonlyMap<Step, Step> = new Map();
   for (let at = steps.length - 1; at >= 0; at--) {
     const step = steps[at]!;
     if (!step.derive || !step.outputs.some((output) => active.has(output))) continue;
@@ -33,9 +33,9 @@ export function gradients(
     if (grads.every((grad) => grad === undefined)) continue;
     for (let last = segments.at(-1); last && at < last.to; last = segments.at(-1)) {
       segments.pop();
-      if (at >= last.from) copies = repeat(steps, last, totals.get(last.output));
+      if (at >= last.from) repeated = repeat(steps, last, totals.get(last.output));
     }
-    const { derive } = copies.get(step) ?? step;
+    const { derive } = repeated.get(step) ?? step;
     const partials = derive!(grads, (i) => active.has(step.inputs[i]!));
     step.inputs.forEach((input, i) => {
       const partial = partials[i];
@@ -65,15 +65,15 @@ function repeat(
   { from, to, input }: Segment,
   grad: Value | undefined,
 ): ReadonlyMap<Step, Step> {
-  const again = new Map<Value, Value>([[input, grad ? after(input, grad) : input]]);
-  const copies = new Map<Step, Step>();
+  const recomputed = new Map<Value, Value>([[input, grad ? after(input, grad) : input]]);
+  const repeated = new Map<Step, Step>();
   for (const step of steps.slice(from, to)) {
-    if (!step.inputs.some((value) => again.has(value))) continue;
-    const copy = step.again(step.inputs.map((value) => again.get(value) ?? value));
-    copies.set(step, copy);
+    if (!step.inputs.some((value) => recomputed.has(value))) continue;
+    const copy = step.recompute(step.inputs.map((value) => recomputed.get(value) ?? value));
+    repeated.set(step, copy);
     step.outputs.forEach((output, i) => {
-      again.set(output, copy.outputs[i]!);
+      recomputed.set(output, copy.outputs[i]!);
     });
   }
-  return copies;
+  return repeated;
 }

@@ -162,12 +162,12 @@ export interface Spreading {
 }
 
 /**
- * Sends each chunk to the first `copies` relays of its list that take it. Throws what `eventOf` throws of this
+ * Sends each chunk to the first `redundancy` relays of its list that take it. Throws what `eventOf` throws of this
  * machine.
  */
 export async function spreadChunks(
   errands: readonly Errand[],
-  copies: number,
+  redundancy: number,
   options: Pick<ChunkOptions, 'relays' | 'signal' | 'isPatient'>,
   events: ChunkEvents,
 ): Promise<Spreading> {
@@ -183,7 +183,7 @@ export async function spreadChunks(
     const shares = new Map<string, number[]>();
     for (const { index, relays } of errands) {
       const able = relays.filter((relay) => !useless.has(relay) && !tried.get(index)!.has(relay));
-      for (const relay of able.slice(0, Math.max(0, copies - held.get(index)!))) {
+      for (const relay of able.slice(0, Math.max(0, redundancy - held.get(index)!))) {
         tried.get(index)!.add(relay);
         shares.set(relay, [...(shares.get(relay) ?? []), index]);
       }
@@ -218,7 +218,7 @@ export interface Keepers {
 }
 
 /** Copies of a chunk, each by another keeper and at another relay, as far as there are as many. */
-const COPIES = 2;
+const REDUNDANCY = 2;
 
 /**
  * Returns what a keeper sends of a payload, by copy. Rendezvous hashing over keepers and relays says which keepers
@@ -234,15 +234,17 @@ export function errandsOf(
   const chunks = [...splitChunks(payload).entries()].filter(([index, chunk]) =>
     isSent(chunk, index),
   );
-  return Array.from({ length: Math.min(COPIES, Math.max(all.length, relays.length)) }, (_, copy) =>
-    chunks.flatMap(([index]): readonly Errand[] => {
-      const chunkKey = `${root}/${index}`;
-      const keepers = ranked(all, chunkKey);
-      if (keepers[copy % keepers.length] !== me) return [];
-      const order = ranked(relays, chunkKey);
-      const first = copy % order.length;
-      return [{ index, relays: [...order.slice(first), ...order.slice(0, first)] }];
-    }),
+  return Array.from(
+    { length: Math.min(REDUNDANCY, Math.max(all.length, relays.length)) },
+    (_, copy) =>
+      chunks.flatMap(([index]): readonly Errand[] => {
+        const chunkKey = `${root}/${index}`;
+        const keepers = ranked(all, chunkKey);
+        if (keepers[copy % keepers.length] !== me) return [];
+        const order = ranked(relays, chunkKey);
+        const first = copy % order.length;
+        return [{ index, relays: [...order.slice(first), ...order.slice(0, first)] }];
+      }),
   );
 }
 

@@ -103,7 +103,7 @@ export class Outbox {
   /** Resolves when the relay's description has been read, or waited for long enough. */
   readonly described = this.#description.promise;
   /** Subscriptions asked again on this connection after AUTH. */
-  readonly #askedAgain = new Set<string>();
+  readonly #retriedAfterAuth = new Set<string>();
   #hasOpened = false;
 
   constructor(connection: RelayConnection, options: OutboxOptions, stop: AbortSignal) {
@@ -171,15 +171,15 @@ export class Outbox {
     const { connection, limits, bucket, signIn } = this;
     limits.unlock();
     signIn?.forget();
-    this.#askedAgain.clear();
+    this.#retriedAfterAuth.clear();
     if (connection.isOverloaded) bucket.refuse(undefined, connection.retryMs);
   }
 
   /** Whether a subscription closed as `auth-required` is worth asking again: once per connection, after AUTH. */
-  async mayAskAgain(subscription: string): Promise<boolean> {
+  async mayRetryAfterAuth(subscription: string): Promise<boolean> {
     const { signIn, stop } = this;
-    if (!signIn || this.#askedAgain.has(subscription)) return false;
-    this.#askedAgain.add(subscription);
+    if (!signIn || this.#retriedAfterAuth.has(subscription)) return false;
+    this.#retriedAfterAuth.add(subscription);
     try {
       return (await signIn.prove(stop)) === undefined;
     } catch (error) {

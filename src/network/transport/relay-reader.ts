@@ -53,7 +53,7 @@ export interface ReaderOptions {
   /** Whether the relay compares ids (NIP-77). */
   readonly reconciles: () => boolean;
   /** Whether a subscription closed as `auth-required` is worth asking again, once we have said who we are. */
-  readonly mayAskAgain: (subscription: string) => Promise<boolean>;
+  readonly mayRetryAfterAuth: (subscription: string) => Promise<boolean>;
 }
 
 /** What arrived over one relay, all subscriptions together. */
@@ -284,14 +284,14 @@ export class RelayReader {
 
   /** Asks again after a CLOSED that may pass; one that will not is left until the next connection. */
   async #reopen(standing: Standing, asking: Asking, message: string): Promise<void> {
-    const { clock, retry, random, mayAskAgain } = this.#options;
+    const { clock, retry, random, mayRetryAfterAuth } = this.#options;
     const { feed } = standing;
     this.#connection.lastNotice = message;
     const closings = ++standing.closings;
     this.#leave(standing);
     asking.stage = 'closed';
     const { status, transient } = judgeAnswer(false, message);
-    const hasSignedIn = status === 'auth-needed' && (await mayAskAgain(feed.id));
+    const hasSignedIn = status === 'auth-needed' && (await mayRetryAfterAuth(feed.id));
     if (!hasSignedIn) {
       if (closings >= retry.maxAttempts || !(transient || status === 'throttled')) {
         feed.handlers.onLost?.(this.#connection.url, message);

@@ -269,7 +269,7 @@ class Relays implements RelaySet {
         ...rest,
         inbox: this.#inbox,
         reconciles: () => rest.reconciles(url),
-        mayAskAgain: (subscription) => outbox.mayAskAgain(subscription),
+        mayRetryAfterAuth: (subscription) => outbox.mayRetryAfterAuth(subscription),
       },
       this.#stop.signal,
     );

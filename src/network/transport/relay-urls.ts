@@ -145,14 +145,14 @@ export function hintProblem(url: string): string | undefined {
 export function relaysOfKey(
   relays: readonly string[],
   publicKey: string,
-  copies: number,
+  redundancy: number,
 ): readonly string[] {
-  if (copies === 0 || copies >= relays.length) return relays;
+  if (redundancy === 0 || redundancy >= relays.length) return relays;
   const scored = relays.map((relay) => ({
     relay,
     score: sha256Hex(utf8(`nostrain/relay/1 ${publicKey} ${relay}`)),
   }));
-  const best = scored.sort((a, b) => (a.score < b.score ? 1 : -1)).slice(0, copies);
+  const best = scored.sort((a, b) => (a.score < b.score ? 1 : -1)).slice(0, redundancy);
   const own = new Set(best.map(({ relay }) => relay));
   return relays.filter((relay) => own.has(relay));
 }

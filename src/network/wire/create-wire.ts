@@ -41,13 +41,13 @@ export function createWire(
   const open = new Set<OpenInbox>();
   const signs = createSignsOfLife(profileOptions, profile);
 
-  const again = createSendAgain(relays, profile.send, stop.signal);
+  const resend = createResender(relays, profile.send, stop.signal);
   const troubles = createRelayTroubles(relays, options.clock);
   let isKeyInUse = false;
   const onOwn = (own: Heartbeat) => {
     isKeyInUse ||= signs.isForeign(own);
   };
-  const watch = { again, troubles, onOwn };
+  const watch = { resend, troubles, onOwn };
   const hearing = hearHeartbeats(options, profile, heartbeats, changed, watch);
   return {
     me: profile.worker ?? signer.publicKey,
@@ -73,7 +73,7 @@ export function createWire(
     send(sealed) {
       const sending = profile.send(sealed);
       signs.gradient(sealed, sending);
-      again.sent(sealed);
+      resend.sent(sealed);
       // counted at once: no relay has to bring the own gradient back
       for (const inbox of open) inbox.take(sealed.event);
       return sending;
@@ -150,7 +150,7 @@ function forgetStale(heartbeats: Map<string, Heartbeat>, nowSeconds: number): vo
 const FORGET_MS = 1000;
 
 interface Watch {
-  readonly again: ReturnType<typeof createSendAgain>;
+  readonly resend: ReturnType<typeof createResender>;
   readonly troubles: ReturnType<typeof createRelayTroubles>;
   onOwn(heartbeat: Heartbeat): void;
 }
@@ -161,7 +161,7 @@ function hearHeartbeats(
   { heartbeatFilter, readHeartbeat }: Profile,
   heartbeats: Map<string, Heartbeat>,
   changed: Notifier,
-  { again, troubles, onOwn }: Watch,
+  { resend, troubles, onOwn }: Watch,
 ): Subscription {
   let forgotMs = Number.NEGATIVE_INFINITY;
   const hasRoom = (): boolean => {
@@ -190,7 +190,7 @@ function hearHeartbeats(
     onEvent,
     onAsked(relay) {
       handlers.onAsked(relay);
-      again.connected(relay);
+      resend.connected(relay);
       changed.notify();
     },
     onLost(relay, message) {
@@ -278,7 +278,7 @@ function createSignsOfLife(
 const GRADIENTS_KEPT = 2;
 
 /** Sends the latest gradients again to a relay that was away and lost them, or late workers would wait for ever. */
-function createSendAgain(relays: RelaySet, send: (sealed: Sealed) => unknown, signal: AbortSignal) {
+function createResender(relays: RelaySet, send: (sealed: Sealed) => unknown, signal: AbortSignal) {
   const known = new Set<string>();
   const resending = new Set<string>();
   let latest: readonly Sealed[] = [];

@@ -48,7 +48,7 @@ const EXCESS = 2;
 const LEAST_CAP = 2 ** 26;
 /** Left free on the disk. */
 const SPARE_BYTES = 2 ** 26;
-const AGAIN_MS = 1000;
+const RETRY_MS = 1000;
 
 /** The path of the file, once it is there. Throws a CheckpointError or a ConfigError that says what is missing. */
 export async function bringFile(wanted: FileRequest, options: BringOptions): Promise<string> {
@@ -60,7 +60,7 @@ export async function bringFile(wanted: FileRequest, options: BringOptions): Pro
     const lock = await takeKeyLock(options.home, 'files', wanted.manifest).catch(whileBusy);
     if (lock === undefined) {
       if (!isTold) options.onNotice('another process of this machine brings that file');
-      await systemClock.sleep(AGAIN_MS, options.signal);
+      await systemClock.sleep(RETRY_MS, options.signal);
       continue;
     }
     try {

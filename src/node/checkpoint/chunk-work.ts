@@ -77,7 +77,7 @@ export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)
     return worker;
   };
   const next = () => (idle.length > 0 || all.size < threads) && queue.shift()?.();
-  const giveBack = (worker: Worker) => {
+  const restoreSent = (worker: Worker) => {
     idle.push(worker);
     next();
   };
@@ -90,7 +90,7 @@ export function startChunkWorkers(bytes: number, threads = defaultThreads(bytes)
               const worker = idle.pop() ?? start();
               void ask(worker, task)
                 .then(resolve, reject)
-                .finally(() => giveBack(worker));
+                .finally(() => restoreSent(worker));
             });
             next();
           }),

@@ -30,7 +30,7 @@ export interface HolderOptions {
   /** Answers at once; more are told to come back. */
   readonly most?: number;
   /** How often one chunk goes out in `windowMs`, one at a time, so that others pass it on; undefined for no limit. */
-  readonly copies?: number | undefined;
+  readonly servesPerWindow?: number | undefined;
   readonly windowMs?: number;
   /** Answers what is no chunk; false where it is not its own. */
   beside?(request: IncomingMessage, response: ServerResponse): boolean;
@@ -152,8 +152,8 @@ export class HolderServer {
   readonly #options: HolderOptions;
   readonly #shelves = new Map<Digest, Shelf>();
   readonly #server: Server;
-  readonly #copies = new Map<Digest, { count: number; untilMs: number }>();
-  /** Chunks that go out now, where copies are counted. */
+  readonly #serves = new Map<Digest, { count: number; untilMs: number }>();
+  /** Chunks being sent now; tracked only if `servesPerWindow` is set. */
   readonly #going = new Set<Digest>();
   #active = 0;
   /** When the line is free again, where a rate is kept. */
@@ -242,7 +242,7 @@ export class HolderServer {
     const later = { 'retry-after': String(RETRY_SECONDS) };
     const { most = MOST_AT_ONCE } = this.#options;
     if (this.#active >= most) return { status: 503, headers: later };
-    if (sha256 !== undefined && !this.#mayCopy(sha256)) return { status: 429, headers: later };
+    if (sha256 !== undefined && !this.#mayServe(sha256)) return { status: 429, headers: later };
     return { status, headers, body: () => held.open(from, to), ...(sha256 && { sha256 }) };
   }
 
@@ -258,14 +258,14 @@ export class HolderServer {
     return undefined;
   }
 
-  #mayCopy(sha256: Digest): boolean {
-    const { copies, windowMs = WINDOW_MS, clock } = this.#options;
-    if (copies === undefined) return true;
+  #mayServe(sha256: Digest): boolean {
+    const { servesPerWindow, windowMs = WINDOW_MS, clock } = this.#options;
+    if (servesPerWindow === undefined) return true;
     if (this.#going.has(sha256)) return false;
     const now = clock.now();
-    const known = this.#copies.get(sha256);
-    if (known && now < known.untilMs) return known.count < copies && ++known.count > 0;
-    this.#copies.set(sha256, { count: 1, untilMs: now + windowMs });
+    const known = this.#serves.get(sha256);
+    if (known && now < known.untilMs) return known.count < servesPerWindow && ++known.count > 0;
+    this.#serves.set(sha256, { count: 1, untilMs: now + windowMs });
     return true;
   }
 

@@ -27,7 +27,7 @@ export interface PushRelays {
   readonly lifetime: Lifetime;
   readonly signal: AbortSignal;
   /** Number of relays that get each chunk. */
-  readonly copies: number;
+  readonly redundancy: number;
   /** Hears how many events some relay took, of all. */
   onProgress?(taken: number, of: number): void;
 }
@@ -84,7 +84,7 @@ async function pushChunks(
   { relays, signer, lifetime, signal, onProgress, ...options }: PushRelays,
 ): Promise<readonly ChunkDelivery[]> {
   const all = relays.relays;
-  const copies = Math.min(options.copies, all.length);
+  const redundancy = Math.min(options.redundancy, all.length);
   // in turn, so that all relays have the same share
   const errands = Array.from({ length: tree.count }, (_, index): Errand => {
     const at = index % all.length;
@@ -96,9 +96,12 @@ async function pushChunks(
     return signer.sign(draftChunk(tree, index, data, lifetime));
   });
   let taken = 0;
-  const onTaken = () => onProgress?.(++taken, tree.count * copies);
+  const onTaken = () => onProgress?.(++taken, tree.count * redundancy);
   const how = { relays, signal };
-  const { nowhere, deliveries } = await spreadChunks(errands, copies, how, { eventOf, onTaken });
+  const { nowhere, deliveries } = await spreadChunks(errands, redundancy, how, {
+    eventOf,
+    onTaken,
+  });
   signal.throwIfAborted();
   if (nowhere === 0) return deliveries;
   const refusals = deliveries.filter(({ message }) => message !== '');

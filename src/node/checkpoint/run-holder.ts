@@ -61,7 +61,7 @@ export interface RunHolderOptions {
 
 /** Who says nothing for so long is gone. */
 const HOLDS_SECONDS = 3600;
-const AGAIN_MS = 20 * 60_000;
+const REPEAT_MS = 20 * 60_000;
 /** Words that were said are not said again. */
 const MOST_TOLD = 100;
 
@@ -158,7 +158,7 @@ export class RunHolder implements ChunkHolder {
   async #repeat(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.refresh();
-      await systemClock.sleep(AGAIN_MS, signal).catch(() => undefined);
+      await systemClock.sleep(REPEAT_MS, signal).catch(() => undefined);
     }
   }
 

@@ -1,6 +1,6 @@
 /** Trainers on this machine: a worker's own, and those that recompute the steps of other workers. */
 
-import type { StepsAgain } from '../../certified/features/feature.ts';
+import type { RecomputationTrainers } from '../../certified/features/feature.ts';
 import { type AnyModel, tiersOf } from '../../model/architectures/table.ts';
 import { modelLayout, ringsOf, wholeOf } from '../../model/parameters.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
@@ -65,7 +65,7 @@ function asHelper(
   });
 }
 
-export interface StepsOptions {
+export interface RecomputationOptions {
   readonly corpus?: string | undefined;
   /** Default as many as the author of the steps had. */
   readonly threads?: number | undefined;
@@ -80,12 +80,12 @@ export interface StepsOptions {
 const MOST_THREADS = 64;
 
 /** Trainers like those of the authors of manifests: on their shards, with as many threads; the last one is kept. */
-export class TrainersAgain implements StepsAgain {
+export class EngineRecomputation implements RecomputationTrainers {
   readonly #spec: RunSpec;
-  readonly #options: StepsOptions;
+  readonly #options: RecomputationOptions;
   #open: { readonly name: string; readonly trainer: EngineTrainer } | undefined;
 
-  constructor(spec: RunSpec, options: StepsOptions) {
+  constructor(spec: RunSpec, options: RecomputationOptions) {
     this.#spec = spec;
     this.#options = options;
   }
@@ -120,15 +120,15 @@ export class TrainersAgain implements StepsAgain {
 }
 
 /** What a worker runs steps of others again with, in a run whose members do. */
-export const createStepsAgain = (
+export const createRecomputation = (
   spec: RunSpec,
   openBase: BaseModel | undefined,
   { base }: { readonly base: string },
-  { corpus, signal }: Pick<StepsOptions, 'corpus' | 'signal'>,
-): StepsAgain | undefined =>
+  { corpus, signal }: Pick<RecomputationOptions, 'corpus' | 'signal'>,
+): RecomputationTrainers | undefined =>
   spec.jury === 0
     ? undefined
-    : new TrainersAgain(spec, { corpus, openBase, base, signal, onNotice: () => undefined });
+    : new EngineRecomputation(spec, { corpus, openBase, base, signal, onNotice: () => undefined });
 
 /** What the spec fixes of the data. */
 export function fixedData({ data, dataFrom }: RunSpec, slice: Uint8Array | undefined): FixedData {

@@ -9,14 +9,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isHex32 } from '../../base/bytes.ts';
 import { CheckpointError, ConfigError, safeJson } from '../../base/errors.ts';
+import { KEPT_STATES } from '../../certified/features/disclosure.ts';
 import type { PrivateStore } from '../../certified/features/feature.ts';
-import { KEPT_STATES } from '../../certified/features/showing.ts';
 import type { RunEvent } from '../../certified/rounds/events.ts';
 import {
+  type BackfillStore,
   type Entry,
   formatEntry,
   type Journal,
-  type PastStore,
   parseEntry,
 } from '../../certified/rounds/journal.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -180,7 +180,7 @@ export async function openRunFolder<M extends object = object>(
     },
     votes: {
       ...createVoteJournal(join(dir, 'votes.json')),
-      past: createPastStore(join(dir, 'past')),
+      backfill: createBackfillStore(join(dir, 'past')),
       states: createPrivateStore(join(dir, 'private')),
     },
     log: (event) => append(join(dir, 'log.ndjson'), { at: Date.now(), ...event }),
@@ -201,7 +201,7 @@ const createVoteJournal = (file: string): Journal => ({
   save: (entry) => writeWhole(file, new TextEncoder().encode(formatEntry(entry))),
 });
 
-const createPastStore = (folder: string): PastStore => ({
+const createBackfillStore = (folder: string): BackfillStore => ({
   async save(round, text) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await writeWhole(join(folder, `${round}.json`), new TextEncoder().encode(text));

@@ -37,7 +37,7 @@ import type { RunSpec } from '../../run/spec/run-spec.ts';
 import { type StakeSnapshot, snapshotId, stakeOf } from '../../run/stake/stake-snapshot.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import { createRunChunks } from '../checkpoint/run-chunks.ts';
-import { createStepsAgain, fixedData } from '../engine/task-trainer.ts';
+import { createRecomputation, fixedData } from '../engine/task-trainer.ts';
 import { dataHome } from '../files/data-home.ts';
 import { homeSigner } from '../files/keys.ts';
 import { keptSettings } from '../files/stored-settings.ts';
@@ -193,7 +193,7 @@ export async function openJoin(
     delegation,
     wantsSeats: machine.wantsSeats,
     tables: tablesOf(machine.stake),
-    stepsAgain: createStepsAgain(spec, whole, settings, { corpus, signal }),
+    recomputation: createRecomputation(spec, whole, settings, { corpus, signal }),
     stakes: machine.stakes?.(spec, relays, signal) ?? stakesFromRelays(relays, own),
   });
   return {

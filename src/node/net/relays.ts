@@ -245,13 +245,13 @@ export interface Connection {
   /** Longer events are passed over unread. */
   readonly longestEventBytes?: number | undefined;
   /** How many of the relays to read, so that each event comes that often; default, and with 0, all of them. */
-  readonly copies?: number | undefined;
+  readonly redundancy?: number | undefined;
 }
 
 /** Connects, and proves to relays that ask whose key this is; throws `relay/none-reachable` when no relay answers. */
 export async function connectRelays(
   urls: readonly string[],
-  { publicOnly = false, copies = 0, ...connection }: Connection,
+  { publicOnly = false, redundancy = 0, ...connection }: Connection,
   auth: Signer,
   signal: AbortSignal,
 ): Promise<RelaySet> {
@@ -268,7 +268,7 @@ export async function connectRelays(
     reconciles: (relay) => reconciling.has(relay),
     auth,
     ...connection,
-    own: (names) => relaysOfKey(names, auth.publicKey, copies),
+    own: (names) => relaysOfKey(names, auth.publicKey, redundancy),
   });
   try {
     await relays.ready(signal);

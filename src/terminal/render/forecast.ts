@@ -17,7 +17,7 @@ const SHADES = ' ░▒▓█';
 
 /** Lines of a chart: `•` the past, `o` the forecast, `:` between its quantiles; the range at the left. */
 export function forecastChart(
-  past: readonly number[],
+  observed: readonly number[],
   expected: readonly Expected[],
   { width, height }: Size,
 ): readonly string[] {
@@ -26,8 +26,8 @@ export function forecastChart(
   // where all steps do not fit each column is one of several
   const every = Math.max(1, Math.ceil((2 * expected.length) / room));
   const ahead = expected.filter((_, i) => i % every === every - 1);
-  const before = past
-    .filter((_, i) => (past.length - 1 - i) % every === 0)
+  const before = observed
+    .filter((_, i) => (observed.length - 1 - i) % every === 0)
     .slice(-(room - ahead.length - 1));
   const all = [...before, ...ahead.flatMap(({ low, high }) => [low, high])];
   const [high, low] = [Math.max(...all), Math.min(...all)];

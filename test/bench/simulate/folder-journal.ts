@@ -25,7 +25,7 @@ export function createFolderJournal(folder: string, worker: number): KeptJournal
       entry = formatEntry(made);
       written += entry.length;
     },
-    past: {
+    backfill: {
       load: async (round) => (kept.has(round) ? readFileSync(fileOf(round), 'utf8') : undefined),
       save: async (round, text) => {
         kept.add(round);

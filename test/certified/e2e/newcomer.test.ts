@@ -24,8 +24,8 @@ it('a newcomer is listed, and sends 84 bytes a round for three rounds: it sends 
   const listed = rounds.find(({ certified }) => certified!.joined.includes(newcomer.id))!.index;
   const counted = rounds.filter(({ accepted }) => accepted.includes(newcomer.id));
   expect(counted[0]!.index).toBe(listed + 1);
-  const sent = newcomer.disk.state!.contributed!.map(({ sent: { payloadBytes }, past }) => [
-    past.round,
+  const sent = newcomer.disk.state!.contributed!.map(({ sent: { payloadBytes }, finished }) => [
+    finished.round,
     payloadBytes,
   ]);
   expect(sent[0]![0]).toBe(listed + 1);

@@ -5,7 +5,7 @@ import {
   toProtocolMessage,
 } from '../../../src/certified/wire/certified-events.ts';
 import { buildFault } from '../../../src/certified/wire/faults.ts';
-import { signedAgain } from '../../../src/certified/wire/messages.ts';
+import { rebuildEvent } from '../../../src/certified/wire/messages.ts';
 import type { SignedEvent } from '../../../src/network/event.ts';
 import type {
   Commit,
@@ -124,14 +124,14 @@ describe('an event that could not be made again from what an outcome lists', () 
     const message = toProtocolMessage(event, run);
     if (message?.signature === undefined) throw new Error('it cannot be made again');
     expect(message.signature.nonce).toEqual(['776', '8']);
-    expect(signedAgain(said, event.pubkey, message.signature)).toEqual(event);
+    expect(rebuildEvent(said, event.pubkey, message.signature)).toEqual(event);
   });
 
   it('comes out as it was signed', () => {
     const event = sign(commit);
     const message = toProtocolMessage(event, run);
-    expect(signedAgain(commit, event.pubkey, message!.signature!)).toEqual(event);
-    const other = signedAgain({ ...commit, unlisted: [1] }, event.pubkey, message!.signature!);
+    expect(rebuildEvent(commit, event.pubkey, message!.signature!)).toEqual(event);
+    const other = rebuildEvent({ ...commit, unlisted: [1] }, event.pubkey, message!.signature!);
     expect(other.id).not.toBe(event.id);
   });
 });

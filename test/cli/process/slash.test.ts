@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
-import { formatPastRound } from '../../../src/certified/rounds/keep-round.ts';
+import { formatKeptRound } from '../../../src/certified/rounds/keep-round.ts';
 import { buildFault } from '../../../src/certified/wire/faults.ts';
 import { toNpub } from '../../../src/node/files/keys.ts';
 import { anvilMissing, startAnvil, type TestChain } from '../../support/anvil.ts';
@@ -60,7 +60,7 @@ describeWith(anvilMissing)('nostrain stake slash', () => {
     const dir = file('worker');
     await mkdir(`${dir}/past`, { recursive: true });
     const past = { round: 3, by: [witness.publicKey], events: [proofAgainst(2)], bodies: [] };
-    await writeFile(`${dir}/past/3.json`, formatPastRound(past));
+    await writeFile(`${dir}/past/3.json`, formatKeptRound(past));
     expect((await slash('--dir', dir)).stdout).toMatch(/lost its stake/);
   });
 

@@ -20,7 +20,7 @@ const vector = (seed: number) => {
 const scene = (round = 4): Scene => ({
   ...{ round, workers: 8, hostile: 2, index: 1, own: vector(9) },
   honest: [1, 2, 3, 4, 5, 6].map(vector),
-  past: [11, 12, 13, 14].slice(0, round).map(vector),
+  earlier: [11, 12, 13, 14].slice(0, round).map(vector),
   normals(name) {
     const next = drawsOf(name.length + 77);
     return () => (next() - 32_768) / 2 ** 14;

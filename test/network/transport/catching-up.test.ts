@@ -287,7 +287,7 @@ describe('against real relays', () => {
       maxLimit: 120,
       eventRates: [],
       messageRates: [],
-      createdAtPastSeconds: undefined,
+      createdAtMaxAgeSeconds: undefined,
     };
     const { relay } = await holding(many, { ...options, limits });
     const set = connect(relay.url);

@@ -135,10 +135,10 @@ describe('an author', () => {
     const { clock, set, heard, a, b } = await listen({ crypto }, subscribing);
     const [old, others] = [event(1, 0), (n: number) => event(2 + n, n)];
     let n = 0;
-    const minutes = async (count: number, sendsAgain: boolean) => {
+    const minutes = async (count: number, resends: boolean) => {
       for (let i = 0; i < count; i++) {
         a.hear('EVENT', 'n1', others(n++));
-        for (const relay of sendsAgain ? [a, b] : []) relay.hear('EVENT', 'n1', old);
+        for (const relay of resends ? [a, b] : []) relay.hear('EVENT', 'n1', old);
         await clock.advance(60_000);
       }
     };

@@ -228,7 +228,7 @@ describe('a holder server', () => {
     expect(all.map(({ status }) => status).sort()).toEqual([200, 200, 503]);
     await Promise.all(all.map((each) => each.arrayBuffer()));
     expect(Date.now() - startedMs).toBeGreaterThan(100);
-    const { server } = await holder(manifest, at('packed'), { copies: 2 });
+    const { server } = await holder(manifest, at('packed'), { servesPerWindow: 2 });
     const statuses: number[] = [];
     for (let i = 0; i < 3; i++) {
       const answer = await get(`${server.url}/${pieces[0]!.sha256}`);
@@ -252,7 +252,7 @@ describe('a holder server', () => {
 describe('newcomers that pass on what they have', () => {
   it('all get the file, and the one who had it sends less than all of it to each', async () => {
     const manifest = await pack();
-    const { server: origin } = await holder(manifest, at('packed'), { copies: 2 });
+    const { server: origin } = await holder(manifest, at('packed'), { servesPerWindow: 2 });
     const joiners = await Promise.all(
       Array.from({ length: 5 }, async (_, i) => {
         await mkdir(at(`joiner${i}`));

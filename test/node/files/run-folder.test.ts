@@ -99,8 +99,8 @@ function switched(): CertifiedState {
     ...played(),
     head: chainHeadOf(state, votes, ['c'.repeat(64), state.run]),
     contributed: [
-      { sent, past: state.before!, isOut: true },
-      { sent: { ...sent, payload: undefined }, past: state.before!, isOut: false },
+      { sent, finished: state.before!, isOut: true },
+      { sent: { ...sent, payload: undefined }, finished: state.before!, isOut: false },
     ],
   };
 }

@@ -1,7 +1,7 @@
 /** What a chaos run shows: whether all ended in one root, whether anything was lost or signed twice, what a replay says, and what it cost. */
 
+import { openAccepted } from '../../../src/certified/decisions/contributions.ts';
 import { hasModel } from '../../../src/certified/decisions/replay.ts';
-import { acceptedRows } from '../../../src/certified/decisions/rows.ts';
 import { fromCheckpoint } from '../../../src/certified/history/catch-up.ts';
 import { fetchHistory } from '../../../src/certified/history/history.ts';
 import { isMessage, type ProtocolMessage } from '../../../src/certified/wire/certified-events.ts';
@@ -140,7 +140,7 @@ function lossOf({ workers }: Played, everything: Replayed): Pick<Findings, 'lost
   const counted = new Map<WorkerId, Float64Array>();
   for (const { before, decided } of everything.rounds) {
     if (!decided || !hasModel(before)) continue;
-    const rows = acceptedRows(before, decided.outcome, everything.gathered);
+    const rows = openAccepted(before, decided.outcome, everything.gathered);
     if (!rows.ok) continue;
     for (const { contribution } of rows.value) {
       const sum = counted.get(contribution.worker) ?? new Float64Array(layout.size);

@@ -58,7 +58,7 @@ export const seed = (): Command =>
         port,
         host,
         rate,
-        copies,
+        servesPerWindow: copies,
         clock: systemClock,
         ...(known && { beside: known.route }),
       });
@@ -75,7 +75,7 @@ export const seed = (): Command =>
     });
 
 const HOLDS_SECONDS = 2 * 3600;
-const AGAIN_MS = 30 * 60_000;
+const REANNOUNCE_MS = 30 * 60_000;
 
 /** The directory of this server, and what announces it until a signal aborts; undefined without `--announce`. */
 async function announcing(flags: SeedFlags) {
@@ -114,7 +114,7 @@ async function announcing(flags: SeedFlags) {
         await once(held, signal).catch((error: Error) => {
           if (!signal.aborted) writeNote(`not announced: ${error.message}`);
         });
-        await systemClock.sleep(AGAIN_MS, signal).catch(() => undefined);
+        await systemClock.sleep(REANNOUNCE_MS, signal).catch(() => undefined);
       }
     },
   };

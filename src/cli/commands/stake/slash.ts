@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import { npubEncode } from 'nostr-tools/nip19';
 import { ChainError, ConfigError } from '../../../base/errors.ts';
 import { collectChunks, collectEvents } from '../../../certified/history/from-relays.ts';
-import { parsePastRound } from '../../../certified/rounds/keep-round.ts';
+import { parseKeptRound } from '../../../certified/rounds/keep-round.ts';
 import { faultsFilter, membersFilter } from '../../../certified/wire/certified-events.ts';
 import { openFault, toFaultProof } from '../../../certified/wire/faults.ts';
 import { callData } from '../../../chain/evm/encoding.ts';
@@ -150,7 +150,7 @@ async function keptBy(dir: string): Promise<readonly SignedEvent[]> {
     });
   });
   const rounds = await Promise.all(names.map((name) => readText(join(folder, name))));
-  return rounds.flatMap((text) => parsePastRound(text)?.events ?? []);
+  return rounds.flatMap((text) => parseKeptRound(text)?.events ?? []);
 }
 
 /** Proofs of the run that relays have, whoever sent them. */

@@ -19,7 +19,7 @@ import { replay, withoutModel } from '../../../../src/certified/decisions/replay
 import { rosterChange } from '../../../../src/certified/decisions/roster-change.ts';
 import { contextOf } from '../../../../src/certified/strategy.ts';
 import { isCommit } from '../../../../src/certified/wire/certified-events.ts';
-import { signedAgain } from '../../../../src/certified/wire/messages.ts';
+import { rebuildEvent } from '../../../../src/certified/wire/messages.ts';
 import {
   createRevealChain,
   revealOf,
@@ -354,7 +354,7 @@ export class RunWorld {
     const isListed = message.type === 'vote' && message.step === 'commit';
     const id =
       known ??
-      (isListed ? signedAgain(message, key, SIGNATURE).id : keyOf(100_000 + this.#ids.size));
+      (isListed ? rebuildEvent(message, key, SIGNATURE).id : keyOf(100_000 + this.#ids.size));
     this.#ids.set(content, id);
     const signed = { ...message, id, key, ...(isListed && { signature: SIGNATURE }) };
     this.#events.set(id, signed);

@@ -1,6 +1,6 @@
 /** Whose copies of a round are looked for. */
 import { expect, it } from 'vitest';
-import { createCopiesSearch } from '../../src/certified/rounds/apply-decision.ts';
+import { createArchivedVotesFetcher } from '../../src/certified/rounds/apply-decision.ts';
 
 const AGAIN_MS = 10_000;
 
@@ -8,13 +8,13 @@ async function asked(members: number, times: number): Promise<readonly (readonly
   const roster = Array.from({ length: members }, (_, i) => `key ${i}`);
   const lists: (readonly string[])[] = [];
   let nowMs = 0;
-  const fetchCopies = async (_: number, keys: readonly string[]) => void lists.push(keys);
+  const fetchArchivedVotes = async (_: number, keys: readonly string[]) => void lists.push(keys);
   const options = {
     context: { round: 0, roster, committee: { members: ['seated'] } },
     state: { round: 0, before: null },
-    ports: { clock: { now: () => nowMs }, control: { fetchCopies } },
+    ports: { clock: { now: () => nowMs }, control: { fetchArchivedVotes } },
   };
-  const search = createCopiesSearch(options as never, {} as never, () => undefined);
+  const search = createArchivedVotesFetcher(options as never, {} as never, () => undefined);
   for (let i = 0; i < times; i++) {
     search.ask();
     while (search.isAsking) await Promise.resolve();

@@ -4,12 +4,12 @@ import { expect, it } from 'vitest';
 import { utf8 } from '../../../src/base/bytes.ts';
 import { sha256 } from '../../../src/base/hash.ts';
 import {
-  buildCopies,
-  copiesFilters,
-  findCopiers,
-  openCopies,
-  readCopies,
-} from '../../../src/certified/wire/copies.ts';
+  archivedVotesFilters,
+  buildArchivedVotes,
+  findArchivers,
+  openArchivedVotes,
+  readArchivedVotes,
+} from '../../../src/certified/wire/archived-votes.ts';
 import { buildMember } from '../../../src/certified/wire/messages.ts';
 import { createRelaySet } from '../../../src/network/transport/relay-set.ts';
 import { createFakeSockets } from '../../support/fake-sockets.ts';
@@ -23,31 +23,31 @@ const leave = (number: number, of = run) =>
 
 it('come back as they were, under another key', () => {
   const events = [leave(1), leave(2)].sort((a, b) => (a.id < b.id ? -1 : 1));
-  const [built] = buildCopies({ run, round: 3 }, events, life, sha256);
+  const [built] = buildArchivedVotes({ run, round: 3 }, events, life, sha256);
   const { draft, payload } = built!;
   expect(payload).toBeUndefined();
-  expect(readCopies(signerOf(3).sign(draft), run)).toEqual({ ok: true, value: events });
-  expect(readCopies(signerOf(3).sign(draft), '6b'.repeat(32)).ok).toBe(false);
+  expect(readArchivedVotes(signerOf(3).sign(draft), run)).toEqual({ ok: true, value: events });
+  expect(readArchivedVotes(signerOf(3).sign(draft), '6b'.repeat(32)).ok).toBe(false);
 });
 
 it('that are forged, of another run or of another kind are left out', () => {
   const note = signerOf(1).sign({ kind: 1, created_at: 1, tags: [['s', run]], content: '' });
   const events = [forgedTwin(leave(1)), leave(2, '6b'.repeat(32)), note, leave(3), 'x', null];
-  expect(openCopies(utf8(JSON.stringify(events)), run)).toEqual([leave(3)]);
+  expect(openArchivedVotes(utf8(JSON.stringify(events)), run)).toEqual([leave(3)]);
 });
 
 it('a stranger made are not asked for', () => {
   const keys = Array.from({ length: 65 }, (_, i) => String(i).padStart(64, '0'));
-  const filters = copiesFilters(run, keys, 3);
+  const filters = archivedVotesFilters(run, keys, 3);
   expect(filters.flatMap(({ authors }) => authors)).toEqual(keys);
   expect(filters.map((filter) => filter['#s'])).toEqual([[`${run}/3`], [`${run}/3`]]);
-  expect(copiesFilters(run, [])).toEqual([]);
+  expect(archivedVotesFilters(run, [])).toEqual([]);
 });
 
 it('never make a reader throw', () => {
   fc.assert(
     fc.property(fc.oneof(fc.uint8Array(), fc.json().map(utf8)), (bytes) => {
-      expect(openCopies(bytes, run)).toEqual([]);
+      expect(openArchivedVotes(bytes, run)).toEqual([]);
     }),
   );
 });
@@ -60,7 +60,7 @@ it('are missing nowhere as long as no relay has said so', async () => {
     retry: { maxAttempts: 2, initialMs: 100, maxMs: 100, multiplier: 1, jitter: 'none' },
   });
   const { signal } = new AbortController();
-  const find = () => findCopiers({ run, round: 3 }, [signerOf(1).publicKey], { relays, signal });
+  const find = () => findArchivers({ run, round: 3 }, [signerOf(1).publicKey], { relays, signal });
   const inVain = find();
   await clock.advance(10_000);
   expect(await inVain).toBeUndefined();

@@ -13,7 +13,7 @@ import { createPacker } from '../../network/wire/packer.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
 import { type Digest, type EventId, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import { type Ledger, lateOf } from '../../run/ledger.ts';
-import type { AcceptedRow, RejectedRow } from '../../run/outcome.ts';
+import type { AcceptedContribution, RejectedContribution } from '../../run/outcome.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
 import type { Signed } from '../../run/vote.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -128,18 +128,18 @@ const divided = new WeakMap<
   { readonly size: number; readonly stakes: Stakes; readonly assignment: ChunkAssignment }
 >();
 
-export interface CountedRow {
+export interface CountedContribution {
   readonly late: boolean;
   readonly contribution: Contribution;
 }
 
 /** All accepted rows, opened. Whoever lacks some is told all of what it lacks at once. */
-export function acceptedRows(
+export function openAccepted(
   state: Certified,
   { accepted }: Draft,
   evidence: Evidence,
-): Ruling<readonly CountedRow[]> {
-  const verdicts = accepted.map((row) => acceptedRow(state, row, evidence));
+): Ruling<readonly CountedContribution[]> {
+  const verdicts = accepted.map((row) => openAcceptedOne(state, row, evidence));
   const lacks = verdicts.flatMap((verdict) =>
     !verdict.ok && 'missing' in verdict ? verdict.missing : [],
   );
@@ -151,9 +151,9 @@ export function acceptedRows(
 
 /** The rows with a mark on those whose payload brings no value but zeros. */
 export const markEmpty = (
-  accepted: readonly AcceptedRow[],
-  rows: readonly CountedRow[],
-): readonly AcceptedRow[] =>
+  accepted: readonly AcceptedContribution[],
+  rows: readonly CountedContribution[],
+): readonly AcceptedContribution[] =>
   accepted.map(({ empty: _, ...row }, i) => ({
     ...row,
     ...(isZero(rows[i]!.contribution.delta) && { empty: true }),
@@ -167,11 +167,11 @@ function isZero(delta: PartialVector): boolean {
   });
 }
 
-function acceptedRow(
+function openAcceptedOne(
   state: Certified,
-  { index, late, manifest: id }: AcceptedRow,
+  { index, late, manifest: id }: AcceptedContribution,
   evidence: Evidence,
-): Ruling<CountedRow> {
+): Ruling<CountedContribution> {
   const key = state.ledger.members[index]?.key;
   const wrong = (reason: string, detail: string) =>
     invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'nobody'}: ${detail}`);
@@ -220,7 +220,7 @@ export function checkRejected(
 
 function whyRejected(
   state: Certified,
-  { index, manifest: id }: RejectedRow,
+  { index, manifest: id }: RejectedContribution,
   evidence: Evidence,
 ): Ruling<Rejection | null> {
   const message = evidence.message(id);

@@ -2,8 +2,9 @@
  * Copies of the events that decided a round, signed by another key, for when their authors delete them or let them
  * expire. A copier is not trusted: every event inside is verified.
  */
+
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
-import { copies, MOST_COPIES_BYTES } from '../../../kinds/copies.ts';
+import { archivedVotes, MAX_ARCHIVED_VOTES_BYTES } from '../../../kinds/copies.ts';
 import { fromBase64, toBase64, utf8 } from '../../base/bytes.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import type { Attachments } from '../../network/attachments/attachments.ts';
@@ -21,31 +22,31 @@ import type { RelaySet } from '../../network/transport/relay-set.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { byAuthors, DECIDING } from './certified-events.ts';
 
-export interface BuiltCopies {
+export interface ArchivedVotesDraft {
   readonly draft: EventDraft;
   /** What travels as chunks, to be sent before; undefined where all of it is inside. */
   readonly payload: Uint8Array | undefined;
 }
 
-export interface CopiesClaim extends PayloadRoot {
+export interface ArchivedVotesClaim extends PayloadRoot {
   readonly worker: WorkerId;
 }
 
 /** Unsigned events with copies of these: several where one is too large. */
-export function buildCopies(
+export function buildArchivedVotes(
   { run, round }: { readonly run: Digest; readonly round: number },
   events: readonly SignedEvent[],
   lifetime: Lifetime,
   hash: Sha256,
-): readonly BuiltCopies[] {
+): readonly ArchivedVotesDraft[] {
   const said = { scope: [run, `${run}/${round}`], expiration: expirationOf(lifetime) };
   return inBundles(events).map((bytes) => {
     if (bytes.length <= CHUNK_BYTES) {
-      const draft = copies.build({ ...said, data: toBase64(bytes) }, lifetime.createdAt);
+      const draft = archivedVotes.build({ ...said, data: toBase64(bytes) }, lifetime.createdAt);
       return { draft, payload: undefined };
     }
     const { root } = chunkTree(bytes, hash);
-    const draft = copies.build({ ...said, root, bytes: bytes.length }, lifetime.createdAt);
+    const draft = archivedVotes.build({ ...said, root, bytes: bytes.length }, lifetime.createdAt);
     return { draft, payload: bytes };
   });
 }
@@ -60,7 +61,7 @@ function inBundles(events: readonly SignedEvent[]): readonly Uint8Array[] {
   for (const text of texts) {
     const size = utf8(text).length + 1;
     const last = bundles.at(-1);
-    if (last && last.size + size < MOST_COPIES_BYTES) {
+    if (last && last.size + size < MAX_ARCHIVED_VOTES_BYTES) {
       last.texts.push(text);
       last.size += size;
     } else bundles.push({ texts: [text], size: size + 1 });
@@ -71,32 +72,32 @@ function inBundles(events: readonly SignedEvent[]): readonly Uint8Array[] {
 /**
  * Filters for copies by these keys, of a round or of the whole run. Strangers are not asked, so none can fill a reader.
  */
-export function copiesFilters(
+export function archivedVotesFilters(
   run: Digest,
   keys: readonly WorkerId[],
   round?: number,
 ): readonly Filter[] {
-  return byAuthors(round === undefined ? run : `${run}/${round}`, [copies.kind], keys);
+  return byAuthors(round === undefined ? run : `${run}/${round}`, [archivedVotes.kind], keys);
 }
 
 /** The genuine events inside a verified event, or where their chunks are; a refusal for anything else. */
-export function readCopies(
+export function readArchivedVotes(
   event: SignedEvent,
   run: Digest,
   crypto: EventCrypto = pureCrypto,
-): Result<readonly SignedEvent[] | CopiesClaim> {
-  const parsed = copies.parse(event);
+): Result<readonly SignedEvent[] | ArchivedVotesClaim> {
+  const parsed = archivedVotes.parse(event);
   if (!parsed.ok) return parsed;
   const { scope, data, root, bytes } = parsed.value;
   if (scope[0] !== run) return refuse('other-run', 's', 'copies of another run');
   if (data === undefined) return ok({ root: root!, bytes: bytes!, worker: event.pubkey });
   const decoded = fromBase64(data);
   if (decoded === undefined) return refuse('bad-content', 'content', 'not canonical base64');
-  return ok(openCopies(decoded, run, crypto));
+  return ok(openArchivedVotes(decoded, run, crypto));
 }
 
 /** The genuine events of a run in bytes from anybody; what is not one is left out. */
-export function openCopies(
+export function openArchivedVotes(
   bytes: Uint8Array,
   run: Digest,
   crypto: EventCrypto = pureCrypto,
@@ -128,7 +129,7 @@ export interface RoundOfRun {
   readonly round: number;
 }
 
-export interface CopiesSearch {
+export interface ArchivedVotesSearch {
   readonly relays: RelaySet;
   readonly attachments: Attachments;
   readonly signal: AbortSignal;
@@ -139,13 +140,13 @@ export interface CopiesSearch {
 const FIND_MS = 10_000;
 
 /** Publishes copies of these events, after their chunks and bodies; resolves when relays have answered. */
-export async function publishCopies(
+export async function publishArchivedVotes(
   where: RoundOfRun,
   { events, bodies }: Bundle,
   client: Attachments,
   options: PublishOptions,
 ): Promise<void> {
-  const built = buildCopies(where, events, options.lifetime, client.access.sha256);
+  const built = buildArchivedVotes(where, events, options.lifetime, client.access.sha256);
   await Promise.all(
     built.map(({ draft, payload }) => {
       const attached = [...(payload ? [payload] : []), ...bodies];
@@ -156,43 +157,43 @@ export async function publishCopies(
 }
 
 /** Hands over what these members copied of a round; resolves when relays have answered. Never rejects. */
-export async function findCopies(
+export async function findArchivedVotes(
   { run, round }: RoundOfRun,
   members: readonly WorkerId[],
-  { relays, attachments, signal, crypto }: CopiesSearch,
+  { relays, attachments, signal, crypto }: ArchivedVotesSearch,
   take: (event: SignedEvent) => void,
 ): Promise<void> {
   const pulls: Promise<void>[] = [];
-  const pull = async (claim: CopiesClaim) => {
+  const pull = async (claim: ArchivedVotesClaim) => {
     const found = await attachments.pull(claim).done;
-    if (found) openCopies(found.payload, run, crypto).forEach(take);
+    if (found) openArchivedVotes(found.payload, run, crypto).forEach(take);
   };
   const onEvent = (event: SignedEvent) => {
-    const read = readCopies(event, run, crypto);
+    const read = readArchivedVotes(event, run, crypto);
     if (!read.ok) return;
     if ('root' in read.value) pulls.push(pull(read.value));
     else read.value.forEach(take);
   };
-  const filters = copiesFilters(run, members, round);
+  const filters = archivedVotesFilters(run, members, round);
   // nothing is asked any more
   await relays.query(filters, { waitMs: FIND_MS, signal, onEvent }).catch(() => undefined);
   await Promise.all(pulls);
 }
 
 /** Which of these members relays have copies of a round by; undefined where no relay answered. Never rejects. */
-export async function findCopiers(
+export async function findArchivers(
   { run, round }: RoundOfRun,
   members: readonly WorkerId[],
-  { relays, signal }: Pick<CopiesSearch, 'relays' | 'signal'>,
+  { relays, signal }: Pick<ArchivedVotesSearch, 'relays' | 'signal'>,
 ): Promise<ReadonlySet<WorkerId> | undefined> {
   const found = new Set<WorkerId>();
   const onEvent = (event: SignedEvent) => {
-    const parsed = copies.parse(event);
+    const parsed = archivedVotes.parse(event);
     if (parsed.ok && parsed.value.scope.includes(`${run}/${round}`)) found.add(event.pubkey);
   };
   const asked = { waitMs: FIND_MS, signal, onEvent };
   const answer = await relays
-    .query(copiesFilters(run, members, round), asked)
+    .query(archivedVotesFilters(run, members, round), asked)
     .catch(() => undefined);
   return answer === undefined || answer.answered.length === 0 ? undefined : found;
 }

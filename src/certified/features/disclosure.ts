@@ -100,19 +100,19 @@ export function memoryStates(): PrivateStore {
 }
 
 /** How long relays are asked to keep what is shown. */
-const SHOWN_SECONDS = 7 * 86_400;
+const DISCLOSURE_SECONDS = 7 * 86_400;
 
-type ShowingOptions = FeatureHost & NonNullable<FeatureHost['showing']>;
+type DisclosureOptions = FeatureHost & NonNullable<FeatureHost['disclosure']>;
 
-class Showing implements MemberFeature {
-  readonly #options: ShowingOptions;
+class DisclosureMember implements MemberFeature {
+  readonly #options: DisclosureOptions;
   readonly #run: Digest;
   readonly #features: FeatureSet;
   /** Of what was drawn last. */
   #shown: readonly Digest[] = [];
 
   /** Throws a `ConfigError` where none of the named relays is among those that are connected. */
-  constructor(options: ShowingOptions) {
+  constructor(options: DisclosureOptions) {
     const { spec, relays } = options;
     const named = namedOf(spec, relays.relays);
     if (named.length === 0) {
@@ -162,9 +162,9 @@ class Showing implements MemberFeature {
         if (bytes === undefined) throw new Error(`the state ${root.slice(0, 8)} is not kept here`);
         await this.#send(bytes);
       }
-      reporter.shown(last.index);
+      reporter.disclosed(last.index);
     } catch (error) {
-      if (!signal.aborted) reporter.shown(last.index, String(error));
+      if (!signal.aborted) reporter.disclosed(last.index, String(error));
     }
   }
 
@@ -182,7 +182,7 @@ class Showing implements MemberFeature {
   async #send(bytes: Uint8Array): Promise<void> {
     const { relays, sign, sha256, clock, signal } = this.#options;
     const createdAt = Math.floor(clock.now() / 1000);
-    const lifetime = { createdAt, expiresAt: createdAt + SHOWN_SECONDS };
+    const lifetime = { createdAt, expiresAt: createdAt + DISCLOSURE_SECONDS };
     const how = { relays, sign, sha256, lifetime, signal, isPatient: true };
     const { enough, deliveries } = sendChunks([bytes], 1, how);
     if (await enough) return;
@@ -208,5 +208,5 @@ const narrowed = (relays: ChunkRelays, named: readonly string[]): ChunkRelays =>
 /** Commits to private state with each contribution, and shows that of contributions that were drawn. */
 export const rerun: CertifiedFeature = {
   isIn: (spec) => spec.rerun.permille > 0,
-  create: (host) => host.showing && new Showing({ ...host, ...host.showing }),
+  create: (host) => host.disclosure && new DisclosureMember({ ...host, ...host.disclosure }),
 };
