@@ -35,7 +35,7 @@ export function* openSubscription(
   const { id, filters } = subscription;
   if (adversary.liesAtEose()) {
     core.counts.eosesFalse++;
-    sayEose(session, id, 'finish');
+    sendEose(session, id, 'finish');
     return;
   }
   const found = yield* core.store.querying(filters, session.nowSeconds());
@@ -67,7 +67,7 @@ async function sendStored(
   await Promise.all(deliveries);
   if (!isWanted()) return;
   if (adversary.stallsEose()) core.counts.eosesWithheld++;
-  else sayEose(session, id, hint);
+  else sendEose(session, id, hint);
 }
 
 /** Adds the subscription in place of one with its id. Undefined, and an answer to the reader, if it is one too many. */
@@ -125,7 +125,7 @@ export function forget(session: Connection, id: string): void {
   session.wake();
 }
 
-function sayEose(session: Connection, id: string, hint: StoredMatches['hint']): void {
+function sendEose(session: Connection, id: string, hint: StoredMatches['hint']): void {
   if (hint && session.core.profile.dialect.hints) session.say('EOSE', id, [hint]);
   else session.say('EOSE', id);
 }

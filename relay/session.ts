@@ -1,4 +1,4 @@
-/** One connection: reads its messages in turn with others, keeps its subscriptions, paces writes to slow readers. */
+/** One connection: reads its messages in turn with others, keeps its subscriptions, limits writes to slow readers. */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { RawData, WebSocket } from 'ws';

@@ -16,13 +16,13 @@ import { inputSettings } from '../run/input.ts';
 import { fields } from '../run/options.ts';
 import {
   adapterNames,
+  fixedLocalSteps,
   inputNames,
   type PartialSettings,
   readSettings,
   type Settings,
   sharedNames,
   spell,
-  usualPace,
   writeSettings,
 } from '../run/settings.ts';
 import { weightCapOf } from '../run/spec/exclusions.ts';
@@ -228,7 +228,7 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
     ...typed,
     // fields of the spec's own
     ...usualAggregation,
-    ...usualPace,
+    ...fixedLocalSteps,
     ...(typeof said.tiers === 'number' && { tiers: said.tiers }),
   };
   const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
@@ -278,8 +278,8 @@ async function dataOf(
     const sizes = kind === 'own' && slice ? sizesOfSlice(slice, training) : undefined;
     return { data: kind === 'made' ? { kind, shards } : { kind }, ...(sizes && { sizes }) };
   }
-  const isSaid = data.sha256 !== undefined && data.bytes !== undefined;
-  if (isSaid && !namesCorpus) {
+  const isNamed = data.sha256 !== undefined && data.bytes !== undefined;
+  if (isNamed && !namesCorpus) {
     const { channels, classes } = membersOf(said.input);
     const sizes = { channels: Number(channels), classes: Number(classes) };
     return { data: { kind, shards }, ...(channels !== undefined && { sizes }) };

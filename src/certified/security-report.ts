@@ -1,6 +1,6 @@
 /**
  * Security report of a run from its spec alone: events and bytes per round, the shortest round on public relays, who
- * decides, and warnings where pace, beacon or trust are weak.
+ * decides, and warnings if timing, beacon or trust are weak.
  */
 
 import { layoutOf } from '../model/from-settings.ts';

@@ -131,7 +131,7 @@ export function agreementOf({ workers, peers, diverged }: View, round: RoundView
 /** Rounds that the time of one is taken from. */
 const RECENT = 3;
 
-/** Seconds until the last round ends, at the pace of the last rounds; undefined before the first has ended. */
+/** Seconds until the last round ends, at the speed of the last rounds; undefined before the first has ended. */
 export function secondsLeft({ workers, rounds, finished }: View): number | undefined {
   const recent = finished.slice(-RECENT);
   const active = workers.filter(({ phase }) => phase !== 'failed');

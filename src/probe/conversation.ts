@@ -1,7 +1,7 @@
 /** One connection with a relay under test: gives the relay's own answers, unjudged and bounded. */
 import { type Clock, within } from '../base/async.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
-import { idOf, judgeAnswer, speaksOfSize } from '../network/transport/answers.ts';
+import { idOf, isSizeNotice, judgeAnswer } from '../network/transport/answers.ts';
 import { type Filter, parseFrame, type RelayFrame } from '../network/transport/frames.ts';
 import type { OpenSocket, Socket } from '../network/transport/socket.ts';
 
@@ -96,7 +96,7 @@ export class Conversation {
       if (heard.type === 'ok') return heard.id === event.id ? heard : undefined;
       return heard.type === 'notice' && tells(heard.message) ? heard : undefined;
     });
-    this.#say(verb, event);
+    this.#send(verb, event);
     const heard = await this.#within(answer, timeoutMs);
     return heard ?? { type: 'silent', message: this.#notice || 'no answer in time' };
   }
@@ -118,9 +118,9 @@ export class Conversation {
       return heard.type === 'eose' ? { events, end: 'eose', message: '' } : undefined;
     });
     this.#notice = '';
-    this.#say('REQ', name, filter);
+    this.#send('REQ', name, filter);
     const found = await this.#within(answer, timeoutMs);
-    this.#say('CLOSE', name);
+    this.#send('CLOSE', name);
     return found ?? { events, end: 'silent', message: this.#notice || 'no answer in time' };
   }
 
@@ -131,7 +131,7 @@ export class Conversation {
       if (heard.type !== 'event' || heard.subscription !== 'live' || seen.size >= MAX_FOUND) return;
       seen.add(idOf(heard.event));
     });
-    this.#say('REQ', 'live', filter);
+    this.#send('REQ', 'live', filter);
     return async (id, timeoutMs) => {
       if (seen.has(id)) return true;
       const arrival = this.#until((heard) =>
@@ -146,7 +146,7 @@ export class Conversation {
     this.#end({ type: 'gone', code: 1000, message: 'closed' });
   }
 
-  #say(...message: readonly unknown[]): void {
+  #send(...message: readonly unknown[]): void {
     if (this.#gone === undefined) this.#socket.send(JSON.stringify(message));
   }
 
@@ -194,7 +194,7 @@ const ASKS_AUTH = /auth-required/i;
 
 /** Some relays answer an event that is too large, or one too many, with a NOTICE and nothing else. */
 const tells = (notice: string): boolean =>
-  speaksOfSize(notice) || judgeAnswer(false, notice).status === 'throttled';
+  isSizeNotice(notice) || judgeAnswer(false, notice).status === 'throttled';
 
 /** Whether a relay gave back the event it was given; it may add fields and reorder them. */
 export function isSame(found: unknown, event: SignedEvent): boolean {

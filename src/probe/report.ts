@@ -24,7 +24,7 @@ export interface RateReport {
   readonly accepted: number;
   readonly seconds: number;
   readonly throttled?: string;
-  /** Seconds until it took another one, at the pace we tried. */
+  /** Seconds after the refusal until the relay accepted another event; the probe retries at fixed intervals. */
   readonly againAfterSeconds?: number;
 }
 
@@ -134,14 +134,14 @@ export function judgeRelay(report: RelayReport, abilities = workerAbilities): Ve
     ...(takes(chunk.kind) ? [] : [refusal(chunk.kind)]),
     ...(isFound(filters.c) ? [] : [`its #c filter ${wordFilter(filters.c)}`]),
   ];
-  if (why.length === 0) return { carries: 'chunks', why, ...nextForPace(report) };
+  if (why.length === 0) return { carries: 'chunks', why, ...adviceOnRate(report) };
   const next = isSmall
     ? 'lower eventBudget until the payload fits, or add a relay that takes events of 64 KiB'
     : 'keep payloads within 44 KiB (--set eventBudget=65536), or add a relay that carries chunks';
   return { carries: 'manifests', why, next };
 }
 
-const nextForPace = ({ url, rate: { throttled } }: RelayReport): Pick<Verdict, 'next'> =>
+const adviceOnRate = ({ url, rate: { throttled } }: RelayReport): Pick<Verdict, 'next'> =>
   throttled === undefined ? {} : { next: `nostrain plan --model NAME --relay ${url} --check` };
 
 const wordFilter = (filter: RelayReport['filters']['s']): string =>

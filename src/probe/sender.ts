@@ -3,7 +3,7 @@ import type { Clock } from '../base/async.ts';
 import type { EventDraft, SignedEvent, Signer } from '../network/event.ts';
 import { pureCrypto, type Sha256Text } from '../network/event-crypto.ts';
 import { mineDraft } from '../network/proof-of-work.ts';
-import { judgeAnswer, speaksOfSize } from '../network/transport/answers.ts';
+import { isSizeNotice, judgeAnswer } from '../network/transport/answers.ts';
 import type { Filter } from '../network/transport/frames.ts';
 import { authEvent } from '../network/transport/relay-checks.ts';
 import {
@@ -85,7 +85,7 @@ export class ProbeSender {
   readonly auth: { write: boolean; read: boolean; letIn?: boolean } = { write: false, read: false };
   work: { bits?: number; words: string } | undefined;
   clockWords: string | undefined;
-  readonly #pace = new Pace();
+  readonly #rateMeter = new RateMeter();
   readonly #url: string;
   readonly #options: ProbeOptions;
   readonly #startMs: number;
@@ -112,7 +112,7 @@ export class ProbeSender {
   }
 
   get rate(): RateReport {
-    return this.#pace.rate;
+    return this.#rateMeter.rate;
   }
 
   /** Messages, and how often the connection had ended before the next one; absent where that is no habit. */
@@ -223,7 +223,7 @@ export class ProbeSender {
     }
     if (status === 'pow-needed') return this.#learnWork(words);
     if (status === 'throttled') return this.#wait(words, how);
-    if (refuses === 'size' || speaksOfSize(words)) return { outcome: 'too-large', words };
+    if (refuses === 'size' || isSizeNotice(words)) return { outcome: 'too-large', words };
     if (!CLOCK.test(words)) return { outcome: 'refused', words };
     this.clockWords ??= words;
     return { outcome: 'clock', words };
@@ -264,13 +264,13 @@ export class ProbeSender {
 
   #count(event: SignedEvent): void {
     this.accepted.push(event);
-    this.#pace.accept(this.#options.clock.now());
+    this.#rateMeter.accept(this.#options.clock.now());
   }
 
   async #wait(words: string, { patient = true, last = false }: How): Promise<Judged | undefined> {
     const { clock, pauseMs, timeLimitMs, signal, onStep } = this.#options;
     const nowMs = clock.now();
-    this.#pace.throttle(nowMs, words);
+    this.#rateMeter.throttle(nowMs, words);
     // the last event is the deletion: it gets the time that is kept for it, the others leave that alone
     // and a moment more, for relays that count by the minute
     const graceMs = last ? pauseMs / 10 : 0;
@@ -314,7 +314,7 @@ export class ProbeSender {
   }
 }
 
-class Pace {
+class RateMeter {
   #rate: RateReport = { accepted: 0, seconds: 0 };
   #firstMs: number | undefined;
   #throttledMs: number | undefined;

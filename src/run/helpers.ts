@@ -24,8 +24,8 @@ interface Widths {
   readonly tier?: number;
 }
 
-/** The tier that a contribution says. */
-export const tierSaid = (widths: Widths | undefined): number | undefined => widths?.tier;
+/** Returns the tier that a contribution reports. */
+export const reportedTier = (widths: Widths | undefined): number | undefined => widths?.tier;
 
 /** How a run with helpers is cut: into 2^count rings of one width. */
 export interface HelperRings {

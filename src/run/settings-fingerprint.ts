@@ -12,7 +12,7 @@ import { fields } from './options.ts';
 import {
   adapterNames,
   agreedNames,
-  paceSettings,
+  localStepSettings,
   ruleSettings,
   type SettingName,
   type Settings,
@@ -71,8 +71,8 @@ const namesFor = (model: string | undefined): readonly SettingName[] => [
 function usedNames(settings: Settings): readonly SettingName[] {
   const isUsual = (name: SettingName) => settings[name] === usualOf(name);
   const rule = ruleSettings.every(isUsual) ? [] : ruleSettings;
-  const pace = isUsual('innerSeconds') ? [] : paceSettings;
-  return [...agreedNames.filter((name) => !isUsual(name)), ...rule, ...pace];
+  const localStepNames = isUsual('innerSeconds') ? [] : localStepSettings;
+  return [...agreedNames.filter((name) => !isUsual(name)), ...rule, ...localStepNames];
 }
 
 const usualOf = (name: SettingName): unknown => (fields as Group)[name]!.default;
@@ -136,7 +136,7 @@ export function differencesOf(
 ): readonly Difference[] {
   const [mine, others] = [valuesOf(ours), valuesOf(theirs)];
   if (mine.get('model') !== others.get('model')) return [differ('model', mine, others)];
-  return [...namesFor(mine.get('model')), ...ruleSettings, ...paceSettings, ...agreedNames]
+  return [...namesFor(mine.get('model')), ...ruleSettings, ...localStepSettings, ...agreedNames]
     .filter((name) => mine.has(name) || others.has(name))
     .filter((name) => mine.get(name) !== others.get(name))
     .map((name) => differ(name, mine, others));

@@ -51,8 +51,8 @@ export const unspecifiedNames = namesIn('alone', 'agreed', 'top', 'aggregation',
 /** The aggregation rule of a run without a spec. */
 export const ruleSettings = namesIn('aggregation');
 
-/** The time-based local steps of a run without a spec. */
-export const paceSettings = namesIn('pace');
+/** Names of the settings of time-based local steps. */
+export const localStepSettings = namesIn('pace');
 
 /** The settings that all workers of a run without a spec have alike, in addition to those of their model. */
 export const agreedNames = namesIn('top', 'agreed');
@@ -196,19 +196,19 @@ export const requirements: Readonly<Record<Need & string, Requirement>> = {
   },
 };
 
-/** The section `pace` of a spec, and the same settings of a run without one. */
-export type Pace = Pick<Settings, 'innerSeconds' | 'leastSteps'>;
+/** How many local steps a round has: the section `pace` of a spec, or the same settings of a run without one. */
+export type LocalSteps = Pick<Settings, 'innerSeconds' | 'leastSteps'>;
 
-/** The pace of a run that does not set one: a fixed number of steps. */
-export const usualPace: Pace = {
+/** The default: every worker takes the same fixed number of steps. */
+export const fixedLocalSteps: LocalSteps = {
   innerSeconds: fields.innerSeconds.default,
   leastSteps: fields.leastSteps.default,
 };
 
-/** Whether a contribution of so many steps keeps to the run. */
-export const isInPace = (
+/** Reports whether a contribution may have this many steps: exactly `innerSteps`, or a range if steps are time-based. */
+export const isAllowedStepCount = (
   steps: number,
-  { innerSeconds, leastSteps }: Pace,
+  { innerSeconds, leastSteps }: LocalSteps,
   innerSteps: number,
 ): boolean =>
   innerSeconds === 0 ? steps === innerSteps : steps >= leastSteps && steps <= innerSteps;

@@ -58,7 +58,8 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
   async function publishWhenSilent(isCrowd: boolean): Promise<void> {
     if (isCrowd) await waitForTurn();
     while (!stopping.signal.aborted) {
-      const shortest = isWaiting && !wire.isPaced ? Math.min(WAITING_MS, intervalMs) : intervalMs;
+      const shortest =
+        isWaiting && !wire.isRateLimited ? Math.min(WAITING_MS, intervalMs) : intervalMs;
       const everyMs = crowd() * shortest;
       const dueMs = everyMs - wire.silentMs;
       if (dueMs <= 0) void publish(false);
@@ -67,11 +68,11 @@ export function createHeartbeatPublisher({ plan, ports }: Session) {
   }
 
   return {
-    say(next: HeartbeatContent): void {
+    update(next: HeartbeatContent): void {
       content = next;
       // who is waited for before the first round says at once that it is there
       const isCrowd = crowd() > 1 && plan.waitFor <= 1;
-      const isFew = !isCrowd && !wire.isPaced;
+      const isFew = !isCrowd && !wire.isRateLimited;
       const isFirst = !running && !isCrowd;
       if (isFirst || isFew || plan.heartbeatEachRound) void publish(false);
       running ??= publishWhenSilent(isCrowd);

@@ -70,7 +70,7 @@ async function playNext<S extends WorkerState>(
   const isFirst = round === 0 && !state.sent;
   heartbeats.expect(members ?? 0);
   heartbeats.hurry(isFirst);
-  heartbeats.say(content);
+  heartbeats.update(content);
   if (isFirst) await waitForWorkers(session, heartbeats.publishNow);
   heartbeats.hurry(false);
   at.state = await playRound(state, strategy, { watch, keeper }, session);

@@ -23,7 +23,7 @@ export async function waitForWorkers(session: Session, answer: () => void): Prom
   const deadlineMs = clock.now() + plan.joinTimeoutMs;
   for (let told = 0; ; ) {
     const have = liveWorkers(session).length;
-    if (have > Math.max(1, told) && !wire.isPaced) answer();
+    if (have > Math.max(1, told) && !wire.isRateLimited) answer();
     if (have >= plan.waitFor) return tellOfMore(have, session);
     if (clock.now() >= deadlineMs) throw noPeers(have, session);
     if (have !== told) {
@@ -63,13 +63,13 @@ function noPeers(have: number, session: Session): RelayError {
   });
 }
 
-/** Waits until the cohort has said which state it ended in, or some seconds; an interval longer at paced relays. */
+/** Waits until the cohort has reported its final state, or FAREWELL_MS; one heartbeat interval longer on rate-limited relays. */
 export async function hearPeers(
   state: WorkerState,
   told: Promise<boolean>,
   { plan, ports: { clock, wire }, signal }: Session,
 ): Promise<void> {
-  const patienceMs = FAREWELL_MS + (wire.isPaced ? plan.heartbeatSeconds * 1000 : 0);
+  const patienceMs = FAREWELL_MS + (wire.isRateLimited ? plan.heartbeatSeconds * 1000 : 0);
   const deadlineMs = clock.now() + patienceMs;
   const silent = () =>
     (state.cohort ?? []).some(

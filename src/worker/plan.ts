@@ -1,7 +1,7 @@
 /** What every worker of a run does the same, and what this one may choose: plain settings, checked elsewhere. */
 import type { OuterSettings } from '../consensus/outer/nesterov.ts';
 import { type Aggregation, usualAggregation } from '../run/aggregation.ts';
-import { aggregationOf, type Pace, type Settings, usualPace } from '../run/settings.ts';
+import { aggregationOf, fixedLocalSteps, type LocalSteps, type Settings } from '../run/settings.ts';
 import { type SettingsFingerprint, settingsFingerprint } from '../run/settings-fingerprint.ts';
 import type { Range } from '../tensor/partial-vector.ts';
 
@@ -29,7 +29,7 @@ export interface Plan extends Pick<Settings, (typeof taken)[number]> {
   readonly runtime: string;
   /** Settings fingerprint of this worker, for peers to compare; only in runs without a spec. */
   readonly fingerprint?: SettingsFingerprint | undefined;
-  readonly pace: Pace;
+  readonly localSteps: LocalSteps;
   readonly outer: OuterSettings;
   /** In a run with tiers: the rings that this worker has, and how many values the full model has. */
   readonly tiers:
@@ -77,7 +77,7 @@ const usual = {
   task: 'a model',
   runtime: 'own',
   checkpointHistory: 4,
-  pace: usualPace,
+  localSteps: fixedLocalSteps,
   seed: 0,
   outer: { learningRate: 1, momentum: 0 },
   residual: 'feedback',
@@ -123,7 +123,7 @@ export function planOf(settings: Settings, task: Partial<Plan>): Plan {
     ...(same as Pick<Settings, (typeof taken)[number]>),
     task: settings.model,
     fingerprint: settingsFingerprint(settings),
-    pace: { innerSeconds: settings.innerSeconds, leastSteps: settings.leastSteps },
+    localSteps: { innerSeconds: settings.innerSeconds, leastSteps: settings.leastSteps },
     outer: { learningRate: settings.outerLearningRate, momentum: settings.momentum },
     weightCap: settings.maxExamples || innerSteps * batchSize,
     aggregation: aggregationOf(settings),

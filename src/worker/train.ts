@@ -8,7 +8,7 @@ import { createSha256 } from '../base/hash.ts';
 import { deriveKey } from '../base/rng.ts';
 import { manifestTelemetry } from '../run/contribution.ts';
 import type { WorkerId } from '../run/ids.ts';
-import type { Pace } from '../run/settings.ts';
+import type { LocalSteps } from '../run/settings.ts';
 import type { Vector } from '../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';
 import type { Plan } from './plan.ts';
@@ -80,17 +80,17 @@ type Guidance = Pick<TrainTask, 'room' | 'keeping'>;
 
 async function guidanceOf(
   task: TrainTask,
-  { plan: { pace }, ports }: Session,
+  { plan: { localSteps }, ports }: Session,
   keeper: PhaseKeeper,
 ): Promise<Guidance> {
   const keeping = await keeper.keepingOf(task);
-  if (pace.innerSeconds === 0) return { keeping };
-  return { keeping, room: roomIn(pace, ports.clock, keeping?.from?.seconds) };
+  if (localSteps.innerSeconds === 0) return { keeping };
+  return { keeping, room: roomIn(localSteps, ports.clock, keeping?.from?.seconds) };
 }
 
 /** How many more steps fit, by the time that those before them took, restarts not counted. */
 export function roomIn(
-  { innerSeconds, leastSteps }: Pace,
+  { innerSeconds, leastSteps }: LocalSteps,
   clock: Pick<Clock, 'now'>,
   secondsBefore = 0,
 ): (done: number) => number {
@@ -245,7 +245,7 @@ export class PhaseKeeper {
   #digestOf({ params, moments, round, steps, firstStep, batchKey }: TrainTask): string {
     const { plan, ports } = this.#session;
     const { device, origin } = ports.trainer;
-    const said = { run: plan.run, rounds: plan.rounds, pace: plan.pace, device, origin };
+    const said = { run: plan.run, rounds: plan.rounds, pace: plan.localSteps, device, origin };
     const task = { round, steps, firstStep, batchKey, sizes: moments.map(({ length }) => length) };
     return this.#hash(utf8(JSON.stringify({ ...said, ...task })), params, ...moments);
   }

@@ -47,7 +47,7 @@ const unseated = [1, 2, 3, 4].find(
 const [stranger] = [9];
 
 /** The same words by another key. */
-const saidBy = (number: number, { kind, created_at, tags, content }: SignedEvent): SignedEvent =>
+const signedBy = (number: number, { kind, created_at, tags, content }: SignedEvent): SignedEvent =>
   signerOf(number).sign({ kind, created_at, tags: tags.map((tag) => [...tag]), content });
 
 describe('C-10: what witnesses say', () => {
@@ -68,9 +68,9 @@ describe('C-10: what witnesses say', () => {
     expect(decided([])).toBe(false);
     expect(decided([lost!])).toBe(true);
     for (const number of [unseated, stranger!]) {
-      expect(decided([saidBy(number, lost!)])).toBe(false);
+      expect(decided([signedBy(number, lost!)])).toBe(false);
     }
-    expect(decided([unseated, stranger!, 10, 11].map((number) => saidBy(number, lost!)))).toBe(
+    expect(decided([unseated, stranger!, 10, 11].map((number) => signedBy(number, lost!)))).toBe(
       false,
     );
   });
@@ -78,7 +78,7 @@ describe('C-10: what witnesses say', () => {
   it('is ignored from keys that train alone: the run is what it was', () => {
     const twins = [VOTE, PROPOSAL].flatMap((kind) =>
       [0, 1].flatMap((round) =>
-        kindIn(kind, round).flatMap((event) => [saidBy(stranger!, event), saidBy(10, event)]),
+        kindIn(kind, round).flatMap((event) => [signedBy(stranger!, event), signedBy(10, event)]),
       ),
     );
     const path = pathOf(start, gather([...twins, ...events], made));
@@ -93,7 +93,7 @@ describe('C-10: what witnesses say', () => {
     expect(all.length).toBeGreaterThan(4);
     for (const event of all) {
       const own = toProtocolMessage(event, run);
-      const other = toProtocolMessage(saidBy(stranger!, event), run);
+      const other = toProtocolMessage(signedBy(stranger!, event), run);
       expect(own && store.add(own)).toBe(true);
       expect(other && store.add(other)).toBe(false);
     }

@@ -166,7 +166,7 @@ describe('a flag that would do nothing', () => {
 
 describe('a spec by flags', () => {
   const folder = temporaryFolder();
-  it('has the pace that was asked for', async () => {
+  it('has the requested time-based local steps', async () => {
     const seconds = ['--set', 'innerSeconds=30', '--inner-steps', '500', '--set', 'leastSteps=5'];
     const file = folder('run.json');
     const place = ['--sec-key', '1'.repeat(64), '-o', file];

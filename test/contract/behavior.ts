@@ -87,7 +87,7 @@ export async function observe(url: string): Promise<Behavior> {
       return answerTo(relay, unsigned);
     }),
     badFilter: await of((relay) => said(relay, () => relay.say('REQ', 'bad', { ids: [17] }))),
-    notJson: await of((relay) => said(relay, () => relay.sayRaw('not JSON'))),
+    notJson: await of((relay) => said(relay, () => relay.sendRaw('not JSON'))),
     tagFilters: await of(observeTagFilters),
     tagValues: await of(observeTagValues),
     subscriptions: await of(observeSubscriptions),

@@ -53,7 +53,7 @@ async function upload({ folder, manifest }: Pick<Filling, 'folder' | 'manifest'>
 if (!program.isInstalled()) {
   itWith(`not installed; that takes: ${program.install}`)('khatru-blossom', async () => undefined);
 } else {
-  testSource('a Blossom server', { hasParity: true, saysWhatItHas: false }, async (filling) => ({
+  testSource('a Blossom server', { hasParity: true, listsChunks: false }, async (filling) => ({
     source: await upload(filling),
     close: async () => undefined,
   }));

@@ -39,7 +39,7 @@ test('only the OK of this event is its answer', async () => {
   expect(await answer).toMatchObject({ type: 'ok', accepted: false, message: 'blocked: no' });
 });
 
-test('a NOTICE about size or pace is an answer, another one is what silence is told with', async () => {
+test('a NOTICE about size or rate is an answer; any other NOTICE is quoted when the relay stays silent', async () => {
   const { conversation, socket } = await opened();
   const large = conversation.publish(event, 1000);
   socket.hear('NOTICE', 'message too large (2 > 1)');

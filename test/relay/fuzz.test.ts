@@ -40,7 +40,7 @@ const message = fc.oneof(
 test('any JSON leaves the relay answering', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(message, { maxLength: 20 }), async (messages) => {
-      for (const json of messages) reader.sayRaw(JSON.stringify(json) ?? 'null');
+      for (const json of messages) reader.sendRaw(JSON.stringify(json) ?? 'null');
       await stillThere();
     }),
     { numRuns: 60 },
@@ -50,8 +50,8 @@ test('any JSON leaves the relay answering', async () => {
 test('any text and any bytes are answered with a NOTICE', async () => {
   await fc.assert(
     fc.asyncProperty(fc.string(), fc.uint8Array(), async (text, bytes) => {
-      reader.sayRaw(`{${text}`);
-      reader.sayRaw(bytes);
+      reader.sendRaw(`{${text}`);
+      reader.sendRaw(bytes);
       await stillThere();
     }),
     { numRuns: 30 },
@@ -60,10 +60,10 @@ test('any text and any bytes are answered with a NOTICE', async () => {
 });
 
 test('deep nesting and odd names are refused, not followed', async () => {
-  reader.sayRaw('['.repeat(200_000));
-  reader.sayRaw(`["REQ","deep",${'['.repeat(50_000)}${']'.repeat(50_000)}]`);
-  reader.sayRaw('["REQ","proto",{"__proto__":{"kinds":[1]},"constructor":1}]');
-  reader.sayRaw(`["REQ","${'n'.repeat(65)}",{}]`);
+  reader.sendRaw('['.repeat(200_000));
+  reader.sendRaw(`["REQ","deep",${'['.repeat(50_000)}${']'.repeat(50_000)}]`);
+  reader.sendRaw('["REQ","proto",{"__proto__":{"kinds":[1]},"constructor":1}]');
+  reader.sendRaw(`["REQ","${'n'.repeat(65)}",{}]`);
   await stillThere();
   const closed = reader.frames.filter((frame) => frame[0] === 'CLOSED').map((frame) => frame[1]);
   expect(closed).toEqual(expect.arrayContaining(['deep', 'proto']));

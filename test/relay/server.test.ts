@@ -194,7 +194,7 @@ describe('refusals', () => {
   test('a frame beyond reading ends that connection only', async () => {
     const relay = await start({ maxEventBytes: 1024 });
     const [greedy, modest] = await Promise.all([read(relay), read(relay)]);
-    greedy.sayRaw('x'.repeat(2 << 20));
+    greedy.sendRaw('x'.repeat(2 << 20));
     expect(await greedy.closed).toBe(1009);
     expect((await modest.publish(eventOf('fine')))[2]).toBe(true);
   });

@@ -93,7 +93,7 @@ describe('strfry', () => {
   test('a frame beyond 128 KiB ends the connection; the document hides the event size', async () => {
     const relay = await strfry();
     const reader = await read(relay);
-    reader.sayRaw('x'.repeat(131_073));
+    reader.sendRaw('x'.repeat(131_073));
     expect(await reader.closed).toBe(1009);
     expect((await document(relay)).limitation).toEqual({
       max_message_length: 131_072,

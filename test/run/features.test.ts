@@ -70,7 +70,7 @@ const events: readonly {
     name: 'join',
     build: (more) =>
       buildMember({ type: 'join', run, after: run, tip: run, evidence: '', ...more }, life),
-    read: (draft, set) => saidIn(toMember(signerOf(1).sign(draft), set)),
+    read: (draft, set) => acceptedValue(toMember(signerOf(1).sign(draft), set)),
   },
   {
     name: 'vote',
@@ -79,12 +79,12 @@ const events: readonly {
         { ...position, type: 'vote', step: 'commit', justify: -1, unlisted: [4], ...more },
         life,
       ),
-    read: (draft, set) => saidIn(toVote(signerOf(1).sign(draft), set)),
+    read: (draft, set) => acceptedValue(toVote(signerOf(1).sign(draft), set)),
   },
   {
     name: 'heartbeat',
     build: (more) => buildPresence(run, { ...beat, ...more }),
-    read: (draft, set) => saidIn(toPresence(signerOf(1).sign(draft), context, set)),
+    read: (draft, set) => acceptedValue(toPresence(signerOf(1).sign(draft), context, set)),
   },
   {
     name: 'checkpoint',
@@ -99,11 +99,11 @@ const events: readonly {
         Uint8Array.of(1),
         life,
       ).draft,
-    read: (draft, set) => saidIn(readManifest(signerOf(1).sign(draft), undefined, set)),
+    read: (draft, set) => acceptedValue(readManifest(signerOf(1).sign(draft), undefined, set)),
   },
 ];
 
-const saidIn = (judged: { readonly ok: boolean; readonly value?: unknown }): unknown =>
+const acceptedValue = (judged: { readonly ok: boolean; readonly value?: unknown }): unknown =>
   judged.ok ? judged.value : undefined;
 
 describe.each(events)('a $name', ({ build, read }) => {

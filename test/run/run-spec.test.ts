@@ -5,7 +5,12 @@ import { ConfigError } from '../../src/base/errors.ts';
 import { sha256Hex } from '../../src/base/hash.ts';
 import { toNpub } from '../../src/node/files/keys.ts';
 import type { Field, Group } from '../../src/run/field.ts';
-import { paceSettings, ruleSettings, settingNames, sharedNames } from '../../src/run/settings.ts';
+import {
+  localStepSettings,
+  ruleSettings,
+  settingNames,
+  sharedNames,
+} from '../../src/run/settings.ts';
 import { specRules, tierRules } from '../../src/run/spec/exclusions.ts';
 import {
   contradictions,
@@ -111,8 +116,8 @@ describe('run id', () => {
     }
     const other = { ...rerun, relays: ['wss://b.example'] };
     ids.set('rerun.relays', runIdOf(sampleSpec({ rerun: other })));
-    const paced = JSON.parse(canonicalSpec(sampleSpec({ pace: { innerSeconds: 30 } })));
-    for (const [path, changed] of changes(paced))
+    const timeBased = JSON.parse(canonicalSpec(sampleSpec({ pace: { innerSeconds: 30 } })));
+    for (const [path, changed] of changes(timeBased))
       if (path.startsWith('pace.')) ids.set(path, runIdOf(readSpec(changed)));
     const krum = { ...verified, aggregation: { rule: 'krum', hostile: 1 } };
     ids.set('aggregation.rule', runIdOf(sampleSpec(krum)));
@@ -153,7 +158,7 @@ describe('run id', () => {
           'tierStrategy',
         ],
         ...ruleSettings,
-        ...paceSettings,
+        ...localStepSettings,
         ...['base', 'basePrecision', 'rank', 'alpha', 'targets'],
         ...['horizon', 'patch', 'forecastError', 'scaling', 'pixels'],
       ].sort(),

@@ -200,7 +200,7 @@ function playRound(at: Generating, round: Round, played: Played[]): Generating {
   const electorate = electorateOf(state, stakes);
   const roster = electorate.roster.map(numberOf);
   const say = (number: number, message: Message | Join | Leave): SignedEvent =>
-    keepSaid(at, number, message, life(state.round));
+    keepMessage(at, number, message, life(state.round));
   const joining = [...(state.round === 0 ? roster : []), ...(round.joins ?? [])];
   const joins = joining.map((number) => say(number, joinOf(spec, run, state, number)));
   for (const number of round.oldJoins ?? []) joins.push(firstJoinOf(at, number));
@@ -405,7 +405,7 @@ const firstJoinOf = ({ events, run }: Generating, number: number): SignedEvent =
     .find((event) => toProtocolMessage(event, run)?.type === 'join')!;
 
 /** The event of a message, and the chunks of a body that is not inside. */
-function keepSaid(at: Generating, number: number, said: Message | Join | Leave, life: Lifetime) {
+function keepMessage(at: Generating, number: number, said: Message | Join | Leave, life: Lifetime) {
   const event = signerOf(number).sign(buildMessage(said, life));
   const body = apartIn(event) && bodyOfMessage(said);
   if (body !== undefined) {

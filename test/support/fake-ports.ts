@@ -71,7 +71,7 @@ const delivered = () => ({
 
 export interface FakeOptions {
   readonly trainMs?: number;
-  readonly isPaced?: boolean;
+  readonly isRateLimited?: boolean;
   /** Share of every value that is sent. */
   readonly sends?: number;
   /** Whether the own gradient is among those averaged. */
@@ -80,7 +80,7 @@ export interface FakeOptions {
 
 export function fakePorts(
   clock: Clock,
-  { trainMs = 0, isPaced = false, sends = 1, counts = true }: FakeOptions = {},
+  { trainMs = 0, isRateLimited = false, sends = 1, counts = true }: FakeOptions = {},
 ): FakePorts {
   const changed = createNotifier();
   const heartbeats = new Map<string, Heartbeat>();
@@ -101,7 +101,7 @@ export function fakePorts(
     get silentMs() {
       return clock.now() - signMs;
     },
-    isPaced,
+    isRateLimited,
     isKeyInUse: false,
     queryGradients: async () => [],
     sendHeartbeat(heartbeat) {

@@ -146,12 +146,12 @@ async function warmUp(say: (event: SignedEvent) => Promise<void>): Promise<void>
 async function pour(
   say: (event: SignedEvent) => Promise<void>,
   { junkBytes, wellMade: events }: Flood,
-  onSaid: (i: number) => void = () => undefined,
+  onSent: (i: number) => void = () => undefined,
 ): Promise<void> {
   const size = 2_000_000;
   for (let i = 0; i * size < junkBytes; i++) {
     await say(signerOf(900 + (i % 2)).sign(junk(JUNK_KINDS[i % 6]!, size + i)));
-    onSaid(i);
+    onSent(i);
   }
   for (let i = 0; i < events; i++) await say(signerOf(1000 + (i % 500)).sign(wellMade(i)));
 }

@@ -6,7 +6,7 @@ type Frame = readonly unknown[];
 export interface RawReader {
   readonly frames: readonly Frame[];
   say(...message: readonly unknown[]): void;
-  sayRaw(data: string | Uint8Array): void;
+  sendRaw(data: string | Uint8Array): void;
   /** The first frame, of those already here and those to come, that fits. */
   until(fits: (frame: Frame) => boolean): Promise<Frame>;
   /** Sends an EVENT and waits for its OK. */
@@ -41,7 +41,7 @@ export async function openReader(url: string): Promise<RawReader> {
   return {
     frames,
     say,
-    sayRaw: (data) => ws.send(data),
+    sendRaw: (data) => ws.send(data),
     until,
     publish: (event) => {
       const from = frames.length;

@@ -121,7 +121,7 @@ function memoryDisk(): Disk {
 }
 
 /** Rounds of which each lasts long enough for a check. */
-const paced = (trainer: Trainer, ms: number): Trainer => ({
+const slowedBy = (trainer: Trainer, ms: number): Trainer => ({
   ...trainer,
   async train(task, onProgress, signal) {
     if (ms > 0) await systemClock.sleep(ms, signal);
@@ -152,12 +152,12 @@ export async function playRerun(
     const honest = trainerOn(spec, formatShard(shardSettings(spec, keyOf(index), {}).shard));
     return joinCertifiedRun({
       ...{ spec, relays, secretKey: secretOf(index), sha256: nativeSha256, crypto: nativeCrypto },
-      trainer: paced(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 500 : 0),
+      trainer: slowedBy(cheats[index]?.(honest) ?? honest, spec.jury > 0 ? 500 : 0),
       ...disk,
       recomputation: {
         async like({ eventId, features }) {
           checked[index]!.push(eventId);
-          const said = paced(trainerOn(spec, features?.rerun?.shard ?? '1/1'), checkMs);
+          const said = slowedBy(trainerOn(spec, features?.rerun?.shard ?? '1/1'), checkMs);
           return lying.includes(index) ? { ...said, ...elsewhere(spec)(said) } : said;
         },
         close: async () => undefined,

@@ -26,8 +26,8 @@ const intervals = (ports: ReturnType<typeof fakePorts>) =>
 
 it('among few says so each round and each interval, and goodbye', async () => {
   const { clock, ports, heartbeats } = publisher(10);
-  heartbeats.say(content);
-  heartbeats.say({ ...content, round: 1 });
+  heartbeats.update(content);
+  heartbeats.update({ ...content, round: 1 });
   await clock.advance(130_000);
   expect(intervals(ports)).toEqual([60, 60, 60, 60]);
   await heartbeats.stop();
@@ -36,8 +36,8 @@ it('among few says so each round and each interval, and goodbye', async () => {
 
 it('among three times as many as a crowd speaks a third as often, from a moment of its own on, and says by which interval', async () => {
   const { clock, ports, heartbeats } = publisher(192);
-  heartbeats.say(content);
-  heartbeats.say({ ...content, round: 1 });
+  heartbeats.update(content);
+  heartbeats.update({ ...content, round: 1 });
   const delayMs = (180_000 * Number.parseInt(ports.wire.me.slice(0, 8), 16)) / 2 ** 32;
   await clock.advance(delayMs - 1000);
   expect(intervals(ports)).toEqual([]);
@@ -49,7 +49,7 @@ it('among three times as many as a crowd speaks a third as often, from a moment 
 it('knows the members of a run before it hears them, and leaves a crowd without a word', async () => {
   const { clock, ports, heartbeats } = publisher(0);
   heartbeats.expect(256);
-  heartbeats.say(content);
+  heartbeats.update(content);
   await clock.advance(240_000);
   expect(intervals(ports)).toEqual([240]);
   expect(await heartbeats.send({ ...content, round: 2 })).toBe(true);

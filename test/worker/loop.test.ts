@@ -85,8 +85,8 @@ describe('runWorker', () => {
 
   it('heartbeats only after an interval without a gradient where relays limit what they are sent', async () => {
     const alone = { sync: { strategy: 'strict', workers: 1 }, heartbeatSeconds: 60 } as const;
-    const atsOf = async (isPaced: boolean, trainMs: number) => {
-      const { clock, ports, outcome } = play({ ...alone, rounds: 4 }, { trainMs, isPaced });
+    const atsOf = async (isRateLimited: boolean, trainMs: number) => {
+      const { clock, ports, outcome } = play({ ...alone, rounds: 4 }, { trainMs, isRateLimited });
       const startMs = clock.now();
       await clock.advance(1e6);
       expect((await outcome).value?.round).toBe(4);

@@ -127,7 +127,7 @@ function expectWhole(members: readonly Member[]): void {
 const PAYLOAD = 3500;
 
 describe('four workers behind one address, over a relay throttled to 5 events a minute', () => {
-  it('keep the pace that `nostrain plan` names, and nothing is refused', async () => {
+  it('keep the interval that `nostrain plan` prints, and no event is refused', async () => {
     const { floorSeconds, paceSeconds } = await planned(PAYLOAD);
     const clock = createManualClock();
     const taken = await throttledRelay(clock);

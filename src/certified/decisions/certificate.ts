@@ -248,10 +248,10 @@ export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly 
   const commits = events
     .commitsAfter(chain.parent)
     .filter(({ round, key }) => round === chain.round && roster.has(key));
-  const isSaid = proposals.some(
+  const isProposed = proposals.some(
     ({ key, digest }) => roster.has(key) || events.proposalsAfter(digest).length > 0,
   );
-  if (!isSaid && commits.length === 0) return { ok: true, value: [] };
+  if (!isProposed && commits.length === 0) return { ok: true, value: [] };
   const ready = withEntropy(chain, events);
   if (!ready.ok) return ready;
   const state = ready.value;

@@ -35,7 +35,7 @@ import { principalOf } from '../../run/spec/feature-fields.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import { type Evidence, found, lacking, type Ruling } from './evidence.ts';
-import { firstRoots, type Roots, rootsSaid, tierOf } from './widths.ts';
+import { declaredRoots, firstRoots, type Roots, tierOf } from './widths.ts';
 
 /** A round that is over, as far as its votes and its late work are judged in the next one. */
 export interface FinishedRound {
@@ -264,7 +264,7 @@ export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certifi
   const momentum = params.values.slice().fill(0);
   const roots = firstRoots(spec, params, hash);
   const { modelRoot: root } = roots;
-  const said = rootsSaid(spec)?.modelRoot ?? root;
+  const said = declaredRoots(spec)?.modelRoot ?? root;
   if (said !== root) {
     throw new ConfigError('base/other', `the base gives model root ${root}, the run says ${said}`, {
       hint: 'name the files that the run was made with (--base)',
@@ -313,7 +313,7 @@ export function openingOf(
   spec: RunSpec,
   { first, sha256 }: { first?: Float32Array | undefined; sha256?: Sha256 | undefined },
 ): Chain | Certified {
-  const said = rootsSaid(spec);
+  const said = declaredRoots(spec);
   if (said !== undefined && first === undefined) return firstChain(spec, said);
   const tier = first && tierOf(spec, { size: first.length });
   return genesisOf(spec, startOf(spec, first, tier), sha256);

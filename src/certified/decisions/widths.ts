@@ -108,8 +108,8 @@ export function rootsAfter(
   return ofRings([...own, ...(outer ?? before.rings!).slice(own.length)]);
 }
 
-/** What a spec says of the model of round 0, where all of a published one is trained. */
-export function rootsSaid({ start }: Pick<RunSpec, 'start'>): Roots | undefined {
+/** Returns the roots of the first model that a spec declares; undefined unless it trains a whole published model. */
+export function declaredRoots({ start }: Pick<RunSpec, 'start'>): Roots | undefined {
   const root = start?.root ?? null;
   if (root === null) return undefined;
   return typeof root === 'string' ? { modelRoot: root } : ofRings(root);
@@ -121,7 +121,7 @@ export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots 
   const own = ringStates(spec, { params, momentum }).map((ring) => modelRoot(ring, hash));
   if (spec.tiers === 0) return { modelRoot: own[0]! };
   const model = modelOfRun(spec);
-  const said = rootsSaid(spec)?.rings;
+  const said = declaredRoots(spec)?.rings;
   const rings = Array.from({ length: spec.tiers + 1 }, (_, ring) => {
     const known = own[ring] ?? said?.[ring];
     if (known !== undefined) return known;

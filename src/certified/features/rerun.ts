@@ -14,7 +14,7 @@ import { createPacker } from '../../network/wire/packer.ts';
 import { isDrawn } from '../../run/committee.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Outcome } from '../../run/outcome.ts';
-import { isInPace } from '../../run/settings.ts';
+import { isAllowedStepCount } from '../../run/settings.ts';
 import type { Trainer } from '../../worker/ports.ts';
 import { takeSent } from '../../worker/residual.ts';
 import type { PrivateState } from '../../worker/strategy.ts';
@@ -225,7 +225,7 @@ export async function checkContribution(
   if (said === undefined) return unanswered('not-linked');
   const { batchSize, innerSteps } = state.spec.training;
   const { steps, examples } = manifest;
-  const isInTime = isInPace(steps, state.spec.pace, innerSteps);
+  const isInTime = isAllowedStepCount(steps, state.spec.pace, innerSteps);
   if (!isInTime || examples !== steps * batchSize) return fault('other-count');
   const before = await previousState(contribution, tools);
   if ('result' in before) return before;

@@ -190,15 +190,15 @@ async function isClaimed(
 ): Promise<boolean> {
   const run = runIdOf(spec);
   const features = featureSet(spec.features);
-  let isSaid = false;
+  let hasClaim = false;
   const onEvent = (event: SignedEvent) => {
-    isSaid ||= toCheckpointClaim(event, run, features) !== undefined;
-    return isSaid;
+    hasClaim ||= toCheckpointClaim(event, run, features) !== undefined;
+    return hasClaim;
   };
   const asked = { waitMs: PATIENCE_MS, signal, onEvent };
   const { unanswered } = await relays.query([checkpointsFilter(run)], asked);
   if (unanswered.length > 0) onUnanswered?.(unanswered);
-  return isSaid;
+  return hasClaim;
 }
 
 /** The model from mirrors and holders, checked against the certified root; undefined if relays must be asked. */

@@ -180,7 +180,7 @@ function noticed(report: RelayReport, verdict: Verdict): readonly string[] {
   return [
     stated === undefined ? 'does not describe itself (NIP-11)' : wordStated(stated),
     ...(size.words === undefined || isSizeTold ? [] : [wordLimit(size)]),
-    ...wordPace(report),
+    ...describeRate(report),
     ...(auth.letIn && verdict.carries !== 'nothing' ? ['lets new keys in by AUTH'] : []),
     ...(work !== undefined && verdict.carries !== 'nothing' ? [`work: ${work.words}`] : []),
     ...refusals.map(([kind, { words }]) => `refuses kind ${kind}: ${words}`),
@@ -222,7 +222,7 @@ const wordLimit = ({ refusedBytes, words }: RelayReport['size']): string =>
     ? `size: ${words}`
     : `refuses an event of ${kib(refusedBytes)}: ${words}`;
 
-function wordPace({ rate }: RelayReport): readonly string[] {
+function describeRate({ rate }: RelayReport): readonly string[] {
   const { accepted, seconds, throttled, againAfterSeconds } = rate;
   if (throttled === undefined) return [];
   const nextEvent =

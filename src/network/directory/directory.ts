@@ -218,7 +218,7 @@ class Search {
       const next = path.shift();
       if (next === undefined) return;
       const isFar = close.length >= CLOSE && !this.#isNearer(next.record, close.at(-1)!);
-      if (isFar && !this.#says(next.record)) return;
+      if (isFar && !this.#claimsTarget(next.record)) return;
       if (this.#isSpent(next)) continue;
       const named = await this.#askOne(next);
       if (this.#answered.has(next.record.key)) {
@@ -232,14 +232,14 @@ class Search {
     return isNearer(a.key, b.key, this.#target);
   }
 
-  #says(record: HolderRecord): boolean {
+  #claimsTarget(record: HolderRecord): boolean {
     const held: readonly Target[] = record.held;
     return held.includes(this.#target);
   }
 
   /** Who says it holds the object first, then the nearest. */
   #rank(a: Candidate, b: Candidate): number {
-    const [first, second] = [this.#says(a.record), this.#says(b.record)];
+    const [first, second] = [this.#claimsTarget(a.record), this.#claimsTarget(b.record)];
     return first === second ? this.#order(a.record, b.record) : first ? -1 : 1;
   }
 
@@ -262,7 +262,7 @@ class Search {
       return [];
     }
     this.#answered.set(record.key, record);
-    if (this.#says(record)) {
+    if (this.#claimsTarget(record)) {
       this.#holders.push(record);
       this.#hops = hop;
     }

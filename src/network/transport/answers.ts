@@ -88,12 +88,12 @@ function bitsIn(message: string): { readonly bits?: number } {
   return numbers.length === 0 ? {} : { bits: Math.max(...numbers) };
 }
 
-/** Whether a NOTICE speaks of size: some relays answer an oversize event with nothing else. */
-export const speaksOfSize = (notice: string): boolean => TOO_LARGE.test(notice);
+/** Reports whether a NOTICE is about size: some relays answer an oversize event only with a NOTICE. */
+export const isSizeNotice = (notice: string): boolean => TOO_LARGE.test(notice);
 
-export const speaksOfPace = (notice: string): boolean => TOO_FAST.test(notice);
+export const isRateNotice = (notice: string): boolean => TOO_FAST.test(notice);
 
-export const speaksOfOverload = (error: string): boolean => OVERLOADED.test(error);
+export const isOverloadError = (error: string): boolean => OVERLOADED.test(error);
 
 export type PublishAnswer =
   | { readonly type: 'ok'; readonly accepted: boolean; readonly message: string }

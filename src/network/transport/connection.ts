@@ -8,7 +8,7 @@ import {
   unlessAborted,
 } from '../../base/async.ts';
 import { utf8 } from '../../base/bytes.ts';
-import { Answers, speaksOfOverload, speaksOfPace, speaksOfSize } from './answers.ts';
+import { Answers, isOverloadError, isRateNotice, isSizeNotice } from './answers.ts';
 import { parseFrame, type RelayFrame } from './frames.ts';
 import { RelayMeter, type RelayQuota } from './rates.ts';
 import type { OpenSocket, Socket } from './socket.ts';
@@ -113,7 +113,7 @@ export class RelayConnection {
 
   /** True after HTTP 429/503 on the latest attempt; ignored with `jitter: 'none'`. */
   get isOverloaded(): boolean {
-    return this.#options.retry.jitter !== 'none' && speaksOfOverload(this.lastError);
+    return this.#options.retry.jitter !== 'none' && isOverloadError(this.lastError);
   }
 
   /** Needs the connection until the returned function is called. */
@@ -338,7 +338,7 @@ export class RelayConnection {
   #hear(notice: string): void {
     this.lastNotice = notice;
     remember(this.notices, notice);
-    const prefix = speaksOfSize(notice) ? 'invalid' : speaksOfPace(notice) ? 'rate-limited' : '';
+    const prefix = isSizeNotice(notice) ? 'invalid' : isRateNotice(notice) ? 'rate-limited' : '';
     if (prefix === '') return;
     const says = new RegExp(`^\\s*${prefix}\\s*:`, 'i');
     const message = says.test(notice) ? notice : `${prefix}: ${notice}`;

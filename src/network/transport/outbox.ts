@@ -12,10 +12,10 @@ import { utf8 } from '../../base/bytes.ts';
 import type { SignedEvent, Signer } from '../event.ts';
 import {
   type AnswerVerdict,
+  isRateNotice,
   judgeAnswer,
   type PublishAnswer,
   type PublishStatus,
-  speaksOfPace,
 } from './answers.ts';
 import type { RelayConnection } from './connection.ts';
 import type { RelayFrame } from './frames.ts';
@@ -164,7 +164,7 @@ export class Outbox {
   hear(frame: RelayFrame): void {
     const { bucket, signIn } = this;
     if (frame.type === 'auth') signIn?.hear(frame.challenge);
-    if (frame.type === 'notice' && speaksOfPace(frame.message)) bucket.refuse();
+    if (frame.type === 'notice' && isRateNotice(frame.message)) bucket.refuse();
   }
 
   down(): void {
@@ -359,8 +359,8 @@ class Publishing {
       const verdict = judgeAnswer(answer.accepted, answer.message);
       const bits = limits.workFor(this.#parcel.event.kind);
       const isKnown = bits > 0 && Number.isFinite(bits);
-      const saysWork = verdict.status !== 'pow-needed' || verdict.bits !== undefined || !isKnown;
-      const message = saysWork ? answer.message : `${answer.message} (${bits} bits)`;
+      const namesWork = verdict.status !== 'pow-needed' || verdict.bits !== undefined || !isKnown;
+      const message = namesWork ? answer.message : `${answer.message} (${bits} bits)`;
       return { ...verdict, message };
     }
     if (answer.code === 1009) {

@@ -192,8 +192,8 @@ export interface FloorInput {
   readonly perMinute: number;
 }
 
-/** Seconds between two events of one worker, and the longest that one of them waits for its turn. */
-export const paceSeconds = ({
+/** Seconds between two events of one worker; also the longest time an event waits in the queue. */
+export const secondsBetweenEvents = ({
   perMinute,
   workersPerIp,
 }: Pick<FloorInput, 'perMinute' | 'workersPerIp'>): number => (60 / perMinute) * workersPerIp;
@@ -201,9 +201,9 @@ export const paceSeconds = ({
 /** Seconds a round must last so that the relay takes all its events; Infinity where heartbeats alone are too many. */
 export function floorSeconds(input: FloorInput): number {
   const { fixedEvents, heartbeatSeconds } = input;
-  const pace = paceSeconds(input);
-  if (pace >= heartbeatSeconds) return Number.POSITIVE_INFINITY;
-  return (pace * fixedEvents * heartbeatSeconds) / (heartbeatSeconds - pace);
+  const intervalSeconds = secondsBetweenEvents(input);
+  if (intervalSeconds >= heartbeatSeconds) return Number.POSITIVE_INFINITY;
+  return (intervalSeconds * fixedEvents * heartbeatSeconds) / (heartbeatSeconds - intervalSeconds);
 }
 
 /** Seconds rounded up, where what arithmetic alone has added does not count. */

@@ -56,7 +56,7 @@ export function createWire(
     get silentMs() {
       return signs.silentMs;
     },
-    get isPaced() {
+    get isRateLimited() {
       return relays.status().some(({ limits }) => limits.eventsPerMinute !== undefined);
     },
     get isKeyInUse() {
@@ -243,11 +243,11 @@ function createSignsOfLife(
         ),
       );
       void sending.settled.then(release);
-      const isSaid = taken.then((isTaken) => {
+      const reported = taken.then((isTaken) => {
         isKnown ||= isTaken;
         return isTaken || replaced.aborted;
       });
-      return { ...sending, taken: isSaid };
+      return { ...sending, taken: reported };
     },
     gradient({ payload }: Sealed, { taken }: Sending): void {
       if (!gradientsAreHeartbeats) return;

@@ -3,7 +3,7 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
-import { tierSaid, trainedRings } from '../../run/helpers.ts';
+import { reportedTier, trainedRings } from '../../run/helpers.ts';
 import { type Digest, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import {
   type FeatureSet,
@@ -238,7 +238,7 @@ export function openReader(
       const agreed = ringEnds && agreedRings(said, request, ringEnds.length);
       if (agreed && !agreed.ok) return agreed;
       const held = said.features?.widths?.rings.length ?? 0;
-      const tier = tierSaid(said.features?.widths) ?? 0;
+      const tier = reportedTier(said.features?.widths) ?? 0;
       if (helpers && !trainedRings(helpers, { tier, held, round: said.round })) {
         return refusal(said.worker, 'malformed', `${held} rings, which tier ${tier} has not`);
       }

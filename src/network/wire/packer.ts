@@ -4,7 +4,7 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { ChunkAssignment } from '../../run/contribution.ts';
-import { tierSaid, trainedRings } from '../../run/helpers.ts';
+import { reportedTier, trainedRings } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { removedPackings } from '../../run/removed.ts';
 import type { PackingName } from '../../run/settings.ts';
@@ -31,7 +31,7 @@ export interface PayloadContext {
   readonly worker: WorkerId;
   readonly assignment: ChunkAssignment;
   /** What the worker's manifest says of its slices, in a run with tiers; left out of what is this worker's own. */
-  readonly widths?: Parameters<typeof tierSaid>[0];
+  readonly widths?: Parameters<typeof reportedTier>[0];
   /** How many of its rings, from the first on, started from this worker's bits; the others count for nothing. */
   readonly agreed?: number | undefined;
 }
@@ -63,7 +63,7 @@ export function createPacker(options: PackerOptions) {
   const ringOf = (chunk: number) => ringEnds.findIndex((end) => chunk < chunkCount(end));
   const scopeOf = ({ round, worker, assignment, widths }: PayloadContext): PayloadScope => {
     const end = widths === undefined ? layout.size : ringEnds[widths.rings.length - 1]!;
-    const tier = tierSaid(widths);
+    const tier = reportedTier(widths);
     const held = ringEnds.indexOf(end) + 1;
     const trained = helpers && trainedRings(helpers, { tier: tier ?? helpers.tier, held, round });
     const isSent = (chunk: number) => !trained || trained.includes(ringOf(chunk));

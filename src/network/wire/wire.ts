@@ -102,8 +102,8 @@ export interface Wire {
   readonly silentMs: number;
   /** This worker's key signed a heartbeat or gradient that this process did not send: another one has the key. */
   readonly isKeyInUse: boolean;
-  /** Some relay limits how much it is sent: what can be left out should be. */
-  readonly isPaced: boolean;
+  /** True if a relay limits the event rate: events that are not needed should be left out. */
+  readonly isRateLimited: boolean;
   seal(gradient: LocalGradient): Promise<SealedGradient>;
   /** What receivers decode of it, also after a restart. */
   open(sealed: Sealed, context: Pick<RoundRequest, 'round' | 'assignment'>): PartialVector;

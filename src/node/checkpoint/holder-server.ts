@@ -273,12 +273,12 @@ export class HolderServer {
     this.#active++;
     if (sha256 !== undefined) this.#going.add(sha256);
     const { rate, onSent } = this.#options;
-    const paced = rate === undefined ? undefined : this.#paced(rate);
+    const throttle = rate === undefined ? undefined : this.#throttle(rate);
     response.on('close', () => {
       this.#active--;
       if (sha256 !== undefined) this.#going.delete(sha256);
       body.destroy();
-      paced?.destroy();
+      throttle?.destroy();
     });
     const fail = () => response.destroy();
     const count = (piece: Uint8Array) => {
@@ -286,13 +286,13 @@ export class HolderServer {
       onSent?.(piece.length);
     };
     body.on('error', fail).on('data', count);
-    paced?.on('error', fail);
-    if (paced) body.pipe(paced).pipe(response);
+    throttle?.on('error', fail);
+    if (throttle) body.pipe(throttle).pipe(response);
     else body.pipe(response);
   }
 
-  /** Lets what goes out wait for its turn. */
-  #paced(rate: number): Transform {
+  /** Returns a stream that delays its output to `rate` bytes per second, shared by all responses. */
+  #throttle(rate: number): Transform {
     const { clock } = this.#options;
     return new Transform({
       transform: (piece: Uint8Array, _, done) => {

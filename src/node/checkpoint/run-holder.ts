@@ -101,7 +101,7 @@ export class RunHolder implements ChunkHolder {
   #relays: RelaySet | undefined;
   #signal = new AbortController().signal;
   #newest: { readonly manifest: FileManifest; readonly members: readonly WorkerId[] } | undefined;
-  #saidAt = 0;
+  #announcedAt = 0;
   #work: Promise<void> = Promise.resolve();
 
   constructor(options: RunHolderOptions, parts: Parts) {
@@ -142,7 +142,7 @@ export class RunHolder implements ChunkHolder {
       this.#newest = { manifest, members };
       await this.#settle(manifest, members, chunks);
       await this.#parts.chunks.keepNewest(this.#options.keep);
-      await this.#say();
+      await this.#announceOffer();
     });
   }
 
@@ -151,7 +151,7 @@ export class RunHolder implements ChunkHolder {
     return this.#next(async () => {
       const { manifest, members } = this.#newest ?? {};
       if (manifest && members) await this.#settle(manifest, members);
-      await this.#say();
+      await this.#announceOffer();
     });
   }
 
@@ -245,13 +245,13 @@ export class RunHolder implements ChunkHolder {
     };
   }
 
-  async #say(): Promise<void> {
+  async #announceOffer(): Promise<void> {
     const [relays, { signer, allowPrivate }] = [this.#relays, this.#options];
     if (relays === undefined || this.#signal.aborted) return;
     // a later one of the same second would not replace it
-    this.#saidAt = Math.max(unixSeconds(), this.#saidAt + 1);
+    this.#announcedAt = Math.max(unixSeconds(), this.#announcedAt + 1);
     const offer = await this.#offer();
-    const event = signer.sign(buildHolder(offer, this.#saidAt, HOLDS_SECONDS));
+    const event = signer.sign(buildHolder(offer, this.#announcedAt, HOLDS_SECONDS));
     const search = createSearch(relays, { allowPrivate, signal: this.#signal });
     await announce(event, offer.held, this.#parts.directory, search);
   }

@@ -13,15 +13,15 @@ const starts = [
   [0, 7],
   [0, 20],
 ];
-const paces = [
+const trainTimes = [
   [20, 21, 22],
   [20, 26, 20],
   [20, 20, 33],
 ];
 
 describe('first rounds end void when workers start together (median deviation 0 after one arrival)', () => {
-  const cases = starts.flatMap((start) => paces.map((pace) => [start, pace] as const));
-  it.each(cases)('started after %j seconds, training for %j', async (start, pace) => {
+  const cases = starts.flatMap((start) => trainTimes.map((times) => [start, times] as const));
+  it.each(cases)('started after %j seconds, training for %j', async (start, times) => {
     const spec = certifiedSpec({
       ...{ founders: start.map((_, index) => index), rounds: 8 },
       timing: { graceMinMs: 5000, graceMaxMs: 600_000, viewMs: 10_000 },
@@ -32,13 +32,13 @@ describe('first rounds end void when workers start together (median deviation 0 
     for (const [index, at] of start.entries()) {
       await swarm.clock.advance(1000 * (at - now));
       now = at;
-      members.push(swarm.start({ index, trainMs: 1000 * pace[index]! }));
+      members.push(swarm.start({ index, trainMs: 1000 * times[index]! }));
     }
     const seconds = await swarm.finish(members, HOUR);
     const rounds = certifiedRounds(members[0]!);
     expect(rounds.map(({ certified }) => certified!.result)).toEqual(Array(8).fill('final'));
     expect(Math.min(...rounds.map(({ accepted }) => accepted.length))).toBeGreaterThan(1);
-    const slowest = Math.max(...pace.slice(0, start.length));
+    const slowest = Math.max(...times.slice(0, start.length));
     expect(seconds).toBeLessThan(8 * (slowest + 2) + 20);
   });
 });

@@ -30,7 +30,8 @@ const keyOf = (number: number) => signerOf(number).publicKey;
 /** A payload of chunks that say something where `said` does. */
 function payloadOf(said: readonly boolean[], rest = SIZE): Uint8Array {
   const bytes = new Uint8Array((said.length - 1) * SIZE + rest);
-  for (const [i, isSaid] of said.entries()) if (isSaid) bytes[i * SIZE + (i % 7)] = 1 + (i % 250);
+  for (const [i, hasShare] of said.entries())
+    if (hasShare) bytes[i * SIZE + (i % 7)] = 1 + (i % 250);
   return bytes;
 }
 const rootOf = (payload: Uint8Array) => {

@@ -23,7 +23,7 @@ const ask = createAskHttp({ isTrusted: true });
 const clock = systemClock;
 const connection = { openTimeoutMs: 5000, retry: defaultRetry };
 
-testSource('a folder', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => ({
+testSource('a folder', { hasParity: true, listsChunks: false }, async ({ folder }) => ({
   source: createFolderSource(folder),
   lose: ({ sha256 }) => rm(join(folder, sha256)),
   close: async () => undefined,
@@ -31,7 +31,7 @@ testSource('a folder', { hasParity: true, saysWhatItHas: false }, async ({ folde
 
 testSource(
   'a holder server',
-  { hasParity: true, saysWhatItHas: true },
+  { hasParity: true, listsChunks: true },
   async ({ folder, manifest }) => {
     // biome-ignore format: one line
     const server = await serveFolder(folder, manifest, { port: 0, host: '127.0.0.1', clock });
@@ -39,7 +39,7 @@ testSource(
   },
 );
 
-testSource('a plain web server', { hasParity: true, saysWhatItHas: false }, async ({ folder }) => {
+testSource('a plain web server', { hasParity: true, listsChunks: false }, async ({ folder }) => {
   const server = createServer((request, response) => {
     readFile(join(folder, request.url!.replace('/files/', ''))).then(
       (bytes) => response.end(bytes),
@@ -58,7 +58,7 @@ testSource('a plain web server', { hasParity: true, saysWhatItHas: false }, asyn
   };
 });
 
-testSource('relays', { hasParity: false, saysWhatItHas: false }, async ({ manifest, payload }) => {
+testSource('relays', { hasParity: false, listsChunks: false }, async ({ manifest, payload }) => {
   const relay = await createRelay({ port: 0 });
   const signer = createSigner(createSecretKey());
   const relays = await connectRelays([relay.url], connection, signer, never);

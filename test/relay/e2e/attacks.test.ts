@@ -239,13 +239,13 @@ describe('the event loop', () => {
 
   test('one that goes on sending what nobody reads is disconnected', async () => {
     const reader = await read(await start());
-    for (let i = 0; i < 40; i++) reader.sayRaw('['.repeat(30_000));
+    for (let i = 0; i < 40; i++) reader.sendRaw('['.repeat(30_000));
     expect(await reader.closed).toBe(1008);
   });
 
   test('a query of 2 MB is refused unread', async () => {
     const reader = await read(await start());
-    reader.sayRaw(JSON.stringify(['REQ', 'big', { ids: ['x'.repeat(2 << 20)] }]));
+    reader.sendRaw(JSON.stringify(['REQ', 'big', { ids: ['x'.repeat(2 << 20)] }]));
     expect((await reader.until((frame) => frame[0] === 'CLOSED'))[2]).toMatch(/longer than/);
   });
 });
@@ -291,7 +291,7 @@ describe('who a client says the relay is', () => {
       say('EVENT', event);
       return until((frame) => frame[0] === 'OK' && frame[1] === event.id);
     };
-    const reader = { frames, say, until, publish, closed, close, sayRaw: (data: string | Uint8Array) => claimed.send(data) }; // biome-ignore format: one reader
+    const reader = { frames, say, until, publish, closed, close, sendRaw: (data: string | Uint8Array) => claimed.send(data) }; // biome-ignore format: one reader
     opened.unshift(reader);
     return reader;
   }

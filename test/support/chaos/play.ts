@@ -18,8 +18,8 @@ import {
   startCertified,
 } from '../certified-swarm.ts';
 import { arithmeticTrainer, smallLayout as layout } from '../swarm.ts';
+import { createJumpClock, type JumpClock } from './jump-clock.ts';
 import { createLines } from './lines.ts';
-import { createPacedClock, type PacedClock } from './paced-clock.ts';
 import { type ChaosRelay, createChaosRelay, type Harm, harms } from './relays.ts';
 
 export interface ChaosOptions {
@@ -72,7 +72,7 @@ export interface Played {
   /** Everything that anybody ever sent. */
   readonly said: readonly SignedEvent[];
   /** What a relay set of somebody who was not there gets; it moves the clock. */
-  ask<T>(question: (relays: RelaySet, clock: PacedClock) => Promise<T>): Promise<T>;
+  ask<T>(question: (relays: RelaySet, clock: JumpClock) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
@@ -139,7 +139,7 @@ class ChaosRun {
   readonly #harmed: Record<Harm, number> = { lying: 0, deleting: 0, dead: 0 };
   #relays: ChaosRelay[] = [];
   #lines = createLines(new Map());
-  #clock!: PacedClock;
+  #clock!: JumpClock;
   #sick: ChaosRelay | undefined;
   #endedMs = 0;
   #kills = 0;
@@ -162,7 +162,7 @@ class ChaosRun {
   async open(): Promise<void> {
     const { relays = 3, seed, workers = 8 } = this.#options;
     const now = () => this.#clock.now();
-    this.#clock = createPacedClock({
+    this.#clock = createJumpClock({
       count: () => this.#lines.count() + this.#relays.reduce((sum, one) => sum + one.traffic(), 0),
       opening: () => this.#lines.opening(),
     });
@@ -382,7 +382,7 @@ class ChaosRun {
     };
   }
 
-  async #ask<T>(question: (relays: RelaySet, clock: PacedClock) => Promise<T>): Promise<T> {
+  async #ask<T>(question: (relays: RelaySet, clock: JumpClock) => Promise<T>): Promise<T> {
     const clock = this.#clock;
     const { openSocket } = this.#lines.plug(this.#workers.length, clock);
     const urls = this.#relays.map(({ url }) => url);
@@ -423,7 +423,7 @@ function streamOf(name: string): () => number {
 }
 
 /** Machines differ by a tenth. */
-function unevenTrainer(index: number, clock: PacedClock): Trainer {
+function unevenTrainer(index: number, clock: JumpClock): Trainer {
   const inner = arithmeticTrainer(index, layout, { clock, trainMs: 0 });
   return {
     ...inner,

@@ -111,14 +111,14 @@ async function makePlan(
   if (urls.length > 0) stripeOver(urls, stripe);
   const estimate = await measure(settings, workers, flags.payloadBytes, signal);
   const { payloadBytes, checkpointBytes } = estimate;
-  const pace = { heartbeatSeconds: heartbeatInterval, workersPerIp };
+  const rateNeeds = { heartbeatSeconds: heartbeatInterval, workersPerIp };
   const whole = protocolOf(settings).sizes;
   const sizes = { profile, whole, run, payloadBytes, checkpointBytes, stripe };
-  const input = { ...sizes, workers, relays: urls.map(withoutSecrets), roundSeconds, ...pace };
+  const input = { ...sizes, workers, relays: urls.map(withoutSecrets), roundSeconds, ...rateNeeds };
   const cost = roundCost(input);
   const { fixedEvents, sent } = cost;
   const facts = await factsOfAll(urls, flags.check === true, signal);
-  const relays = facts.map((each) => judgeFit(each, { cost, roundSeconds, ...pace }));
+  const relays = facts.map((each) => judgeFit(each, { cost, roundSeconds, ...rateNeeds }));
   const hasModel = flags.payloadBytes === undefined;
   const { owners, fragments, packing, outerLearningRate, momentum } = settings;
   const sharing = { owners, fragments, packing, outerLearningRate, momentum };
@@ -134,7 +134,7 @@ async function makePlan(
     relays,
     advice,
     total: { events: sent.events * workers * rounds, bytes: sent.bytes * workers * rounds },
-    floorSeconds: floorSeconds({ ...PUBLIC_BUDGET, ...pace, fixedEvents }),
+    floorSeconds: floorSeconds({ ...PUBLIC_BUDGET, ...rateNeeds, fixedEvents }),
   };
 }
 

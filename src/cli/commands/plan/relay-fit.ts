@@ -136,7 +136,7 @@ export function factsOf({ report, verdict }: CheckedRelay): RelayFacts {
   };
 }
 
-/** The pace after the first refusal, or as many as it took without one. */
+/** The event rate after the first refusal; without a refusal, the number of events the relay accepted. */
 function rateOf({
   accepted,
   throttled,
@@ -167,18 +167,18 @@ export interface Needs extends Omit<FloorInput, 'perMinute' | 'fixedEvents'> {
 }
 
 /** Whether the relay carries such rounds, and what speaks against it. */
-export function judgeFit(facts: RelayFacts, { cost, roundSeconds, ...pace }: Needs): RelayFit {
+export function judgeFit(facts: RelayFacts, { cost, roundSeconds, ...rateNeeds }: Needs): RelayFit {
   const { url, problem, perMinute, sizeBasis, rateBasis } = facts;
   const manifests = problem === undefined && takes(facts, cost.commit.bytes);
   const needsChunks = cost.chunks.events > 0;
   const chunks = facts.takesChunks && manifests && takes(facts, cost.largestChunkBytes);
-  const floor = floorSeconds({ ...pace, perMinute, fixedEvents: cost.fixedEvents });
+  const floor = floorSeconds({ ...rateNeeds, perMinute, fixedEvents: cost.fixedEvents });
   const why = [
     ...(problem === undefined ? [] : [problem]),
     ...(problem === undefined && !manifests ? [wordSize(cost.commit.bytes, facts)] : []),
     ...(manifests && needsChunks && !chunks ? ['carries no chunks'] : []),
     ...(problem === undefined && floor > roundSeconds
-      ? [wordPace(floor, roundSeconds, facts)]
+      ? [describeRate(floor, roundSeconds, facts)]
       : []),
   ];
   return {
@@ -205,7 +205,7 @@ const wordSize = (eventBytes: number, facts: RelayFacts): string => {
   return `takes ${most} bytes (${facts.sizeBasis}), an event of this run has ${eventBytes}`;
 };
 
-const wordPace = (floor: number, seconds: number, { rateWords }: RelayFacts): string =>
+const describeRate = (floor: number, seconds: number, { rateWords }: RelayFacts): string =>
   Number.isFinite(floor)
     ? `${rateWords}: rounds of ${wholeSeconds(floor)} s, not ${seconds} s`
     : `${rateWords}: heartbeats alone are as many`;

@@ -8,9 +8,9 @@ import {
   floorSeconds,
   type Load,
   PUBLIC_BUDGET,
-  paceSeconds,
   type RoundCost,
   roundCost,
+  secondsBetweenEvents,
   wholeSeconds,
 } from '../../../network/wire/cost.ts';
 import type { ProfileName } from '../../../network/wire/wire.ts';
@@ -138,7 +138,7 @@ function wordFloor({ floorSeconds, workersPerIp, input }: PlanReport): string {
     const heartbeats = `heartbeats every ${input.heartbeatSeconds} s`;
     return `floor: none on ${budget}: ${heartbeats} are all it takes`;
   }
-  const wait = wholeSeconds(paceSeconds({ perMinute, workersPerIp }));
+  const wait = wholeSeconds(secondsBetweenEvents({ perMinute, workersPerIp }));
   return (
     `floor: rounds of ${wholeSeconds(floorSeconds)} s on ${budget}; ` +
     `up to ${wait} s of them an event waits for its turn`
@@ -200,7 +200,7 @@ export function advise({ input, workersPerIp, relays }: AdviceInput): readonly s
   if (isCarried || (relays.length === 0 && !isSlow)) return [];
   const isRefused = relays.some(({ chunks }) => chunks === false);
   return [
-    ...(isSlow ? advisePace(input, floorOf) : []),
+    ...(isSlow ? adviseRoundLength(input, floorOf) : []),
     ...(isSlow || isRefused ? adviseSize(input, floorOf) : []),
     ...(isSlow ? adviseStripes(input, floorOf) : []),
     'a relay you run takes any rate: nostrain relay --host 0.0.0.0',
@@ -209,7 +209,7 @@ export function advise({ input, workersPerIp, relays }: AdviceInput): readonly s
 
 const within = (seconds: number): string => `rounds of ${wholeSeconds(seconds)} s on public relays`;
 
-function advisePace({ heartbeatSeconds }: CostInput, floorOf: Floor): readonly string[] {
+function adviseRoundLength({ heartbeatSeconds }: CostInput, floorOf: Floor): readonly string[] {
   const now = floorOf({});
   const calm = floorOf({ heartbeatSeconds: CALM_SECONDS });
   const isCalm = heartbeatSeconds >= CALM_SECONDS || !Number.isFinite(calm);
@@ -227,9 +227,9 @@ function adviseSize({ whole, payloadBytes }: CostInput, floorOf: Floor): readonl
   }
   if (payloadBytes <= CHUNK_BYTES) return [];
   const small = floorOf({ payloadBytes: CHUNK_BYTES });
-  const pace = Number.isFinite(small) ? `: ${within(small)}` : '';
+  const duration = Number.isFinite(small) ? `: ${within(small)}` : '';
   return [
-    `--set packing=auto --set eventBudget=${USUAL_BYTES}: one event per worker and round${pace}`,
+    `--set packing=auto --set eventBudget=${USUAL_BYTES}: one event per worker and round${duration}`,
   ];
 }
 

@@ -250,7 +250,7 @@ const witnessInspect = (): Command =>
         holds: flags.spec !== undefined,
       },
     ]);
-    const said = await saidBy(flags);
+    const said = await committeeSource(flags);
     const counted =
       flags.members === undefined ? said.keys : (await readMembers(flags.members)).size;
     const { json, differ, keys = counted, quorum: rule = said.rule } = flags;
@@ -261,7 +261,7 @@ const witnessInspect = (): Command =>
   });
 
 /** What the spec of a run says, or the usual values. */
-async function saidBy(flags: InspectFlags) {
+async function committeeSource(flags: InspectFlags) {
   const { spec, relay, allowPrivateRelays } = flags;
   if (spec === undefined) {
     return { keys: 1000, seats: [16, 32, 64, 128, 256], rule: 'bft', rounds: 1000 } as const;

@@ -16,8 +16,8 @@ import { nativeCrypto } from '../../../node/native/event-crypto.ts';
 import { openSocket } from '../../../node/net/relays.ts';
 import { roundName } from '../../../run/ids.ts';
 import {
+  localStepSettings,
   type PartialSettings,
-  paceSettings,
   ruleSettings,
   type SettingName,
   type Settings,
@@ -222,7 +222,7 @@ const MEANINGLESS: readonly SettingName[] = [
   'normalize',
   'stripe',
   ...ruleSettings,
-  ...paceSettings,
+  ...localStepSettings,
 ];
 
 function settingsOf(asked: PartialSettings, flags: SessionFlags): Settings {

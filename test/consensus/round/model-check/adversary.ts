@@ -83,7 +83,7 @@ export class Adversary {
   }
 
   /** To one side, or to everybody when the side is neither. */
-  #say(key: WorkerId, message: Message, side: number): Signed<Message> {
+  #sendTo(key: WorkerId, message: Message, side: number): Signed<Message> {
     const world = this.#world;
     const signed = world.sign(key, message);
     for (const to of world.machines.keys()) {
@@ -96,10 +96,10 @@ export class Adversary {
     const { attempt, view, ctx, digest } = about;
     const cast = { ...ABOUT, attempt, view, ctx, digest };
     if (step === 'commit') {
-      this.#say(key, { type: 'vote', step, ...cast, justify: -1, unlisted: [] }, side);
+      this.#sendTo(key, { type: 'vote', step, ...cast, justify: -1, unlisted: [] }, side);
     } else {
       const justify = Math.min(view - 1, about.justify);
-      this.#say(key, { type: 'vote', step, ...cast, justify }, side);
+      this.#sendTo(key, { type: 'vote', step, ...cast, justify }, side);
     }
   }
 
@@ -117,7 +117,7 @@ export class Adversary {
         (trick === 3 ? this.#repeated(key, attempt, view) : undefined) ??
         this.#fresh(key, attempt, view);
       if (proposal === undefined) continue;
-      this.#say(key, trick === 1 || trick === 2 ? this.#lying(proposal) : proposal, side);
+      this.#sendTo(key, trick === 1 || trick === 2 ? this.#lying(proposal) : proposal, side);
     }
   }
 
@@ -143,7 +143,7 @@ export class Adversary {
       for (const other of weather.hostile) {
         const { ctx, digest, attempt } = proposal;
         const cast = { ...ABOUT, attempt, view: justify, ctx, digest, justify: -1 };
-        there.push(this.#say(other, { type: 'vote', step: 'prepare', ...cast }, 2) as CastVote);
+        there.push(this.#sendTo(other, { type: 'vote', step: 'prepare', ...cast }, 2) as CastVote);
       }
     }
     const prepares = there.filter(({ step }) => step === 'prepare').map(({ id }) => id);
@@ -164,7 +164,7 @@ export class Adversary {
     const ids = ballots.map(({ id }) => id).sort();
     const to = dice.chance(0.5) ? 2 : this.#world.side(dice.pick([...machines.keys()]));
     const label = { type: 'proposal', step: 'prepare', justify: -1 } as const;
-    this.#say(key, { ...label, ...cast, outcome, prepares: [], ballots: ids }, to);
+    this.#sendTo(key, { ...label, ...cast, outcome, prepares: [], ballots: ids }, to);
   }
 
   #fresh(key: WorkerId, attempt: number, view: number): Proposal | undefined {
@@ -244,7 +244,7 @@ export class Adversary {
     const one = dice.pick(honest);
     const prepared = dice.chance(0.7) ? null : one.prepared;
     if (attempt !== undefined && prepared !== null && prepared.attempt >= attempt) return;
-    this.#say(
+    this.#sendTo(
       key,
       { type: 'ballot', ...ABOUT, attempt: attempt ?? one.attempt, prepared },
       dice.below(3),

@@ -299,7 +299,7 @@ export class RunWorld {
 
   #perform(worker: Worker, effect: Effect, own: Signed<Message>[]): void {
     if (effect.type === 'persist') worker.saved = worker.state;
-    if (effect.type === 'send') own.push(this.#say(worker.key, effect.message));
+    if (effect.type === 'send') own.push(this.#sign(worker.key, effect.message));
     if (effect.type === 'resend') {
       for (const id of effect.ids) this.#spread(this.#events.get(id)!);
     }
@@ -348,7 +348,7 @@ export class RunWorld {
     this.#later(worker, 10, { type: 'composed', composed, check });
   }
 
-  #say(key: WorkerId, message: Message): Signed<Message> {
+  #sign(key: WorkerId, message: Message): Signed<Message> {
     const content = `${key} ${JSON.stringify(message)}`;
     const known = this.#ids.get(content);
     const isListed = message.type === 'vote' && message.step === 'commit';
@@ -373,13 +373,13 @@ export class RunWorld {
       const { run, round, attempt, parent } = message;
       if (this.#dice.chance(0.3)) continue;
       if (message.type === 'ballot') {
-        this.#say(key, { type: 'ballot', run, round, attempt, parent, prepared: null });
+        this.#sign(key, { type: 'ballot', run, round, attempt, parent, prepared: null });
         continue;
       }
       const { ctx, view, digest } = message;
       const cast = { type: 'vote', run, round, attempt, parent, ctx, view, digest } as const;
-      this.#say(key, { ...cast, step: 'prepare', justify: -1 });
-      this.#say(key, { ...cast, step: 'commit', justify: -1, unlisted: [] });
+      this.#sign(key, { ...cast, step: 'prepare', justify: -1 });
+      this.#sign(key, { ...cast, step: 'commit', justify: -1, unlisted: [] });
     }
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../../src/base/async.ts';
 
-export interface PacedClock extends Clock {
+export interface JumpClock extends Clock {
   /** Moves time on by so much, moment by moment. */
   advance(ms: number): Promise<void>;
 }
@@ -25,7 +25,7 @@ interface Sleeper {
 const QUIET_TURNS = 6;
 const START_MS = 1_700_000_000_000;
 
-export function createPacedClock(traffic: Traffic): PacedClock {
+export function createJumpClock(traffic: Traffic): JumpClock {
   let nowMs = START_MS;
   const sleepers = new Set<Sleeper>();
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));

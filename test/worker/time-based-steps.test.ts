@@ -52,11 +52,11 @@ async function play(stepMs: number, leastSteps: number, innerSteps: number) {
   const start = genesis({ layout, values: initialParameters(smallGpt, 1) }, 9);
   const chosen = plan({
     ...{ rounds: 2, innerSteps, sync: { strategy: 'strict', workers: 1 } },
-    pace: { innerSeconds: 2, leastSteps },
+    localSteps: { innerSeconds: 2, leastSteps },
   });
   const { signal } = new AbortController();
-  const paced = { ...ports, wire, trainer: { ...trainer, train } };
-  const ended = await runWorker(start, { plan: chosen, ports: paced, signal });
+  const timedPorts = { ...ports, wire, trainer: { ...trainer, train } };
+  const ended = await runWorker(start, { plan: chosen, ports: timedPorts, signal });
   return { said, tokens: ended.tokens };
 }
 
