@@ -10,7 +10,7 @@ import type { Layout, Params, Vector } from '../tensor/params.ts';
 
 export interface ModelState {
   readonly params: Params;
-  /** Of the storage type of the parameters. */
+  /** Outer momentum, in the storage type of the parameters. */
   readonly momentum: Vector;
 }
 
@@ -20,7 +20,7 @@ const CHUNK_BYTES = 45_056;
 const stateBytesOf = ({ params, momentum }: ModelState): number =>
   params.values.byteLength + momentum.byteLength;
 
-/** Root of the canonical bytes: parameters by layout, then momentum, each value little-endian in its storage type. */
+/** Root of the canonical bytes: parameters by layout, then momentum, little-endian in their storage type. */
 export const modelRoot = (state: ModelState, hash = sha256): Digest =>
   merkleTree(stateChunks(state), hash).root;
 
@@ -60,7 +60,7 @@ function* stateChunks(state: ModelState): Generator<Uint8Array> {
   }
 }
 
-/** Reads canonical bytes back as f32, the storage type of everything we train. Throws on another length. */
+/** Reads canonical bytes back as f32, the storage type of all trained models. Throws a RangeError on a wrong length. */
 export function readState(bytes: Uint8Array, layout: Layout): ModelState {
   const { size } = layout;
   if (bytes.length !== 8 * size) {
@@ -72,7 +72,7 @@ export function readState(bytes: Uint8Array, layout: Layout): ModelState {
   return { params: { layout, values: read(0) }, momentum: read(size) };
 }
 
-/** Root of any bytes, to compare with an expected root before they are parsed. */
+/** Returns the Merkle root of any bytes, to compare with an expected root before parsing them. */
 export function bytesRoot(bytes: Uint8Array, hash = sha256): Digest {
   const count = Math.ceil(bytes.length / CHUNK_BYTES);
   const chunks = Array.from({ length: count }, (_, i) =>
@@ -81,20 +81,20 @@ export function bytesRoot(bytes: Uint8Array, hash = sha256): Digest {
   return merkleTree(chunks, hash).root;
 }
 
-/** Merkle proof that an outcome digest is that of `round` in a run of `rounds` rounds. */
+/** Merkle proof that `digest` is the outcome digest of `round` in a run of `rounds` rounds. */
 export interface RoundProof {
   readonly round: number;
   readonly rounds: number;
   readonly digest: Digest;
-  /** Sibling hashes, from the leaf to the top. */
+  /** Sibling hashes, from the leaf to the root. */
   readonly path: readonly Digest[];
 }
 
-/** The root over the outcome digests of all rounds, from round 0. */
+/** Returns the Merkle root over the outcome digests of all rounds, from round 0. */
 export const runRoot = (digests: readonly Digest[]): Digest => treeOf(digests).root;
 
 /**
- * That the outcome of one round is in a run, without the others: a path of hashes up to the run root.
+ * Proves that the outcome of one round is part of a run: returns the path of hashes up to the run root.
  *
  * @example
  * ```ts
@@ -112,7 +112,7 @@ export function proveRound(digests: readonly Digest[], round: number): RoundProo
 }
 
 /**
- * Whether the proof leads to this run root; false for anything malformed.
+ * Reports whether the proof leads to this run root; false for a malformed proof.
  *
  * @example
  * ```ts

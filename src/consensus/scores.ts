@@ -1,6 +1,7 @@
 /**
- * Scores: what witnesses measured of contributions as one certified number, and the scores of many rounds as who is
- * good. A gain lowers a loss; a score is a gain in millionths, in integers wherever it is certified.
+ * Scores of contributions: combines the witnesses' measurements into one certified score per contribution, and the
+ * scores of several rounds into a rating of each worker. A gain is how far a contribution lowers the loss; a score is a
+ * gain in millionths, as an integer so that all workers compute the same.
  */
 
 import type { WorkerId } from '../run/ids.ts';
@@ -9,37 +10,37 @@ import { MOST_SCORE, MOST_SCORES } from '../run/spec/feature-fields.ts';
 export interface GainSpread {
   /** The upper median. */
   readonly center: number;
-  /** Like a standard deviation; never 0. */
+  /** Comparable to a standard deviation; never 0. */
   readonly size: number;
 }
 
-/** Lower quartiles of deviations above the middle in a standard deviation of normal values. */
+/** Factor from the lower quartile of the deviations above the median to the standard deviation of normal values. */
 const NORMAL = 3.14;
-/** A few gains tell how far they lie apart so badly that two members would find bounds too far from each other. */
+/** Largest deviation, in floors: estimates from few gains vary so much that two members' bounds would differ. */
 const MOST_FLOORS = 2;
-/** Gains that happen to be alike say little of how far honest ones may lie apart. */
+/** Smallest deviation as a share of the median: gains that happen to be alike underestimate it. */
 const LEAST_SHARE = 1 / 4;
 
 /**
- * How far finite gains (at least one) lie apart, by their better half, so that a minority cannot widen it much. At
- * least `least`.
+ * Estimates median and deviation of finite gains (at least one). The deviation follows from the better half, so that a
+ * minority cannot widen it much, and is at least `least`.
  */
 export function spreadOf(gains: readonly number[], least: number): GainSpread {
   const falling = [...gains].sort((a, b) => b - a);
   const middle = Math.floor((falling.length - 1) / 2);
   const center = falling[middle]!;
-  // owners of the most important chunks gain a hundred times as much: the largest gains say nothing of the others
+  // owners of the most important chunks gain a hundred times as much, so the largest gains are left out
   const quartile = middle - 1 - (middle >> 2);
   const deviation = NORMAL * ((falling[quartile] ?? center) - center);
   const floor = Math.max(LEAST_SHARE * Math.abs(center), least);
   return { center, size: Math.min(Math.max(deviation, floor), MOST_FLOORS * floor) };
 }
 
-/** Gains under it are harm: so many spreads below zero, or below the middle if that is a loss too. */
+/** Returns the gain below which a contribution is harmful: `width` deviations below 0, or below a negative median. */
 export const harmBound = ({ center, size }: GainSpread, width: number, uncertainty = 0): number =>
   Math.min(0, center) - width * Math.max(size, uncertainty);
 
-/** A gain in millionths, within bounds. */
+/** Returns a gain in millionths, clamped to ±MOST_SCORE; a gain that is not finite gets the lowest score. */
 export const scoreOfGain = (gain: number): number =>
   Number.isFinite(gain)
     ? Math.max(-MOST_SCORE, Math.min(MOST_SCORE, Math.round(gain * 1e6))) + 0
@@ -47,22 +48,23 @@ export const scoreOfGain = (gain: number): number =>
 
 export interface Witnessed {
   readonly weight: bigint;
-  /** By roster index; of those whose contribution it held. */
+  /** Scores by roster index, only of contributions that the witness had received. */
   readonly scores: ReadonlyMap<number, number>;
 }
 
 /**
- * Returns the score of a roster index: the lower weighted median of its witnesses, which a minority cannot move beyond
- * what another scorer reported. 0 if most scorers held nothing; null if too few scored.
+ * Returns the score of the worker at a roster index: the lower weighted median of its witnesses' scores, which a
+ * minority cannot move beyond the score of another witness. 0 if most scorers had not received the contribution; null
+ * if too few witnesses scored at all.
  */
 export function scoreAt(index: number, witnesses: readonly Witnessed[]): number | null {
   const total = sumOf(witnesses);
   const scoring = witnesses.filter(({ scores }) => scores.size > 0);
   if (2n * sumOf(scoring) <= total) return null;
-  const said = scoring.filter(({ scores }) => scores.has(index));
-  if (2n * sumOf(said) <= sumOf(scoring)) return 0;
-  const rising = said.sort((a, b) => a.scores.get(index)! - b.scores.get(index)!);
-  const half = sumOf(said);
+  const scorers = scoring.filter(({ scores }) => scores.has(index));
+  if (2n * sumOf(scorers) <= sumOf(scoring)) return 0;
+  const rising = scorers.sort((a, b) => a.scores.get(index)! - b.scores.get(index)!);
+  const half = sumOf(scorers);
   let below = 0n;
   for (const { weight, scores } of rising) {
     below += weight;
@@ -74,11 +76,11 @@ export function scoreAt(index: number, witnesses: readonly Witnessed[]): number 
 const sumOf = (witnesses: readonly Witnessed[]): bigint =>
   witnesses.reduce((sum, { weight }) => sum + weight, 0n);
 
-/** The last scores, oldest first, with another one. */
+/** Appends a score to the history, oldest first, and drops those that are too old. */
 export const withScore = (history: readonly number[], score: number): readonly number[] =>
   [...history, score].slice(-MOST_SCORES);
 
-/** The rolling score: the mean of the last ones, rounded towards 0; 0 without any. */
+/** Returns the rolling score: the mean of the history, rounded towards 0; 0 if it is empty. */
 export const rollingScore = (history: readonly number[]): number =>
   history.length === 0
     ? 0
@@ -89,18 +91,19 @@ export interface Rated {
   readonly history: readonly number[];
 }
 
-/** Fewer scores than this say nothing against anybody. */
+/** Smallest number of scores that can count against a worker. */
 const LEAST_SCORES = 2;
-/** Spreads of rolling scores worse than nothing. */
+/** Distance of the floor of rolling scores below zero, in deviations. */
 const FLOOR = 3;
 /**
- * Uncertainty of rolling scores as a share of their scores: with less, honest keys fall under the floor now and then.
+ * Uncertainty of rolling scores as a share of their typical size; with less, honest keys fall under the floor now and
+ * then.
  */
-const OWN_SHARE = 3 / 10;
-/** And at least, in millionths. */
+const UNCERTAIN_SHARE = 3 / 10;
+/** Smallest uncertainty of rolling scores, in millionths. */
 const LEAST_SPREAD = 1000;
 
-/** The lower median, of keys, of how large their scores are. */
+/** Returns the lower median over keys of the mean absolute score. */
 function typicalSize(histories: readonly (readonly number[])[]): number {
   const sizes = histories
     .map((history) => history.reduce((sum, score) => sum + Math.abs(score), 0) / history.length)
@@ -109,18 +112,18 @@ function typicalSize(histories: readonly (readonly number[])[]): number {
 }
 
 /**
- * The floor of rolling scores; a key under it does harm round after round. Null while too few were scored. Scores that
- * turn from gains to losses are uncertain by a share of their own size.
+ * Returns the floor of rolling scores: a key below it does harm round after round. Null while fewer than two keys have
+ * enough scores. The floor allows for an uncertainty that is a share of the typical score.
  */
 export function floorOf(rated: readonly Rated[]): number | null {
   const known = rated.filter(({ history }) => history.length >= LEAST_SCORES);
   if (known.length < 2) return null;
   const rolling = known.map(({ history }) => rollingScore(history));
-  const own = OWN_SHARE * typicalSize(known.map(({ history }) => history));
-  return Math.trunc(harmBound(spreadOf(rolling, Math.max(LEAST_SPREAD, own)), FLOOR));
+  const uncertainty = UNCERTAIN_SHARE * typicalSize(known.map(({ history }) => history));
+  return Math.trunc(harmBound(spreadOf(rolling, Math.max(LEAST_SPREAD, uncertainty)), FLOOR));
 }
 
-/** Those under the floor. */
+/** Returns the keys whose rolling score is below the floor. */
 export function belowFloor(rated: readonly Rated[]): ReadonlySet<WorkerId> {
   const floor = floorOf(rated);
   const below = rated.filter(
@@ -130,10 +133,10 @@ export function belowFloor(rated: readonly Rated[]): ReadonlySet<WorkerId> {
   return new Set(below.map(({ key }) => key));
 }
 
-/** Keys that a weight vector names at most. */
+/** Maximum number of keys in a weight vector. */
 const MOST_WEIGHED = 64;
 
-/** The weight vector: the best positive rolling scores as shares of 1, best first, ties by key. */
+/** Returns the weight vector: the best positive rolling scores as shares of 1, best first, ties by key. */
 export function weightVector(
   rated: readonly Rated[],
   most = MOST_WEIGHED,

@@ -1,12 +1,12 @@
 /**
- * How far the rows of a round agree, for an outer learning rate that follows it: agreeing rows keep the whole rate,
- * opposite rows the least. Each row counts by its direction, and only where others sent the same chunk.
+ * Measures how far the contributions of a round agree, to scale the outer learning rate: contributions that agree keep
+ * the full rate, opposite ones get the smallest. Only directions count, and only in chunks that several workers sent.
  */
 import { eachChunk, ROOM_STRIDE } from './distances.ts';
 import { inOrder, type Row } from './mean.ts';
 import { rmsOf } from './norm-bound.ts';
 
-/** The mean cosine between rows, 1 where there is no second one to compare with. */
+/** Returns the mean cosine between rows, in [-1, 1]; 1 if no chunk was sent by two rows. */
 export function agreementOf(rows: readonly Row[]): number {
   const sorted = inOrder(rows).flatMap((row) => {
     const size = rmsOf(row.delta);
@@ -30,9 +30,9 @@ export function agreementOf(rows: readonly Row[]): number {
     for (const value of sum) together += value * value;
     let lengths = 0;
     let energy = 0;
-    for (const own of energies) {
-      lengths += Math.sqrt(own);
-      energy += own;
+    for (const square of energies) {
+      lengths += Math.sqrt(square);
+      energy += square;
     }
     common += together - energy;
     most += lengths * lengths - energy;
@@ -40,6 +40,6 @@ export function agreementOf(rows: readonly Row[]): number {
   return most > 0 ? Math.max(-1, Math.min(1, common / most)) : 1;
 }
 
-/** What the outer learning rate is multiplied with, between the least and 1. */
+/** Returns the factor for the outer learning rate, between `least` and 1; `agreement` is what `agreementOf` returns. */
 export const rateFor = (agreement: number, least: number): number =>
   least + (1 - least) * Math.max(0, Math.min(1, agreement));

@@ -1,15 +1,15 @@
 /**
- * Rules that choose each value from its column, the values that all rows have in that place: the trimmed mean and the
- * coordinate median (Yin et al., arXiv 1803.01498).
+ * Coordinate-wise aggregation rules: each value of the result depends only on the values that all contributions have at
+ * that index (a column). Trimmed mean and coordinate median (Yin et al., arXiv 1803.01498).
  */
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
 import { eachChunk, type Mixes, ROOM_STRIDE, type Room } from './distances.ts';
 import type { Mean, Row } from './mean.ts';
 
-/** One value of a column in ascending order. */
+/** Returns one value for a column, whose values are ascending; `hostile` is f, the assumed number of attackers. */
 export type ColumnRule = (ascending: Float64Array, hostile: number) => number;
 
-/** The mean without the f smallest and the f largest values, of which at least one is left. */
+/** Returns the mean without the f smallest and the f largest values; at least one value is kept. */
 export function trimmedMean(ascending: Float64Array, hostile: number): number {
   const cut = Math.min(hostile, (ascending.length - 1) >> 1);
   const end = ascending.length - cut;
@@ -18,7 +18,7 @@ export function trimmedMean(ascending: Float64Array, hostile: number): number {
   return sum / (end - cut);
 }
 
-/** The middle value, or the mean of the two middle ones. */
+/** Returns the middle value, or the mean of the two middle ones. */
 export function coordinateMedian(ascending: Float64Array): number {
   const middle = ascending.length >> 1;
   const upper = ascending[middle]!;
@@ -29,13 +29,13 @@ export interface ColumnOptions {
   /** Length of the flat parameter vector. */
   readonly size: number;
   readonly hostile: number;
-  /** A chunk that fewer rows sent does not move: it has no honest majority. */
+  /** A chunk sent by fewer rows stays unchanged: it has no honest majority. */
   readonly leastRows: number;
-  /** Means of rows that take the place of the rows. */
+  /** Means that replace the rows, if rows are mixed before the rule (nearest neighbours or bucketing). */
   readonly mixes: Mixes | undefined;
 }
 
-/** Applies a rule to every column of these rows. */
+/** Applies a rule to every column of the rows. */
 export function chooseColumns(
   rows: readonly Row[],
   choose: ColumnRule,
@@ -71,10 +71,10 @@ function mixInto(mixed: Float64Array, { values, length }: Room, mixes: Mixes): v
   });
 }
 
-/** From so many values on the engine's own way is faster. */
+/** Column length from which the engine's own sort beats insertion sort. */
 const MANY = 40;
 
-/** Ascending, in place. No value is -0: each is a sum that began at 0. */
+/** Sorts a column in place, ascending. No value is -0, since each is a sum that began at 0. */
 function sortColumn(column: Float64Array): void {
   if (column.length >= MANY) {
     column.sort();

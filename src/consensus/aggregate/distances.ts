@@ -1,6 +1,6 @@
 /**
- * Distances between rows, from which the row rules decide: one pass over the values gives all squared distances. A rule
- * returns weights of rows, so distances between means of rows follow from those of the rows.
+ * Squared distances between contributions (rows), computed in one pass over the values. The row rules (Krum, geometric
+ * median, ...) read nothing else: they return weights, and distances between weighted means follow from these.
  */
 import { CHUNK_LENGTH, chunkCount, chunkLength } from '../../tensor/partial-vector.ts';
 import type { Row } from './mean.ts';
@@ -39,13 +39,13 @@ export function eachChunk(rows: readonly Row[], take: (room: Room) => void): voi
   }
 }
 
-/** The squares of the distances between n rows, n by n. */
+/** Squared distances between `count` rows, as a `count` × `count` matrix in row-major order. */
 export interface Distances {
   readonly count: number;
   readonly squared: Float64Array;
 }
 
-/** The distances between these rows; what a row does not speak of is zero. */
+/** Returns the distances between the rows; a chunk that a row did not send counts as zero. */
 export function distancesOf(rows: readonly Row[]): Distances {
   const count = rows.length;
   const squared = new Float64Array(count * count);
@@ -74,7 +74,7 @@ function squareBetween(values: Float64Array, length: number, a: number, b: numbe
   return sum;
 }
 
-/** Four at a time: the sums do not wait for each other. Each is what `squareBetween` gives. */
+/** Adds the squared distances from row i to rows j .. j + 3, each as `squareBetween` gives it; four sums pipeline. */
 function addFour(
   values: Float64Array,
   length: number,
@@ -104,7 +104,7 @@ function addFour(
   squared[to + 3]! += s3;
 }
 
-/** Squares of the distances of all rows to the mean of the rows by these weights, whose sum is 1. */
+/** Returns the squared distance of each row to the weighted mean of the rows; the weights sum to 1. */
 export function squaresToMean({ count, squared }: Distances, weights: Float64Array): Float64Array {
   const out = new Float64Array(count);
   let spread = 0;
@@ -114,15 +114,15 @@ export function squaresToMean({ count, squared }: Distances, weights: Float64Arr
     out[i] = sum;
     spread += weights[i]! * sum;
   }
-  // rounding may leave less than nothing
+  // rounding may leave a small negative number
   for (let i = 0; i < count; i++) out[i] = Math.max(0, out[i]! - spread / 2);
   return out;
 }
 
-/** Means of rows, each by weights whose sum is 1. */
+/** Weighted means of rows; the weights of each mean sum to 1. */
 export type Mixes = readonly Float64Array[];
 
-/** The distances between means of rows. */
+/** Returns the distances between weighted means of rows, from the distances between the rows. */
 export function mixedDistances({ count: n, squared }: Distances, mixes: Mixes): Distances {
   const count = mixes.length;
   const across = mixes.map((weights) => {
@@ -138,11 +138,11 @@ export function mixedDistances({ count: n, squared }: Distances, mixes: Mixes): 
     for (let i = 0; i < n; i++) sum += mixes[l]![i]! * across[k]![i]!;
     return sum;
   };
-  const own = mixes.map((_, k) => between(k, k));
+  const within = mixes.map((_, k) => between(k, k));
   const out = new Float64Array(count * count);
   for (let k = 0; k < count; k++) {
     for (let l = k + 1; l < count; l++) {
-      const square = Math.max(0, between(k, l) - own[k]! / 2 - own[l]! / 2);
+      const square = Math.max(0, between(k, l) - within[k]! / 2 - within[l]! / 2);
       out[k * count + l] = square;
       out[l * count + k] = square;
     }
@@ -150,12 +150,12 @@ export function mixedDistances({ count: n, squared }: Distances, mixes: Mixes): 
   return { count, squared: out };
 }
 
-/** The middle one, of two the lower; 0 of none. */
+/** Returns the middle value, the lower of two; 0 if there are no values. */
 export function lowerMedian(values: Float64Array): number {
   return values.slice().sort()[(values.length - 1) >> 1] ?? 0;
 }
 
-/** The distances of one row to the others, squared and ascending. */
+/** Returns the squared distances of row i to all others, ascending. */
 export const othersOf = ({ count, squared }: Distances, i: number): Float64Array =>
   Float64Array.from(
     [...squared.subarray(i * count, (i + 1) * count)].filter((_, j) => j !== i),

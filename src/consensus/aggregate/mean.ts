@@ -1,6 +1,6 @@
 /**
- * The weighted mean of a round's contributions (DiLoCo, arXiv 2311.08105) per chunk: an f64 sum in a fixed order and
- * one division. A chunk that nobody sent does not move.
+ * The weighted mean of a round's contributions (DiLoCo, arXiv 2311.08105), chunk by chunk: an f64 sum in a fixed order
+ * and one division, so that all workers get the same bits. Chunks that no worker sent stay unchanged.
  */
 import type { Normalization } from '../../run/settings.ts';
 import { compareCodePoints } from '../../tensor/params.ts';
@@ -13,40 +13,40 @@ import {
 
 export interface Row {
   readonly worker: string;
-  /** Id of its event: the order among rows of one worker. */
+  /** Event id; orders several rows of one worker. */
   readonly id: string;
-  /** Whether it was made for an earlier round than the others; such rows are summed last. */
+  /** Whether it was made for an earlier round; late rows are summed last. */
   readonly late: boolean;
   readonly delta: PartialVector;
   readonly weight: number;
-  /** Factor applied to its values, in (0, 1]; 1 when it is not clipped. */
+  /** Factor applied to its values, in (0, 1]; 1 if it is not clipped. */
   readonly scale: number;
 }
 
 export interface MeanOptions {
   /** Length of the flat parameter vector. */
   readonly size: number;
-  /** Divisor of a value's sum: the weight of all who send its chunk, or only of those who sent the value itself. */
+  /** Divisor of a sum: the weight of all workers that sent the chunk, or only of those that sent the value itself. */
   readonly normalize: Normalization;
 }
 
 export interface Mean {
   /** Mean Δ, dense f64[size]; zero outside the chunks in `moved`. */
   readonly mean: Float64Array;
-  /** Chunks that at least one worker sent, ascending; parameters and momentum of all other chunks stay as they are. */
+  /** Chunks that at least one worker sent, ascending; parameters and momentum of all other chunks stay unchanged. */
   readonly moved: Uint32Array;
 }
 
-/** How a mean of rows is taken; the order of the input must not matter. */
+/** Computes a mean of rows; the result must not depend on their order. */
 export type MeanRule = (rows: readonly Row[], options: MeanOptions) => Mean;
 
-/** What a contribution of so many examples weighs; `cap` is the largest weight of a single worker. */
+/** Returns the weight of a contribution trained on `examples` examples; `cap` is the largest weight of one worker. */
 export const weightOf = (
   examples: number | undefined,
   { weights, cap }: { readonly weights: 'examples' | 'equal'; readonly cap: number },
 ): number => (weights === 'equal' ? 1 : Math.min(cap, examples ?? 1));
 
-/** The order every worker sums rows in: by lateness, worker key, then event id. */
+/** Returns the rows in the order in which every worker sums them: by lateness, worker key, then event id. */
 export const inOrder = <R extends Pick<Row, 'worker' | 'id' | 'late'>>(rows: readonly R[]): R[] =>
   [...rows].sort(
     (a, b) =>
@@ -55,7 +55,7 @@ export const inOrder = <R extends Pick<Row, 'worker' | 'id' | 'late'>>(rows: rea
       compareCodePoints(a.id, b.id),
   );
 
-/** The sum of all rows and, for every value, what it is to be divided by; throws without rows. */
+/** Returns the weighted sum of all rows and the divisor of every value. Throws a RangeError if there are no rows. */
 export function sumRows(
   rows: readonly Row[],
   { size, normalize }: MeanOptions,
@@ -76,13 +76,13 @@ export function sumRows(
     if (senders) weighPartial(senders, delta, weight);
   }
   const moved = Uint32Array.from([...weights.keys()].filter((chunk) => weights[chunk]! > 0));
-  // a value that nobody sent stays zero, whatever it is divided by
+  // a value that no worker sent stays zero, whatever the divisor
   const divisorOf = (index: number) =>
     senders?.[index] || weights[Math.floor(index / CHUNK_LENGTH)]!;
   return { sum, moved, divisorOf };
 }
 
-/** The mean of each chunk over those who sent it, by division. */
+/** Returns the mean of each chunk over the workers that sent it. */
 export const weightedMean: MeanRule = (rows, options) => {
   const { sum, moved, divisorOf } = sumRows(rows, options);
   for (const chunk of moved) {

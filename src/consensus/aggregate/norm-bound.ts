@@ -1,41 +1,41 @@
 /**
- * Bounds the size of contributions: larger rows are scaled down, so that no row decides the step alone. For three rows
- * or more the bound is c times their lower median; one or two are bounded by the smaller one or by earlier rounds, at
- * first by the parameters. Every worker finds the same.
+ * Bounds the norm (root mean square) of contributions: larger ones are scaled down, so that no worker decides the outer
+ * step alone. With three or more the bound is c times their lower median. One or two are bounded by the smaller one and
+ * by earlier rounds; in the first round by the parameters. Deterministic: every worker computes the same bounds.
  */
 import { CHUNK_LENGTH, chunkLength, type PartialVector } from '../../tensor/partial-vector.ts';
 
-/** Rounds that the floor under the bound looks back on. */
+/** Number of earlier rounds whose typical sizes bound a round of one or two rows. */
 const HISTORY_ROUNDS = 8;
-/** Rows that have a majority. */
+/** Smallest number of rows with a majority, whose median one hostile row cannot set. */
 const MAJORITY_ROWS = 3;
-/** One or two rows may be so many times larger than the largest typical one of the rounds looked back on. */
+/** One or two rows may be at most this many times larger than the largest typical size in the history. */
 const MOST_GROWTH = 4;
-/** As large as one or two rows may be in the first round where all parameters are zero. */
+/** Bound for one or two rows in the first round if all parameters are zero. */
 const FIRST_OF_ZEROS = 1000;
 
-/** What the bound of a round follows from, beside its own rows. */
+/** Inputs of a round's bound other than its rows. */
 export interface NormContext {
-  /** c: a row may be c times as large as the lower median of the rows; 0 bounds nothing. */
+  /** c: a row may be c times as large as the lower median of the rows; 0 disables the bound. */
   readonly normBound: number;
-  /** Typical root mean square of rows of the last rounds, oldest first; empty in the first. */
+  /** Typical root mean square of the rows of each recent round, oldest first; empty in the first round. */
   readonly history: readonly number[];
-  /** Root mean square of the shared parameters, asked for where one or two rows have no majority. */
+  /** Root mean square of the shared parameters; needed only if there are fewer than three rows. */
   readonly parameters: number | (() => number);
-  /** What each row weighs in a run with stakes, else 1: many rows of little stake must not set the bound. */
+  /** Weight of each row in a run with stakes, else 1: many rows of little stake must not set the bound. */
   readonly weights?: readonly number[];
 }
 
 export interface NormBounds {
-  /** Factor for each row, in (0, 1]; 1 where the row is within the bound. */
+  /** Factor for each row, in (0, 1]; 1 if the row is within the bound. */
   readonly scales: readonly number[];
-  /** Root mean square that values are scaled down to. */
+  /** Largest root mean square of a row; larger rows are scaled down to it. */
   readonly bound: number;
-  /** Typical root mean square of the rows, within the bound; 0 where there is none. */
+  /** Typical root mean square of the rows, at most the bound; 0 if no row counts. */
   readonly typical: number;
 }
 
-/** Bounds for the rows of a round, in their order. */
+/** Returns the bound of a round and the factor of each row, in the order of the rows. */
 export function boundRows(rows: readonly PartialVector[], context: NormContext): NormBounds {
   const { normBound, weights } = context;
   const sizes = rows.map(rmsOf);
@@ -45,7 +45,7 @@ export function boundRows(rows: readonly PartialVector[], context: NormContext):
     .filter(({ weight }, i) => weight > 0 && rows[i]!.chunks.length > 0)
     .sort((a, b) => a.size - b.size);
   const bound = normBound === 0 ? Number.POSITIVE_INFINITY : boundOf(sent, context);
-  // where two are in the middle the larger one: beside a row of nothing an honest one stays typical
+  // of two middle rows the larger one: next to an empty row an honest one stays typical
   const typical = Math.min(
     bound,
     middleOf(sent, (below, all) => 2 * below > all),
@@ -57,7 +57,7 @@ export function boundRows(rows: readonly PartialVector[], context: NormContext):
   };
 }
 
-/** The history of the round that follows one whose rows were typically that large. */
+/** Returns the history for the next round, after a round whose typical size was `typical`. */
 export const nextSizes = (history: readonly number[], typical: number): readonly number[] =>
   typical > 0 ? [...history, typical].slice(-HISTORY_ROUNDS) : history;
 
@@ -66,7 +66,7 @@ interface SentRow {
   readonly weight: number;
 }
 
-/** `sent` ascending. */
+/** Returns the bound; `sent` is sorted by size. */
 function boundOf(
   sent: readonly SentRow[],
   { normBound, history, parameters }: NormContext,
@@ -82,11 +82,11 @@ function boundOf(
   return Math.min(most, Math.max(floor, median));
 }
 
-/** The size that half of the weight does not exceed; 0 of none. */
+/** Returns the weighted lower median of sizes; 0 if there are no rows. */
 const lowerMedian = (sorted: readonly SentRow[]): number =>
   middleOf(sorted, (below, all) => 2 * below >= all);
 
-/** The first size, of ascending ones, up to which the rows weigh enough. */
+/** Returns the first size, in ascending order, at which the weight so far is enough; 0 if there are no rows. */
 function middleOf(
   sorted: readonly SentRow[],
   isEnough: (below: number, all: number) => boolean,
@@ -100,7 +100,7 @@ function middleOf(
   return 0;
 }
 
-/** Root mean square over all values of the chunks that a row speaks of; summed in index order. */
+/** Returns the root mean square over all values of the chunks a row sent, summed in index order. */
 export function rmsOf(delta: PartialVector): number {
   const room = new Float64Array(CHUNK_LENGTH);
   let sum = 0;
@@ -114,7 +114,7 @@ export function rmsOf(delta: PartialVector): number {
   return count === 0 ? 0 : Math.sqrt(sum / count);
 }
 
-/** Root mean square of a vector, summed in index order. */
+/** Returns the root mean square of a vector, summed in index order. */
 export function rootMeanSquare(values: {
   readonly length: number;
   readonly [i: number]: number;

@@ -1,6 +1,6 @@
 /**
- * Rules that weigh whole rows by their distances (Krum, Multi-Krum, geometric median, centered clipping), and the mixes
- * before any rule (nearest neighbours, bucketing).
+ * Aggregation rules that weigh whole contributions by their distances (Krum, Multi-Krum, geometric median, centered
+ * clipping), and the mixing steps that may precede any rule (nearest neighbours, bucketing).
  */
 
 import { utf8 } from '../../base/bytes.ts';
@@ -50,7 +50,7 @@ export function geometricMedian(distances: Distances): Float64Array {
   const { count } = distances;
   const least = SMOOTHING * typicalDistance(distances);
   let weights = new Float64Array(count).fill(1 / count);
-  // half of the rows are the same: there is no better place
+  // half of the rows are identical, so the median is that point
   if (least === 0) return onSame(distances);
   for (let step = 0; step < WEISZFELD_STEPS; step++) {
     const squares = squaresToMean(distances, weights);
@@ -62,7 +62,7 @@ export function geometricMedian(distances: Distances): Float64Array {
   return weights;
 }
 
-/** How far a row in the middle has a row in the middle of the others. */
+/** Returns the median over rows of each row's median distance to the others. */
 const typicalDistance = (distances: Distances): number =>
   Math.sqrt(
     lowerMedian(
@@ -70,7 +70,7 @@ const typicalDistance = (distances: Distances): number =>
     ),
   );
 
-/** All weight on the rows that are as the first one which half of the others equal. */
+/** Puts all weight on the rows equal to the first row that half of the others equal. */
 function onSame(distances: Distances): Float64Array {
   const { count, squared } = distances;
   const rows = Array.from({ length: count }, (_, i) => i);
@@ -104,7 +104,10 @@ function middleRow(distances: Distances): number {
   return reach.indexOf(Math.min(...reach));
 }
 
-/** Of equal distances the earlier row is nearer, but none is nearer to a row than itself. */
+/**
+ * Replaces each row by the mean of its n - f nearest rows, itself included (nearest-neighbour mixing). At equal
+ * distances the earlier row is nearer, but a row is always nearest to itself.
+ */
 export function nearestNeighbors({ count, squared }: Distances, hostile: number): Mixes {
   const near = Math.max(1, count - hostile);
   return Array.from({ length: count }, (_, i) => {
@@ -118,7 +121,10 @@ export function nearestNeighbors({ count, squared }: Distances, hostile: number)
   });
 }
 
-/** `seed` is what nobody knew when the rows were sent, such as the entropy of the round. */
+/**
+ * Returns the means of random buckets of rows. `seed` must be unpredictable at the time the rows were sent, such as
+ * the entropy of the round.
+ */
 export function bucketsOf(rows: readonly Pick<Row, 'worker' | 'id'>[], seed: string): Mixes {
   const drawn = rows.map(({ worker, id }, i) => ({
     i,

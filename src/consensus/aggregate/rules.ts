@@ -1,6 +1,7 @@
 /**
- * The table of aggregation rules and how a round applies one: mix the bounded rows, then choose. Names the rows left
- * out, since they belong back to their authors; with too few rows nothing moves.
+ * The table of aggregation rules, and how a round applies one: mix the norm-bounded contributions, then apply the rule.
+ * Reports the contributions that were left out, so that their authors can send them again. With too few contributions
+ * the parameters stay unchanged.
  */
 import {
   type Aggregation,
@@ -29,7 +30,7 @@ import {
   nearestNeighbors,
 } from './row-rules.ts';
 
-/** Weights of rows, from the distances between them. */
+/** Returns the weight of each row, from the distances between rows. */
 type RowRule = (distances: Distances, hostile: number) => Float64Array;
 
 const columnRules: Partial<Readonly<Record<RuleName, ColumnRule>>> = {
@@ -46,30 +47,30 @@ const rowRules: Partial<Readonly<Record<RuleName, RowRule>>> = {
 
 export interface AggregateOptions extends MeanOptions {
   readonly aggregation?: Aggregation;
-  /** What nobody knew when the rows were sent; bucketing draws by it. */
+  /** Seed of bucketing: a value that was unpredictable when the rows were sent. */
   readonly seed?: string;
-  /** How a mean is taken where the rule is one. */
+  /** Computes the mean if the rule is a mean; default `weightedMean`. */
   readonly meanOf?: MeanRule;
 }
 
 export interface Aggregate extends Mean {
-  /** Ids of rows of which nothing is in it. */
+  /** Event ids of the rows that have no weight in the result. */
   readonly unused: ReadonlySet<string>;
-  /** What the outer learning rate is multiplied with. */
+  /** Factor for the outer learning rate. */
   readonly rate: number;
 }
 
-/** The aggregate of a round's rows; throws without any. The order of the input does not matter. */
+/** Aggregates the rows of a round; their order does not matter. Throws a RangeError if a mean has no rows. */
 export function aggregate(rows: readonly Row[], options: AggregateOptions): Aggregate {
   const { aggregation = usualAggregation, meanOf = weightedMean } = options;
   const { rule, leastRatePermille } = aggregation;
-  const found =
+  const result =
     ruleForms[rule] === 'mean'
       ? means(rows, rule, options, meanOf)
       : robust(rows, options, aggregation);
   const least = leastRatePermille / 1000;
-  const used = rows.filter(({ id }) => !found.unused.has(id));
-  return { ...found, rate: least === 1 ? 1 : rateFor(agreementOf(used), least) };
+  const used = rows.filter(({ id }) => !result.unused.has(id));
+  return { ...result, rate: least === 1 ? 1 : rateFor(agreementOf(used), least) };
 }
 
 type RuleResult = Omit<Aggregate, 'rate'>;
@@ -84,7 +85,7 @@ function means(
   return { ...meanOf(counted, options), unused: new Set() };
 }
 
-/** Rows count alike in all of them, whatever their examples. Rows without any chunk are of nobody who takes part. */
+/** Applies a robust rule: every row has equal weight, whatever its example count. Rows without a chunk are ignored. */
 function robust(
   rows: readonly Row[],
   options: AggregateOptions,
@@ -103,13 +104,13 @@ function robust(
   const choose = columnRules[rule];
   if (choose) {
     const least = leastRows(aggregation);
-    const found = chooseColumns(there, choose, {
+    const result = chooseColumns(there, choose, {
       size: options.size,
       hostile,
       leastRows: least,
       mixes,
     });
-    return { ...found, unused: new Set() };
+    return { ...result, unused: new Set() };
   }
   const between = mixes ? mixedDistances(distances!, mixes) : distances!;
   const weights = rowRules[rule]!(between, hostile);
@@ -122,7 +123,7 @@ const nothing = (rows: readonly Row[], { size }: MeanOptions): RuleResult => ({
   unused: new Set(rows.map(({ id }) => id)),
 });
 
-/** What means of rows weigh, as weights of the rows. */
+/** Converts weights of mixed rows into weights of the original rows. */
 function unmixed(weights: Float64Array, mixes: Mixes): Float64Array {
   const out = new Float64Array(mixes[0]!.length);
   mixes.forEach((mix, k) => {

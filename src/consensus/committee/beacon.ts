@@ -1,6 +1,6 @@
 /**
  * Verifies public randomness beacons: a drand round (BLS12-381, key on G2, signatures on G1, unchained), or the hash of
- * a finalized block. src/chain fetches them.
+ * a finalized block. The code that fetches them is in src/chain.
  */
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { fromHex, isHex32 } from '../../base/bytes.ts';
@@ -18,7 +18,7 @@ export interface DrandChain {
   readonly periodSeconds: number;
 }
 
-/** drand's quicknet: a round every three seconds. */
+/** drand's quicknet, with one round every three seconds. */
 export const quicknet: DrandChain = {
   publicKey:
     '83cf0f2896adee7eb8b5f01fcad3912212c437e0073e911fb90022d3e760183c8c4b450b6a0a6c3ac6a5776a' +
@@ -30,11 +30,11 @@ export const quicknet: DrandChain = {
 
 const DOMAIN = 'BLS_SIG_BLS12381G1_XMD:SHA-256_SSWU_RO_NUL_';
 
-/** The first round at or after a moment in unix seconds. */
+/** Returns the first drand round at or after a time in Unix seconds. */
 export const drandRoundAt = ({ genesis, periodSeconds }: DrandChain, seconds: number): number =>
   1 + Math.max(0, Math.ceil((seconds - genesis) / periodSeconds));
 
-/** The randomness of a drand round, if the signature is valid for it. */
+/** Returns the randomness of a drand round, or a refusal if the signature is not valid for it. */
 export function drandRandomness(
   { publicKey }: DrandChain,
   round: number,
@@ -47,24 +47,24 @@ export function drandRandomness(
     : refuse('bad-beacon', 'signature', `not the signature of drand round ${round}`);
 }
 
-/** Which beacon a run uses, and how long after an outcome its value is taken. */
+/** Which beacon a run uses, and how many seconds after an outcome its value is taken. */
 export type BeaconRules =
   | { readonly kind: 'none' }
   | ({ readonly kind: 'drand'; readonly lagSeconds: number } & DrandChain)
   | { readonly kind: 'block'; readonly lagSeconds: number };
 
-/** The beacon value due after this time (unix seconds), if the proof shows it. Block hashes are not verified. */
+/** Returns the beacon value due after `time` (Unix seconds), if the proof is valid. Block hashes are not verified. */
 export function beaconValue(rules: BeaconRules, time: number, proof: BeaconProof): Result<Digest> {
   if (rules.kind === 'block' && 'block' in proof) {
     return isHex32(proof.block) ? ok(proof.block) : refuse('bad-beacon', 'block', 'not a hash');
   }
   if (rules.kind !== 'drand' || !('signature' in proof)) {
-    return refuse('bad-beacon', 'beacon', `not what a run with beacon ${rules.kind} waits for`);
+    return refuse('bad-beacon', 'beacon', `not the proof that beacon ${rules.kind} requires`);
   }
   return drandRandomness(rules, drandRoundAt(rules, time + rules.lagSeconds), proof.signature);
 }
 
-/** Whether the hex is a valid drand public key: a point of G2's prime-order group other than zero. */
+/** Reports whether the hex is a valid drand public key: a nonzero point of G2's prime-order group. */
 export function isDrandKey(publicKey: string): boolean {
   try {
     const point = bls12_381.G2.Point.fromHex(publicKey);

@@ -1,6 +1,6 @@
 /**
- * Draws the committees of a round by sortition: a weighted sample of the eligible keys, seeded by the round's
- * randomness, one per recovery epoch. Pure functions of certified history.
+ * Draws the committees of a round by sortition: one weighted sample of the eligible keys per recovery epoch, seeded by
+ * the round's randomness. Pure functions of certified history.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
@@ -11,16 +11,16 @@ import { cappedStakes, hasQuorum, type QuorumRule, quorumOf } from './quorum.ts'
 
 /** The committee settings of a run spec. */
 export interface CommitteeRules {
-  /** Seats; fewer where fewer keys may sit. */
+  /** Number of seats; fewer if fewer keys are eligible. */
   readonly size: number;
   readonly quorum: QuorumRule;
   /** Whether more stake means a better chance of a seat, or only the right to have one. */
   readonly weights: 'stake' | 'equal';
-  /** Keys with less stake get no seat; decimal. */
+  /** Smallest stake that may have a seat, as a decimal string. */
   readonly minStake: string;
 }
 
-/** Stake by key; null in a run without stake, where every key weighs 1. */
+/** Stake by key; null in a run without stake, in which every key weighs 1. */
 export type Stakes = ReadonlyMap<WorkerId, bigint> | null;
 
 export interface Draw {
@@ -33,17 +33,17 @@ export interface Draw {
 }
 
 export interface CommitteeInput extends Draw {
-  /** Digest of the outcome before; the run id in round 0. */
+  /** Digest of the previous outcome; the run id in round 0. */
   readonly parent: Digest;
   /** Keys that may have a seat, in any order; the draw itself drops those below `minStake`. */
   readonly eligible: readonly WorkerId[];
   readonly stakes: Stakes;
   readonly rules: CommitteeRules;
-  /** Seats that a quorum has at least, whatever the rule says of a committee of this size. */
+  /** Smallest quorum, even if the rule requires fewer votes for a committee of this size. */
   readonly leastQuorum?: number;
 }
 
-/** The committee of one recovery epoch of a round; without eligible keys it has no members. */
+/** Draws the committee of one recovery epoch of a round; without eligible keys it has no members. */
 export function drawCommittee(input: CommitteeInput): Committee {
   const { run, round, attempt, parent, rules, leastQuorum = 0 } = input;
   const drawn = rank(input, weigh(input), rules.size);
@@ -58,14 +58,14 @@ export function drawCommittee(input: CommitteeInput): Committee {
   return { round, attempt, members, weights, size: members.length, quorum, ctx };
 }
 
-/** All eligible keys in the order of the draw: the proposers of a recovery epoch. */
+/** Returns all eligible keys in the order of the draw: the proposers of a recovery epoch. */
 export const rankOf = (
   input: Omit<CommitteeInput, 'parent' | 'leastQuorum'>,
 ): readonly WorkerId[] => rank(input, weigh(input), input.eligible.length).map(({ key }) => key);
 
 /**
- * What the rows of the roster weigh: capped stakes as shares of the largest, rounded once. Keys without enough stake
- * weigh nothing.
+ * Returns the weight of each worker's contribution in a run with stakes: its capped stake as a share of the largest,
+ * rounded once. Keys with too little stake are missing from the map.
  */
 export function rosterWeights(
   roster: readonly WorkerId[],
@@ -84,7 +84,7 @@ export function rosterWeights(
   );
 }
 
-/** Eligible keys with enough stake, each with its weight in the draw. */
+/** Returns the eligible keys with enough stake, each with its weight in the draw. */
 export function weigh({
   eligible,
   stakes,
@@ -102,7 +102,7 @@ export function weigh({
 const rank = (draw: Draw, members: readonly Weighted[], count: number): readonly Weighted[] =>
   bestOf(drawLots(createCandidates(members), drawSeed(draw)), draw.attempt % DRAWS_PER_SEED, count);
 
-/** Seed of a draw. Eight recovery epochs share one seed and use one of its eight draws each. */
+/** Returns the seed of a draw. Eight recovery epochs share one seed and use one of its eight draws each. */
 const drawSeed = ({ run, round, attempt, entropy }: Draw): Uint8Array =>
   taggedHash(
     'nostrain/committee/1',
@@ -115,39 +115,43 @@ const drawSeed = ({ run, round, attempt, entropy }: Draw): Uint8Array =>
 export interface ElectionRules {
   /** Keys that may have a seat, with their weights in a draw. */
   readonly weighed: readonly Weighted[];
-  /** K: seats of a committee, if there are so many keys. */
+  /** K: seats of a committee, if there are enough keys. */
   readonly size: number;
-  /** Share of the keys, and of their weight, whose view-change votes begin a recovery. */
+  /** Share of the keys, and of their weight, whose view-change votes start a recovery, in permille. */
   readonly floorPermille: number;
-  /** All of these keys by rank in this epoch. */
+  /** Returns all of these keys by rank in this epoch. */
   rank(attempt: number, keys: readonly WorkerId[]): readonly WorkerId[];
-  /** The committee drawn from these keys; its quorum has at least so many seats. */
+  /** Returns the committee drawn from these keys; its quorum has at least `leastQuorum` seats. */
   drawFrom(attempt: number, keys: readonly WorkerId[], leastQuorum: number): Committee;
 }
 
 export interface Election {
   /** Keys that may have a seat, in the order given. */
   readonly eligible: readonly WorkerId[];
-  /** Whether there are more of them than seats. */
+  /** Whether there are more eligible keys than seats. */
   readonly isSampled: boolean;
   /** The committee of recovery epoch 0. */
   readonly committee: Committee;
-  /** Proposers of a recovery epoch (`attempt`): its committee if seats are sampled, else all eligible keys by rank. */
+  /** Returns the proposers of a recovery epoch: its committee if seats are sampled, else all eligible keys by rank. */
   proposers(attempt: number): readonly WorkerId[];
   /**
-   * The committee of a recovery epoch. With sampled seats it is drawn by the round's randomness and the epoch alone;
-   * else it is these keys, and its quorum is also more than half of all that may sit.
+   * Returns the committee of a recovery epoch. With sampled seats it depends on the round's randomness and the epoch
+   * alone; otherwise it consists of these keys, and its quorum is also more than half of all eligible keys.
    */
   draw(attempt: number, keys: readonly WorkerId[]): Committee;
-  /** Whether view-change votes of these keys are enough for a recovery. */
+  /** Reports whether view-change votes of these keys are enough for a recovery. */
   isFloor(keys: readonly WorkerId[]): boolean;
   /**
-   * Whether these keys include one of every quorum of an earlier epoch: its view-change vote says what was prepared.
+   * Reports whether these keys include a member of every quorum of every earlier epoch, whose view-change vote reports
+   * what was prepared there.
    */
   covers(attempt: number, keys: readonly WorkerId[]): boolean;
 }
 
-/** A recovery floor of this or less lets parts of a run go on alone, as its spec asks for: then nothing below holds. */
+/**
+ * Recovery floor, in permille, up to which separated parts of a run may continue on their own. The spec chose that, so
+ * the guarantees across epochs are off.
+ */
 const HALF = 500;
 
 export function createElection(rules: ElectionRules): Election {
@@ -189,7 +193,7 @@ export function createElection(rules: ElectionRules): Election {
   };
 }
 
-/** At least one key, and the share that the run asks for of the keys that may sit and of their weight. */
+/** Returns the test for the recovery floor: at least one key, and the required share of eligible keys and weight. */
 function floorOf(
   weighed: readonly Weighted[],
   floorPermille: number,

@@ -1,6 +1,6 @@
 /**
  * Weighted random sampling without replacement from a seed (weighted rendezvous hashing; Efraimidis & Spirakis 2006),
- * in integers; docs/committee.md specifies it to the bit. Also samples who may contribute to a round.
+ * in integers; docs/committee.md specifies it to the bit. Also draws the contributors of a round.
  */
 import { concatBytes, utf8 } from '../../base/bytes.ts';
 import { bytes32, hashTails, taggedHash, u32, WORDS } from '../../base/hash.ts';
@@ -13,7 +13,7 @@ export interface Weighted {
   readonly weight: bigint;
 }
 
-/** Keys and weights prepared for any number of draws; in any order. */
+/** Keys and weights, prepared for any number of draws. Their order does not matter. */
 export interface Candidates {
   readonly members: readonly Weighted[];
   /** Keys as big-endian words, eight each. */
@@ -22,23 +22,23 @@ export interface Candidates {
   readonly weights: Float64Array;
 }
 
-/** A pool with eight lots for each of its keys. */
+/** Candidates with eight lots each, drawn from one seed. */
 export interface Lots extends Candidates {
   readonly lots: Uint32Array;
 }
 
-/** A seed gives eight independent draws: one hash of a key has eight words. */
+/** Independent draws per seed: the hash of a key has eight words. */
 export const DRAWS_PER_SEED = WORDS;
 const MOST_WEIGHT = 2n ** 128n - 1n;
-/** Domain separation: the hashed message starts with this, zero-padded to 32 bytes. */
+/** Domain tag: the hashed message starts with it, zero-padded to 32 bytes. */
 const TAG = utf8('nostrain/draw/1');
-/** By character code. */
+/** Value of a hex digit by character code. */
 const NO_DIGIT = 255;
 const DIGIT = new Uint8Array(128).fill(NO_DIGIT);
 [...'0123456789abcdef'].forEach((digit, value) => {
   DIGIT[digit.charCodeAt(0)] = value;
 });
-/** Bounds a little below and above 1 / ln 2. */
+/** Bounds slightly below and above 1 / ln 2 (1.4427). */
 const LEAST_BITS = 1.44;
 const MOST_BITS = 1.45;
 
@@ -54,19 +54,19 @@ export function createCandidates(members: readonly Weighted[]): Candidates {
   return { members, keys, weights };
 }
 
-/** Fast path: rosters come in ascending order. */
+/** Reports whether all keys differ; fast for ascending keys, as in rosters. */
 const isDistinct = (members: readonly Weighted[]): boolean =>
   members.every(({ key }, i) => i === 0 || members[i - 1]!.key < key) ||
   new Set(members.map(({ key }) => key)).size === members.length;
 
-/** Hashes every key under a 32-byte seed. */
+/** Hashes every key with a 32-byte seed. Throws a RangeError for a seed of another length. */
 export function drawLots(pool: Candidates, seed: Uint8Array): Lots {
   if (seed.length !== 32) throw new RangeError('a seed has 32 bytes');
   const prefix = concatBytes(TAG, new Uint8Array(32 - TAG.length), seed);
   return { ...pool, lots: hashTails(prefix, pool.keys) };
 }
 
-/** The first `count` keys of one of the seed's eight draws (`drawIndex`), in order. */
+/** Returns the first `count` keys of one of the seed's eight draws (`drawIndex`), best first. */
 export function bestOf(lots: Lots, drawIndex: number, count: number): readonly Weighted[] {
   if (!(drawIndex >= 0 && drawIndex < DRAWS_PER_SEED))
     throw new RangeError(`draw ${drawIndex} of ${DRAWS_PER_SEED}`);
@@ -80,8 +80,8 @@ export function bestOf(lots: Lots, drawIndex: number, count: number): readonly W
 }
 
 /**
- * Preselects keys by the first word of the lot: with x = 1 - lot / 2^256 the bits are between x / ln 2 and x / (1 - x)
- * / ln 2. The margins exceed the rounding of doubles, so no winner is dropped.
+ * Returns the indices of the keys that can still win, by the first word of their lots: with x = 1 - lot / 2^256 the
+ * bits are between x / ln 2 and x / (1 - x) / ln 2. The margins exceed the rounding of doubles, so no winner is dropped.
  */
 function inTheRunning(
   { members, weights, lots }: Lots,
@@ -121,7 +121,7 @@ function byScore(a: Scored, b: Scored): number {
   return left < right ? -1 : 1;
 }
 
-/** The lot of a key in this draw, from 1 to 2^256 - 1: its hash words rotated to start at word `drawIndex`. */
+/** Returns the lot of a key in a draw, from 1 to 2^256 - 1: its hash words, rotated to start at word `drawIndex`. */
 function lotOf({ lots }: Lots, index: number, drawIndex: number): bigint {
   let lot = 0n;
   for (let i = 0; i < WORDS; i++) {
@@ -130,7 +130,7 @@ function lotOf({ lots }: Lots, index: number, drawIndex: number): bigint {
   return lot | 1n;
 }
 
-/** 256 - log2(lot) in fixed point with 64 fraction bits, computed bit by bit by squaring a 128-bit mantissa. */
+/** Returns 256 - log2(lot) in fixed point with 64 fraction bits, by repeatedly squaring a 128-bit mantissa. */
 export function bitsOf(lot: bigint): bigint {
   const whole = BigInt(lot.toString(2).length - 1);
   let mantissa = whole < 127n ? lot << (127n - whole) : lot >> (whole - 127n);
@@ -161,14 +161,14 @@ function readKey(text: string, out: Uint32Array, at: number): boolean {
 
 export interface SampleRules {
   readonly run: Digest;
-  /** Keys drawn for each round; 0 or absent draws all. */
+  /** Number of contributors drawn for each round; 0 or absent: all members contribute. */
   readonly contributors?: number;
 }
 
-/** A draw hashes each key, and every contribution of a round asks for it. */
+/** Draws by ledger: a draw hashes every key, and it is needed for every contribution of a round. */
 const draws = new WeakMap<Ledger, ReadonlySet<WorkerId>>();
 
-/** The keys that may contribute to the round; null if all may. Throws without the round's entropy. */
+/** Returns the keys that may contribute to the round; null if all may. Throws a RangeError before the entropy is known. */
 export function drawnOf(rules: SampleRules, ledger: Ledger): ReadonlySet<WorkerId> | null {
   const { run, contributors = 0 } = rules;
   const { members, round, entropy } = ledger;
@@ -184,8 +184,8 @@ export function drawnOf(rules: SampleRules, ledger: Ledger): ReadonlySet<WorkerI
 }
 
 /**
- * The final round that an undrawn member counts as seen in: as many of the last ones as before have missed it, so
- * nobody leaves for silence in rounds that asked nothing of it.
+ * Returns the final round in which a member that was not drawn counts as seen. Its number of missed final rounds stays
+ * the same, so that no member is removed for silence in rounds that did not ask it to contribute.
  */
 export function seenUndrawn(
   { lastSeen, joined }: { readonly lastSeen: number; readonly joined: number },

@@ -1,32 +1,32 @@
 /**
- * Assigns parameter chunks to workers by unweighted rendezvous hashing (HRW; Thaler & Ravishankar 1998). A score is 32
- * bits of SHA-256 over run, round, randomness and key; keys are fixed before the randomness is known. Stake has no
- * influence.
+ * Assigns parameter chunks to the workers that send them (owners), by unweighted rendezvous hashing (HRW; Thaler &
+ * Ravishankar 1998). A score is 32 bits of SHA-256 over run, round, randomness and key; keys are fixed before the
+ * randomness is known. Stake has no influence.
  */
 import { concatBytes, fromHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { WorkerId } from '../../run/ids.ts';
 
 export interface Ownership {
-  /** SHA-256 that names the run. */
+  /** SHA-256 that identifies the run. */
   readonly run: Uint8Array;
   readonly round: number;
-  /** Round randomness: 32 bytes that nobody knew when the roster was closed. */
+  /** Round randomness: 32 bytes that were unpredictable when the roster was closed. */
   readonly entropy: Uint8Array;
   /** The roster, in any order. */
   readonly workers: readonly WorkerId[];
-  /** ρ: how many workers own each chunk; at most all of them do. */
+  /** ρ: owners of each chunk, at most all workers. */
   readonly owners: number;
   /**
-   * `free`: the ρ best scores own each chunk, so only a leaver's chunks move. `even`: nobody owns more than an equal
-   * share, which bounds the payload.
+   * `free`: the workers with the ρ best scores own a chunk, so only the chunks of a leaving worker move. `even`: no
+   * worker owns more than an equal share, which bounds its payload.
    */
   readonly seats: 'even' | 'free';
 }
 
 type Hash = (bytes: Uint8Array) => Uint8Array;
 
-/** Digest of everything the assignment depends on. */
+/** Returns the digest of everything the assignment depends on. */
 export function rosterDigest(ownership: Ownership, hash: Hash = sha256): Uint8Array {
   const { owners, seats, workers } = ownership;
   return hash(
@@ -41,7 +41,7 @@ export function rosterDigest(ownership: Ownership, hash: Hash = sha256): Uint8Ar
   );
 }
 
-/** The chunks each worker owns, ascending. */
+/** Returns the chunks that each worker owns, ascending. Throws a RangeError for an invalid or repeated key. */
 export function ownedChunks(
   ownership: Ownership,
   chunks: number,
@@ -70,8 +70,9 @@ export function ownedChunks(
 }
 
 /**
- * Chunks that workers beside the owners send, ascending: a newcomer's share, on which nothing depends. Seats go around
- * the ring of chunks by place in the sorted list, so no key can be made for a chunk and at most ρ of them share one.
+ * Returns the chunks, ascending, that workers other than the owners send: newcomers, on whose share nothing depends.
+ * Seats go around the circle of chunks in the order of the sorted keys, so that a key cannot be chosen to hit a chunk
+ * and at most ρ of these workers share one.
  */
 export function chunksBeside(
   ownership: Ownership,
@@ -89,19 +90,19 @@ export function chunksBeside(
   const chunksOf = (position: number): Uint32Array => {
     const from = Math.floor((position * dealt) / keys.length);
     const to = Math.floor(((position + 1) * dealt) / keys.length);
-    const ring = Array.from({ length: to - from }, (_, i) => (start + from + i) % chunks);
-    return Uint32Array.from(ring).sort();
+    const chosen = Array.from({ length: to - from }, (_, i) => (start + from + i) % chunks);
+    return Uint32Array.from(chosen).sort();
   };
   return new Map(keys.map((key, i) => [key, chunksOf((i + rotation) % keys.length)]));
 }
 
-/** The most chunks one worker owns when seats are even. */
+/** Returns the maximum number of chunks one worker owns with `even` seats. */
 export const seatsAtMost = (chunks: number, workers: number, owners: number): number =>
   Math.min(chunks, Math.ceil((chunks * owners) / workers));
 
 /**
- * The free worker with the best score; ties go to the lower key. One with as many free seats as chunks remain must take
- * each, or a chunk would end with fewer than ρ owners.
+ * Returns the worker with free seats and the best score for a chunk; ties go to the lower key. A worker with as many
+ * free seats as chunks remain must take each of them, or a chunk would end with fewer than ρ owners.
  */
 function nextOwner(
   scores: readonly Uint32Array[],
@@ -124,7 +125,7 @@ function nextOwner(
   return best;
 }
 
-/** Equal numbers of seats; the remainder goes one each to the workers with the largest seeds. */
+/** Returns the seats of each worker: equal numbers; the workers with the largest seeds get one of the remainder each. */
 function quotas(seeds: readonly Uint8Array[], seats: number): number[] {
   const share = Math.floor(seats / seeds.length);
   const left = seats - share * seeds.length;
@@ -134,7 +135,7 @@ function quotas(seeds: readonly Uint8Array[], seats: number): number[] {
   return out;
 }
 
-/** Eight scores from each hash: chunk j has the big-endian word j mod 8 of SHA-256(seed, floor(j / 8)). */
+/** Returns the score of each chunk: chunk j has the big-endian word j mod 8 of SHA-256(seed, floor(j / 8)). */
 function chunkScores(seed: Uint8Array, chunks: number, hash: Hash): Uint32Array {
   const out = new Uint32Array(chunks);
   const input = concatBytes(seed, new Uint8Array(4));
@@ -148,7 +149,7 @@ function chunkScores(seed: Uint8Array, chunks: number, hash: Hash): Uint32Array 
   return out;
 }
 
-/** Sorted by key; hex of equal length sorts like its bytes. Throws on a repeated key. */
+/** Returns the keys in ascending order (hex of equal length sorts like its bytes). Throws for a repeated key. */
 function sorted(workers: readonly WorkerId[]): WorkerId[] {
   const out = [...workers].sort((a, b) => (a < b ? -1 : 1));
   const twice = out.find((worker, i) => worker === out[i + 1]);

@@ -1,17 +1,17 @@
-/** Quorum sizes, and how much stake each committee member's vote carries. */
+/** Quorum sizes, and the stake that each committee member's vote carries. */
 import type { Committee } from '../../run/committee.ts';
 import type { WorkerId } from '../../run/ids.ts';
 
-/** `bft`: more than two thirds, against Byzantine members. `cft`: more than half, against crashes only. */
+/** `bft`: more than two thirds, tolerates Byzantine members. `cft`: more than half, tolerates crashes only. */
 export type QuorumRule = 'bft' | 'cft';
 
-/** k: votes that decide in a committee of `seats`. */
+/** Returns k, the number of votes that decide in a committee of `seats`. */
 export const quorumOf = (rule: QuorumRule, seats: number): number =>
   rule === 'bft' ? Math.floor((2 * seats) / 3) + 1 : Math.floor(seats / 2) + 1;
 
 /**
- * Caps each stake at the blocking share, (K - k + 1) / K of the capped total: such a key can block a quorum, but never
- * decide alone.
+ * Caps each stake at the blocking share, (K - k + 1) / K of the capped total: a key with that stake can block a quorum,
+ * but can never decide alone.
  */
 export function cappedStakes(stakes: readonly bigint[], quorum: number): readonly bigint[] {
   const seats = BigInt(stakes.length);
@@ -32,7 +32,7 @@ const capped = (stakes: readonly bigint[], cap: bigint): readonly bigint[] =>
 
 const total = (stakes: readonly bigint[]): bigint => stakes.reduce((sum, each) => sum + each, 0n);
 
-/** Whether these are a quorum: k seats and k/K of the capped stake. Non-members and repeats add nothing. */
+/** Reports whether the signers hold k seats and k/K of the capped stake. Non-members and repeats are ignored. */
 export function hasQuorum(committee: Committee, signers: Iterable<WorkerId>): boolean {
   const { members, weights, size, quorum } = committee;
   const signed = new Set(signers);

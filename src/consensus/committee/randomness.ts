@@ -1,7 +1,7 @@
 /**
- * Round randomness (`entropy`): a hash chain over the reveals of past proposers and the beacon, if any. A key commits
- * to the end (`tip`) of its own hash chain when it joins and reveals one link per round: its only bias is to withhold
- * its proposal.
+ * Round randomness (`entropy`): a hash over the previous randomness, the last proposer's reveal and the beacon value, if
+ * any. A key commits to the end (`tip`) of its own hash chain when it joins, and reveals one link with each proposal: its
+ * only influence is to withhold a proposal.
  */
 import { fromHex, toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
@@ -9,20 +9,20 @@ import type { Digest } from '../../run/ids.ts';
 
 const TAG = 'nostrain/entropy/1';
 
-/** Randomness of round 0: derived from the run id alone, so everybody knows it before the run starts. */
+/** Returns the randomness of round 0: derived from the run id alone, so it is known before the run starts. */
 export const firstRandomness = (run: Digest): Digest => toHex(taggedHash(TAG, bytes32(run)));
 
 export interface RandomnessInputs {
   readonly run: Digest;
   readonly round: number;
   readonly entropy: Digest;
-  /** Reveal in the outcome of the round before; empty where that has none. */
+  /** Reveal in the previous outcome; empty if that has none. */
   readonly reveal: Digest | '';
   /** drand randomness or block hash, 32 bytes in hex; empty in a run without beacon. */
   readonly beacon: Digest | '';
 }
 
-/** Randomness of a round after the first; reveal and beacon are each preceded by their length in one byte. */
+/** Returns the randomness of a later round; reveal and beacon are each preceded by their length in one byte. */
 export function nextRandomness({ run, round, entropy, reveal, beacon }: RandomnessInputs): Digest {
   const fields = [bytes32(run), u32(round), bytes32(entropy), ...sized(reveal), ...sized(beacon)];
   return toHex(taggedHash(TAG, ...fields));
@@ -36,30 +36,30 @@ function sized(hex: Digest | ''): readonly Uint8Array[] {
 const LINK = 'nostrain/reveal/1';
 const START = 'nostrain/reveal-start/1';
 
-/** The secret start of a key's chain in a run. */
+/** The secret hash chain of a key in a run. */
 export interface RevealChain {
   readonly start: Uint8Array;
-  /** Rounds of the run; the chain has one link more. */
+  /** Number of rounds of the run; the chain has one link more. */
   readonly rounds: number;
 }
 
-/** A key's chain for a run, derived from 32 secret bytes. */
+/** Derives a key's chain for a run from 32 secret bytes. Throws a RangeError for another length. */
 export const createRevealChain = (secret: Uint8Array, run: Digest, rounds: number): RevealChain => {
   if (secret.length !== 32) throw new RangeError('a secret has 32 bytes');
   return { start: taggedHash(START, secret, bytes32(run)), rounds };
 };
 
-/** The commitment that a join carries. */
+/** Returns the commitment that a join carries. */
 export const tipOf = ({ start, rounds }: RevealChain): Digest => toHex(advance(start, rounds + 1));
 
-/** The reveal for an outcome that this key proposes; empty in round 0. */
+/** Returns the reveal for an outcome that this key proposes; empty in round 0. Throws if the run has no such round. */
 export function revealOf({ start, rounds }: RevealChain, round: number): Digest | '' {
   if (round < 0 || round >= rounds)
     throw new RangeError(`round index ${round} of ${rounds} rounds`);
   return round === 0 ? '' : toHex(advance(start, rounds - round));
 }
 
-/** Whether this is the one valid reveal in a round of the key with this tip. */
+/** Reports whether this is the valid reveal of the key with this tip in a round. */
 export function isReveal(tip: Digest | null, round: number, reveal: Digest | ''): boolean {
   if (round === 0 || reveal === '' || tip === null) return round === 0 && reveal === '';
   return toHex(advance(bytes32(reveal), round + 1)) === tip;

@@ -1,27 +1,27 @@
 /**
- * Probability that a sampled committee has too many Byzantine members to be safe or live, for `nostrain witness odds`.
- * An attacker's stake counts as the keys it is best split into.
+ * Computes the probability that a sampled committee has too many Byzantine members to be safe or live, for
+ * `nostrain witness odds`. An attacker's stake counts as the number of keys it is best split into.
  */
 import { type QuorumRule, quorumOf } from './quorum.ts';
 
 export interface RiskInput {
-  /** N: eligible keys; `Infinity` where there are far more than seats. */
+  /** N: number of eligible keys; `Infinity` if there are far more keys than seats. */
   readonly keys: number;
   /** Fraction of them that one attacker controls. */
   readonly hostile: number;
-  /** K. */
+  /** K: number of seats. */
   readonly seats: number;
   readonly rule: QuorumRule;
-  /** d: members by which the committees of two recovery epochs may differ; 0 without recovery. */
+  /** d: number of members by which the committees of two recovery epochs may differ; 0 without recovery. */
   readonly differ: number;
   readonly rounds: number;
 }
 
 export interface Odds {
-  /** Hostile members it takes; more than there are seats where it is impossible. */
+  /** Number of hostile members required; greater than the number of seats if it is impossible. */
   readonly from: number;
   readonly perRound: number;
-  /** At least once in all rounds. */
+  /** Probability that it happens at least once in all rounds. */
   readonly perRun: number;
 }
 
@@ -30,9 +30,9 @@ export interface Risk {
   readonly seats: number;
   /** k. */
   readonly quorum: number;
-  /** Members that may be offline. */
+  /** Number of members that may be offline. */
   readonly away: number;
-  /** f: equivocating members that are tolerated; -1 where two committees may disagree without any. */
+  /** f: number of equivocating members tolerated; -1 if two committees may disagree without any. */
   readonly equivocate: number;
   /** Two outcomes of one round can be certified. */
   readonly forgery: Odds;
@@ -42,7 +42,7 @@ export interface Risk {
   readonly stall: Odds;
 }
 
-/** What a committee tolerates, and how likely a draw yields one that fails. */
+/** Returns what a committee tolerates and the probabilities that a drawn committee fails. */
 export function riskOf(danger: RiskInput): Risk {
   const { keys, rule, differ } = danger;
   const seats = Math.min(danger.seats, keys);
@@ -69,7 +69,7 @@ export function riskOf(danger: RiskInput): Risk {
   };
 }
 
-/** Probability of exactly 0, 1, … hostile seats: hypergeometric, or binomial for infinitely many keys. */
+/** Returns the probabilities of 0, 1, … hostile seats: hypergeometric, or binomial for infinitely many keys. */
 export function seatChances({
   keys,
   hostile,
@@ -94,7 +94,7 @@ export function seatChances({
   return chances.map((each) => each / sum);
 }
 
-/** 1 - (1 - chance)^times, accurate for tiny chances: by repeated doubling. */
+/** Returns 1 - (1 - chance)^times by repeated doubling, which is accurate for tiny chances. */
 export function atLeastOnce(chance: number, times: number): number {
   const either = (a: number, b: number) => a + b - a * b;
   let sum = 0;

@@ -1,9 +1,9 @@
-/** The fork-choice rule: which of two certified branches to follow, by the branches alone. */
+/** The fork-choice rule: decides which of two certified branches of a run to follow, from the branches alone. */
 import type { Digest, WorkerId } from '../../run/ids.ts';
 
 /** Certified outcomes after the fork point. */
 export interface Branch {
-  /** Authors of the branch's commits, of whichever roster on the branch. */
+  /** Authors of the branch's commits, from any roster on the branch. */
   readonly committed: readonly WorkerId[];
   /** The recovery epoch in which its first outcome was certified. */
   readonly attempt: number;
@@ -16,8 +16,9 @@ export interface Branch {
 }
 
 /**
- * Prefers more backers from the roster at the fork; then more backers in all, so that one key of a small roster cannot
- * outdo later members; then the lower epoch, more finals, more outcomes, the lower digest.
+ * Reports whether branch `a` is preferred to `b`: more backers from the roster at the fork; then more backers in all, so
+ * that one key of a small roster cannot outdo later members; then the lower epoch, more final outcomes, more outcomes,
+ * the lower digest.
  */
 export function isBetter(roster: readonly WorkerId[], a: Branch, b: Branch): boolean {
   const [backersA, backersB] = [backers(roster, a), backers(roster, b)];
