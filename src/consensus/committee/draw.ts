@@ -81,7 +81,7 @@ export function bestOf(lots: Lots, drawIndex: number, count: number): readonly W
 
 /**
  * Returns the indices of the keys that can still win, by the first word of their lots: with x = 1 - lot / 2^256 the
- * bits are between x / ln 2 and x / (1 - x) / ln 2. The margins exceed the rounding of doubles, so no winner is dropped.
+ * bits are between x / ln 2 and x / (1 - x) / ln 2. The margins exceed the rounding of doubles, so no winner is lost.
  */
 function inTheRunning(
   { members, weights, lots }: Lots,
@@ -168,7 +168,7 @@ export interface SampleRules {
 /** Draws by ledger: a draw hashes every key, and it is needed for every contribution of a round. */
 const draws = new WeakMap<Ledger, ReadonlySet<WorkerId>>();
 
-/** Returns the keys that may contribute to the round; null if all may. Throws a RangeError before the entropy is known. */
+/** Returns the keys that may contribute to the round; null if all may. Throws a RangeError if the entropy is unknown. */
 export function drawnOf(rules: SampleRules, ledger: Ledger): ReadonlySet<WorkerId> | null {
   const { run, contributors = 0 } = rules;
   const { members, round, entropy } = ledger;

@@ -1,7 +1,7 @@
 /**
- * Round randomness (`entropy`): a hash over the previous randomness, the last proposer's reveal and the beacon value, if
- * any. A key commits to the end (`tip`) of its own hash chain when it joins, and reveals one link with each proposal: its
- * only influence is to withhold a proposal.
+ * Round randomness (`entropy`): a hash over the previous randomness, the last proposer's reveal and the beacon value,
+ * if any. A key commits to the end (`tip`) of its own hash chain when it joins, and reveals one link with each
+ * proposal: its only influence is to withhold a proposal.
  */
 import { fromHex, toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';

@@ -16,9 +16,9 @@ export interface Branch {
 }
 
 /**
- * Reports whether branch `a` is preferred to `b`: more backers from the roster at the fork; then more backers in all, so
- * that one key of a small roster cannot outdo later members; then the lower epoch, more final outcomes, more outcomes,
- * the lower digest.
+ * Reports whether branch `a` is preferred to `b`: more backers from the roster at the fork; then more backers in all,
+ * so that one key of a small roster cannot outdo later members; then the lower epoch, more final outcomes, more
+ * outcomes, the lower digest.
  */
 export function isBetter(roster: readonly WorkerId[], a: Branch, b: Branch): boolean {
   const [backersA, backersB] = [backers(roster, a), backers(roster, b)];
