@@ -2,11 +2,11 @@
 import { expect, it } from 'vitest';
 import { createSigner } from '../../src/network/event.ts';
 import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
-import { openSocket } from '../../src/node/net/relays.ts';
-import { createStage } from '../support/stage.ts';
 import { largeLayout, type Member, secretOf, smallLayout, startMember } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startMember);
+const stage = createTimedStage(startMember);
+const { relay, start } = stage;
 
 /** Sockets that count the bytes of messages in which one of these words occurs. */
 function countWords(words: readonly string[]): {
@@ -15,7 +15,7 @@ function countWords(words: readonly string[]): {
 } {
   let bytes = 0;
   const open: OpenSocket = (url) => {
-    const inner = openSocket(url);
+    const inner = stage.openSocket(url);
     const outer: Socket = {
       get bufferedAmount() {
         return inner.bufferedAmount;
@@ -40,7 +40,7 @@ function countWords(words: readonly string[]): {
 }
 
 it('N-21: a worker downloads next to nothing of a run with ten times the traffic on its relay', async () => {
-  const { url } = await relay();
+  const { url } = relay();
   const plan = { sync: { strategy: 'strict', workers: 2 }, waitFor: 2, rounds: 3 } as const;
   const theirKeys = [2, 3].map((index) => createSigner(secretOf(index)).publicKey);
   const [overheard, heard] = [countWords(theirKeys), countWords(theirKeys)];

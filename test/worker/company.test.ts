@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest';
 import type { PartialSettings } from '../../src/run/settings.ts';
 import { settingsFingerprint } from '../../src/run/settings-fingerprint.ts';
 import { combineSettings, presets } from '../../src/run/spec/presets.ts';
-import { createStage } from '../support/stage.ts';
-import { keyOf, type Member, type MemberOptions, startMember } from '../support/swarm.ts';
+import { keyOf, type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const stage = createStage(startMember);
+const stage = createTimedStage(startMember);
 const shared = { run: 'winter', model: 'linear', relay: [] } as const;
 const fingerprintWith = (asked: PartialSettings = {}) =>
   settingsFingerprint(combineSettings(presets.linear, { ...shared, ...asked }));
@@ -17,7 +17,7 @@ const strict = (workers: number) => ({ strategy: 'strict', workers }) as const;
 
 describe('workers that were started otherwise', () => {
   it('another seed: both are told the flag and both values, and neither counts the other', async () => {
-    const relay = await stage.relay();
+    const relay = stage.relay();
     const start = (index: number, asked: PartialSettings) =>
       stage.start({
         index,
@@ -30,14 +30,13 @@ describe('workers that were started otherwise', () => {
         },
       });
     const [one, other] = [start(0, {}), start(1, { seed: 2 })];
-    await expect
-      .poll(() => notices(one))
-      .toBe(
-        `Worker ${name(1)} started with another seed (2, yours is 1). Neither counts the other; stop one and use the same --seed.`,
-      );
-    await expect
-      .poll(() => notices(other))
-      .toContain(`Worker ${name(0)} started with another seed (1, yours is 2).`);
+    await stage.until(() => notices(one) !== '' && notices(other) !== '');
+    expect(notices(one)).toBe(
+      `Worker ${name(1)} started with another seed (2, yours is 1). Neither counts the other; stop one and use the same --seed.`,
+    );
+    expect(notices(other)).toContain(
+      `Worker ${name(0)} started with another seed (1, yours is 2).`,
+    );
     const types = one.events.map(({ type }) => type);
     expect(types).not.toContain('published');
     expect(types).not.toContain('divergence');
@@ -46,7 +45,7 @@ describe('workers that were started otherwise', () => {
   });
 
   it('the same shard twice', async () => {
-    const relay = await stage.relay();
+    const relay = stage.relay();
     const shard = { index: 2, count: 3 };
     const start = (index: number) =>
       stage.start({
@@ -63,17 +62,16 @@ describe('workers that were started otherwise', () => {
   });
 
   it('the same key twice', async () => {
-    const relay = await stage.relay();
+    const relay = stage.relay();
     const plan = { sync: strict(2), waitFor: 2, joinTimeoutMs: 60_000 };
     const one = stage.start({ index: 0, relays: [relay.url], plan });
-    await expect.poll(() => relay.stats().eventsAccepted).toBe(1);
+    await stage.until(() => relay.stats().eventsAccepted === 1);
     // a worker that was just started anew follows its own heartbeats closely
-    await new Promise((resolve) => setTimeout(resolve, 4000));
+    await stage.clock.sleep(4000);
     const twin = stage.start({ index: 0, relays: [relay.url], plan });
+    const told = `Another process trains in this run with the key of this worker (${name(0)})`;
     for (const member of [one, twin]) {
-      await expect
-        .poll(() => notices(member), { timeout: 10_000 })
-        .toContain(`Another process trains in this run with the key of this worker (${name(0)})`);
+      await stage.until(() => notices(member).includes(told), 10);
     }
   });
 });
@@ -82,21 +80,17 @@ describe('a worker that comes after the run began', () => {
   const late: MemberOptions['plan'] = { sync: strict(2), waitFor: 2, rounds: 50 };
 
   async function begun(rate?: number) {
-    const relay = await stage.relay();
+    const relay = stage.relay();
     const reach = { relays: [relay.url], trainMs: 200, ...(rate && { eventsPerMinute: rate }) };
     const members = [0, 1].map((index) => stage.start({ index, plan: late, ...reach }));
-    await expect
-      .poll(() => members[0]!.events.filter(({ type }) => type === 'round').length, {
-        timeout: 20_000,
-      })
-      .toBeGreaterThan(1);
+    await stage.until(() => roundsOf(members[0]!).length > 1);
     return { reach, members };
   }
 
   for (const rate of [undefined, 600]) {
     it(`is told where the run is, within seconds${rate ? ', also where heartbeats are rare' : ''}`, async () => {
       const { reach, members } = await begun(rate);
-      const startedMs = Date.now();
+      const startedMs = stage.clock.now();
       const newcomer = stage.start({ index: 7, plan: late, ...reach });
       const error = await newcomer.finished.catch((failure: Error) => failure);
       expect(error).toMatchObject({ code: 'round/began' });
@@ -106,7 +100,7 @@ describe('a worker that comes after the run began', () => {
       expect(members.map(({ id }) => id.slice(0, 8))).toContain(
         (error as Error).message.slice(0, 8),
       );
-      expect(Date.now() - startedMs).toBeLessThan(5000);
+      expect(stage.clock.now() - startedMs).toBeLessThan(5000);
       expect(newcomer.events.map(({ type }) => type)).not.toContain('published');
     });
   }

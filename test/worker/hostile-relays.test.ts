@@ -1,15 +1,15 @@
 /** One honest relay and one that does something wrong: the run ends in the same bits everywhere. Alone, such a relay is named in the error. */
 import { describe, expect, it } from 'vitest';
 import { hostileModes } from '../support/hostile-relays.ts';
-import { createStage } from '../support/stage.ts';
 import { type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const stage = createStage(startMember);
+const stage = createTimedStage(startMember);
 const strict = (workers: number) => ({ strategy: 'strict', workers }) as const;
 
 describe('one honest relay and one that', () => {
   it.each(Object.entries(hostileModes))('%s', async (_, options) => {
-    const [honest, other] = [await stage.relay(), await stage.relay(options)];
+    const [honest, other] = [stage.relay(), stage.relay(options)];
     const plan = { rounds: 4, sync: strict(3), waitFor: 3, joinTimeoutMs: 30_000 };
     const members = [0, 1, 2].map((index) =>
       stage.start({ index, relays: [other.url, honest.url], plan, trainMs: 100 }),
@@ -25,7 +25,7 @@ describe('a run whose only relay', () => {
     options: (typeof hostileModes)[string],
     more: Partial<MemberOptions> = {},
   ) => {
-    const relay = await stage.relay(options);
+    const relay = stage.relay(options);
     const plan = { sync: strict(2), waitFor: 2, joinTimeoutMs: 13_000, roundTimeoutMs: 13_000 };
     const start = (index: number): Member =>
       stage.start({ index, relays: [relay.url], plan: { ...plan, ...more.plan } });
@@ -57,12 +57,12 @@ describe('a run whose only relay', () => {
   });
 
   it('forgets after half a minute does not stall a start: heartbeats come oftener meanwhile', async () => {
-    const relay = await stage.relay({ faults: { forgetAfter: 2 } });
+    const relay = stage.relay({ faults: { forgetAfter: 2 } });
     const plan = { sync: strict(2), waitFor: 2, joinTimeoutMs: 20_000, rounds: 1 };
     const start = (index: number) =>
       stage.start({ index, relays: [relay.url], plan, trainMs: 1000 });
     const early = start(0);
-    await new Promise((resolve) => setTimeout(resolve, 4000));
+    await stage.clock.sleep(4000);
     const late = start(1);
     await Promise.all([early.finished, late.finished]);
     expect(roundsOf(late)).toHaveLength(1);

@@ -1,13 +1,17 @@
 /** What a person sees when relays fail: one line each, with the relay's words and the next step. */
 import { describe, expect, it } from 'vitest';
-import type { Relay } from '../../relay/server.ts';
 import { renderPlain } from '../../src/terminal/render/plain.ts';
-import { createStage } from '../support/stage.ts';
+import type { LocalRelay } from '../support/memory-network.ts';
 import { type Member, type MemberOptions, roundsOf, startMember } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const stage = createStage(startMember);
+const stage = createTimedStage(startMember);
 const { relay } = stage;
-const start = (relays: readonly Relay[], plan: MemberOptions['plan'] = {}, trainMs = 0): Member =>
+const start = (
+  relays: readonly LocalRelay[],
+  plan: MemberOptions['plan'] = {},
+  trainMs = 0,
+): Member =>
   stage.start({
     index: 0,
     trainMs,
@@ -25,8 +29,8 @@ const linesOf = ({ events }: Member): readonly string[] =>
 
 describe('relays that fail', () => {
   it('all refuse: the run stops, nothing is lost, and every relay is named', async () => {
-    const a = await relay({ limits: { kinds: [1] } });
-    const b = await relay({ maxEventBytes: 300 });
+    const a = relay({ limits: { kinds: [1] } });
+    const b = relay({ maxEventBytes: 300 });
     const member = start([a, b]);
     const [one, other] = (await failureOf(member)).split(`; ${b.url} `);
     expect(one).toBe(
@@ -39,21 +43,20 @@ describe('relays that fail', () => {
   });
 
   it('one throttles: the run goes on over the other, and says what the slow one asked for', async () => {
-    const slow = await relay({ faults: { throttle: 1 } });
-    const member = start([slow, await relay()], { rounds: 3 });
+    const slow = relay({ faults: { throttle: 1 } });
+    const member = start([slow, relay()], { rounds: 3 });
     await member.finished;
     expect(roundsOf(member)).toHaveLength(3);
     const asked = () => linesOf(member).find((line) => line.includes(`${slow.url} asks`)) ?? '';
-    await expect
-      .poll(asked)
-      .toMatch(
-        /; ws:\S+ asks us to slow down \(rate-limited: .*\); send less often, or spread over more relays$/,
-      );
+    await stage.until(() => asked() !== '');
+    expect(asked()).toMatch(
+      /; ws:\S+ asks us to slow down \(rate-limited: .*\); send less often, or spread over more relays$/,
+    );
   });
 
   it('one keeps nothing: after two of its lies its yes is not believed', async () => {
-    const forgetful = await relay({ faults: { discard: 1 } });
-    const member = start([forgetful, await relay()], { rounds: 11 }, 700);
+    const forgetful = relay({ faults: { discard: 1 } });
+    const member = start([forgetful, relay()], { rounds: 11 }, 700);
     await member.finished;
     expect(linesOf(member).findLast((line) => line.includes('of events to'))).toMatch(
       /to 1 of 2 relays; ws:\S+ takes events and loses them \(.*does not keep events.*\); do not rely on it: use another relay$/,
@@ -62,8 +65,8 @@ describe('relays that fail', () => {
 
   it('our clock is an hour ahead: said once by every relay, and what to do', async () => {
     const hour = 3600_000;
-    const behind = { nowMs: () => Date.now() - hour };
-    const [a, b] = [await relay(behind), await relay(behind)];
+    const behind = { nowMs: () => stage.clock.now() - hour };
+    const [a, b] = [relay(behind), relay(behind)];
     const message = await failureOf(start([a, b]));
     for (const { url } of [a, b]) {
       expect(message).toContain(`${url} refuses the date of the event`);

@@ -1,14 +1,14 @@
 /** Workers of several tiers of width in one run, over a relay: what each applies, and what they hold alike. */
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../src/base/async.ts';
 import type { PackingName } from '../../src/run/settings.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
 import type { Trainer, TrainTask } from '../../src/worker/ports.ts';
 import { genesis } from '../../src/worker/state.ts';
-import { createStage } from '../support/stage.ts';
 import { arithmeticTrainer, divergencesOf, roundsOf, startMember } from '../support/swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startMember);
+const stage = createTimedStage(startMember);
+const { relay, start } = stage;
 
 const rings = [
   { from: 0, to: 8192 },
@@ -27,7 +27,7 @@ const tiersOf = (tier: number) => ({ rings: rings.slice(0, 3 - tier), size: 15_0
 
 /** Every value of its delta is 1. */
 const constantTrainer = (layout: Layout, examples: number): Trainer => ({
-  ...arithmeticTrainer(0, layout, { clock: systemClock, trainMs: 0 }),
+  ...arithmeticTrainer(0, layout, { clock: stage.clock, trainMs: 0 }),
   train: async ({ params, steps }) => ({
     params: params.map((value) => value - 1),
     ...{ moments: [], losses: new Float32Array(steps), examples, seconds: 0 },
@@ -49,7 +49,7 @@ interface Cast {
 }
 
 async function play({ tiers, rounds = 3, trainer, packing = 'int8', plan = {} }: Cast) {
-  const { url } = await relay();
+  const { url } = relay();
   const members = tiers.map((tier, index) => {
     const layout = layoutOf(tier);
     return start({
@@ -86,7 +86,7 @@ describe('a run with workers of several tiers', () => {
 
   it('E-08: what only smaller tiers trained leaves the rest of the model as it was', async () => {
     const quiet = (layout: Layout, index: number): Trainer => ({
-      ...arithmeticTrainer(index, layout, { clock: systemClock, trainMs: 0 }),
+      ...arithmeticTrainer(index, layout, { clock: stage.clock, trainMs: 0 }),
     });
     const { values } = await play({ tiers: [1, 1, 1], trainer: quiet });
     expect(values[0]).toHaveLength(12_288);
@@ -123,7 +123,7 @@ describe('a run with workers of several tiers', () => {
   );
 
   it('whoever holds other bits in an outer ring counts for the rings before it alone, with everybody', async () => {
-    const { url } = await relay();
+    const { url } = relay();
     const common = { ringEnds, relays: [url], packing: 'int8' as const };
     const rest = { rounds: 1, waitFor: 3, sync: { strategy: 'timeout' as const } };
     const member = (index: number, tier: number, shift: number) => {
