@@ -87,8 +87,8 @@ export async function certify(
   const file = join(dir, 'run.json');
   await writeFile(file, canonicalSpec(spec));
   const connection = connectionOf({ timeout: 10 });
-  await withRelays(relays, { connection, signer, signal }, (board) =>
-    publishRun(spec, undefined, { ...board, sign: (draft) => signer.sign(draft) }),
+  await withRelays(relays, { connection, signer, signal }, (relaySession) =>
+    publishRun(spec, undefined, { ...relaySession, sign: (draft) => signer.sign(draft) }),
   );
   return { spec, file };
 }

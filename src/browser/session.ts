@@ -72,7 +72,7 @@ export const runTab = (options: TabSession): Promise<CertifiedState> =>
         evaluateBatches: EVALUATE_BATCHES,
       },
       stakes: {
-        find: (id) => findStakes(id, tab.board),
+        find: (id) => findStakes(id, tab.relaySession),
         // whoever derives a table from its chain publishes it
         publish: async () => undefined,
       },
@@ -100,23 +100,23 @@ async function openTab({ link, signal }: TabSession, scope: Scope) {
   });
   scope.defer(() => relays.close());
   await relays.ready(signal);
-  const board: RelaySession = { relays, clock: systemClock, sha256, signal };
-  return { storage, prefix, secretKey, me: signer.publicKey, relays, board };
+  const relaySession: RelaySession = { relays, clock: systemClock, sha256, signal };
+  return { storage, prefix, secretKey, me: signer.publicKey, relays, relaySession };
 }
 
 /** The run as this tab plays it: the spec, in whose name, its settings and its data. */
 type TabRun = Awaited<ReturnType<typeof prepareRun>>;
 
 async function prepareRun(tab: Tab, { link, name: given, chosen, report, signal }: TabSession) {
-  const { storage, prefix, me, board } = tab;
+  const { storage, prefix, me, relaySession } = tab;
   const { run } = link.address;
-  const spec = await specOf(link, storage, board);
+  const spec = await specOf(link, storage, relaySession);
   const onNotice = (message: string) => report({ type: 'notice', message });
   const naming = { run, session: me, storage, prefix, given, signal, onNotice };
   const delegation = await nameOf(spec, naming);
   assertJoinable(spec, delegation?.key ?? me);
   const settings = settingsOf(spec, { relay: tab.relays.relays, ...shardSettings(spec, me, {}) });
-  const evaluation = await sliceOf(spec, storage, board);
+  const evaluation = await sliceOf(spec, storage, relaySession);
   assertFits(spec, evaluation);
   const sources = { storage, prefix, evaluation, signal, chosen };
   const task = await prepareTabTask(spec, settings, sources);
@@ -185,13 +185,13 @@ async function keyOf(storage: TabStorage, prefix: string): Promise<Uint8Array> {
 async function specOf(
   { address }: TabLink,
   storage: TabStorage,
-  board: RelaySession,
+  relaySession: RelaySession,
 ): Promise<RunSpec> {
   const { run } = address;
   const kept = await storage.get(`${run}/spec`);
   const read = typeof kept === 'string' ? parseRunSpec(kept) : undefined;
   if (read !== undefined && runIdOf(read) === run) return read;
-  const found = await fetchRun(address, { ...board, timeoutMs: FETCH_MS });
+  const found = await fetchRun(address, { ...relaySession, timeoutMs: FETCH_MS });
   if (!found.ok) {
     throw new RelayError('run/not-found', `run ${run}: ${found.issue.message}`, {
       hint: 'add &relay=wss://… of a relay that has it, or ask whoever made the run',
@@ -215,13 +215,13 @@ function assertJoinable(spec: RunSpec, me: string): void {
 async function sliceOf(
   { evaluation, author }: RunSpec,
   storage: TabStorage,
-  board: RelaySession,
+  relaySession: RelaySession,
 ): Promise<Uint8Array | undefined> {
   if (evaluation === null) return undefined;
   const name = `slice/${evaluation.sha256}`;
   const kept = await storage.get(name);
   if (kept instanceof Uint8Array) return kept;
-  const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
+  const found = await fetchSlice(evaluation, author, { ...relaySession, timeoutMs: SLICE_MS });
   if (!found.ok) {
     throw new RelayError('run/slice', `the evaluation slice is not there: ${found.issue.message}`, {
       hint: 'add &relay=wss://… of a relay that has it, or have its author publish the run again',
@@ -231,8 +231,8 @@ async function sliceOf(
   return found.value;
 }
 
-async function findStakes(id: string, board: RelaySession) {
-  const found = await findSnapshot(id, board);
+async function findStakes(id: string, relaySession: RelaySession) {
+  const found = await findSnapshot(id, relaySession);
   if (found.ok) return found.value;
   throw new RelayError('run/stakes', `no relay has the stakes ${id}: ${found.issue.message}`, {
     hint: 'add &relay=wss://… of a relay that has them',

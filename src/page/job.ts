@@ -123,8 +123,8 @@ function beaconOf({ beacon }: RunSpec, { drand }: Source) {
 }
 
 async function list(set: RelaySet, signal: AbortSignal): Promise<void> {
-  const board = { relays: set, clock: systemClock, sha256, signal, timeoutMs: LIST_MS };
-  const runs = await listRuns(board);
+  const relaySession = { relays: set, clock: systemClock, sha256, signal, timeoutMs: LIST_MS };
+  const runs = await listRuns(relaySession);
   const listed = runs.map(({ run, spec, createdAt }) => ({
     run,
     name: safeLine(spec.name),

@@ -100,7 +100,7 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
   const document: ChallengeDocument = await withRelays(
     disclosureRelays(spec, flags, source.reach.relays),
     source.reach,
-    async (board) => {
+    async (relaySession) => {
       const trainers = new EngineRecomputation(spec, {
         ...flags,
         openBase: base,
@@ -108,7 +108,7 @@ async function run(flags: ChallengeFlags, signal: AbortSignal): Promise<void> {
         onNotice: writeNote,
       });
       const here = heapChunks(archive.events, mostPrivateBytes(start.params.layout.size));
-      const fromRelays = statesOn(board);
+      const fromRelays = statesOn(relaySession);
       const fetch: CheckTools['fetch'] = async (root) => here(root) ?? fromRelays(root);
       const checks: SignedCheck[] = [];
       try {

@@ -63,7 +63,7 @@ const connection = {
 export const findOver =
   (urls: readonly string[]): FindSnapshot =>
   (id, signal) =>
-    withRelays(urls, { connection, signal }, (board) => findSnapshot(id, board));
+    withRelays(urls, { connection, signal }, (relaySession) => findSnapshot(id, relaySession));
 
 const aLifetime = (): Lifetime => {
   const createdAt = Math.floor(systemClock.now() / 1000);
@@ -87,9 +87,9 @@ export const publishOver = (
   signal: AbortSignal,
 ): Promise<void> => {
   const signer = passingSigner();
-  return withRelays(urls, { connection, signer, signal }, async (board) => {
+  return withRelays(urls, { connection, signer, signal }, async (relaySession) => {
     const sign = (draft: EventDraft) => signer.sign(draft);
-    const words = await publishSnapshot(snapshot, { ...board, lifetime: aLifetime(), sign });
+    const words = await publishSnapshot(snapshot, { ...relaySession, lifetime: aLifetime(), sign });
     if (words === undefined) return;
     throw new RelayError('relay/refused', `no relay took the snapshot: ${words}`, {
       hint: 'use another --relay, or hand the snapshot on as a file',

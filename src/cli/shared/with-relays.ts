@@ -17,7 +17,7 @@ const onNotice = writeNote;
 export const withRelays = <T>(
   urls: readonly string[],
   reach: RelayReach,
-  work: (board: RelaySession) => Promise<T>,
+  work: (relaySession: RelaySession) => Promise<T>,
 ): Promise<T> => withRelaysHere(urls, { onNotice, ...reach }, work);
 
 /** Reads a file, or asks relays; throws if there is no such run or it is not what the address says. */

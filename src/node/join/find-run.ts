@@ -162,8 +162,8 @@ async function askRelays(
       hint: 'say where the run was published: --relay URL',
     });
   }
-  return withRelays(urls, reach, async (board) => {
-    const found = await fetchRun(address, { ...board, timeoutMs: FETCH_MS });
+  return withRelays(urls, reach, async (relaySession) => {
+    const found = await fetchRun(address, { ...relaySession, timeoutMs: FETCH_MS });
     if (found.ok) return found.value;
     throw new RelayError('run/not-found', `run ${address.run}: ${found.issue.message}`, {
       hint: 'ask other relays with --relay URL, or get the file from whoever made the run',
@@ -213,8 +213,8 @@ export async function sliceOf(
   if (evaluation === null) return undefined;
   const kept = await keptSlice(dir);
   if (kept) return kept;
-  return withRelays(urls, reach, async (board) => {
-    const found = await fetchSlice(evaluation, author, { ...board, timeoutMs: SLICE_MS });
+  return withRelays(urls, reach, async (relaySession) => {
+    const found = await fetchSlice(evaluation, author, { ...relaySession, timeoutMs: SLICE_MS });
     if (!found.ok) {
       const message = `the evaluation slice is not there: ${found.issue.message}`;
       throw new RelayError('run/slice', message, {

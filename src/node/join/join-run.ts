@@ -222,8 +222,8 @@ export const tablesOf = (given: StakeSnapshot | undefined): CertifiedOptions['ta
 /** Tables that relays have; whoever derives one from its chain publishes it. */
 const stakesFromRelays = (relays: readonly string[], reach: RelayReach): RefreshPort => ({
   find: (id) =>
-    withRelays(relays, reach, async (board) => {
-      const found = await findSnapshot(id, board);
+    withRelays(relays, reach, async (relaySession) => {
+      const found = await findSnapshot(id, relaySession);
       if (found.ok) return found.value;
       const message = `no relay has the stakes ${id}: ${found.issue.message}`;
       throw new RelayError('run/stakes', message, { hint: 'ask other relays' });
@@ -305,8 +305,8 @@ async function relaysToUse(
     );
   }
   const asked = { run, founders: spec.founders, known: relays, allowPrivate, waitMs: DISCOVER_MS };
-  const more = await withRelays(relays, { ...reach, connection }, (board) =>
-    relaysOfWorkers({ ...asked, relays: board.relays, signal: board.signal }),
+  const more = await withRelays(relays, { ...reach, connection }, (relaySession) =>
+    relaysOfWorkers({ ...asked, relays: relaySession.relays, signal: relaySession.signal }),
   );
   const words =
     more.length === 0 ? 'no worker names another relay' : `workers also use ${more.join(', ')}`;

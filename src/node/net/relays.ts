@@ -300,7 +300,7 @@ export const noticeOfWaiting =
 export async function withRelays<T>(
   urls: readonly string[],
   { connection, signer = passingSigner(), signal, onNotice = () => undefined }: RelayReach,
-  work: (board: RelaySession) => Promise<T>,
+  work: (relaySession: RelaySession) => Promise<T>,
 ): Promise<T> {
   const told = { onWaiting: noticeOfWaiting(onNotice), ...connection };
   const relays = await connectRelays(parseRelayUrls(urls), told, signer, signal);

@@ -51,8 +51,13 @@ async function connect(...relays: readonly Relay[]): Promise<RelaySet> {
   return set;
 }
 
-const board = (relays: RelaySet) => ({ relays, clock: systemClock, sha256: nativeSha256, signal });
-const patient = (relays: RelaySet) => ({ ...board(relays), timeoutMs: 5000 });
+const relaySession = (relays: RelaySet) => ({
+  relays,
+  clock: systemClock,
+  sha256: nativeSha256,
+  signal,
+});
+const patient = (relays: RelaySet) => ({ ...relaySession(relays), timeoutMs: 5000 });
 
 describe('a spec', () => {
   it('that names more keys than an event has room for is published by nobody', () => {
@@ -127,7 +132,7 @@ describe('on relays', () => {
     const relay = await startRelay();
     const mine = await connect(relay);
     const sign = alice.sign.bind(alice);
-    const sent = await publishRun(spec, undefined, { ...board(mine), sign });
+    const sent = await publishRun(spec, undefined, { ...relaySession(mine), sign });
     expect(sent.accepted).toEqual([relay.url]);
 
     // the same d, a newer event, other rules: relays replace the first one by it
@@ -172,7 +177,7 @@ describe('on relays', () => {
     const data = { kind: 'own' };
     const own = sampleSpec({ training: { model: 'gpt' }, data, evaluation });
     const sign = alice.sign.bind(alice);
-    await publishRun(own, slice, { ...board(mine), sign });
+    await publishRun(own, slice, { ...relaySession(mine), sign });
     const theirs = patient(await connect(relay));
     expect(await fetchSlice(evaluation, alice.publicKey, theirs)).toEqual({
       ok: true,

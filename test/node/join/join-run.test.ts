@@ -62,8 +62,8 @@ it('a run is joined by its address, which names its relay', async () => {
   const relays = createRelaySet([relay.url], { openSocket, clock: systemClock });
   await relays.ready();
   const { signal } = new AbortController();
-  const board = { relays, clock: systemClock, sha256: nativeSha256, signal };
-  await publishRun(spec, undefined, { ...board, sign: (draft) => signer.sign(draft) });
+  const relaySession = { relays, clock: systemClock, sha256: nativeSha256, signal };
+  await publishRun(spec, undefined, { ...relaySession, sign: (draft) => signer.sign(draft) });
   await relays.close();
   const address = { run: runIdOf(spec), author: signer.publicKey, relays: [relay.url] };
   const naddr = encodeRunAddress(address);

@@ -296,8 +296,10 @@ async function listAt(
   return manifests.map((manifest) => ({ folder: null, ...said(manifest), here: null }));
 }
 
-async function manifestsAt(board: Parameters<typeof findAddressed>[2]): Promise<FileManifest[]> {
-  const { relays, signal } = board;
+async function manifestsAt(
+  relaySession: Parameters<typeof findAddressed>[2],
+): Promise<FileManifest[]> {
+  const { relays, signal } = relaySession;
   const filter = { ...kind.filter({}), limit: MOST_LISTED };
   const { events } = await relays.query([filter], { waitMs: FIND_MS, signal });
   const texts = new Map<string, Uint8Array>();
@@ -309,7 +311,7 @@ async function manifestsAt(board: Parameters<typeof findAddressed>[2]): Promise<
     else long.add(read.value.id);
   }
   for (const id of [...long].slice(0, MOST_LONG)) {
-    const found = await findAddressed(kind, id, board);
+    const found = await findAddressed(kind, id, relaySession);
     if (found.ok) texts.set(toHex(nativeSha256(found.value)), found.value);
   }
   return [...texts.values()].flatMap((text) => {

@@ -188,20 +188,24 @@ export async function askRelays(
   const attestors = policy?.attestors ?? [];
   const filters = [holderFilter(), ...(attestors.length > 0 ? [attestationFilter(attestors)] : [])];
   const waitMs = flags.timeout * 1000;
-  return withRelays(found.relays, { connection: found.connection, signal }, async (board) => {
-    const { events } = await board.relays.query(filters, { waitMs, signal });
-    const members = found.spec && (await membersOf(found.spec, flags, board));
-    return { events, members, policy };
-  });
+  return withRelays(
+    found.relays,
+    { connection: found.connection, signal },
+    async (relaySession) => {
+      const { events } = await relaySession.relays.query(filters, { waitMs, signal });
+      const members = found.spec && (await membersOf(found.spec, flags, relaySession));
+      return { events, members, policy };
+    },
+  );
 }
 
 async function membersOf(
   spec: RunSpec,
   flags: AskFlags,
-  board: RelaySession & { readonly relays: RelaySet },
+  relaySession: RelaySession & { readonly relays: RelaySet },
 ): Promise<readonly WorkerId[]> {
   const beacon = neededBeacon(spec, flags);
   const tables = tablesOf(await readStakeFile(flags.stake));
-  const { ledger } = await standOf(spec, { ...board, beacon, tables, crypto: nativeCrypto });
+  const { ledger } = await standOf(spec, { ...relaySession, beacon, tables, crypto: nativeCrypto });
   return ledger.members.map(({ key }) => key);
 }

@@ -253,16 +253,20 @@ async function publish(
   signer: Signer,
   { flags, relays: urls, signal }: Sending,
 ): Promise<readonly string[]> {
-  return withRelays(urls, { connection: connectionOf(flags), signer, signal }, async (board) => {
-    const sign = signer.sign.bind(signer);
-    const { accepted, failed } = await publishRun(spec, slice, { ...board, sign });
-    const lines = failed.map(({ relay, message }) => `${relay} ${message}`);
-    for (const line of lines) writeNote(line);
-    if (accepted.length > 0) return accepted;
-    throw new RelayError('run/not-published', `no relay took the run: ${lines.join('; ')}`, {
-      hint: 'use another --relay, or send the file',
-    });
-  });
+  return withRelays(
+    urls,
+    { connection: connectionOf(flags), signer, signal },
+    async (relaySession) => {
+      const sign = signer.sign.bind(signer);
+      const { accepted, failed } = await publishRun(spec, slice, { ...relaySession, sign });
+      const lines = failed.map(({ relay, message }) => `${relay} ${message}`);
+      for (const line of lines) writeNote(line);
+      if (accepted.length > 0) return accepted;
+      throw new RelayError('run/not-published', `no relay took the run: ${lines.join('; ')}`, {
+        hint: 'use another --relay, or send the file',
+      });
+    },
+  );
 }
 
 interface CreatedRun {

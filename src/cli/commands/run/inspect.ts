@@ -104,8 +104,8 @@ async function askForRuns(flags: ListFlags, signal: AbortSignal): Promise<readon
   if (flags.relay === undefined) {
     throw new ConfigError('flag/relay', 'no relay to ask', { hint: 'give --relay URL' });
   }
-  return withRelays(flags.relay, { connection: connectionOf(flags), signal }, (board) =>
-    listRuns({ ...board, timeoutMs: LIST_MS }),
+  return withRelays(flags.relay, { connection: connectionOf(flags), signal }, (relaySession) =>
+    listRuns({ ...relaySession, timeoutMs: LIST_MS }),
   );
 }
 

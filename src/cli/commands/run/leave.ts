@@ -65,12 +65,12 @@ async function leave(source: string, flags: LeaveFlags): Promise<void> {
         hint: 'say where its workers meet: --relay URL',
       });
     }
-    await withRelays(found.relays, { connection, signer, signal }, async (board) => {
+    await withRelays(found.relays, { connection, signer, signal }, async (relaySession) => {
       const beacon = neededBeacon(spec, flags);
       const tables = tablesOf(await readStakeFile(flags.stake));
-      const stand = await standOf(spec, { ...board, beacon, tables, crypto: nativeCrypto });
+      const stand = await standOf(spec, { ...relaySession, beacon, tables, crypto: nativeCrypto });
       const last = lastOf(stand, signer.publicKey, flags.last);
-      await send(spec, last, signer, board);
+      await send(spec, last, signer, relaySession);
       writeOut(`leaves ${spec.name} after ${roundName(last)}\n`);
     });
   });

@@ -164,13 +164,17 @@ async function asked(
   const location = await locateRun(name, { relays, allowPrivateRelays });
   const connection = { ...connectionOf(flags), ...(location.publicOnly && { publicOnly: true }) };
   const reach = { connection, signal };
-  return withRelays(location.relays ?? relay, reach, async (board) => {
+  return withRelays(location.relays ?? relay, reach, async (relaySession) => {
     const found: SignedEvent[] = [];
     const take = (event: SignedEvent) => void found.push(event);
-    await collectEvents([membersFilter(location.run), faultsFilter(location.run)], board, take);
+    await collectEvents(
+      [membersFilter(location.run), faultsFilter(location.run)],
+      relaySession,
+      take,
+    );
     const bodies = found.flatMap((event) => apartIn(event) ?? []);
     const wanted = bodies.filter(({ bytes }) => bytes <= MOST_BODY_BYTES);
-    await collectChunks(wanted, board, take);
+    await collectChunks(wanted, relaySession, take);
     return found;
   });
 }

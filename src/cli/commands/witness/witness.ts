@@ -161,10 +161,15 @@ const drawIn = (source: string, flags: WhoFlags): Promise<void> =>
     const asking = { relays: relay, allowPrivateRelays, connection: connectionOf(flags), signal };
     const { spec, relays: urls, connection } = await findRun(source, asking);
     const tables = tablesOf(await readStakeFile(flags.stake));
-    const found = await withRelays(urls, { connection, signal }, (board) => {
+    const found = await withRelays(urls, { connection, signal }, (relaySession) => {
       const wanted = { round: flags.round ?? flags.epoch, attempt };
       const beacon = neededBeacon(spec, flags);
-      return committeeInRun(spec, wanted, { ...board, beacon, tables, crypto: nativeCrypto });
+      return committeeInRun(spec, wanted, {
+        ...relaySession,
+        beacon,
+        tables,
+        crypto: nativeCrypto,
+      });
     });
     const { run, round, ledger } = found.chain;
     const draw = { run, round, attempt, entropy: ledger.entropy ?? '' };
