@@ -15,7 +15,7 @@ const members = {
   outcome: member(hex32, 'digest of that outcome'),
   modelRoot: member(
     hex32,
-    'as the outcome has it: root of the chunks of parameters and momentum, or over those of rings',
+    'as the outcome has it: root of the chunks of parameters and momentum, or over those of slices',
   ),
   modelBytes: member(length, 'length of parameters and momentum'),
   ledgerRoot: member(hex32, 'as the outcome has it'),

@@ -74,7 +74,7 @@ function tiersFlag(text: string): readonly number[] {
 export const elasticOptions = (): readonly Option[] => [
   new Option(
     '--tiers <t,..>',
-    'elastic: which tier of width each worker trains (default: 0,0,1,2)',
+    'elastic: which MatFormer tier each worker trains (default: 0,0,1,2)',
   ).argParser(tiersFlag),
   new Option('--no-controls', 'elastic: without the workers of the whole model to compare with'),
   faultOption('--latency', '<ms>', 'delay of everything the relay delivers'),

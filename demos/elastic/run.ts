@@ -1,4 +1,4 @@
-/** `nostrain demo elastic`: workers of several tiers of width train one model, then some without tiers to compare. */
+/** `nostrain demo elastic`: workers of several tiers train one model, then some without tiers to compare. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunSpec } from 'nostrain';

@@ -21,7 +21,7 @@ import { credentialsFor, type JoinCredentials } from './decisions/admission.ts';
 import { type Chain, chainHeadOf, genesisOf, openingOf, startOf } from './decisions/chain.ts';
 import type { Hashing } from './decisions/evidence.ts';
 import { pathOf } from './decisions/replay.ts';
-import { tierOf, widthsOf } from './decisions/widths.ts';
+import { slicesOfRun, tierOf } from './decisions/slices.ts';
 import { memoryStates, unknownOrigin } from './features/disclosure.ts';
 import type { RecomputationTrainers } from './features/feature.ts';
 import { statesOn } from './features/rerun.ts';
@@ -170,7 +170,7 @@ export async function joinCertifiedRun(options: JoinOptions): Promise<CertifiedW
     eventBudget,
     ratio,
     maxContainerBytes: spec.limits.payloadBytes,
-    ringEnds: widthsOf(spec)?.rings.map(({ to }) => to),
+    sliceEnds: slicesOfRun(spec)?.slices.map(({ to }) => to),
   });
   const plan = { ...planOf(settings, {}), ...options.plan };
   const ports = { clock, trainer, wire, store, report, createSha256 };

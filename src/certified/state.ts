@@ -75,9 +75,10 @@ function parseContributed(json: unknown): Contributed | undefined {
   return sent && finished && { sent, finished, isOut: json.isOut };
 }
 
-function formatChainHead({ ledger, before, votes, ...rest }: ChainHead): Fields {
+function formatChainHead({ ledger, before, votes, sliceRoots, ...rest }: ChainHead): Fields {
   return {
     ...rest,
+    ...(sliceRoots && { rings: sliceRoots }),
     votes: votesJson(votes),
     ledger: formatLedger(ledger),
     before: before && formatFinishedRound(before),
@@ -94,7 +95,7 @@ const formatLedger = (ledger: Ledger): Fields => ({
 function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isObject(json)) return undefined;
   const { run, round, parent, time, modelRoot, ledgerRoot: root, recent } = json;
-  const { left = [], departed = [], rings } = json;
+  const { left = [], departed = [], rings: sliceRoots } = json;
   const votes = readVotes(json.votes as Json | undefined, anyFeatures);
   const ledger = parseKept(json.ledger);
   const before = json.before === null ? null : parseFinishedRound(json.before);
@@ -103,7 +104,7 @@ function parseChainHead(json: unknown): ChainHead | undefined {
   if (!isCount(round) || !isCount(time) || ledger === undefined || before === undefined) {
     return undefined;
   }
-  if (rings !== undefined && !areDigests(rings)) return undefined;
+  if (sliceRoots !== undefined && !areDigests(sliceRoots)) return undefined;
   if (!areDigests(recent) || votes === undefined || !areDigests(left) || ledger.round !== round)
     return undefined;
   if (!Array.isArray(departed) || !departed.every(isDeparture)) return undefined;
@@ -115,23 +116,24 @@ function parseChainHead(json: unknown): ChainHead | undefined {
     ledger,
     modelRoot,
     ledgerRoot: root,
-    ...(rings && { rings }),
+    ...(sliceRoots && { sliceRoots }),
   };
   return { ...core, before, recent, departed, votes, left };
 }
 
-const formatFinishedRound = (finished: FinishedRound): Fields => ({
-  ...finished,
-  ledger: formatLedger(finished.ledger),
+const formatFinishedRound = ({ ledger, sliceRoots, ...rest }: FinishedRound): Fields => ({
+  ...rest,
+  ...(sliceRoots && { rings: sliceRoots }),
+  ledger: formatLedger(ledger),
 });
 
 function parseFinishedRound(json: unknown): FinishedRound | undefined {
   if (!isObject(json)) return undefined;
-  const { round, parent, base, rings } = json;
+  const { round, parent, base, rings: sliceRoots } = json;
   const ledger = parseKept(json.ledger);
   if (!isCount(round) || !isDigest(parent) || !isDigest(base) || !ledger) return undefined;
-  if (rings !== undefined && !areDigests(rings)) return undefined;
-  return { round, parent, base, ledger, ...(rings && { rings }) };
+  if (sliceRoots !== undefined && !areDigests(sliceRoots)) return undefined;
+  return { round, parent, base, ledger, ...(sliceRoots && { sliceRoots }) };
 }
 
 function parseKept(json: unknown): Ledger | undefined {

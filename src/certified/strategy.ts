@@ -21,7 +21,7 @@ import {
   type ReadyRound,
 } from './decisions/chain.ts';
 import { assignmentOf, known, roundParametersOf, weighingOf } from './decisions/contributions.ts';
-import { ringsHeld } from './decisions/widths.ts';
+import { localSliceRoots } from './decisions/slices.ts';
 import type { Better } from './history/branches.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
 import type { CertifiedSession } from './rounds/events.ts';
@@ -45,7 +45,7 @@ export function createCertifiedStrategy(
   const { plan, ports } = session;
   const strategy: RoundStrategy<CertifiedState> = {
     digestOf: ({ head }) => head.modelRoot,
-    ringsOf: ({ head, params }) => ringsHeld({ ...head, params, spec: member.spec }),
+    sliceDigestsOf: ({ head, params }) => localSliceRoots({ ...head, params, spec: member.spec }),
     membersIn: ({ head }) => head.ledger.members.length,
     async prepare(state) {
       if (state.round < plan.rounds && !member.attendance.hasLeft) return { state, isOver: false };
@@ -163,7 +163,7 @@ function roundStart(
   const committing = features.find((feature) => feature.commit);
   return {
     base: state.modelRoot,
-    rings: ringsHeld(state),
+    sliceDigests: localSliceRoots(state),
     parent: state.parent,
     roster: electorate.eligible,
     assignment: assignmentOf(known(roundParametersOf(state, evidence))),

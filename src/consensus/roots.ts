@@ -24,9 +24,9 @@ const stateBytesOf = ({ params, momentum }: ModelState): number =>
 export const modelRoot = (state: ModelState, hash = sha256): Digest =>
   merkleTree(stateChunks(state), hash).root;
 
-/** The model root of a tiered run: SHA-256 of `nostrain/rings/1` and the roots of the rings. */
-export const rootOfRings = (rings: readonly Digest[]): Digest =>
-  sha256Hex(concatBytes(utf8('nostrain/rings/1'), ...rings.map(bytes32)));
+/** The model root of a tiered run: SHA-256 of `nostrain/rings/1` and the roots of the slices. */
+export const rootOfSlices = (sliceRoots: readonly Digest[]): Digest =>
+  sha256Hex(concatBytes(utf8('nostrain/rings/1'), ...sliceRoots.map(bytes32)));
 
 export function stateBytes(state: ModelState): Uint8Array {
   const bytes = new Uint8Array(stateBytesOf(state));

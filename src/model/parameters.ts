@@ -6,7 +6,7 @@ import type { TensorSpec } from './architectures/architecture.ts';
 import { type AnyModel, modelOf, tiersOf } from './architectures/table.ts';
 import type { HiddenMatrix } from './optimizers/optimizer.ts';
 
-/** All tensors end to end, sorted by code point of their names, within their rings where they have some. */
+/** All tensors end to end, sorted by code point of their names, within their slices where they have some. */
 export const modelLayout = (spec: AnyModel): Layout => createLayout(sorted(spec));
 
 /** How many numbers a model has. */
@@ -22,18 +22,18 @@ export function hiddenMatrices(spec: AnyModel): readonly HiddenMatrix[] {
   });
 }
 
-/** By their rings, so that what is held together is one range; then by name. */
+/** By their slices, so that what is held together is one range; then by name. */
 const sorted = (spec: AnyModel): readonly TensorSpec[] =>
   [...modelOf(spec).tensors].sort(
-    (a, b) => (a.ring ?? 0) - (b.ring ?? 0) || compareCodePoints(a.name, b.name),
+    (a, b) => (a.slice ?? 0) - (b.slice ?? 0) || compareCodePoints(a.name, b.name),
   );
 
-/** Ranges of the parameters of each ring, of which a tier has the first ones. Empty without tiers. */
-export function ringsOf(spec: AnyModel): readonly Range[] {
+/** Ranges of the parameters of each slice, of which a tier has the first ones. Empty without tiers. */
+export function sliceRanges(spec: AnyModel): readonly Range[] {
   if (!tiersOf(spec)) return [];
   const { slots, size } = modelLayout(spec);
-  const rings = sorted(spec).map(({ ring }) => ring ?? 0);
-  const starts = slots.filter((_, i) => i === 0 || rings[i] !== rings[i - 1]);
+  const slices = sorted(spec).map(({ slice }) => slice ?? 0);
+  const starts = slots.filter((_, i) => i === 0 || slices[i] !== slices[i - 1]);
   return starts.map(({ offset }, i) => ({ from: offset, to: starts[i + 1]?.offset ?? size }));
 }
 
@@ -50,10 +50,10 @@ export function wholeOf(spec: AnyModel): AnyModel {
 export const initialParameters = (spec: AnyModel, seed: number | string): Float32Array =>
   drawn(sorted(spec), seed).values;
 
-/** Those of one ring of a model with tiers, by itself. */
-export const initialRing = (spec: AnyModel, seed: number | string, ring: number): Params =>
+/** Those of one slice of a model with tiers, by itself. */
+export const initialSlice = (spec: AnyModel, seed: number | string, slice: number): Params =>
   drawn(
-    sorted(spec).filter((tensor) => (tensor.ring ?? 0) === ring),
+    sorted(spec).filter((tensor) => (tensor.slice ?? 0) === slice),
     seed,
   );
 

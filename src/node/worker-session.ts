@@ -5,7 +5,7 @@ import { ConfigError } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
 import type { Tokenizer } from '../model/data/tokens.ts';
-import { initialParameters, modelLayout, ringsOf, wholeOf } from '../model/parameters.ts';
+import { initialParameters, modelLayout, sliceRanges, wholeOf } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -177,7 +177,7 @@ function sendingOf(
     eventBudget,
     ratio: topk,
     maxContainerBytes: maxPayloadBytes ?? mostPayloadBytes(modelLayout(whole)),
-    ...(tiers > 0 && { ringEnds: ringsOf(whole).map(({ to }) => to), features: tierFeatures }),
+    ...(tiers > 0 && { sliceEnds: sliceRanges(whole).map(({ to }) => to), features: tierFeatures }),
     ...(helpers && { helpers, features: helperFeatures }),
   };
 }
@@ -242,7 +242,7 @@ function tiersHeld(model: AnyModel): NonNullable<Plan['tiers']> {
   const { own, even } = tiersOf(model)!;
   const whole = wholeOf(model);
   const { size } = modelLayout(whole);
-  return { rings: ringsOf(heldModel(model)), size, ...(even && { own }) };
+  return { slices: sliceRanges(heldModel(model)), size, ...(even && { own }) };
 }
 
 const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({

@@ -49,7 +49,7 @@ export type RejectReason =
   | 'not-a-member'
   /** The round counts contributions of workers that were drawn for it, and its author was not. */
   | 'not-drawn'
-  /** It has other rings than the tier of width that its author joined with. */
+  /** It has other slices than the tier that its author joined with. */
   | 'other-tier'
   /** A contribution to a certified run that does not say which outcome it follows. */
   | 'uncommitted'

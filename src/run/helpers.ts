@@ -5,7 +5,7 @@
  */
 import { deriveKey, philox } from '../base/rng.ts';
 import type { Digest } from './ids.ts';
-import { tierOfWidth } from './spec/feature-fields.ts';
+import { tierField } from './spec/feature-fields.ts';
 import { featureSet, features } from './spec/features.ts';
 
 /** In contents of such a run a contribution says the tier too. */
@@ -14,40 +14,44 @@ export const helperFeatures = featureSet(['widths'], {
     ...features.widths,
     manifest: {
       ...features.widths.manifest,
-      tier: tierOfWidth('which tier it trains, alone or with the slice of the round'),
+      tier: tierField('which tier it trains, alone or with the slice of the round'),
     },
   },
 });
 
-interface Widths {
+interface SliceFeature {
   readonly rings: readonly Digest[];
   readonly tier?: number;
 }
 
 /** Returns the tier that a contribution reports. */
-export const reportedTier = (widths: Widths | undefined): number | undefined => widths?.tier;
+export const reportedTier = (widths: SliceFeature | undefined): number | undefined => widths?.tier;
 
-/** How a run with helpers is cut: into 2^count rings of one width. */
-export interface HelperRings {
+/** How a run with helpers is cut: into 2^count slices of one width. */
+export interface HelperSlicing {
   /** The smallest tier of the run. */
   readonly count: number;
   /** Rounds until the next slice. */
   readonly rotation: number;
 }
 
-/** Rings that a tier has by itself. */
-const ringsOfTier = (count: number, tier: number): number => 2 ** (count - tier);
+/** Slices that a tier has by itself. */
+const sliceCountOfTier = (count: number, tier: number): number => 2 ** (count - tier);
 
 /** Rotations, counted from a multiple of them, after which helpers of a tier have trained every slice it lacks. */
-export const rotationsOf = ({ count }: Pick<HelperRings, 'count'>, tier: number): number =>
-  2 ** count - ringsOfTier(count, tier);
+export const rotationsOf = ({ count }: Pick<HelperSlicing, 'count'>, tier: number): number =>
+  2 ** count - sliceCountOfTier(count, tier);
 
-/** The ring that helpers of a tier train beside their own in a round: each outer one once in a cycle, drawn anew. */
-export function helperRing({ count, rotation }: HelperRings, tier: number, round: number): number {
+/** The slice that helpers of a tier train beside their own in a round: each outer one once in a cycle, drawn anew. */
+export function helperSlice(
+  { count, rotation }: HelperSlicing,
+  tier: number,
+  round: number,
+): number {
   const rotations = rotationsOf({ count }, tier);
   const epoch = Math.floor(round / rotation);
   const order = shuffled(rotations, tier, Math.floor(epoch / rotations));
-  return ringsOfTier(count, tier) + order[epoch % rotations]!;
+  return sliceCountOfTier(count, tier) + order[epoch % rotations]!;
 }
 
 /**
@@ -60,20 +64,20 @@ export function helperColumns(
   { rotation }: { readonly rotation: number },
 ): readonly number[] {
   const width = ffn / 2 ** count;
-  const ring = helperRing({ count, rotation: 1 }, tier, rotation);
-  return Array.from({ length: width }, (_, i) => ring * width + i);
+  const slice = helperSlice({ count, rotation: 1 }, tier, rotation);
+  return Array.from({ length: width }, (_, i) => slice * width + i);
 }
 
-/** The rings that a worker trains in a round which holds so many of them; undefined where that is no tier of theirs. */
-export function trainedRings(
-  run: HelperRings,
+/** Returns the slices that a worker with `held` slices trains in a round; undefined if no tier has that many. */
+export function trainedSlices(
+  run: HelperSlicing,
   { tier, held, round }: { readonly tier: number; readonly held: number; readonly round: number },
 ): readonly number[] | undefined {
   if (tier > run.count) return undefined;
-  const own = ringsOfTier(run.count, tier);
-  const rings = Array.from({ length: own }, (_, ring) => ring);
-  if (held === own) return rings;
-  return held === 2 ** run.count ? [...rings, helperRing(run, tier, round)] : undefined;
+  const own = sliceCountOfTier(run.count, tier);
+  const slices = Array.from({ length: own }, (_, slice) => slice);
+  if (held === own) return slices;
+  return held === 2 ** run.count ? [...slices, helperSlice(run, tier, round)] : undefined;
 }
 
 /** The numbers below `count` in the order of one cycle. */

@@ -146,7 +146,7 @@ export interface Closing {
   readonly startedMs: number;
   readonly secondsWaiting: number;
   readonly meanOf: MeanRule;
-  /** Of the shared state, or of each ring that this worker has of it. */
+  /** Of the shared state, or of each slice that this worker has of it. */
   digestsOf(state: { readonly params: Params }): readonly Digest[];
 }
 
@@ -178,13 +178,13 @@ export async function applyRound<S extends WorkerState>(
   const stepped = nesterovStep(params.values, state.momentum, mean, outer);
   const next = { layout: params.layout, values: stepped.values };
   assertFinite(next.values, state.round);
-  const [digest, ...rings] = digestsOf({ params: next }) as [Digest, ...Digest[]];
+  const [digest, ...slices] = digestsOf({ params: next }) as [Digest, ...Digest[]];
   const accepted = [...new Set(cohort.map(({ worker }) => worker))];
   const summary: RoundSummary = {
     index: state.round,
     base: start.base,
     digest,
-    ...(rings.length > 0 && { outer: rings }),
+    ...(slices.length > 0 && { outer: slices }),
     accepted,
     refused: inbox.rejections.map(({ reason, worker }) => ({
       reason,
@@ -299,9 +299,9 @@ export async function evaluate(
   };
 }
 
-/** The rings that this worker has, each as parameters of its own; all of them as one in a run without tiers. */
+/** The slices that this worker has, each as parameters of its own; all of them as one in a run without tiers. */
 export function partsOf(params: Params, { tiers }: Pick<Plan, 'tiers'>): readonly Params[] {
-  return tiers ? tiers.rings.map((ring) => partOf(params, ring)) : [params];
+  return tiers ? tiers.slices.map((slice) => partOf(params, slice)) : [params];
 }
 
 function partOf({ layout, values }: Params, { from, to }: Range): Params {
@@ -317,8 +317,8 @@ type Unbounded = Omit<Row, 'scale'> & { readonly stake?: number };
 type Means = { readonly meanOf?: MeanRule; readonly seed?: string };
 
 /**
- * The mean of the rows, each bounded by the typical sizes of the last rounds, ring by ring; `typical` are the sizes of
- * this one in each ring that is here.
+ * The mean of the rows, each bounded by the typical sizes of the last rounds, slice by slice; `typical` are the sizes
+ * of this one in each slice that is here.
  */
 export function boundedMean(
   rows: readonly Unbounded[],
@@ -331,17 +331,17 @@ export function boundedMean(
     const part = meanOfPart(rows, params, histories[0] ?? [], plan, means);
     return { mean: part.mean, typical: [part.typical] };
   }
-  const { rings } = plan.tiers;
+  const { slices } = plan.tiers;
   const mean = new Float64Array(params.layout.size);
   const moved: number[] = [];
-  const typical = rings.map((ring, i) => {
-    const own = rows.map((row) => ({ ...row, delta: rangeOfPartial(row.delta, ring) }));
+  const typical = slices.map((slice, i) => {
+    const own = rows.map((row) => ({ ...row, delta: rangeOfPartial(row.delta, slice) }));
     const there = own.filter(({ delta }) => delta.chunks.length > 0);
-    // a ring that nobody trained stays as it is
+    // a slice that nobody trained stays as it is
     if (there.length === 0) return 0;
-    const part = meanOfPart(there, partOf(params, ring), histories[i] ?? [], plan, means);
-    mean.set(part.mean.mean, ring.from);
-    for (const chunk of part.mean.moved) moved.push(chunk + ring.from / CHUNK_LENGTH);
+    const part = meanOfPart(there, partOf(params, slice), histories[i] ?? [], plan, means);
+    mean.set(part.mean.mean, slice.from);
+    for (const chunk of part.mean.moved) moved.push(chunk + slice.from / CHUNK_LENGTH);
     return part.typical;
   });
   const whole = { mean, moved: Uint32Array.from(moved), unused: new Set<string>(), rate: 1 };

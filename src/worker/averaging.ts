@@ -44,10 +44,10 @@ export function createAveraging<S extends WorkerState = WorkerState>(
     return digests;
   };
   const digestOf = (state: Pick<S, 'params'>): Digest => digestsOf(state)[0]!;
-  const ringsOf = (state: Pick<S, 'params'>) => (plan.tiers ? digestsOf(state) : undefined);
+  const sliceDigestsOf = (state: Pick<S, 'params'>) => (plan.tiers ? digestsOf(state) : undefined);
   return {
     digestOf,
-    ringsOf,
+    sliceDigestsOf,
     async prepare(state) {
       if (state.round === 0 && !state.sent) await assertNotLate(session);
       return { state, isOver: state.round >= plan.rounds };
@@ -55,15 +55,15 @@ export function createAveraging<S extends WorkerState = WorkerState>(
     async open(state) {
       const { clock, wire, report } = ports;
       const startedMs = clock.now();
-      const rings = ringsOf(state);
-      const start = { ...startOf(state, digestOf(state), session), rings };
+      const sliceDigests = sliceDigestsOf(state);
+      const start = { ...startOf(state, digestOf(state), session), sliceDigests };
       const { round, folded } = state;
       const isAsync = plan.sync.strategy === 'async';
       const inbox = wire.openRound({
         round,
         base: start.base,
         assignment: start.assignment,
-        rings,
+        sliceDigests,
         ...(isAsync && { anyBase: { folded } }),
       });
       return {

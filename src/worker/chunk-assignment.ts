@@ -25,11 +25,11 @@ export interface Division {
   /** Rounds in which every parameter moves once: each round moves one of so many stretches of the model, in turn. */
   readonly fragments: number;
   readonly size: number;
-  /** In a run with tiers of width, whose roster has the whole model: its rings, and who of `beside` has each. */
-  readonly rings?: readonly Ring[] | undefined;
+  /** In a run with tiers, whose roster has the whole model: its slices, and who of `beside` has each. */
+  readonly slices?: readonly AssignedSlice[] | undefined;
 }
 
-interface Ring extends Range {
+interface AssignedSlice extends Range {
   readonly beside: readonly WorkerId[];
 }
 
@@ -45,11 +45,11 @@ export function mostChunks(
 export function assignChunks(division: Division): ChunkAssignment {
   const { run, round, base, roster, beside = [], owners } = division;
   const moving = movingChunks(division);
-  const rings = division.rings?.map((ring) => ({ ...chunksIn(ring), beside: ring.beside }));
-  // in a ring nobody beside the owners sends more than an owner would
+  const slices = division.slices?.map((slice) => ({ ...chunksIn(slice), beside: slice.beside }));
+  // in a slice nobody beside the owners sends more than an owner would
   const most =
-    rings && owners > 0
-      ? rings.reduce((sum, { count }) => sum + seatsAtMost(count, roster.length, owners), 0)
+    slices && owners > 0
+      ? slices.reduce((sum, { count }) => sum + seatsAtMost(count, roster.length, owners), 0)
       : mostChunks(division, roster.length);
   if (owners === 0) return { digest: undefined, moving, chunksOf: () => moving, most };
   const ownership: Ownership = {
@@ -61,10 +61,10 @@ export function assignChunks(division: Division): ChunkAssignment {
     seats: 'even',
   };
   const owned = new Map(ownedChunks(ownership, moving.length));
-  for (const ring of rings ?? [{ first: 0, count: moving.length, beside }]) {
-    for (const [worker, own] of chunksBeside(ownership, ring.beside, ring.count)) {
+  for (const slice of slices ?? [{ first: 0, count: moving.length, beside }]) {
+    for (const [worker, own] of chunksBeside(ownership, slice.beside, slice.count)) {
       const before = owned.get(worker) ?? [];
-      owned.set(worker, Uint32Array.from([...before, ...own.map((i) => ring.first + i)]));
+      owned.set(worker, Uint32Array.from([...before, ...own.map((i) => slice.first + i)]));
     }
   }
   return {

@@ -9,9 +9,9 @@ export interface RoundSummary {
   /** From 0. */
   readonly index: number;
   readonly base: Digest;
-  /** Of the shared state after the round, in a run with tiers of its first ring. */
+  /** Of the shared state after the round, in a run with tiers of its first slice. */
   readonly digest: Digest;
-  /** Of the other rings that this worker has; of all rings of this worker where the state is certified. */
+  /** Of the other slices that this worker has; of all slices of this worker where the state is certified. */
   readonly outer?: readonly Digest[];
   /** Whose contributions were averaged, ascending. */
   readonly accepted: readonly WorkerId[];
@@ -38,7 +38,7 @@ export interface RoundSummary {
   readonly seconds: number;
 }
 
-/** What a worker trains of a model with tiers of width. */
+/** What a worker trains of a model with tiers. */
 export interface WorkerTier {
   /** 0 is the whole model. */
   readonly own: number;

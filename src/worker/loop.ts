@@ -55,10 +55,10 @@ async function playNext<S extends WorkerState>(
   const { round } = state;
   const members = strategy.membersIn?.(state);
   const cohort = members === undefined ? state.cohort : undefined;
-  const rings = strategy.ringsOf?.(state);
+  const sliceDigests = strategy.sliceDigestsOf?.(state);
   const features = {
     ...heartbeatTelemetry(session.ports.trainer.device, measuredBefore(state)),
-    ...(rings && { widths: { rings } }),
+    ...(sliceDigests && { widths: { rings: sliceDigests } }),
   };
   const content = { round, digest: strategy.digestOf(state), cohort, features };
   watch.remember(content);

@@ -31,10 +31,10 @@ export interface Plan extends Pick<Settings, (typeof taken)[number]> {
   readonly fingerprint?: SettingsFingerprint | undefined;
   readonly localSteps: LocalSteps;
   readonly outer: OuterSettings;
-  /** In a run with tiers: the rings that this worker has, and how many values the full model has. */
+  /** In a run with tiers: the slices that this worker has, and how many values the full model has. */
   readonly tiers:
     | {
-        readonly rings: readonly Range[];
+        readonly slices: readonly Range[];
         readonly size: number;
         /** Which tier this worker trains, where some workers help. */
         readonly own?: number;

@@ -14,7 +14,7 @@ export interface WorkerState {
   readonly momentum: Vector;
   /** Typical size of contributions to the last rounds, oldest first: what the next ones are bounded by. */
   readonly norms: readonly number[];
-  /** The same of every ring but the first, in a run with tiers. */
+  /** The same of every slice but the first, in a run with tiers. */
   readonly outerNorms?: readonly (readonly number[])[];
   /** Inner optimizer state, carried across rounds. */
   readonly moments: readonly Float32Array[];

@@ -9,10 +9,10 @@ import type { SealedState, WorkerState } from './state.ts';
 
 /** What the inner steps of a round start from, beside the worker's own state. */
 export interface RoundStart {
-  /** Digest of the shared state, in a run with tiers of its first ring. */
+  /** Digest of the shared state, in a run with tiers of its first slice. */
   readonly base: Digest;
-  /** Of each ring that the worker has, in a run with tiers. */
-  readonly rings?: readonly Digest[] | undefined;
+  /** Of each slice that the worker has, in a run with tiers. */
+  readonly sliceDigests?: readonly Digest[] | undefined;
   readonly roster: readonly WorkerId[];
   readonly assignment: ChunkAssignment;
   /** Digest of the outcome before, where rounds have outcomes. */
@@ -63,8 +63,8 @@ export interface RoundStrategy<S extends WorkerState = WorkerState> {
   prepare(state: S): Promise<Standpoint<S>>;
   /** What heartbeats call the shared state: equal digests are equal bits. */
   digestOf(state: S): Digest;
-  /** In a run with tiers, of each ring that this worker has; what it calls the state is the first one then. */
-  ringsOf?(state: S): readonly Digest[] | undefined;
+  /** In a run with tiers, of each slice that this worker has; what it calls the state is the first one then. */
+  sliceDigestsOf?(state: S): readonly Digest[] | undefined;
   /** Members of a certified run: heartbeats name no cohort then, and are as rare as so many members ask for. */
   membersIn?(state: S): number;
   open(state: S): Promise<OpenRound<S>>;

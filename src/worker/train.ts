@@ -126,7 +126,7 @@ async function trainAndSeal<S extends WorkerState>(
   session: Session,
   keeper: PhaseKeeper,
 ): Promise<SealedState<S>> {
-  const { base, rings, roster, assignment, parent, keepsDelta, commit } = start;
+  const { base, sliceDigests, roster, assignment, parent, keepsDelta, commit } = start;
   const { plan, ports, signal } = session;
   const { trainer, wire, report } = ports;
   const { round } = state;
@@ -147,7 +147,9 @@ async function trainAndSeal<S extends WorkerState>(
   const own = plan.tiers?.own;
   const features = {
     ...manifestTelemetry(loss, trainer.device, measuredBefore(state)),
-    ...(rings && { widths: { rings, ...(own !== undefined && { tier: own }) } }),
+    ...(sliceDigests && {
+      widths: { rings: sliceDigests, ...(own !== undefined && { tier: own }) },
+    }),
     ...(await commit?.({ delta, moments: trained.moments })),
   };
   const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });

@@ -159,7 +159,7 @@ function reportDivergences(session: Session) {
 function differenceOf(heartbeat: Heartbeat, mine: KnownState | undefined): Divergence | undefined {
   if (!mine || !heartbeat.digest) return undefined;
   if (heartbeat.digest === mine.digest && !heartbeat.features?.widths) return undefined;
-  // of tiers what both have is compared, ring by ring; the first one is the digest itself
+  // of tiers what both have is compared, slice by slice; the first one is the digest itself
   const [ours, theirs] = [digestsIn(mine), digestsIn(heartbeat)];
   const at = ours.findIndex((digest, i) => theirs[i] !== undefined && theirs[i] !== digest);
   if (at < 0) return undefined;

@@ -1,9 +1,9 @@
-/** The step of a certified model with tiers of width: over whom each value is averaged, what stays as it was, and which roots follow. */
+/** The step of a certified model with tiers: over whom each value is averaged, what stays as it was, and which roots follow. */
 import { describe, expect, it } from 'vitest';
 import { genesisOf } from '../../src/certified/decisions/chain.ts';
 import type { CountedContribution } from '../../src/certified/decisions/contributions.ts';
 import { stepModel } from '../../src/certified/decisions/outcomes.ts';
-import { ofRings, widthsOf } from '../../src/certified/decisions/widths.ts';
+import { rootsOfSlices, slicesOfRun } from '../../src/certified/decisions/slices.ts';
 import { modelRoot } from '../../src/consensus/roots.ts';
 import { createPacker } from '../../src/network/wire/packer.ts';
 import { nativeSha256 } from '../../src/node/native/sha256.ts';
@@ -11,7 +11,7 @@ import { chunkCount, partialOf, prefixOfPartial } from '../../src/tensor/partial
 import { tieredSpec, tierOfModel } from '../support/tiers.ts';
 
 const spec = tieredSpec([0], { training: { outerLearningRate: 1, momentum: 0.5 } });
-const { rings, size } = widthsOf(spec)!;
+const { slices, size } = slicesOfRun(spec)!;
 
 const stateOf = (tier: number) => {
   const { layout, first } = tierOfModel(spec, tier);
@@ -20,7 +20,7 @@ const stateOf = (tier: number) => {
 
 /** A row of one value in all that a worker of this tier has, as a worker with so many values holds it. */
 function rowOf(worker: string, tier: number, examples: number, held: number): CountedContribution {
-  const until = rings[rings.length - 1 - tier]!.to;
+  const until = slices[slices.length - 1 - tier]!.to;
   const indices = Uint32Array.from({ length: size }, (_, i) => i);
   const all = partialOf({ size, indices, values: new Float64Array(size).fill(0.01) });
   const delta = prefixOfPartial(all, held, Math.min(until, held));
@@ -40,7 +40,7 @@ describe('a step of several tiers', () => {
     const { model, taken } = stepModel(state, rowsFor([0, 1, 1, 1], size), everyone);
     const rate = 1 + spec.training.momentum;
     const expected = state.params.values.map((value) => value - 0.01 * rate);
-    // what fills up a ring moves too: rows here are of one value everywhere
+    // what fills up a slice moves too: rows here are of one value everywhere
     expect(model.params.values).toEqual(Float32Array.from(expected));
     expect(taken!.moved).toHaveLength(chunkCount(size));
   });
@@ -48,25 +48,25 @@ describe('a step of several tiers', () => {
   it('E-08: what no row is of keeps its bits, momentum and root', () => {
     const state = stateOf(0);
     const { model, roots, typical } = stepModel(state, rowsFor([1, 2], size), everyone);
-    const outer = rings[2]!;
+    const outer = slices[2]!;
     expect(model.params.values.subarray(outer.from)).toEqual(
       state.params.values.subarray(outer.from),
     );
     expect(model.momentum.subarray(outer.from).every((value) => value === 0)).toBe(true);
-    expect(roots.rings![2]).toBe(state.rings![2]);
-    expect(roots.rings!.slice(0, 2)).not.toEqual(state.rings!.slice(0, 2));
+    expect(roots.sliceRoots![2]).toBe(state.sliceRoots![2]);
+    expect(roots.sliceRoots!.slice(0, 2)).not.toEqual(state.sliceRoots!.slice(0, 2));
     expect(typical[2]).toBe(0);
-    expect(roots.modelRoot).toBe(ofRings(roots.rings!).modelRoot);
+    expect(roots.modelRoot).toBe(rootsOfSlices(roots.sliceRoots!).modelRoot);
   });
 
   it.each([1, 2])(
-    'whoever has tier %d finds the same rings, and takes the others as told',
+    'whoever has tier %d finds the same slices, and takes the others as told',
     (tier) => {
       const whole = stepModel(stateOf(0), rowsFor([0, 0, 1, 2], size), everyone);
       const state = stateOf(tier);
       expect(state.modelRoot).toBe(stateOf(0).modelRoot);
       const held = state.params.layout.size;
-      const outer = whole.roots.rings!;
+      const outer = whole.roots.sliceRoots!;
       const part = stepModel(state, rowsFor([0, 0, 1, 2], held), everyone, { outer });
       expect(part.roots).toEqual(whole.roots);
       expect(part.model.params.values).toEqual(whole.model.params.values.subarray(0, held));
@@ -74,7 +74,7 @@ describe('a step of several tiers', () => {
     },
   );
 
-  it('stake weighs in each ring by itself', () => {
+  it('stake weighs in each slice by itself', () => {
     const stakes = new Map([
       ['0', 1],
       ['1', 3],
@@ -85,9 +85,9 @@ describe('a step of several tiers', () => {
     expect(moved[0]).toBeCloseTo(moved.at(-1)!, 5);
   });
 
-  it('each ring has a root of its own, over its parameters and its momentum', () => {
-    const { params, rings: roots } = stateOf(0);
-    rings.forEach(({ from, to }, i) => {
+  it('each slice has a root of its own, over its parameters and its momentum', () => {
+    const { params, sliceRoots: roots } = stateOf(0);
+    slices.forEach(({ from, to }, i) => {
       const values = params.values.subarray(from, to);
       const part = { params: { layout: params.layout, values }, momentum: values.slice().fill(0) };
       expect(modelRoot(part)).toBe(roots![i]);
@@ -97,8 +97,14 @@ describe('a step of several tiers', () => {
 
 it('a payload of another tier than its author has is refused', () => {
   const { layout } = tierOfModel(spec, 0);
-  const ringEnds = rings.map(({ to }) => to);
-  const shared = { run: 'run', ringEnds, ratio: 1, sha256: nativeSha256, packing: 'int8' } as const;
+  const sliceEnds = slices.map(({ to }) => to);
+  const shared = {
+    run: 'run',
+    sliceEnds,
+    ratio: 1,
+    sha256: nativeSha256,
+    packing: 'int8',
+  } as const;
   const chunks = Uint32Array.from({ length: chunkCount(size) }, (_, i) => i);
   const assignment = {
     ...{ digest: undefined, moving: chunks },
@@ -109,10 +115,10 @@ it('a payload of another tier than its author has is refused', () => {
   const small = createPacker({ ...shared, layout: tierOfModel(spec, 2).layout });
   const of = (count: number) => ({
     ...context,
-    widths: { rings: new Array<string>(count).fill('a'.repeat(64)) },
+    sliceFeature: { rings: new Array<string>(count).fill('a'.repeat(64)) },
   });
   const whole = packer.pack(new Float64Array(size).fill(1), context);
-  const part = small.pack(new Float64Array(rings[0]!.to).fill(1), context);
+  const part = small.pack(new Float64Array(slices[0]!.to).fill(1), context);
   expect(part.payload.length).toBeLessThan(whole.payload.length);
   expect(packer.open(whole.payload, whole.codec, of(3)).ok).toBe(true);
   expect(packer.open(part.payload, part.codec, of(1)).ok).toBe(true);

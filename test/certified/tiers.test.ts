@@ -1,4 +1,4 @@
-/** A certified run of several tiers of width: all end in the same bits wherever they hold the same values, and anybody can replay it. */
+/** A certified run of several tiers: all end in the same bits wherever they hold the same values, and anybody can replay it. */
 import { expect, it } from 'vitest';
 import { fromBase64 } from '../../src/base/bytes.ts';
 import { genesisOf, membershipOf } from '../../src/certified/decisions/chain.ts';
@@ -8,7 +8,7 @@ import { modelRoot } from '../../src/consensus/roots.ts';
 import { firstLedger } from '../../src/consensus/round/membership.ts';
 import { chooseJoins } from '../../src/consensus/round/roster-change.ts';
 import { modelOfRun } from '../../src/model/from-settings.ts';
-import { ringsOf } from '../../src/model/parameters.ts';
+import { sliceRanges } from '../../src/model/parameters.ts';
 import type { SignedEvent } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket, Socket } from '../../src/network/transport/socket.ts';
@@ -41,12 +41,12 @@ const kinds: readonly (readonly [string, SpecOf])[] = [
   ['a model of our own', tieredSpec],
   ['a model of our own whose chunks have owners', ofOwners],
   ['adapters of all layers', ofBase('all-linear')],
-  // whose rings but the first hold nothing that is trained
+  // whose slices but the first hold nothing that is trained
   ['adapters of attention', ofBase('qv')],
 ];
 
 it.each(kinds)(
-  '%s: tiers 0, 0, 1 and 2 end every round in the same rings; small ones have no seat; a replay finds the same',
+  '%s: tiers 0, 0, 1 and 2 end every round in the same slices; small ones have no seat; a replay finds the same',
   async (_, specOf) => {
     const { url } = relay();
     const spec = specOf([0, 1]);
@@ -59,21 +59,21 @@ it.each(kinds)(
     expect(new Set(ends.map(({ head }) => head.modelRoot)).size).toBe(1);
     const [
       {
-        head: { rings = [] },
+        head: { sliceRoots = [] },
       },
     ] = ends as [(typeof ends)[0]];
-    expect(rings).toHaveLength(3);
-    const bounds = ringsOf(modelOfRun(spec));
+    expect(sliceRoots).toHaveLength(3);
+    const bounds = sliceRanges(modelOfRun(spec));
     ends.forEach(({ params, momentum }, i) => {
       const held = bounds.slice(0, 3 - tiers[i]!);
       expect(params.values).toHaveLength(held.at(-1)!.to);
-      for (const [ring, { from, to }] of held.entries()) {
+      for (const [slice, { from, to }] of held.entries()) {
         const values = params.values.slice(from, to);
         const part = {
           params: { layout: params.layout, values },
           momentum: momentum.slice(from, to),
         };
-        expect(modelRoot(part)).toBe(rings[ring]);
+        expect(modelRoot(part)).toBe(sliceRoots[slice]);
       }
     });
     const rounds = members.map(certifiedRounds);
@@ -150,7 +150,7 @@ function countingSockets(bytes: Map<string, number>): OpenSocket {
 }
 
 it.each([kinds[0]!, kinds[2]!])(
-  'E-10: of %s, whoever comes later with tier 2 fetches its own rings, nothing of the others, and trains on from there',
+  'E-10: of %s, whoever comes later with tier 2 fetches its own slices, nothing of the others, and trains on from there',
   async (_, specOf) => {
     const { url } = relay();
     const spec = specOf([0, 1], { rounds: 6, checkpoint: { every: 2, keep: 3 } });
@@ -171,12 +171,12 @@ it.each([kinds[0]!, kinds[2]!])(
     const asked = { relays, signal, clock: stage.clock };
     const later = await fromCheckpoint(spec, { ...asked, genesis });
     await relays.close();
-    const { rings, params } = later!.state;
+    const { sliceRoots, params } = later!.state;
     expect(later!.state.round).toBeGreaterThanOrEqual(2);
     expect(params.values).toHaveLength(layout.size);
     const own = 8 * layout.size;
     const came = [...bytes.values()].reduce((sum, each) => sum + each, 0);
-    expect(came).toBe(bytes.get(rings![0]!));
+    expect(came).toBe(bytes.get(sliceRoots![0]!));
     expect(came).toBeLessThanOrEqual(1.02 * own);
 
     const newcomer = start({ index: 2, relays: [url], spec, ...part, fetchesCheckpoint: true });

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../relay/server.ts';
-import { helperRing } from '../../src/run/helpers.ts';
+import { helperSlice } from '../../src/run/helpers.ts';
 import { decodeSafetensors } from '../../src/tensor/safetensors.ts';
 import { runCommand } from '../support/command-line.ts';
 import { type Program, startProgram, temporaryFolder } from '../support/processes.ts';
@@ -55,16 +55,16 @@ async function play(cast: readonly Cast[]) {
   return started.map(({ events }) => events.filter((event) => event.type === 'round'));
 }
 
-/** The rings of a folder's state, each as one list of numbers. */
-async function ringsIn(dir: string): Promise<readonly (readonly number[])[]> {
+/** The slices of a folder's state, each as one list of numbers. */
+async function slicesIn(dir: string): Promise<readonly (readonly number[])[]> {
   const decoded = decodeSafetensors(await readFile(join(dir, 'state.safetensors')));
   if (!decoded.ok) throw new Error(decoded.issue.message);
-  const rings: number[][] = [[], [], [], []];
+  const slices: number[][] = [[], [], [], []];
   for (const { name, values } of decoded.value.tensors) {
     if (name.startsWith('nostrain.')) continue;
-    rings[Number(/\.ring(\d)$/.exec(name)?.[1] ?? 0)]!.push(...values);
+    slices[Number(/\.ring(\d)$/.exec(name)?.[1] ?? 0)]!.push(...values);
   }
-  return rings;
+  return slices;
 }
 
 describe('a run with helpers', () => {
@@ -77,14 +77,14 @@ describe('a run with helpers', () => {
       const states = [];
       for (const rounds of ['1', '2', '3']) {
         await play([{ dir, more: [...help, '--rounds', rounds] }]);
-        states.push(await ringsIn(dir));
+        states.push(await slicesIn(dir));
       }
       const [one, two, three] = states;
       const moved = (before: typeof one, after: typeof one) =>
-        [0, 1, 2, 3].filter((ring) => String(before![ring]) !== String(after![ring]));
-      const ring = (round: number) => helperRing(run, 2, round);
-      expect(moved(one, two)).toEqual([0, ring(1)]);
-      expect(moved(two, three)).toEqual([0, ring(2)]);
+        [0, 1, 2, 3].filter((slice) => String(before![slice]) !== String(after![slice]));
+      const slice = (round: number) => helperSlice(run, 2, round);
+      expect(moved(one, two)).toEqual([0, slice(1)]);
+      expect(moved(two, three)).toEqual([0, slice(2)]);
       const sample = await runCommand('sample', dir, '--tier', '2', '--length', '5');
       expect(sample).toMatchObject({ exitCode: 0, stderr: '' });
     },

@@ -1,4 +1,4 @@
-/** Tiers of width: what is cut, what is refused, and what a worker of a tier loads. */
+/** MatFormer tiers: what is cut, what is refused, and what a worker of a tier loads. */
 import { copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';

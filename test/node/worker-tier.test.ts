@@ -1,4 +1,4 @@
-/** Which tier of width a worker trains on its machine, and what it is told. */
+/** Which tier a worker trains on its machine, and what it is told. */
 import { describe, expect, it } from 'vitest';
 import { gptSpec } from '../../src/model/from-settings.ts';
 import type { Task } from '../../src/node/data/task.ts';

@@ -225,23 +225,23 @@ describe('a spec', () => {
   });
 });
 
-describe('tiers of width', () => {
-  const ring = 'a'.repeat(64);
+describe('MatFormer tiers', () => {
+  const digest = 'a'.repeat(64);
 
   it.each([
     [{ widths: { rings: [] } }],
-    [{ widths: { rings: Array(10).fill(ring) } }],
+    [{ widths: { rings: Array(10).fill(digest) } }],
     [{ widths: { rings: ['b'] } }],
-    [{ widths: { rings: ring } }],
+    [{ widths: { rings: digest } }],
     [{ widths: {} }],
-    [{ widths: { rings: [ring], more: 1 } }],
+    [{ widths: { rings: [digest], more: 1 } }],
     [undefined],
   ])('a manifest of a run with tiers that says %j is refused', (said) => {
     expect(tierFeatures.read('manifest', said).ok).toBe(false);
   });
 
-  it('name the digests of rings in manifests and heartbeats, and joins name the tier in runs with a spec', () => {
-    const said = { widths: { rings: [ring, 'b'.repeat(64)] } };
+  it('name the digests of slices in manifests and heartbeats, and joins name the tier in runs with a spec', () => {
+    const said = { widths: { rings: [digest, 'b'.repeat(64)] } };
     expect(tierFeatures.read('manifest', said)).toEqual({ ok: true, value: said });
     expect(tierFeatures.read('heartbeat', said)).toEqual({ ok: true, value: said });
     expect(noFeatures.read('manifest', said).ok).toBe(false);

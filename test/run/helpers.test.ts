@@ -1,6 +1,6 @@
 /** E-12: which slice of the width helpers train when. */
 import { describe, expect, it } from 'vitest';
-import { helperColumns, helperRing, rotationsOf, trainedRings } from '../../src/run/helpers.ts';
+import { helperColumns, helperSlice, rotationsOf, trainedSlices } from '../../src/run/helpers.ts';
 
 const run = { count: 3, rotation: 4 };
 
@@ -9,19 +9,19 @@ describe('E-12: the slices of helpers', () => {
     const turns = rotationsOf(run, tier);
     expect(turns).toBe(8 - 2 ** (3 - tier));
     for (const cycle of [0, 1, 5]) {
-      const rings = Array.from({ length: turns }, (_, i) =>
-        helperRing(run, tier, 4 * (cycle * turns + i)),
+      const slices = Array.from({ length: turns }, (_, i) =>
+        helperSlice(run, tier, 4 * (cycle * turns + i)),
       );
-      expect([...rings].sort()).toEqual(Array.from({ length: turns }, (_, i) => 8 - turns + i));
+      expect([...slices].sort()).toEqual(Array.from({ length: turns }, (_, i) => 8 - turns + i));
     }
   });
 
   it('stay for a rotation, and are the same on every machine', () => {
-    const rings = Array.from({ length: 48 }, (_, round) => helperRing(run, 2, round));
+    const slices = Array.from({ length: 48 }, (_, round) => helperSlice(run, 2, round));
     for (let round = 0; round < 48; round++) {
-      expect(rings[round]).toBe(rings[round - (round % 4)]);
+      expect(slices[round]).toBe(slices[round - (round % 4)]);
     }
-    expect(rings.filter((_, round) => round % 4 === 0)).toEqual([
+    expect(slices.filter((_, round) => round % 4 === 0)).toEqual([
       6, 4, 7, 5, 2, 3, 5, 7, 6, 4, 3, 2,
     ]);
   });
@@ -42,17 +42,17 @@ describe('E-12: the slices of helpers', () => {
     },
   );
 
-  it('are beside the own rings of who holds all; who holds its tier trains that alone', () => {
-    expect(trainedRings(run, { tier: 2, held: 2, round: 0 })).toEqual([0, 1]);
-    const helped = trainedRings(run, { tier: 2, held: 8, round: 9 });
-    expect(helped).toEqual([0, 1, helperRing(run, 2, 9)]);
-    expect(trainedRings(run, { tier: 0, held: 8, round: 9 })).toHaveLength(8);
+  it('are beside the own slices of who holds all; who holds its tier trains that alone', () => {
+    expect(trainedSlices(run, { tier: 2, held: 2, round: 0 })).toEqual([0, 1]);
+    const helped = trainedSlices(run, { tier: 2, held: 8, round: 9 });
+    expect(helped).toEqual([0, 1, helperSlice(run, 2, 9)]);
+    expect(trainedSlices(run, { tier: 0, held: 8, round: 9 })).toHaveLength(8);
     for (const [tier, held] of [
       [2, 3],
       [4, 1],
       [0, 4],
     ] as const) {
-      expect(trainedRings(run, { tier, held, round: 0 })).toBeUndefined();
+      expect(trainedSlices(run, { tier, held, round: 0 })).toBeUndefined();
     }
   });
 });

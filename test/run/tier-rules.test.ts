@@ -1,4 +1,4 @@
-/** Runs whose workers train tiers of width: what goes with that, and what is refused before the run is made. */
+/** Runs whose workers train MatFormer tiers: what goes with that, and what is refused before the run is made. */
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../src/base/errors.ts';
 import { readModelConfig } from '../../src/model/architectures/config.ts';
@@ -23,7 +23,7 @@ const refusal = (document: Untyped): ConfigError | undefined => {
 const open = { admission: { kind: 'work', bits: 8 }, tier: 'verified' };
 const places = ['https://blobs.example.org'];
 
-describe('a spec with tiers of width', () => {
+describe('a spec with tiers', () => {
   it('names the feature, and leaves the settings of a worker to say how many there are', () => {
     const spec = tieredSpec([0]);
     expect(spec.features).toEqual(['widths']);
@@ -91,7 +91,7 @@ describe('a spec with tiers of width', () => {
     expect(() => tieredBaseSpec([0], 'qv', { start })).toThrow(reason);
   });
 
-  it('without tiers a base has no hashes of rings', () => {
+  it('without tiers a base has no hashes of slices', () => {
     expect(() => tieredBaseSpec([0], 'qv', { tiers: 0 })).toThrow(/^start\.rings is/);
   });
 

@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../../src/base/async.ts';
 import type { JoinCredentials } from '../../src/certified/decisions/admission.ts';
 import { type Certified, chainHeadOf, genesisOf } from '../../src/certified/decisions/chain.ts';
 import type { applyOutcome } from '../../src/certified/decisions/outcomes.ts';
-import { tierOf, widthsOf } from '../../src/certified/decisions/widths.ts';
+import { slicesOfRun, tierOf } from '../../src/certified/decisions/slices.ts';
 import type { RefreshPort } from '../../src/certified/features/stakes.ts';
 import { createHistory } from '../../src/certified/history/branches.ts';
 import { fromCheckpoint } from '../../src/certified/history/catch-up.ts';
@@ -120,7 +120,7 @@ export interface CertifiedOptions {
   readonly first?: Vector;
   readonly trainMs?: number;
   readonly wantsSeats?: () => boolean;
-  /** The tier of width that its join names; default the one it trains. */
+  /** The tier that its join names; default the one it trains. */
   readonly tier?: number;
   /** What its joins show, in runs that ask for something. */
   readonly admission?: JoinCredentials;
@@ -189,7 +189,10 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
   const wire = createWire({
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing, eventBudget, ratio, maxContainerBytes: spec.limits.payloadBytes },
-    ...{ features: featureSet(spec.features), ringEnds: widthsOf(spec)?.rings.map(({ to }) => to) },
+    ...{
+      features: featureSet(spec.features),
+      sliceEnds: slicesOfRun(spec)?.slices.map(({ to }) => to),
+    },
   });
   const abort = new AbortController();
   const { signal } = abort;

@@ -119,9 +119,9 @@ const START = [
   'are laid out by it, and drawn from the seed, without any file. `start.root` is null then; where all parameters are trained (`rank` 0) it is the',
   'model root of round 0, so that votes can be checked without the files, and the model with them.',
   '',
-  'With [tiers of width](tiers.md#certified-runs-of-published-models) workers may have slices of the model, in files of their own: `start.rings` has a SHA-256 for each ring, of the',
+  'With [MatFormer tiers](tiers.md#certified-runs-of-published-models) workers may have slices of the model, in files of their own: `start.rings` has a SHA-256 for each slice, of the',
   'numbers that it adds to the base (f32, little-endian, tensor by tensor in the order of the model, feed-forward matrices cut along their width), and each is held against those',
-  'that it has. `start.root`, where there is one, is a list of the roots of all rings. Without tiers there are neither.',
+  'that it has. `start.root`, where there is one, is a list of the roots of all slices. Without tiers there are neither.',
 ];
 
 const fileRows = (): readonly (readonly string[])[] => [

@@ -94,8 +94,8 @@ export interface MemberOptions {
   /** Payloads in zstd, of profile `nostrain/0`. */
   readonly zstd?: Zstd;
   readonly layout?: Layout;
-  /** In a run with tiers, where the rings of the whole model end. */
-  readonly ringEnds?: readonly number[];
+  /** In a run with tiers, where the slices of the whole model end. */
+  readonly sliceEnds?: readonly number[];
   /** Default the system's. */
   readonly clock?: Clock;
   /** As `--set relayRate`. */
@@ -118,9 +118,9 @@ export function startMember(options: MemberOptions): Member {
   const wireOptions = {
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
     ...{ packing: options.packing, stripe: options.stripe, peers: options.plan.peers },
-    ...(options.ringEnds && { ringEnds: options.ringEnds, features: tierFeatures }),
+    ...(options.sliceEnds && { sliceEnds: options.sliceEnds, features: tierFeatures }),
     ratio: 0.5,
-    maxContainerBytes: 10_000 + 6 * (options.ringEnds?.at(-1) ?? layout.size),
+    maxContainerBytes: 10_000 + 6 * (options.sliceEnds?.at(-1) ?? layout.size),
   };
   const zstd = { zstd: options.zstd, codec: options.zstd && ('zstd' as const) };
   const python =

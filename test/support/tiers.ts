@@ -1,4 +1,4 @@
-/** Certified runs of small models with two tiers of width: their specs, and the part of its model that a worker of a tier has. */
+/** Certified runs of small models with two MatFormer tiers: their specs, and the part of its model that a worker of a tier has. */
 import { readModelConfig } from '../../src/model/architectures/config.ts';
 import { modelOfRun } from '../../src/model/from-settings.ts';
 import { initialParameters, modelLayout } from '../../src/model/parameters.ts';

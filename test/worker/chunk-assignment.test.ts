@@ -47,22 +47,22 @@ it('lets every worker send all that moves where there are no owners', () => {
   expect(mostChunks({ size: division.size, owners: 0, fragments: 2 }, 4)).toBe(6);
 });
 
-it('with rings: owners send all of the model, others of each ring that they have, never more than an owner would', () => {
+it('with slices: owners send all of the model, others of each slice that they have, never more than an owner would', () => {
   const ends = [4, 6, 11].map((chunks) => Math.min(chunks * CHUNK, division.size));
   const small = ['5', '6', '7', '8', '9', 'a'].map(key);
-  /** The first of them has two rings, the others the first alone, one newcomer all. */
-  const heldBy = (ring: number) => [
-    ...(ring === 0 ? small : ring === 1 ? [small[0]!] : []),
+  /** The first of them has two slices, the others the first alone, one newcomer all. */
+  const heldBy = (slice: number) => [
+    ...(slice === 0 ? small : slice === 1 ? [small[0]!] : []),
     key('b'),
   ];
-  const rings = ends.map((to, i) => ({ from: ends[i - 1] ?? 0, to, beside: heldBy(i) }));
+  const slices = ends.map((to, i) => ({ from: ends[i - 1] ?? 0, to, beside: heldBy(i) }));
   for (let round = 0; round < 20; round++) {
     const usual = { ...division, round, owners: 2, fragments: 1 };
-    const { chunksOf, digest, most } = assignChunks({ ...usual, rings });
+    const { chunksOf, digest, most } = assignChunks({ ...usual, slices });
     const plain = assignChunks(usual);
     expect(digest).toBe(plain.digest);
     for (const worker of division.roster) expect(chunksOf(worker)).toEqual(plain.chunksOf(worker));
-    const held = (worker: string) => rings.filter(({ beside }) => beside.includes(worker)).at(-1)!;
+    const held = (worker: string) => slices.filter(({ beside }) => beside.includes(worker)).at(-1)!;
     for (const worker of [...small, key('b')]) {
       const own = [...chunksOf(worker)];
       expect(own).toEqual(own.toSorted((a, b) => a - b));
@@ -70,7 +70,7 @@ it('with rings: owners send all of the model, others of each ring that they have
       expect(own.every((chunk) => chunk * CHUNK < held(worker).to)).toBe(true);
       expect(own.length).toBeLessThanOrEqual(most);
     }
-    for (const { from, to, beside } of rings) {
+    for (const { from, to, beside } of slices) {
       const [first, end] = [Math.floor(from / CHUNK), Math.ceil(to / CHUNK)];
       const sent = beside.flatMap((worker) =>
         [...chunksOf(worker)].filter((chunk) => chunk >= first && chunk < end),

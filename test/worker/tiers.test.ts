@@ -1,4 +1,4 @@
-/** Workers of several tiers of width in one run, over a relay: what each applies, and what they hold alike. */
+/** Workers of several tiers in one run, over a relay: what each applies, and what they hold alike. */
 import { describe, expect, it } from 'vitest';
 import type { PackingName } from '../../src/run/settings.ts';
 import { createLayout, type Layout } from '../../src/tensor/params.ts';
@@ -10,12 +10,12 @@ import { createTimedStage } from '../support/timed-stage.ts';
 const stage = createTimedStage(startMember);
 const { relay, start } = stage;
 
-const rings = [
+const slices = [
   { from: 0, to: 8192 },
   { from: 8192, to: 12_288 },
   { from: 12_288, to: 15_000 },
 ];
-const ringEnds = rings.map(({ to }) => to);
+const sliceEnds = slices.map(({ to }) => to);
 const tensors = [
   { name: 'a', shape: [100] },
   { name: 'b', shape: [8092] },
@@ -23,7 +23,7 @@ const tensors = [
   { name: 'b.ring2', shape: [2712] },
 ];
 const layoutOf = (tier: number): Layout => createLayout(tensors.slice(0, 4 - tier));
-const tiersOf = (tier: number) => ({ rings: rings.slice(0, 3 - tier), size: 15_000 });
+const tiersOf = (tier: number) => ({ slices: slices.slice(0, 3 - tier), size: 15_000 });
 
 /** Every value of its delta is 1. */
 const constantTrainer = (layout: Layout, examples: number): Trainer => ({
@@ -53,7 +53,7 @@ async function play({ tiers, rounds = 3, trainer, packing = 'int8', plan = {} }:
   const members = tiers.map((tier, index) => {
     const layout = layoutOf(tier);
     return start({
-      ...{ index, layout, ringEnds, relays: [url] },
+      ...{ index, layout, sliceEnds, relays: [url] },
       packing,
       ...(trainer && { trainer: trainer(layout, index) }),
       plan: {
@@ -122,9 +122,9 @@ describe('a run with workers of several tiers', () => {
     },
   );
 
-  it('whoever holds other bits in an outer ring counts for the rings before it alone, with everybody', async () => {
+  it('whoever holds other bits in an outer ring counts for the slices before it alone, with everybody', async () => {
     const { url } = relay();
-    const common = { ringEnds, relays: [url], packing: 'int8' as const };
+    const common = { sliceEnds, relays: [url], packing: 'int8' as const };
     const rest = { rounds: 1, waitFor: 3, sync: { strategy: 'timeout' as const } };
     const member = (index: number, tier: number, shift: number) => {
       const layout = layoutOf(tier);

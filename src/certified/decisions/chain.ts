@@ -35,7 +35,7 @@ import { principalOf } from '../../run/spec/feature-fields.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
 import { type Evidence, found, lacking, type Ruling } from './evidence.ts';
-import { declaredRoots, firstRoots, type Roots, tierOf } from './widths.ts';
+import { declaredRoots, firstRoots, type Roots, tierOf } from './slices.ts';
 
 /** A round that is over, as far as its votes and its late work are judged in the next one. */
 export interface FinishedRound {
@@ -43,8 +43,8 @@ export interface FinishedRound {
   readonly parent: Digest;
   /** Model root it started from. */
   readonly base: Digest;
-  /** Of each ring, in a run with tiers of width. */
-  readonly rings?: readonly Digest[] | undefined;
+  /** Of each slice, in a run with tiers. */
+  readonly sliceRoots?: readonly Digest[] | undefined;
   /** Of that round, with its entropy. */
   readonly ledger: Ledger;
 }
@@ -325,13 +325,13 @@ export const finishedRound = ({
   parent,
   modelRoot: base,
   ledger,
-  rings,
+  sliceRoots,
 }: Chain): FinishedRound => ({
   round,
   parent,
   base,
   ledger,
-  ...(rings && { rings }),
+  ...(sliceRoots && { sliceRoots }),
 });
 
 /** A join names one of so many last outcomes. */
@@ -344,10 +344,13 @@ export function follow(
   roots: Roots,
 ): { readonly outcome: Outcome; readonly next: Chain } {
   const { spec, run, round } = chain;
-  const { modelRoot, rings } = roots;
+  const { modelRoot, sliceRoots } = roots;
   const ledger = nextLedger(membershipOf(spec, run), chain.ledger, change);
   const { rowSize, outerSizes: sizes = [] } = change;
-  const features = { ...draft.features, ...(rings && { widths: { rings, sizes } }) };
+  const features = {
+    ...draft.features,
+    ...(sliceRoots && { widths: { rings: sliceRoots, sizes } }),
+  };
   const made = { rowSize, modelRoot, ledgerRoot: ledgerRoot(ledger) };
   const outcome: Outcome = { ...draft, features, ...made };
   const digest = outcomeDigest(outcome);
@@ -362,7 +365,7 @@ export function follow(
     ledger,
     modelRoot,
     ledgerRoot: outcome.ledgerRoot,
-    ...(rings && { rings }),
+    ...(sliceRoots && { sliceRoots }),
     before: finishedRound(chain),
     departed: nextDepartures(chain.departed, change.leaves, {
       round,

@@ -6,7 +6,7 @@ import { sha256 } from '../../base/hash.ts';
 import { type Stakes, weigh } from '../../consensus/committee/committee.ts';
 import { drawnOf } from '../../consensus/committee/draw.ts';
 import { liveOf } from '../../consensus/round/membership.ts';
-import { entitled, widthTierOf } from '../../consensus/round/seats.ts';
+import { entitled, tierOfMember } from '../../consensus/round/seats.ts';
 import { accept, type Judged, refusal } from '../../network/wire/judged.ts';
 import { judgePayload, type Manifest, openContribution } from '../../network/wire/manifests.ts';
 import { createPacker } from '../../network/wire/packer.ts';
@@ -29,14 +29,14 @@ import {
   stakesOf,
 } from './chain.ts';
 import { type Evidence, found, invalid, lacking, type Ruling } from './evidence.ts';
-import { ringsAt, widthsOf } from './widths.ts';
+import { sliceCountOf, slicesOfRun } from './slices.ts';
 
 /** What a contribution to a round is checked against. */
 export interface RoundParameters extends Situation {
   /** Model root it starts from. */
   readonly base: string;
-  /** Of each ring, in a run with tiers of width. */
-  readonly rings?: readonly Digest[] | undefined;
+  /** Of each slice, in a run with tiers. */
+  readonly sliceRoots?: readonly Digest[] | undefined;
   readonly layout: Layout;
   /** Of that round; null in a run without. */
   readonly stakes: Stakes;
@@ -96,14 +96,14 @@ export function assignmentOf(
   roundParameters: Omit<RoundParameters, 'base' | 'parent'>,
 ): ChunkAssignment {
   const { spec, run, round, ledger, layout, stakes } = roundParameters;
-  const { size } = widthsOf(spec) ?? layout;
+  const { size } = slicesOfRun(spec) ?? layout;
   const before = divided.get(ledger);
   if (before?.size === size && before.stakes === stakes) return before.assignment;
   const { owners, fragments } = spec.training;
   const { entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
   const { owners: roster, beside } = sendersOf(roundParameters);
-  const tiers = new Map(ledger.members.map((member) => [member.key, widthTierOf(member)]));
+  const tiers = new Map(ledger.members.map((member) => [member.key, tierOfMember(member)]));
   const assignment = assignChunks({
     run,
     round,
@@ -113,9 +113,9 @@ export function assignmentOf(
     roster,
     beside,
     size,
-    rings: widthsOf(spec)?.rings.map((ring, i) => ({
-      ...ring,
-      beside: beside.filter((key) => ringsAt(spec, tiers.get(key)!)! > i),
+    slices: slicesOfRun(spec)?.slices.map((slice, i) => ({
+      ...slice,
+      beside: beside.filter((key) => sliceCountOf(spec, tiers.get(key)!)! > i),
     })),
   });
   divided.set(ledger, { size, stakes, assignment });
@@ -276,7 +276,7 @@ export function judgeManifest(
   if (said.base !== base) {
     return refusal(worker, 'base-mismatch', `started from ${said.base}, not ${base}`);
   }
-  const other = refuseRings(said, roundParameters);
+  const other = refuseSlices(said, roundParameters);
   if (other) return other;
   if (said.bytes > spec.limits.payloadBytes) {
     const limit = spec.limits.payloadBytes;
@@ -289,25 +289,29 @@ export function judgeManifest(
   return accept(said);
 }
 
-/** Why a manifest does not name the rings of the tier that its author joined with, as they are certified. */
-function refuseRings(
+/** Why a manifest does not name the slices of the tier that its author joined with, as they are certified. */
+function refuseSlices(
   { worker, features }: Manifest,
-  { spec, ledger, rings }: RoundParameters,
+  { spec, ledger, sliceRoots }: RoundParameters,
 ): Judged<never> | undefined {
-  if (rings === undefined) return undefined;
+  if (sliceRoots === undefined) return undefined;
   const said = features?.widths?.rings ?? [];
-  const tier = widthTierOf(ledger.members.find(({ key }) => key === worker)!);
-  const held = ringsAt(spec, tier)!;
+  const tier = tierOfMember(ledger.members.find(({ key }) => key === worker)!);
+  const held = sliceCountOf(spec, tier)!;
   if (said.length !== held) {
     return refusal(
       worker,
       'other-tier',
-      `${said.length} rings, its author's tier ${tier} has ${held}`,
+      `${said.length} slices, its author's tier ${tier} has ${held}`,
     );
   }
-  const at = said.findIndex((ring, i) => ring !== rings[i]);
+  const at = said.findIndex((digest, i) => digest !== sliceRoots[i]);
   if (at < 0) return undefined;
-  return refusal(worker, 'base-mismatch', `ring ${at} started from ${said[at]}, not ${rings[at]}`);
+  return refusal(
+    worker,
+    'base-mismatch',
+    `slice ${at} started from ${said[at]}, not ${sliceRoots[at]}`,
+  );
 }
 
 /** A contribution is judged on arrival, in a proposal and when it is applied; the result is kept. */
@@ -353,7 +357,7 @@ function judgePayloadOf(
     packing,
     eventBudget,
     ratio: topk,
-    ringEnds: widthsOf(roundParameters.spec)?.rings.map(({ to }) => to),
+    sliceEnds: slicesOfRun(roundParameters.spec)?.slices.map(({ to }) => to),
     sha256: hash,
   });
   return openContribution(said, payload, packer, assignment);

@@ -31,7 +31,7 @@ import {
 } from './contributions.ts';
 import { type Evidence, found, invalid, type Ruling } from './evidence.ts';
 import { rosterChange } from './roster-change.ts';
-import { heldOf, isPart, ofRings, type Roots, rootsAfter } from './widths.ts';
+import { heldOf, isPart, type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
 
 /** A draft with its roots, and the state it leads to: what a proposer composes. */
 export function completeOutcome(
@@ -86,7 +86,7 @@ export function applyOutcome(
   return wrong ?? found(completed.value.next);
 }
 
-/** The same with some rings of the model: those are recomputed and compared; for the others the quorum is trusted. */
+/** The same with some slices of the model: those are recomputed and compared; for the others the quorum is trusted. */
 function applyToPart(
   before: Certified,
   outcome: Outcome,
@@ -107,20 +107,22 @@ function applyToPart(
   const said = outcome.features.widths!;
   const stepped = stepModel(state, rows.value, weights, { hash, outer: said.rings });
   if (!isFiniteModel(stepped.model)) return notFinite();
-  const wrong = differentRing([outcome.rowSize, ...said.sizes], said.rings, stepped);
+  const wrong = sliceMismatch([outcome.rowSize, ...said.sizes], said.rings, stepped);
   return wrong ?? found({ ...followed.value, ...stepped.model, taken: stepped.taken });
 }
 
-/** The first ring of those that are here of which an outcome says something else. */
-function differentRing(
+/** The first slice of those that are here of which an outcome says something else. */
+function sliceMismatch(
   sizes: readonly number[],
-  rings: readonly string[],
+  sliceRoots: readonly string[],
   { typical, roots }: ModelStep,
 ): ReturnType<typeof invalid> | undefined {
-  const at = typical.findIndex((size, i) => size !== sizes[i] || roots.rings![i] !== rings[i]);
+  const at = typical.findIndex(
+    (size, i) => size !== sizes[i] || roots.sliceRoots![i] !== sliceRoots[i],
+  );
   if (at < 0) return undefined;
-  const computed = `${roots.rings![at]} with rows of ${typical[at]}`;
-  const words = `ring ${at} is ${rings[at]} with rows of ${sizes[at]}, computed ${computed}`;
+  const computed = `${roots.sliceRoots![at]} with rows of ${typical[at]}`;
+  const words = `slice ${at} is ${sliceRoots[at]} with rows of ${sizes[at]}, computed ${computed}`;
   return invalid('wrong-ring', 'features.widths', words);
 }
 
@@ -131,25 +133,25 @@ export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence)
   const judged = judgeDraft(ready.value, outcome, evidence);
   if (!judged.ok) return judged;
   const { rowSize, modelRoot } = outcome;
-  const { rings, sizes: outerSizes } = outcome.features.widths ?? {};
-  const roots = { modelRoot, rings };
-  const wrong = wrongRings(chain, roots, outerSizes);
+  const { rings: sliceRoots, sizes: outerSizes } = outcome.features.widths ?? {};
+  const roots = { modelRoot, sliceRoots };
+  const wrong = sliceSetMismatch(chain, roots, outerSizes);
   if (wrong) return wrong;
   const change = { ...judged.value.change, rowSize, ...(outerSizes && { outerSizes }) };
   const followed = follow(ready.value, outcome, change, roots);
   return differentRoot(outcome, followed.outcome) ?? found(followed.next);
 }
 
-/** Whether an outcome speaks of as many rings as the model has, and its model root is over them. */
-function wrongRings(
+/** Whether an outcome speaks of as many slices as the model has, and its model root is over them. */
+function sliceSetMismatch(
   { spec: { tiers } }: Chain,
-  { modelRoot, rings }: Roots,
+  { modelRoot, sliceRoots }: Roots,
   sizes: readonly number[] = [],
 ): ReturnType<typeof invalid> | undefined {
-  if (rings === undefined && tiers === 0) return undefined;
-  const isWhole = rings?.length === tiers + 1 && sizes.length === tiers;
-  if (isWhole && ofRings(rings).modelRoot === modelRoot) return undefined;
-  return invalid('wrong-rings', 'features.widths', `not ${tiers + 1} rings of model ${modelRoot}`);
+  if (sliceRoots === undefined && tiers === 0) return undefined;
+  const isWhole = sliceRoots?.length === tiers + 1 && sizes.length === tiers;
+  if (isWhole && rootsOfSlices(sliceRoots).modelRoot === modelRoot) return undefined;
+  return invalid('wrong-rings', 'features.widths', `not ${tiers + 1} slices of model ${modelRoot}`);
 }
 
 /** Everything of an outcome but its rows and roots: the roster change that it makes, by the stakes that hold. */
@@ -204,9 +206,9 @@ function differentEmptyMarks(
 }
 
 function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid> | undefined {
-  const rings = canonicalJson(found.features.widths ?? null);
-  if (canonicalJson(said.features.widths ?? null) !== rings) {
-    return invalid('wrong-rings', 'features.widths', `rings are not as computed: ${rings}`);
+  const computed = canonicalJson(found.features.widths ?? null);
+  if (canonicalJson(said.features.widths ?? null) !== computed) {
+    return invalid('wrong-rings', 'features.widths', `slices are not as computed: ${computed}`);
   }
   for (const name of ['rowSize', 'modelRoot', 'ledgerRoot'] as const) {
     if (said[name] === found[name]) continue;
@@ -218,7 +220,7 @@ function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid
 export interface ModelStep {
   readonly model: ModelState;
   readonly roots: Roots;
-  /** Typical size of the rows in each ring that is here; of all of them in a run without tiers. */
+  /** Typical size of the rows in each slice that is here; of all of them in a run without tiers. */
   readonly typical: readonly number[];
   readonly taken: Taken | undefined;
 }
@@ -233,7 +235,7 @@ export function stepModel(
   const { spec, params, momentum, ledger } = state;
   const tiers = heldOf(spec, params.layout);
   if (rows.length === 0) {
-    const typical = Array.from({ length: tiers?.rings.length ?? 1 }, () => 0);
+    const typical = Array.from({ length: tiers?.slices.length ?? 1 }, () => 0);
     return { model: { params, momentum }, roots: state, typical, taken: undefined };
   }
   const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;

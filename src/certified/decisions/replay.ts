@@ -12,7 +12,7 @@ import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
 import type { Certified, Chain } from './chain.ts';
 import { found, type Gathered, type Invalid, type Missing, type Ruling } from './evidence.ts';
 import { applyOutcome, applyToChain } from './outcomes.ts';
-import { payloadsOf, readRings } from './widths.ts';
+import { payloadsOf, readSlices } from './slices.ts';
 
 /** How much of a round was checked. `chain`: signatures, committees, entropy, rosters. `full`: the model too. */
 export type Checked = 'full' | 'chain' | 'nothing';
@@ -124,9 +124,9 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
 /** The same with the model, if it was lost and the chunks of a checkpoint are here: they lead to the certified root. */
 function withModel(state: Chain | Certified, events: Gathered, layout: Layout): Chain | Certified {
   if (hasModel(state)) return state;
-  const rings = payloadsOf(state.spec, state, layout).map((ring) => events.bytesOf(ring));
-  const known = rings.filter((bytes) => bytes !== undefined);
-  return known.length === rings.length ? { ...state, ...readRings(known, layout) } : state;
+  const slices = payloadsOf(state.spec, state, layout).map((slice) => events.bytesOf(slice));
+  const known = slices.filter((bytes) => bytes !== undefined);
+  return known.length === slices.length ? { ...state, ...readSlices(known, layout) } : state;
 }
 
 export function withoutModel(state: Chain | Certified): Chain {

@@ -123,7 +123,7 @@ class DisclosureMember implements MemberFeature {
         { hint: 'add one: --relay URL' },
       );
     }
-    this.#options = { ...options, relays: narrowed(relays, named) };
+    this.#options = { ...options, relays: narrowModel(relays, named) };
     this.#run = runIdOf(spec);
     this.#features = featureSet(spec.features);
   }
@@ -199,7 +199,7 @@ function namedOf({ rerun }: RunSpec, relays: readonly string[]): readonly string
 
 const plain = (url: string): string => (URL.canParse(url) ? new URL(url).href : url);
 
-const narrowed = (relays: ChunkRelays, named: readonly string[]): ChunkRelays => ({
+const narrowModel = (relays: ChunkRelays, named: readonly string[]): ChunkRelays => ({
   relays: named,
   publish: (event, options) => relays.publish(event, options),
   status: () => relays.status(),

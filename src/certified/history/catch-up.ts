@@ -24,7 +24,7 @@ import {
 } from '../decisions/chain.ts';
 import type { Ruling } from '../decisions/evidence.ts';
 import { type Path, pathOf, replay } from '../decisions/replay.ts';
-import { payloadsOf, readRings } from '../decisions/widths.ts';
+import { payloadsOf, readSlices } from '../decisions/slices.ts';
 import {
   type CheckpointClaim,
   checkpointsFilter,
@@ -83,20 +83,20 @@ export async function checkpointOn(
   for (const claims of await soundClaims(spec, stops, options)) {
     const [{ author, outcome }] = claims;
     const { chain, votes } = stops.get(outcome)!;
-    const rings = await ringsOfState(chain, claims, author, layout, options);
-    if (rings === undefined) {
+    const slices = await fetchSlices(chain, claims, author, layout, options);
+    if (slices === undefined) {
       options.onNotice?.(
         `the chunks of the checkpoint after ${roundName(chain.round - 1)} did not come`,
       );
       continue;
     }
-    return { state: { ...chain, ...readRings(rings, layout) }, votes };
+    return { state: { ...chain, ...readSlices(slices, layout) }, votes };
   }
   return undefined;
 }
 
 /** The bytes of a certified model, of a worker of a small tier only those of its rings: nothing else is asked for. */
-async function ringsOfState(
+async function fetchSlices(
   chain: Chain,
   claims: Claims,
   author: WorkerId,
@@ -105,13 +105,13 @@ async function ringsOfState(
 ): Promise<readonly Uint8Array[] | undefined> {
   const whole = await fetchModel(chain, claims, layout, options);
   if (whole) return [whole];
-  const rings: Uint8Array[] = [];
+  const slices: Uint8Array[] = [];
   for (const payload of payloadsOf(chain.spec, chain, layout)) {
     const bytes = await pullModel(payload, author, options);
     if (bytes === undefined) return undefined;
-    rings.push(bytes);
+    slices.push(bytes);
   }
-  return rings;
+  return slices;
 }
 
 /** Chunks of the newest certified state that relays have completely, for an archive; empty if there is none. */
@@ -209,7 +209,7 @@ async function fetchModel(
   { chunks, signal, onNotice, relays, ...options }: ReadOptions,
 ): Promise<Uint8Array | undefined> {
   const [payload, ...others] = payloadsOf(spec, roots, layout);
-  // rings travel one by one, over relays alone
+  // slices travel one by one, over relays alone
   if (chunks === undefined || payload === undefined || others.length > 0) return undefined;
   const { clock = systemClock, sha256 = pureSha256 } = options;
   const members = ledger.members.map(({ key }) => key);

@@ -15,7 +15,7 @@ import type { Params } from '../../tensor/params.ts';
 import { type Certified, openingOf } from '../decisions/chain.ts';
 import type { Gathered } from '../decisions/evidence.ts';
 import { type Checked, hasModel, type ReplayedRound, replay } from '../decisions/replay.ts';
-import { ringStates } from '../decisions/widths.ts';
+import { sliceStates } from '../decisions/slices.ts';
 import { toProposed } from '../wire/messages.ts';
 import { type BadLine, type HistoryOptions, type Opened, openHistory } from './archive.ts';
 
@@ -188,9 +188,9 @@ function lineOf(replayed: ReplayedRound, events: Gathered): RoundReport {
 export interface RecordedState {
   /** Rounds that led to it. */
   readonly rounds: number;
-  /** Which ring it is of, in a run with tiers of width. */
+  /** Which slice it is of, in a run with tiers. */
   readonly ring?: number;
-  /** The certified root of its bytes: of the model, or of the ring. */
+  /** The certified root of its bytes: of the model, or of the slice. */
   readonly modelRoot: Digest;
   readonly bytes: number;
 }
@@ -231,11 +231,11 @@ export async function recordRun(
   const states: RecordedState[] = [];
   const kept: Promise<void>[] = [];
   const save = (certified: Certified): void => {
-    const { spec, round: rounds, rings } = certified;
-    for (const [ring, part] of ringStates(spec, certified).entries()) {
+    const { spec, round: rounds, sliceRoots } = certified;
+    for (const [slice, part] of sliceStates(spec, certified).entries()) {
       const bytes = stateBytes(part);
-      const modelRoot = rings?.[ring] ?? certified.modelRoot;
-      const state = { rounds, ...(rings && { ring }), modelRoot, bytes: bytes.length };
+      const modelRoot = sliceRoots?.[slice] ?? certified.modelRoot;
+      const state = { rounds, ...(sliceRoots && { ring: slice }), modelRoot, bytes: bytes.length };
       states.push(state);
       kept.push(keep(state, bytes));
     }
@@ -289,10 +289,10 @@ function readStates(value: Json | undefined): readonly RecordedState[] | undefin
   if (!Array.isArray(value) || value.length > MOST_STATES) return undefined;
   const states = (value as readonly Json[]).map((each) => {
     const reader = new JsonReader(each);
-    const isOfRing = isJsonObject(each) && 'ring' in each;
+    const hasSlice = isJsonObject(each) && 'ring' in each;
     const state = {
       rounds: reader.integer('rounds', Number.MAX_SAFE_INTEGER),
-      ...(isOfRing && { ring: reader.integer('ring', Number.MAX_SAFE_INTEGER) }),
+      ...(hasSlice && { ring: reader.integer('ring', Number.MAX_SAFE_INTEGER) }),
       modelRoot: reader.hex32('modelRoot'),
       bytes: reader.integer('bytes', Number.MAX_SAFE_INTEGER),
     };

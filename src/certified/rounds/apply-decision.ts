@@ -18,7 +18,7 @@ import {
 } from '../decisions/chain.ts';
 import { known as settled } from '../decisions/contributions.ts';
 import type { Evidence } from '../decisions/evidence.ts';
-import { ringsHeld } from '../decisions/widths.ts';
+import { localSliceRoots } from '../decisions/slices.ts';
 import { featuresOf } from '../features/list.ts';
 import { type CertifiedState, carryOver } from '../state.ts';
 import { isCommit } from '../wire/certified-events.ts';
@@ -54,12 +54,12 @@ export async function applyDecision(
   const { wire, clock, report } = session.ports;
   const { sent, unpacked: _, ...rest } = played;
   const accepted = acceptedWorkers(start, decision);
-  const rings = ringsHeld(next);
+  const sliceRoots = localSliceRoots(next);
   const summary: CertifiedSummary = {
     index: outcome.round,
     base: outcome.base,
     digest: next.modelRoot,
-    ...(rings && { outer: rings }),
+    ...(sliceRoots && { outer: sliceRoots }),
     accepted,
     refused: timing.refused.map(({ reason, worker }) => ({ reason, ...(worker && { worker }) })),
     completionReason: 'certified',

@@ -1,6 +1,6 @@
 /** Whether a worker takes part in rounds: it joins, states its seat wish, is behind, rests, or has left. */
 import { ConfigError } from '../../base/errors.ts';
-import { widthTierOf } from '../../consensus/round/seats.ts';
+import { tierOfMember } from '../../consensus/round/seats.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
 import type { Member } from '../../run/ledger.ts';
 import type { Outcome } from '../../run/outcome.ts';
@@ -27,7 +27,7 @@ interface AttendancePorts {
   readonly spec: RunSpec;
   readonly me: WorkerId;
   readonly tip: Digest;
-  /** In a run with tiers of width: which one this worker trains. */
+  /** In a run with tiers: the tier that this worker trains. */
   readonly tier: number;
   readonly admission: JoinCredentials;
   readonly control: Pick<Control, 'sign' | 'send'>;
@@ -37,7 +37,7 @@ interface AttendancePorts {
 
 /** Throws where a member trains another tier than it joined with: its contributions would not count. */
 function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
-  const joined = widthTierOf(member);
+  const joined = tierOfMember(member);
   if (joined === tier) return;
   const isFounder = founders.includes(member.key);
   throw new ConfigError(

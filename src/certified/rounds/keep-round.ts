@@ -10,7 +10,7 @@ import { ledgerBytes, snapshotOf } from '../../run/ledger.ts';
 import { formatStakeJson, parseStakeJson } from '../../run/stake/stake-snapshot.ts';
 import type { Certified, Decision, ReadyRound } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
-import { isPart, ringStates } from '../decisions/widths.ts';
+import { isPart, sliceStates } from '../decisions/slices.ts';
 import type { Refresh } from '../features/stakes.ts';
 import type { Bundle } from '../wire/archived-votes.ts';
 import type { Control } from '../wire/control.ts';
@@ -239,7 +239,7 @@ async function publishState(
         outcome: state.parent,
         modelRoot: state.modelRoot,
         ledgerRoot: state.ledgerRoot,
-        model: ringStates(state.spec, state).map(stateBytes),
+        model: sliceStates(state.spec, state).map(stateBytes),
         ledger: ledgerBytes(state.ledger),
       },
       keepers,

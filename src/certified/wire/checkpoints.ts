@@ -51,7 +51,7 @@ export interface CheckpointClaim {
 /** A state that a certified outcome led to. */
 export interface CheckpointedState extends Omit<CheckpointClaim, 'author'> {
   readonly run: Digest;
-  /** Canonical bytes; in a run with tiers of width of each ring, which travels under a root of its own. */
+  /** Canonical bytes; in a run with tiers of each slice, which travels under a root of its own. */
   readonly model: readonly Uint8Array[];
   readonly ledger: Uint8Array;
 }
@@ -185,7 +185,7 @@ export function checkpointFeatures(
   if (said.length === 0) return {};
   return {
     async checkpointFeatures([model, ...others]) {
-      // no run has both these and tiers of width
+      // no run has both these and tiers
       if (model === undefined || others.length > 0) return {};
       const packed = await packBytes(model, createSha256);
       // relays have all of it: a mirror that is away costs newcomers time, not the checkpoint

@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import { ConfigError, safe } from '../../base/errors.ts';
 import { formatBytes, formatCount } from '../../base/numbers.ts';
 import { loraTensors } from '../../model/adapters/lora.ts';
-import { joinRings } from '../../model/architectures/rings.ts';
+import { joinSlices } from '../../model/architectures/slices.ts';
 import { modelOf, ofTier } from '../../model/architectures/table.ts';
 import { tokenizers } from '../../model/data/tokens.ts';
 import { gptSpec } from '../../model/from-settings.ts';
@@ -231,7 +231,7 @@ function learnedOf({ values }: TrainedRun, base: BaseModel): Learned {
   const tensors = adapter ? loraTensors(spec, adapter) : modelOf(spec).tensors;
   const named = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const sliceOf = (name: string) => own.get(name);
-  return { pretrained, adapter, own: (name) => joinRings(named.get(name)!, sliceOf)! };
+  return { pretrained, adapter, own: (name) => joinSlices(named.get(name)!, sliceOf)! };
 }
 
 const valuesByName = ({ slots }: Layout, values: Float32Array) =>
@@ -267,7 +267,7 @@ async function writeOwn(run: TrainedRun, path: string, others: readonly string[]
   const own = new Map(modelOf(narrow).tensors.map((tensor) => [tensor.name, tensor]));
   const joined = new Float32Array(layout.size);
   for (const { name, offset } of layout.slots) {
-    joined.set(joinRings(own.get(name)!, (slice) => slices.get(slice))!, offset);
+    joined.set(joinSlices(own.get(name)!, (slice) => slices.get(slice))!, offset);
   }
   await writeStateFile(path, { layout, values: joined });
   writeOut(`${path}: feed-forward layers ${narrow.ffn} wide (--set ffn=${narrow.ffn})\n`);

@@ -23,7 +23,7 @@ import { asJson, writeNote, writeOut } from '../../terminal/output.ts';
 
 export const tiers = (): Command =>
   new Command('tiers')
-    .description('cut a published model into tiers of width, and see what a machine of one loads')
+    .description('cut a published model into MatFormer tiers, and see what a machine of one loads')
     .addCommand(exportCommand())
     .addCommand(inspectCommand());
 

@@ -162,9 +162,9 @@ const RECORD = 'record.json';
 /** The file of events in a folder. */
 export const eventsIn = (folder: string): string => join(folder, EVENTS);
 
-/** What a state and its chunks are called in a folder: a run with tiers of width has one for each ring. */
-const nameOf = ({ rounds, ring }: RecordedState): string =>
-  ring === undefined ? `${rounds}` : `${rounds}.ring${ring}`;
+/** What a state and its chunks are called in a folder: a run with tiers has one for each slice. */
+const nameOf = ({ rounds, ring: slice }: RecordedState): string =>
+  slice === undefined ? `${rounds}` : `${rounds}.ring${slice}`;
 
 const stateIn = (state: RecordedState): string => `states/${nameOf(state)}.state`;
 

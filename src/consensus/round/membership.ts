@@ -59,7 +59,7 @@ export interface RosterJoin {
   readonly seats?: { readonly wants: 0 | 1; readonly asked: number };
   /** In a run with sessions: in whose name it takes part, empty for its own, and up to which round. */
   readonly session?: Session;
-  /** In a run with tiers of width: which one it trains. */
+  /** In a run with tiers: the tier that it trains. */
   readonly tier?: number;
 }
 
@@ -96,7 +96,7 @@ export interface RosterChange {
   readonly viewChangeKeys: readonly WorkerId[] | null;
   /** Typical size of its rows; 0 where it accepts nothing. */
   readonly rowSize: number;
-  /** The same in each ring but the first, in a run with tiers of width. */
+  /** The same in each slice but the first, in a run with tiers. */
   readonly outerSizes?: readonly number[];
   /** The stake snapshot in force from two rounds later on; empty where the run has none. */
   readonly snapshot: Digest | '';

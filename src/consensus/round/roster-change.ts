@@ -10,7 +10,7 @@ import { principalOf } from '../../run/spec/feature-fields.ts';
 import { quorumOf } from '../committee/quorum.ts';
 import { isReveal } from '../committee/randomness.ts';
 import type { MembershipRules, RosterChange, RosterJoin } from './membership.ts';
-import { widthTierOf } from './seats.ts';
+import { tierOfMember } from './seats.ts';
 
 /** The joins a proposer lists: founders without a tip, then newcomers and changed wishes by lot, within limits. */
 export function chooseJoins(
@@ -126,7 +126,7 @@ function joinJudge(
     }
     if (principalOf(member) !== name) return 'join-of-member';
     // founders decide the first rounds, so they have the whole model; nobody changes its tier but by leaving
-    if (widthTierOf(member) !== tier) return 'join-of-other-tier';
+    if (tierOfMember(member) !== tier) return 'join-of-other-tier';
     if (called?.has(key) === false) return 'join-not-called';
     const isFree = member.tip === null || changesWish(rules, member, join);
     return isFree ? undefined : 'join-of-member';

@@ -22,12 +22,12 @@ export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly Wo
 export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   if (ledger.round === 0) return keys;
   const out = unseated(ledger, keys);
-  const parts = new Set(keysOf(ledger.members, (member) => widthTierOf(member) > 0));
+  const parts = new Set(keysOf(ledger.members, (member) => tierOfMember(member) > 0));
   return withTip(ledger, keys).filter((key) => !out.has(key) && !parts.has(key));
 }
 
-/** Which tier of the width a member trains; 0, the whole model, in a run without tiers. */
-export const widthTierOf = ({ features }: Pick<Member, 'features'>): number =>
+/** Which MatFormer tier a member trains; 0, the whole model, in a run without tiers. */
+export const tierOfMember = ({ features }: Pick<Member, 'features'>): number =>
   features?.widths?.tier ?? 0;
 
 /** Those that have earned a seat, whatever their scores. */

@@ -18,7 +18,7 @@ import {
   type LinearLayer,
   plainLayers,
 } from '../architectures/decoder.ts';
-import { inRings } from '../architectures/rings.ts';
+import { sliceModel } from '../architectures/slices.ts';
 import { decoderOf, ofTier } from '../architectures/table.ts';
 import { decodingOf } from '../decoding.ts';
 import { gemm } from '../graph/verbs.ts';
@@ -62,7 +62,7 @@ export function loraModel(
   const own = { ...adapted(ofTier(spec), adapter, precision, spec.ffn), tiers };
   const ofOther = (tier: number) =>
     loraModel({ ...spec, tiers: { ...tiers, own: tier } }, adapter, precision);
-  return { ...inRings(own, tiers, spec.ffn), ofTier: ofOther };
+  return { ...sliceModel(own, tiers, spec.ffn), ofTier: ofOther };
 }
 
 /** Of a decoder that is one tier of another, `ffn` is the width of that one's feed-forward layers. */

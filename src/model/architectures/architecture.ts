@@ -13,8 +13,8 @@ export interface TensorSpec {
   readonly abreast?: number;
   /** The axis along which it is as long as a feed-forward layer is wide: tiers hold the first part of that. */
   readonly inner?: number;
-  /** Which ring of width it is of; all else is in ring 0, which every tier has. Ring after ring. */
-  readonly ring?: number;
+  /** Which slice of width it is of; all else is in slice 0, which every tier has. Slice after slice. */
+  readonly slice?: number;
 }
 
 /** One tensor that is data to the graph. */

@@ -15,7 +15,7 @@ import { checkGpt2, gpt2 } from './gpt2.ts';
 import { checkLlama, llama } from './llama.ts';
 import { linear, mlp } from './mlp.ts';
 import { forecaster, vit } from './patches.ts';
-import { inRings, widthIn } from './rings.ts';
+import { sliceModel, widthIn } from './slices.ts';
 
 type Name = ModelSpec['architecture'];
 type SpecOf = { readonly [A in Name]: Extract<ModelSpec, { readonly architecture: A }> };
@@ -53,7 +53,7 @@ export function modelOf(spec: AnyModel): Model {
   const tiers = tiersOf(spec);
   if (!tiers) return build(spec);
   const { ffn } = spec as TieredSpec;
-  return inRings(build(ofTier(spec as TieredSpec)), tiers, ffn);
+  return sliceModel(build(ofTier(spec as TieredSpec)), tiers, ffn);
 }
 
 /** Models that can have tiers. */
@@ -63,7 +63,7 @@ export type TieredSpec = GptSpec | DecoderSpec;
 export const tiersOf = (spec: AnyModel): Tiers | undefined =>
   'tiers' in spec ? spec.tiers : undefined;
 
-/** The spec of the tier as a narrower model without rings. Throws a `ConfigError` if there is no such tier. */
+/** The spec of the tier as a narrower model without slices. Throws a `ConfigError` if there is no such tier. */
 export function ofTier<S extends TieredSpec>({ tiers, ...spec }: S): S {
   if (tiers) checkTiers(spec.ffn, tiers);
   return { ...spec, ffn: tiers ? widthIn(spec.ffn, tiers) : spec.ffn } as S;
@@ -136,7 +136,7 @@ function checkSizes(spec: ModelSpec): void {
   architectureOf(spec).check?.(spec);
 }
 
-/** Every ring has a hash in each manifest. */
+/** Every slice has a hash in each manifest. */
 const MOST_HELPED = 3;
 
 function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {

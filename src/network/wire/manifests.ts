@@ -3,7 +3,7 @@ import { manifest } from '../../../kinds/manifest.ts';
 import { fromBase64, toHex, utf8 } from '../../base/bytes.ts';
 import { sha256 } from '../../base/hash.ts';
 import type { ChunkAssignment, Contribution, Rejection } from '../../run/contribution.ts';
-import { reportedTier, trainedRings } from '../../run/helpers.ts';
+import { reportedTier, trainedSlices } from '../../run/helpers.ts';
 import { type Digest, roundName, roundNumber, type WorkerId } from '../../run/ids.ts';
 import {
   type FeatureSet,
@@ -199,7 +199,7 @@ export function openReader(
   options: ProfileOptions,
   { packer, attachments, ownUpdate }: ReaderParts,
 ): RoundReader {
-  const { run, clock, sha256, maxContainerBytes, features, ringEnds, helpers } = options;
+  const { run, clock, sha256, maxContainerBytes, features, sliceEnds, helpers } = options;
   const { assignment } = request;
   const over = new AbortController();
 
@@ -235,12 +235,12 @@ export function openReader(
         const ours = assignment.digest ?? 'no roster';
         return refusal(said.worker, 'other-roster', `made for ${said.roster}, ours is ${ours}`);
       }
-      const agreed = ringEnds && agreedRings(said, request, ringEnds.length);
+      const agreed = sliceEnds && agreedSliceCount(said, request, sliceEnds.length);
       if (agreed && !agreed.ok) return agreed;
       const held = said.features?.widths?.rings.length ?? 0;
       const tier = reportedTier(said.features?.widths) ?? 0;
-      if (helpers && !trainedRings(helpers, { tier, held, round: said.round })) {
-        return refusal(said.worker, 'malformed', `${held} rings, which tier ${tier} has not`);
+      if (helpers && !trainedSlices(helpers, { tier, held, round: said.round })) {
+        return refusal(said.worker, 'malformed', `${held} slices, which tier ${tier} has not`);
       }
       const open: Open = (opened, payload) =>
         openContribution(opened, payload, packer, assignment, agreed?.value);
@@ -256,17 +256,17 @@ export function openReader(
   };
 }
 
-/** How many rings, from the first on, both workers hold alike; a refusal where it has more than there are. */
-function agreedRings(
+/** How many slices, from the first on, both workers hold alike; a refusal where it has more than there are. */
+function agreedSliceCount(
   { worker, features }: Manifest,
-  { rings = [], anyBase }: RoundRequest,
+  { sliceDigests = [], anyBase }: RoundRequest,
   most: number,
 ): Judged<number> {
   const theirs = features?.widths?.rings ?? [];
   if (theirs.length === 0 || theirs.length > most) {
-    return refusal(worker, 'malformed', `${theirs.length} rings of a model that has ${most}`);
+    return refusal(worker, 'malformed', `${theirs.length} slices of a model that has ${most}`);
   }
-  const at = rings.findIndex((ring, i) => theirs[i] !== undefined && theirs[i] !== ring);
+  const at = sliceDigests.findIndex((digest, i) => theirs[i] !== undefined && theirs[i] !== digest);
   return accept(anyBase || at < 0 ? theirs.length : at);
 }
 

@@ -4,7 +4,7 @@ import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
 import { fromHex, utf8 } from '../../base/bytes.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { ChunkAssignment } from '../../run/contribution.ts';
-import { reportedTier, trainedRings } from '../../run/helpers.ts';
+import { reportedTier, trainedSlices } from '../../run/helpers.ts';
 import type { WorkerId } from '../../run/ids.ts';
 import { removedPackings } from '../../run/removed.ts';
 import type { PackingName } from '../../run/settings.ts';
@@ -39,7 +39,7 @@ export interface PayloadContext {
 export type Packer = ReturnType<typeof createPacker>;
 
 export type PackerOptions = Pick<WireOptions, Taken> & { readonly sha256: Sha256 };
-type Taken = 'run' | 'layout' | 'ringEnds' | 'helpers' | 'packing' | 'eventBudget' | 'ratio';
+type Taken = 'run' | 'layout' | 'sliceEnds' | 'helpers' | 'packing' | 'eventBudget' | 'ratio';
 
 const ONE_EVENT = 65_536;
 /** Of a manifest beside its payload, with names of any length. */
@@ -57,15 +57,15 @@ const NO_ROSTER = '0'.repeat(64);
 
 /** Every worker may choose its packing; the chunks it sends follow from the roster. */
 export function createPacker(options: PackerOptions) {
-  const { run, layout, sha256, ringEnds = [layout.size], helpers } = options;
+  const { run, layout, sha256, sliceEnds = [layout.size], helpers } = options;
   const runDigest = sha256(utf8(run));
-  const size = ringEnds.at(-1)!;
-  const ringOf = (chunk: number) => ringEnds.findIndex((end) => chunk < chunkCount(end));
+  const size = sliceEnds.at(-1)!;
+  const ringOf = (chunk: number) => sliceEnds.findIndex((end) => chunk < chunkCount(end));
   const scopeOf = ({ round, worker, assignment, widths }: PayloadContext): PayloadScope => {
-    const end = widths === undefined ? layout.size : ringEnds[widths.rings.length - 1]!;
+    const end = widths === undefined ? layout.size : sliceEnds[widths.rings.length - 1]!;
     const tier = reportedTier(widths);
-    const held = ringEnds.indexOf(end) + 1;
-    const trained = helpers && trainedRings(helpers, { tier: tier ?? helpers.tier, held, round });
+    const held = sliceEnds.indexOf(end) + 1;
+    const trained = helpers && trainedSlices(helpers, { tier: tier ?? helpers.tier, held, round });
     const isSent = (chunk: number) => !trained || trained.includes(ringOf(chunk));
     const chunks = assignment.chunksOf(worker);
     return {
@@ -81,7 +81,7 @@ export function createPacker(options: PackerOptions) {
     };
   };
   const within = (delta: PartialVector, { agreed }: PayloadContext): PartialVector => {
-    const until = agreed === undefined ? layout.size : ringEnds[agreed - 1]!;
+    const until = agreed === undefined ? layout.size : sliceEnds[agreed - 1]!;
     const isWhole = layout.size === size && until === size;
     return isWhole ? delta : prefixOfPartial(delta, layout.size, until);
   };

@@ -6,7 +6,7 @@ import type {
   Heartbeat,
   Rejection,
 } from '../../run/contribution.ts';
-import type { HelperRings } from '../../run/helpers.ts';
+import type { HelperSlicing } from '../../run/helpers.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import type { PackingName } from '../../run/settings.ts';
 import type { FeatureSet, FeatureValues } from '../../run/spec/features.ts';
@@ -59,8 +59,8 @@ export interface RoundRequest {
   readonly round: number;
   readonly base: Digest;
   readonly assignment: ChunkAssignment;
-  /** Of each ring that this worker has, the first one's again; in runs with tiers. */
-  readonly rings?: readonly Digest[] | undefined;
+  /** Of each slice that this worker has, the first one's again; in runs with tiers. */
+  readonly sliceDigests?: readonly Digest[] | undefined;
   /** Under `async`: gradients of any base and any round newer than `folded` count. */
   readonly anyBase?: { readonly folded: Readonly<Record<WorkerId, number>> };
 }
@@ -126,10 +126,10 @@ export interface WireOptions {
   /** Those of a certified run; none outside of one. */
   readonly features?: FeatureSet | undefined;
   readonly layout: Layout;
-  /** In a run with tiers, where the rings of the whole model end; the layout is one of its prefixes then. */
-  readonly ringEnds?: readonly number[] | undefined;
+  /** In a run with tiers, where the slices of the whole model end; the layout is one of its prefixes then. */
+  readonly sliceEnds?: readonly number[] | undefined;
   /** In a run with helpers, and which tier is this worker's. */
-  readonly helpers?: (HelperRings & { readonly tier: number }) | undefined;
+  readonly helpers?: (HelperSlicing & { readonly tier: number }) | undefined;
   readonly relays: RelaySet;
   readonly signer: Signer;
   readonly clock: Clock;

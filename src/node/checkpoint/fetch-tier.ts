@@ -1,11 +1,11 @@
 /**
- * Brings the part of a chunked state that a tier of width has (docs/tiers.md), for who joins with a small machine:
- * the rings of the model lie one after the other in its file, so only the chunks up to the tier's last ring are
+ * Brings the part of a chunked state that a tier has (docs/tiers.md), for who joins with a small machine:
+ * the slices of the model lie one after the other in its file, so only the chunks up to the tier's last slice are
  * asked for.
  */
 import { open, rename, rm } from 'node:fs/promises';
 import { CheckpointError } from '../../base/errors.ts';
-import { ringIn } from '../../model/architectures/rings.ts';
+import { sliceIndexOf } from '../../model/architectures/slices.ts';
 import type { FileManifest } from '../../network/chunks/manifest.ts';
 import {
   encodeSafetensorsHeader,
@@ -64,7 +64,7 @@ function tensorsOf(
   tier: number,
 ): readonly SafetensorsEntry[] {
   const model = entries.filter(({ name }) => !name.startsWith(OWN));
-  const last = lastRings(model);
+  const last = lastSlices(model);
   const until = last[tier];
   if (until === undefined) {
     throw new CheckpointError(
@@ -75,35 +75,41 @@ function tensorsOf(
       },
     );
   }
-  const kept = model.filter(({ name }) => ringIn(name) <= until);
+  const kept = model.filter(({ name }) => sliceIndexOf(name) <= until);
   const isFirst = kept.every((entry, i) => entry === entries[i]);
   if (kept.length > 0 && isFirst) return kept;
-  throw noTiers('its rings do not lie one after the other');
+  throw noTiers('its slices do not lie one after the other');
 }
 
 /**
- * The last ring of each tier from 0 on, by how long the rings of a tensor are: of a run with helpers there are more
+ * The last slice of each tier from 0 on, by how long the slices of a tensor are: of a run with helpers there are more
  * than tiers.
  */
-function lastRings(model: readonly SafetensorsEntry[]): readonly number[] {
-  const outer = model.find(({ name }) => ringIn(name) > 0 && !name.startsWith('padding.'));
-  if (outer === undefined) throw noTiers('no tensor of it is a ring of width');
+function lastSlices(model: readonly SafetensorsEntry[]): readonly number[] {
+  const outer = model.find(({ name }) => sliceIndexOf(name) > 0 && !name.startsWith('padding.'));
+  if (outer === undefined) throw noTiers('no tensor of it is a slice of width');
   const base = outer.name.replace(/\.ring\d$/, '');
-  const rings = model.filter(({ name }) => name === base || name.replace(/\.ring\d$/, '') === base);
+  const slices = model.filter(
+    ({ name }) => name === base || name.replace(/\.ring\d$/, '') === base,
+  );
   let reached = 0;
-  const ends = rings.map(({ from, to }) => {
+  const ends = slices.map(({ from, to }) => {
     reached += to - from;
     return reached;
   });
   const last: number[] = [];
-  for (let ring = rings.length - 1; ring >= 0; ring = ends.indexOf(reached / 2 ** last.length)) {
-    last.push(ring);
+  for (
+    let slice = slices.length - 1;
+    slice >= 0;
+    slice = ends.indexOf(reached / 2 ** last.length)
+  ) {
+    last.push(slice);
   }
   return last;
 }
 
 const noTiers = (why: string): CheckpointError =>
-  new CheckpointError('checkpoint/tier', `this file has no tiers of width: ${why}`, {
+  new CheckpointError('checkpoint/tier', `this file has no tiers: ${why}`, {
     hint: 'fetch all of it, without --tier; `run-training --tiers` makes states with tiers',
   });
 

@@ -2,10 +2,10 @@
 
 import type { RecomputationTrainers } from '../../certified/features/feature.ts';
 import { type AnyModel, tiersOf } from '../../model/architectures/table.ts';
-import { modelLayout, ringsOf, wholeOf } from '../../model/parameters.ts';
+import { modelLayout, sliceRanges, wholeOf } from '../../model/parameters.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import { formatShard, parseShard } from '../../run/field.ts';
-import { helperRing } from '../../run/helpers.ts';
+import { helperSlice } from '../../run/helpers.ts';
 import type { Settings } from '../../run/settings.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -56,12 +56,12 @@ function asHelper(
   const { count, own, helps } = tiersOf(model) ?? {};
   if (count === undefined || own === undefined || !helps) return trainer;
   const whole = wholeOf(model);
-  const rings = ringsOf(whole);
+  const slices = sliceRanges(whole);
   const run = { count, rotation: helperRotation };
   return helperTrainer(trainer, {
     layout: modelLayout(whole),
-    own: rings[2 ** (count - own) - 1]!.to,
-    sliceAt: (round) => rings[helperRing(run, own, round)]!,
+    own: slices[2 ** (count - own) - 1]!.to,
+    sliceAt: (round) => slices[helperSlice(run, own, round)]!,
   });
 }
 

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { ConfigError } from '../../base/errors.ts';
 import { forecastsPerNumber, QUANTILES } from '../../model/architectures/patches.ts';
-import { ringIn, tierWith } from '../../model/architectures/rings.ts';
+import { sliceIndexOf, tierWith } from '../../model/architectures/slices.ts';
 import { modelOf } from '../../model/architectures/table.ts';
 import { type Series, scaled, scaleOf } from '../../model/data/series.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
@@ -57,7 +57,7 @@ export function numbersFor(
     ordered.set(values.subarray(slot.offset, slot.offset + size), offset);
     left.delete(name);
   }
-  return [...left.keys()].every((name) => ringIn(name) > 0) ? ordered : undefined;
+  return [...left.keys()].every((name) => sliceIndexOf(name) > 0) ? ordered : undefined;
 }
 
 /** Room for so many tokens at first. */
@@ -151,8 +151,8 @@ export async function readTrainedRun(named: string, given: PartialSettings): Pro
 function withTierOf(settings: Settings, { slots }: Layout): Settings {
   const { tiers, tier, helperRotation } = settings;
   if (tiers === 0 || tier !== 'auto') return settings;
-  const rings = 1 + Math.max(...slots.map(({ name }) => ringIn(name)));
-  const own = tierWith({ count: tiers, even: helperRotation > 0 }, rings);
+  const slices = 1 + Math.max(...slots.map(({ name }) => sliceIndexOf(name)));
+  const own = tierWith({ count: tiers, even: helperRotation > 0 }, slices);
   return { ...settings, tier: `${own}` as Settings['tier'] };
 }
 

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { defaultRetry, systemClock, withScope } from '../../base/async.ts';
 import { parseJson } from '../../base/canonical-json.ts';
 import { ConfigError, RelayError } from '../../base/errors.ts';
-import { tierOf } from '../../certified/decisions/widths.ts';
+import { tierOf } from '../../certified/decisions/slices.ts';
 import type { RefreshPort } from '../../certified/features/stakes.ts';
 import { type CertifiedOptions, firstCertified, playCertified } from '../../certified/join.ts';
 import {

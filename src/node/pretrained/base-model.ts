@@ -8,10 +8,10 @@ import { canonicalJson, type Json } from '../../base/canonical-json.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { modelRoot } from '../../consensus/roots.ts';
 import type { LoraSpec } from '../../model/adapters/lora.ts';
-import { cutInRings } from '../../model/architectures/rings.ts';
+import { sliceTensor } from '../../model/architectures/slices.ts';
 import { type AnyModel, modelOf } from '../../model/architectures/table.ts';
 import { adapterOf, trainedOf } from '../../model/from-settings.ts';
-import { initialParameters, modelLayout, ringsOf } from '../../model/parameters.ts';
+import { initialParameters, modelLayout, sliceRanges } from '../../model/parameters.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
 import { tierOf } from '../../pretrained/tiers/tier.ts';
 import type { PublishedTokenizer } from '../../pretrained/tokenizer.ts';
@@ -21,7 +21,7 @@ import type { Settings } from '../../run/settings.ts';
 import type { DecoderSpec, Precision } from '../../run/spec/model-spec.ts';
 import {
   assertSameBase,
-  assertSameRings,
+  assertSameSlices,
   type BaseFile,
   type BaseIdentity,
   type Start,
@@ -30,7 +30,7 @@ import {
 import type { Params } from '../../tensor/params.ts';
 import type { FrozenNumbers } from '../../trainer/setup.ts';
 import { nativeSha256 } from '../native/sha256.ts';
-import { type BaseTier, hashRings, identityOfTiers, openBaseTier } from './base-tier.ts';
+import { type BaseTier, hashSlices, identityOfTiers, openBaseTier } from './base-tier.ts';
 import { fetchModel, isHubReference, parseHubReference } from './hub.ts';
 import { hashFiles, openLocalModel } from './model-files.ts';
 
@@ -47,8 +47,8 @@ export interface BaseModel extends BaseIdentity {
   readonly adapter: LoraSpec | undefined;
   /** In a run with tiers, */
   readonly tier: BaseTier | undefined;
-  /** and the SHA-256 of its numbers in each ring that it has. */
-  readonly rings: readonly Digest[] | undefined;
+  /** and the SHA-256 of its numbers in each slice that it has. */
+  readonly sliceHashes: readonly Digest[] | undefined;
   /** What is trained: its layout is that of the run's parameters. */
   readonly model: AnyModel;
   /** The frozen tensors, each read when needed. Throws a ConfigError if a number is not finite. */
@@ -97,7 +97,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     );
   }
   const model = trainedOf(trained, adapter, basePrecision);
-  const rings = part && (await hashRings(pretrained, part.spec.ffn, part.spec.tiers));
+  const sliceHashes = part && (await hashSlices(pretrained, part.spec.ffn, part.spec.tiers));
   return {
     name,
     pretrained,
@@ -106,10 +106,10 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     model,
     tokenizer,
     tier: part,
-    rings: rings?.map(({ sha256 }) => sha256),
+    sliceHashes: sliceHashes?.map(({ sha256 }) => sha256),
     from: hintsOf(settings.base, path),
     files: part
-      ? identityOfTiers(part, rings!)
+      ? identityOfTiers(part, sliceHashes!)
       : await hashFiles(path, pretrained.files, options.signal),
     tokenizerSha256: hashTokenizer(pretrained),
     frozen: async () => (adapter === undefined ? {} : readers(pretrained)),
@@ -137,17 +137,17 @@ export async function startFrom(
     from: [...new Set([...more, ...from])],
     adapter: { rank, alpha, targets, adapterTrain: 'both' },
     ...(tiers && {
-      rings: (await hashRings(pretrained, spec.ffn, tiers)).map(({ sha256 }) => sha256),
+      rings: (await hashSlices(pretrained, spec.ffn, tiers)).map(({ sha256 }) => sha256),
     }),
     root: rank === 0 ? rootsOf(trained, await flatWeights(pretrained, trained)) : null,
   };
 }
 
-/** The model root of round 0; of a model in rings that of each. */
+/** The model root of round 0; of a model in slices that of each. */
 function rootsOf(trained: DecoderSpec, values: Float32Array): Digest | readonly Digest[] {
   const layout = modelLayout(trained);
   if (!trained.tiers) return rootOf({ layout, values });
-  return ringsOf(trained).map(({ from, to }) =>
+  return sliceRanges(trained).map(({ from, to }) =>
     rootOf({ layout: { slots: [], size: to - from }, values: values.subarray(from, to) }),
   );
 }
@@ -184,8 +184,8 @@ export async function openBaseOf(
   const reference = referenceOf(start, settings.base);
   const wanted = { ...options, wanted: start.files };
   const base = await openBase({ ...settings, base: reference }, wanted);
-  if (base.rings === undefined) assertSameBase(base, start);
-  else assertSameRings({ ...base, rings: base.rings }, start);
+  if (base.sliceHashes === undefined) assertSameBase(base, start);
+  else assertSameSlices({ ...base, rings: base.sliceHashes }, start);
   const { tiers: _, ...whole } = base.tier?.spec ?? base.spec;
   if (canonicalJson(shapeOf(whole) as never) === canonicalJson(start.model as never)) return base;
   throw new ConfigError('base/other', 'the run says another shape of this model than its files', {
@@ -251,7 +251,7 @@ const readers = ({ tensors }: Pretrained): Readonly<Record<string, FrozenNumbers
 const wholeIfHelping = (spec: DecoderSpec): DecoderSpec =>
   spec.tiers?.helps ? { ...spec, tiers: { ...spec.tiers, own: 0, helps: false } } : spec;
 
-/** All weights by the layout of what is trained of it, which may be kept in rings. */
+/** All weights by the layout of what is trained of it, which may be kept in slices. */
 async function flatWeights(
   { spec, tensors }: Pretrained,
   trained: DecoderSpec,
@@ -262,8 +262,8 @@ async function flatWeights(
   const values = new Float32Array(size);
   for (const tensor of modelOf(spec).tensors) {
     const own = await readFinite(tensor.name, tensors.get(tensor.name)!);
-    const rings = tiers ? cutInRings(tensor, own, tiers, ffn) : [[tensor.name, own] as const];
-    for (const [name, part] of rings) values.set(part, offsets.get(name)!);
+    const slices = tiers ? sliceTensor(tensor, own, tiers, ffn) : [[tensor.name, own] as const];
+    for (const [name, part] of slices) values.set(part, offsets.get(name)!);
   }
   return values;
 }

@@ -2,11 +2,11 @@
 import { stat } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
-import { ringWidths } from '../../model/architectures/rings.ts';
+import { sliceWidths } from '../../model/architectures/slices.ts';
 import { tiersIn } from '../../model/from-settings.ts';
 import { rawBytes } from '../../pretrained/export/folders.ts';
 import type { Pretrained } from '../../pretrained/pretrained.ts';
-import { narrowed, numbersByRing } from '../../pretrained/tiers/slice.ts';
+import { narrowModel, numbersBySlice } from '../../pretrained/tiers/cut-tier.ts';
 import { schemaHash, tierOf } from '../../pretrained/tiers/tier.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { DecoderSpec, Tiers } from '../../run/spec/model-spec.ts';
@@ -64,7 +64,7 @@ export async function openBaseTier(
   const opened = await openLocalModel(load.folder, { context });
   const { base: ffn } = tierOf(opened.config, opened.name);
   return {
-    pretrained: helper ? opened : narrowed(opened, load.slicing),
+    pretrained: helper ? opened : narrowModel(opened, load.slicing),
     spec: { ...opened.spec, ffn, tiers: { ...tiersIn(settings).tiers, count, own } },
     strategy: load.slicing === 0 && own > 0 ? 'sliced' : 'universal',
   };
@@ -85,28 +85,28 @@ function ofFile(
 /** Identifies a base across tiers, whatever its files: its shape, and the numbers that all tiers hold. */
 export function identityOfTiers(
   { pretrained, spec }: BaseTier,
-  rings: readonly RingNumbers[],
+  sliceHashes: readonly SliceHash[],
 ): readonly BaseFile[] {
   const names = [...pretrained.tensors.keys()];
   const schema = schemaHash(pretrained.config, names, pretrained.name);
   return [
     { name: 'shape', bytes: names.length, sha256: schema },
-    { name: `weights of tier ${spec.tiers.count}`, ...rings[0]! },
+    { name: `weights of tier ${spec.tiers.count}`, ...sliceHashes[0]! },
   ];
 }
 
-type RingNumbers = Omit<BaseFile, 'name'>;
+type SliceHash = Omit<BaseFile, 'name'>;
 
-/** The numbers that a tier of a base has, ring by ring: as f32, in the order of the model's tensors. */
-export async function hashRings(
+/** The numbers that a tier of a base has, slice by slice: as f32, in the order of the model's tensors. */
+export async function hashSlices(
   pretrained: Pretrained,
   ffn: number,
   tiers: Tiers,
-): Promise<readonly RingNumbers[]> {
-  const widths = ringWidths(ffn, tiers);
+): Promise<readonly SliceHash[]> {
+  const widths = sliceWidths(ffn, tiers);
   const hashes = widths.map(() => ({ hash: createNativeSha256(), bytes: 0 }));
-  for await (const { ring, values } of numbersByRing(pretrained, widths)) {
-    const own = hashes[ring]!;
+  for await (const { slice, values } of numbersBySlice(pretrained, widths)) {
+    const own = hashes[slice]!;
     own.hash.update(rawBytes(values));
     own.bytes += values.byteLength;
   }

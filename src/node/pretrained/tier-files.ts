@@ -5,7 +5,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { utf8 } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { jsonFile, type OutFile } from '../../pretrained/export/folders.ts';
-import { sliceWeights, tensorNames } from '../../pretrained/tiers/slice.ts';
+import { cutWeights, tensorNames } from '../../pretrained/tiers/cut-tier.ts';
 import {
   type Config,
   configAt,
@@ -69,7 +69,7 @@ export async function exportTiers(
   const planned = await Promise.all(
     wanted.map(async (tier) => {
       const at = { tier, base: whole.base };
-      const weights = await sliceWeights(files, at);
+      const weights = await cutWeights(files, at);
       return { tier, own: [jsonFile(CONFIG, configAt(config, at)), ...weights] };
     }),
   );

@@ -2,7 +2,7 @@
 import { freemem, totalmem } from 'node:os';
 import { deriveKey } from '../../base/rng.ts';
 import type { FrozenTensor } from '../../model/architectures/architecture.ts';
-import { widthIn } from '../../model/architectures/rings.ts';
+import { widthIn } from '../../model/architectures/slices.ts';
 import { type AnyModel, modelOf, tiersOf } from '../../model/architectures/table.ts';
 import { countParameters, initialParameters, wholeOf } from '../../model/parameters.ts';
 import type { Settings } from '../../run/settings.ts';

@@ -1,5 +1,5 @@
 /**
- * Tiers of width of a published model: what its config says, and the manifest of their files (schema 1 of psyche-
+ * MatFormer tiers of a published model: what its config says, and the manifest of their files (schema 1 of psyche-
  * elastic). Nothing in a manifest is trusted: paths stay in its folders, every file has a hash.
  */
 import { isHex32, toHex } from '../../base/bytes.ts';

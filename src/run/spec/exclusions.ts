@@ -217,7 +217,7 @@ const tieredRules: readonly SpecRule[] = when<RunSpec>(field('tiers', 'is above'
   },
   'training.fragments': {
     only: [1],
-    why: 'fragments cut the model across its rings',
+    why: 'fragments cut the model across its slices',
     nearest: 'take --set fragments=1',
   },
   'aggregation.rule': {

@@ -35,7 +35,7 @@ export const MOST_SCORES = 8;
 export const JURY_ROUNDS = 8;
 /** Characters of the events that a join shows. */
 export const MOST_PROOF = 12_288;
-/** Rings of a model. */
+/** Slices of a model. */
 const MOST_DIGESTS = MOST_TIERS + 1;
 
 /** A field that takes what `is` accepts. */
@@ -78,7 +78,7 @@ const same = <T>(item: T): T => item;
 /** A hash. */
 export const digest = field('64 lowercase hex digits', isDigest);
 
-/** Hashes, such as one for each ring. */
+/** Hashes, such as one for each slice. */
 export const digests = field(
   `a list of 1 to ${MOST_DIGESTS} hashes, each of 64 lowercase hex digits`,
   isListOf(isDigest, MOST_DIGESTS, 1),
@@ -158,9 +158,9 @@ export const hits = {
 };
 
 /** A MatFormer tier. */
-export const tierOfWidth = field(`a tier from 0 to ${MOST_TIERS}`, isTier);
+export const tierField = field(`a tier from 0 to ${MOST_TIERS}`, isTier);
 
-/** Sizes of rows, ring by ring. */
+/** Sizes of rows, slice by slice. */
 export const sizes = field(
   `a list of 1 to ${MOST_TIERS} numbers, none negative`,
   isListOf(isSize, MOST_TIERS, 1),
@@ -168,7 +168,7 @@ export const sizes = field(
 
 const isPositive = (value: unknown): value is number => isSize(value) && value > 0;
 
-/** Sizes of rows, ring by ring, in some rounds each. */
+/** Sizes of rows, slice by slice, in some rounds each. */
 export const sizeLists = field(
   `a list of 1 to ${MOST_TIERS} lists of at most ${MOST_SIZES} numbers above 0`,
   isListOf(isListOf(isPositive, MOST_SIZES), MOST_TIERS, 1),

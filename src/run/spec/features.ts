@@ -30,7 +30,7 @@ import {
   scoreList,
   sizeLists,
   sizes,
-  tierOfWidth,
+  tierField,
 } from './feature-fields.ts';
 import { readGroup, readVariant } from './spec-readers.ts';
 import { groupFields, plainFields, sectionFeatures, specDefaults } from './spec-table.ts';
@@ -224,17 +224,17 @@ export const features = {
   },
   widths: {
     says:
-      'workers train tiers of the width: the whole model, or the first part of every ' +
+      'workers train MatFormer tiers: the whole model, or the first part of every ' +
       'feed-forward layer',
-    join: { tier: tierOfWidth('which tier its key trains, as long as it is a member') },
-    member: { tier: tierOfWidth('which tier it trains') },
-    ledger: { sizes: sizeLists('the same as `rowSizes` of each ring but the first') },
+    join: { tier: tierField('which tier its key trains, as long as it is a member') },
+    member: { tier: tierField('which tier it trains') },
+    ledger: { sizes: sizeLists('the same as `rowSizes` of each slice but the first') },
     outcome: {
-      rings: digests('root of each ring; the model root is over these'),
-      sizes: sizes('the same as `rowSize` of each ring but the first'),
+      rings: digests('root of each slice; the model root is over these'),
+      sizes: sizes('the same as `rowSize` of each slice but the first'),
     },
-    manifest: { rings: digests('of each ring that the worker has, before its inner steps') },
-    heartbeat: { rings: digests('of each ring that the worker has') },
+    manifest: { rings: digests('of each slice that the worker has, before its inner steps') },
+    heartbeat: { rings: digests('of each slice that the worker has') },
   },
 } as const satisfies FeatureTable;
 
@@ -278,7 +278,7 @@ export const anyFeatures: FeatureSet = {
 /** Contents outside certified runs have no features, */
 export const noFeatures = featureSet([]);
 
-/** unless their workers train tiers of the width. */
+/** unless their workers train MatFormer tiers. */
 export const tierFeatures = featureSet(['widths']);
 
 function readFeatures(

@@ -16,13 +16,13 @@ export interface MlpSpec {
 /** Beyond, a tier is next to nothing but what all tiers have. */
 export const MOST_TIERS = 8;
 
-/** Tiers of width (MatFormer, arXiv 2310.07707): tier t has 1/2^t of each feed-forward layer, all else whole. */
+/** MatFormer tiers (MatFormer, arXiv 2310.07707): tier t has 1/2^t of each feed-forward layer, all else whole. */
 export interface Tiers {
   /** The smallest tier that the run has. */
   readonly count: number;
   /** The one that is meant, from 0, the whole model, to `count`. */
   readonly own: number;
-  /** In a run with helpers every ring is as wide as the smallest tier; a helper's model has one more than its tier. */
+  /** In a run with helpers every slice is as wide as the smallest tier; a helper's model has one more than its tier. */
   readonly even?: boolean;
   readonly helps?: boolean;
 }

@@ -48,10 +48,10 @@ export interface Start extends BaseIdentity {
   readonly model: BaseShape;
   /** What is trained: adapters, or with rank 0 all parameters. */
   readonly adapter: Pick<Settings, AdapterName> & { readonly adapterTrain: 'both' };
-  /** In a run with tiers: SHA-256 of the numbers of the base in each ring, whatever files a worker has them from. */
+  /** In a run with tiers: SHA-256 of the numbers of the base in each slice, whatever files a worker has them from. */
   readonly rings?: readonly Digest[];
   /**
-   * Model root of round 0 where all parameters are trained, in a run with tiers that of each ring; null with
+   * Model root of round 0 where all parameters are trained, in a run with tiers that of each slice; null with
    * adapters, which start from the seed.
    */
   readonly root: Digest | readonly Digest[] | null;
@@ -159,15 +159,15 @@ const WITH_TIERS = [...NAMES, 'rings'];
 export function readStart(spec: Untyped): Start {
   const start = objectOf(spec, 'start', NAMES);
   refuseUnknown(start, WITH_TIERS, 'start.');
-  const hasRings = Object.hasOwn(start, 'rings');
+  const hasSliceHashes = Object.hasOwn(start, 'rings');
   const trained = readGroup(start, 'adapter', adapterFields, 'start.');
   return {
     ...readIdentity(start),
     from: readHints(memberOf(start, 'from', 'start.', HINTS)),
     model: readShape(objectOf(start, 'model', ['architecture'], 'start.')),
     adapter: trained,
-    ...(hasRings && { rings: readDigests(start, 'rings') }),
-    root: readRoot(start, trained.rank, hasRings),
+    ...(hasSliceHashes && { rings: readDigests(start, 'rings') }),
+    root: readRoot(start, trained.rank, hasSliceHashes),
   };
 }
 
@@ -180,15 +180,15 @@ export function readIdentity(start: Untyped): BaseIdentity {
   };
 }
 
-function readRoot(start: Untyped, rank: number, hasRings: boolean): Start['root'] {
-  if (rank === 0 && hasRings) return readDigests(start, 'root');
+function readRoot(start: Untyped, rank: number, hasSliceHashes: boolean): Start['root'] {
+  if (rank === 0 && hasSliceHashes) return readDigests(start, 'root');
   if (rank === 0) return readFields(start, { root: fileFields.sha256 }, 'start.').root;
   const root = memberOf(start, 'root', 'start.', 'null with adapters');
   if (root === null) return null;
   throw wrong('start.root', root, 'null with adapters: they start from the seed');
 }
 
-const DIGESTS = `a list of 2 to ${MOST_TIERS + 1} times 64 lowercase hex digits, one for each ring`;
+const DIGESTS = `a list of 2 to ${MOST_TIERS + 1} times 64 lowercase hex digits, one per slice`;
 
 function readDigests(start: Untyped, name: 'rings' | 'root'): readonly Digest[] {
   const list = memberOf(start, name, 'start.', DIGESTS);
@@ -273,16 +273,16 @@ export function assertSameBase(found: BaseIdentity, wanted: BaseIdentity): void 
 }
 
 /** Throws a ConfigError (`base/other`) that names the tier whose numbers differ, for workers with slices of a base. */
-export function assertSameRings(
+export function assertSameSlices(
   found: Pick<Start, 'rings' | 'tokenizerSha256'>,
   wanted: Pick<Start, 'rings' | 'tokenizerSha256'>,
 ): void {
-  const rings = wanted.rings ?? [];
-  found.rings?.forEach((sha256, ring) => {
-    if (sha256 === rings[ring]) return;
-    const tier = rings.length - 1 - ring;
+  const sliceHashes = wanted.rings ?? [];
+  found.rings?.forEach((sha256, slice) => {
+    if (sha256 === sliceHashes[slice]) return;
+    const tier = sliceHashes.length - 1 - slice;
     throw otherBase(
-      `the weights of tier ${tier} differ: their SHA-256 is ${sha256}, not ${rings[ring]}`,
+      `the weights of tier ${tier} differ: their SHA-256 is ${sha256}, not ${sliceHashes[slice]}`,
     );
   });
   assertSameTokenizer(found, wanted);

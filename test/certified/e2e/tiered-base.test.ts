@@ -82,7 +82,7 @@ async function playedBy(file: string, name: string) {
 
 const sameBits = (a: Vector, b: Vector): boolean => a.every((value, i) => Object.is(value, b[i]));
 
-/** Whoever has some rings has the bits of whoever has all; parts counted, and the others alone signed. */
+/** Whoever has some slices has the bits of whoever has all; parts counted, and the others alone signed. */
 async function expectAgreed(
   file: string,
   { dirs, workers }: Awaited<ReturnType<typeof playedBy>>,
@@ -109,7 +109,7 @@ async function expectAgreed(
 }
 
 describe('a certified run of tiers of a published model', { timeout: 180_000 }, () => {
-  it('adapters of all layers: rings alike in all tiers; replayed with and without the base; sampled, exported', async () => {
+  it('adapters of all layers: slices alike in all tiers; replayed with and without the base; sampled, exported', async () => {
     const file = await create('all-linear', '--rank', '4', '--set', 'targets=all-linear');
     const spec = specOf(file);
     expect(spec.features).toEqual(expect.arrayContaining(['start', 'widths']));
@@ -162,7 +162,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
     expect(JSON.parse(readFileSync(join(peft, 'adapter_config.json'), 'utf8')).r).toBe(4);
   });
 
-  it('all of it, in chunks that have owners: the spec names the root of each ring, votes are checked without the base and the model with it', async () => {
+  it('all of it, in chunks that have owners: the spec names the root of each slice, votes are checked without the base and the model with it', async () => {
     const file = await create('whole', '--rank', '0', '--set', 'owners=1');
     expect(specOf(file).start!.root).toHaveLength(3);
     const played = await playedBy(file, 'whole');

@@ -1,4 +1,4 @@
-/** What is told of a certified run with tiers of width once it is over: explanations, receipts, archives, folders, and pictures for onlookers. */
+/** What is told of a certified run with tiers once it is over: explanations, receipts, archives, folders, and pictures for onlookers. */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -96,13 +96,13 @@ it('a receipt lists what parts contributed, and holds against the events', async
   expect(checked.exitCode).toBe(0);
 });
 
-it('a folder keeps its states ring by ring, and where payloads are lost a replay goes on from them', async () => {
+it('a folder keeps its states slice by slice, and where payloads are lost a replay goes on from them', async () => {
   const folder = inFolder('folder');
   const made = await runCommand('archive', ...fromRelay(), '--folder', folder, '--every', '2');
   expect(made.exitCode, made.stderr).toBe(0);
   expect(made.stdout).toContain('states after rounds 2, 4, 5');
   expect((await readdir(`${folder}/states`)).sort()).toEqual(
-    [2, 4, 5].flatMap((round) => [0, 1, 2].map((ring) => `${round}.ring${ring}.state`)),
+    [2, 4, 5].flatMap((round) => [0, 1, 2].map((slice) => `${round}.ring${slice}.state`)),
   );
   const whole = await runCommand('replay', '--events', folder);
   expect(whole.exitCode, whole.stderr).toBe(0);

@@ -69,7 +69,7 @@ describe('nostrain sample', () => {
   });
 
   it.each([
-    ['of a tier, in rings', { tiers: 2, tier: '1', rank: 4, targets: 'all-linear' }],
+    ['of a tier, in slices', { tiers: 2, tier: '1', rank: 4, targets: 'all-linear' }],
     ['of a tier, all parameters trained', { tiers: 1, tier: '0', rank: 0 }],
   ] as const)('writes with adapters %s', async (name, asked) => {
     const run = await writeTunedRun(join(home, name), base, asked);

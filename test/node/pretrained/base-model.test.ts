@@ -8,7 +8,7 @@ import {
   countParameters,
   initialParameters,
   modelLayout,
-  ringsOf,
+  sliceRanges,
 } from '../../../src/model/parameters.ts';
 import { createTrainer } from '../../../src/node/engine/trainer.ts';
 import {
@@ -153,7 +153,7 @@ describe('the base of a run with tiers', () => {
     const { slots } = modelLayout(readModelConfig({ ...tinyConfig }, { context: 16 }));
     return slots.find(({ name }) => name === tensor)!;
   };
-  /** The last row of a gate matrix is in the outer ring. */
+  /** The last row of a gate matrix is in the outer slice. */
   const changed = (name: string, tensor: string) =>
     writeTinyLlama(join(home, name), {
       change: (values) => {
@@ -167,24 +167,24 @@ describe('the base of a run with tiers', () => {
     await exportTiers(join(home, 'tiny'), [1, 2], options);
   });
 
-  it('is known by its numbers ring by ring, from whichever files they come', async () => {
+  it('is known by its numbers slice by slice, from whichever files they come', async () => {
     const start = await startOf();
     expect(start.files.map(({ name }) => name)).toContain('model.safetensors');
     expect(new Set(start.rings).size).toBe(3);
     expect(start.model).toMatchObject({ ffn: 48 });
     for (const tier of ['0', '1', '2'] as const) {
       for (const tierStrategy of ['auto', 'universal'] as const) {
-        const { rings, model } = await bring(start, { tier, tierStrategy });
-        expect(rings).toEqual(start.rings!.slice(0, 3 - Number(tier)));
+        const { sliceHashes, model } = await bring(start, { tier, tierStrategy });
+        expect(sliceHashes).toEqual(start.rings!.slice(0, 3 - Number(tier)));
         const laidOut = modelOf({ ...usual, tiers: 2, tier, context: 16 }, { start });
         expect(modelLayout(laidOut)).toEqual(modelLayout(model));
       }
     }
     const alone = await bring(start, { base: tierFolder(join(home, 'tiny'), 2) });
-    expect(alone.rings).toEqual(start.rings!.slice(0, 1));
+    expect(alone.sliceHashes).toEqual(start.rings!.slice(0, 1));
   });
 
-  it('with other numbers in an outer ring is refused by the tiers that have them', async () => {
+  it('with other numbers in an outer slice is refused by the tiers that have them', async () => {
     const start = await startOf();
     const outer = await changed('outer', 'model.layers.0.mlp.gate_proj.weight');
     await expect(bring(start, { base: outer })).rejects.toThrow(
@@ -194,7 +194,7 @@ describe('the base of a run with tiers', () => {
       }),
     );
     for (const tier of ['1', '2'] as const) {
-      expect((await bring(start, { base: outer, tier })).rings).toEqual(
+      expect((await bring(start, { base: outer, tier })).sliceHashes).toEqual(
         start.rings!.slice(0, 3 - Number(tier)),
       );
     }
@@ -207,11 +207,11 @@ describe('the base of a run with tiers', () => {
     await expect(bring(start, { base: words, tier: '2' })).rejects.toThrow(/tokenizer differs/);
   });
 
-  it('of which all is trained has a root for each ring, of the numbers that workers start from', async () => {
+  it('of which all is trained has a root for each slice, of the numbers that workers start from', async () => {
     const start = await startOf({ rank: 0 });
     const base = await bring(start, { rank: 0 });
     const values = await base.first(3);
-    const roots = ringsOf(base.model).map(({ from, to }) =>
+    const roots = sliceRanges(base.model).map(({ from, to }) =>
       modelRoot({
         params: { layout: { slots: [], size: to - from }, values: values.slice(from, to) },
         momentum: new Float32Array(to - from),

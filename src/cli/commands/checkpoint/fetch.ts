@@ -44,12 +44,7 @@ const fetchFlags = {
   near: several('<source>', 'the same, asked first, repeatable'),
   out: { ...required(text('<folder>', 'where the chunks go')), short: 'o' },
   file: text('<file>', 'make the file too'),
-  tier: whole(
-    '<n>',
-    'with --file: of a state with tiers of width, only what this one has',
-    0,
-    MOST_TIERS,
-  ),
+  tier: whole('<n>', 'with --file: of a state with tiers, only what this one has', 0, MOST_TIERS),
   maxBytes: whole('<n>', 'most bytes to take in all (default: twice the file)', 1),
   maxSeconds: whole('<s>', 'seconds it may take; what came is kept', 1),
   perPlace: whole('<n>', 'chunks requested from one source at once', 1, 64),

@@ -184,7 +184,7 @@ function describeSpec(spec: RunSpec): readonly string[] {
 /** The published model that a run starts from, and what of it is trained. */
 function startWords({ start }: RunSpec): readonly string[] {
   if (start === null) return [];
-  const { files, from, adapter, tokenizerSha256, rings = [] } = start;
+  const { files, from, adapter, tokenizerSha256, rings: sliceHashes = [] } = start;
   const trained =
     adapter.rank === 0
       ? 'all parameters'
@@ -199,8 +199,8 @@ function startWords({ start }: RunSpec): readonly string[] {
     ),
     ...more,
     ...row('start.tokenizerSha256', tokenizerSha256, ''),
-    ...rings.flatMap((sha256, ring) =>
-      row(`start.rings of tier ${rings.length - 1 - ring}`, sha256, ''),
+    ...sliceHashes.flatMap((sha256, slice) =>
+      row(`start.rings of tier ${sliceHashes.length - 1 - slice}`, sha256, ''),
     ),
     ...row('start.from', from.length === 0 ? 'nowhere said' : from.join(' '), 'hints'),
   ];

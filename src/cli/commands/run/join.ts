@@ -146,7 +146,7 @@ function joinRules(spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[
     rule('bunker', 'runs made with --set sessions=true', sessions),
     rule('seats', 'runs made with --set seatWishes=true', seatWishes),
     rule('base', 'runs that start from a published model', start !== null),
-    rule('tier', 'runs with tiers of width', tiers > 0),
+    rule('tier', 'runs with tiers', tiers > 0),
     rule('tierStrategy', 'runs with tiers of a published model', tiers > 0 && start !== null),
     rule('corpus', 'runs that train on a corpus', data.kind !== 'made'),
   ];

@@ -20,7 +20,7 @@ const ofBase = fileOf('base', tieredBaseSpec([0], 'qv'));
 
 describe('beside a run', () => {
   it.each([
-    ['--tier without tiers', plain, ['--tier', '1'], '--tier goes with runs with tiers of width'],
+    ['--tier without tiers', plain, ['--tier', '1'], '--tier goes with runs with tiers'],
     [
       '--tier-strategy of a model of our own',
       own,
@@ -52,7 +52,7 @@ describe('beside a run', () => {
   });
 });
 
-it('run inspect has a line for each ring of a base', async () => {
+it('run inspect has a line for each slice of a base', async () => {
   const { stdout } = await runCommand('run', 'inspect', ofBase);
   expect(stdout.match(/^start\.rings of tier \d +[0-9a-f]{64}$/gm)).toHaveLength(3);
   expect((await runCommand('run', 'inspect', plain)).stdout).not.toContain('start.rings');

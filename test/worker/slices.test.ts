@@ -1,4 +1,4 @@
-/** How a round of several tiers is averaged, ring by ring. */
+/** How a round of several tiers is averaged, slice by slice. */
 import { describe, expect, it } from 'vitest';
 import { usualAggregation } from '../../src/run/aggregation.ts';
 import { createLayout } from '../../src/tensor/params.ts';
@@ -11,7 +11,7 @@ import {
 import { boundedMean, partsOf } from '../../src/worker/apply-round.ts';
 
 const size = 3 * CHUNK_LENGTH;
-const rings = [
+const slices = [
   { from: 0, to: CHUNK_LENGTH },
   { from: CHUNK_LENGTH, to: size },
 ];
@@ -20,7 +20,7 @@ const layout = createLayout([
   { name: 'outer', shape: [2 * CHUNK_LENGTH] },
 ]);
 const plan = {
-  tiers: { rings, size },
+  tiers: { slices, size },
   normBound: 0,
   normalize: 'workers',
   aggregation: usualAggregation,
@@ -46,7 +46,7 @@ describe('the mean of a round of tiers', () => {
     expect([...mean.moved]).toEqual([0, 1, 2]);
   });
 
-  it('E-08: a ring that nobody trained does not move', () => {
+  it('E-08: a slice that nobody trained does not move', () => {
     const rows = [row('a', 1, CHUNK_LENGTH, 1), row('b', 3, CHUNK_LENGTH, 1)];
     const { mean, typical } = boundedMean(rows, state, plan, {});
     expect([...mean.moved]).toEqual([0]);
@@ -55,7 +55,7 @@ describe('the mean of a round of tiers', () => {
     expect(typical[1]).toBe(0);
   });
 
-  it('each ring has a bound of its own, so that workers of all tiers clip alike', () => {
+  it('each slice has a bound of its own, so that workers of all tiers clip alike', () => {
     const rows = [
       row('a', 1, size, 1),
       row('b', 1, CHUNK_LENGTH, 1),
@@ -68,7 +68,7 @@ describe('the mean of a round of tiers', () => {
     const narrow = boundedMean(
       rows.map((one) => ({ ...one, delta: prefixOfPartial(one.delta, own.size) })),
       { params: { layout: own, values: new Float32Array(own.size) }, histories: [] },
-      { ...bounded, tiers: { rings: rings.slice(0, 1), size } },
+      { ...bounded, tiers: { slices: slices.slice(0, 1), size } },
       {},
     );
     expect(narrow.mean.mean).toEqual(whole.mean.mean.subarray(0, CHUNK_LENGTH));
@@ -78,7 +78,7 @@ describe('the mean of a round of tiers', () => {
     expect(whole.mean.mean.at(-1)).toBeGreaterThan(0);
   });
 
-  it('parts are the rings, each with the tensors in it', () => {
+  it('parts are the slices, each with the tensors in it', () => {
     const values = Float32Array.from({ length: size }, (_, i) => i);
     const parts = partsOf({ layout, values }, plan);
     expect(parts.map(({ layout: of }) => of.slots.map(({ name }) => name))).toEqual([
@@ -91,7 +91,7 @@ describe('the mean of a round of tiers', () => {
 
   it('a stretch of a delta is a delta of that stretch', () => {
     const { delta } = row('a', 2, 2 * CHUNK_LENGTH, 1);
-    const part = rangeOfPartial(delta, rings[1]!);
+    const part = rangeOfPartial(delta, slices[1]!);
     expect(part.size).toBe(2 * CHUNK_LENGTH);
     expect([...part.chunks]).toEqual([0]);
     const target = new Float64Array(part.size);
@@ -99,7 +99,7 @@ describe('the mean of a round of tiers', () => {
     expect(target[0]).toBe(2);
     expect(target.at(-1)).toBe(0);
     expect([
-      ...rangeOfPartial(prefixOfPartial(delta, size, CHUNK_LENGTH), rings[1]!).chunks,
+      ...rangeOfPartial(prefixOfPartial(delta, size, CHUNK_LENGTH), slices[1]!).chunks,
     ]).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 /** Cuts a tier out of a published model: while its tensors are read, or byte by byte out of its files. */
 import { ConfigError, safeLine } from '../../base/errors.ts';
-import { sliceAlong } from '../../model/architectures/rings.ts';
+import { rangeAlong } from '../../model/architectures/slices.ts';
 import { modelOf } from '../../model/architectures/table.ts';
 import { bytesOf } from '../../tensor/dtype.ts';
 import {
@@ -83,18 +83,18 @@ async function* piecesOf(
   }
 }
 
-interface SlicedShard {
+interface CutShard {
   readonly file: OutFile;
   readonly bytes: number;
   /** Tensors that became smaller. */
   readonly cut: number;
 }
 
-async function sliceShard(
+async function cutShard(
   source: ByteSource,
   name: string,
   { tier, base }: { readonly tier: number; readonly base: number },
-): Promise<SlicedShard> {
+): Promise<CutShard> {
   const { entries, metadata, start } = await readShard(source);
   const cuts = entries.map((entry) => cutOf(entry, tier, base));
   const described = cuts.map(({ entry, shape }): DescribedTensor => {
@@ -115,11 +115,11 @@ async function sliceShard(
 }
 
 /** Cuts the weights of a tier out of these files, under the same names. Throws a `ConfigError` before it reads data. */
-export async function sliceWeights(
+export async function cutWeights(
   files: ModelFiles,
   at: { readonly tier: number; readonly base: number },
 ): Promise<readonly OutFile[]> {
-  const shards: SlicedShard[] = [];
+  const shards: CutShard[] = [];
   for (const name of await weightFiles(files)) {
     const source = await files.open(name);
     if (source === undefined) {
@@ -127,7 +127,7 @@ export async function sliceWeights(
         hint: 'get that file too',
       });
     }
-    shards.push(await sliceShard(source, name, at));
+    shards.push(await cutShard(source, name, at));
   }
   if (shards.every(({ cut }) => cut === 0)) {
     throw new ConfigError('tiers/shape', `${files.name} has no gate, up and down matrices to cut`, {
@@ -155,7 +155,7 @@ export async function tensorNames(files: ModelFiles): Promise<readonly string[]>
 }
 
 /** The model with its feed-forward layers halved so often more. Throws a `ConfigError` where they cannot be. */
-export function narrowed(pretrained: Pretrained, slicing: number): Pretrained {
+export function narrowModel(pretrained: Pretrained, slicing: number): Pretrained {
   if (slicing === 0) return pretrained;
   const { config, spec, name } = pretrained;
   const { tier, base } = tierOf(config, name);
@@ -184,23 +184,23 @@ function cut(stored: StoredTensor, shape: readonly number[], inner: number): Sto
     bytes: (stored.bytes * to) / stored.shape[inner]!,
     read: async () => {
       const values = await stored.read();
-      return sliceAlong({ shape: stored.shape, inner }, values, { from: 0, to });
+      return rangeAlong({ shape: stored.shape, inner }, values, { from: 0, to });
     },
   };
 }
 
-/** The numbers of each ring, from the first on, as far as the tensors have them: tensor by tensor, each read once. */
-export async function* numbersByRing(
+/** The numbers of each slice, from the first on, as far as the tensors have them: tensor by tensor, each read once. */
+export async function* numbersBySlice(
   { spec, tensors }: Pretrained,
   widths: readonly number[],
-): AsyncIterable<{ readonly ring: number; readonly values: Float32Array }> {
+): AsyncIterable<{ readonly slice: number; readonly values: Float32Array }> {
   for (const tensor of modelOf(spec).tensors) {
     const values = await readFinite(tensor.name, tensors.get(tensor.name)!);
     let from = 0;
-    for (const [ring, width] of widths.entries()) {
+    for (const [slice, width] of widths.entries()) {
       const to = from + width;
-      if (ring === 0 || tensor.inner !== undefined) {
-        yield { ring, values: sliceAlong(tensor, values, { from, to }) };
+      if (slice === 0 || tensor.inner !== undefined) {
+        yield { slice, values: rangeAlong(tensor, values, { from, to }) };
       }
       from = to;
     }

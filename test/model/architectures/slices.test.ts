@@ -1,7 +1,7 @@
-/** Tiers of width: a tier is a prefix of the whole model's vector, and its program is that of the whole model with its outer rings at zero. */
+/** MatFormer tiers: a tier is a prefix of the whole model's vector, and its program is that of the whole model with its outer slices at zero. */
 import { describe, expect, test } from 'vitest';
 import type { TieredSpec } from '../../../src/model/architectures/table.ts';
-import { initialParameters, modelLayout, ringsOf } from '../../../src/model/parameters.ts';
+import { initialParameters, modelLayout, sliceRanges } from '../../../src/model/parameters.ts';
 import { compileTraining } from '../../../src/model/training-program.ts';
 import { CHUNK_LENGTH } from '../../../src/tensor/partial-vector.ts';
 import { adamwSpec, chainCorpus, tinyGpt2, tinyLlama } from '../../support/ort-models.ts';
@@ -39,17 +39,17 @@ describe.each(models)('tiers of $architecture', (spec) => {
     }
   });
 
-  test('rings follow each other, and a tier has all but the last ones', () => {
-    const rings = ringsOf(at(spec, 0));
-    expect(rings).toHaveLength(3);
-    expect(rings[0]!.from).toBe(0);
-    expect(rings.slice(1).map(({ from }) => from)).toEqual(rings.slice(0, 2).map(({ to }) => to));
-    expect(rings[2]!.to).toBe(modelLayout(at(spec, 0)).size);
-    expect(ringsOf(at(spec, 1))).toEqual(rings.slice(0, 2));
-    expect(ringsOf(spec)).toEqual([]);
+  test('slices follow each other, and a tier has all but the last ones', () => {
+    const slices = sliceRanges(at(spec, 0));
+    expect(slices).toHaveLength(3);
+    expect(slices[0]!.from).toBe(0);
+    expect(slices.slice(1).map(({ from }) => from)).toEqual(slices.slice(0, 2).map(({ to }) => to));
+    expect(slices[2]!.to).toBe(modelLayout(at(spec, 0)).size);
+    expect(sliceRanges(at(spec, 1))).toEqual(slices.slice(0, 2));
+    expect(sliceRanges(spec)).toEqual([]);
   });
 
-  test('E-02: a tier computes what the whole model does whose outer rings are zero', async () => {
+  test('E-02: a tier computes what the whole model does whose outer slices are zero', async () => {
     const whole = initialParameters(at(spec, 0), 3);
     const gradient = async (own: number, params: Float32Array) => {
       const run = await load(compileTraining(at(spec, own), adamwSpec, batch).gradient());

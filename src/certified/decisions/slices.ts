@@ -1,0 +1,168 @@
+/**
+ * MatFormer tiers in a certified run (docs/tiers.md): the slices of its model, which of them a worker has, and their
+ * roots. The model root is over the roots of all slices, so a worker checks the slices it has and takes the others from
+ * outcomes.
+ */
+import { ConfigError } from '../../base/errors.ts';
+import { type ModelState, modelRoot, readState, rootOfSlices } from '../../consensus/roots.ts';
+import { modelOfRun } from '../../model/from-settings.ts';
+import { initialSlice, modelLayout, sliceRanges } from '../../model/parameters.ts';
+import type { PayloadRoot } from '../../network/chunks/payload.ts';
+import type { Sha256 } from '../../network/event-crypto.ts';
+import type { Digest } from '../../run/ids.ts';
+import type { RunSpec } from '../../run/spec/run-spec.ts';
+import type { Layout, Params } from '../../tensor/params.ts';
+import type { Range } from '../../tensor/partial-vector.ts';
+import { partsOf } from '../../worker/apply-round.ts';
+import type { Plan } from '../../worker/plan.ts';
+import { BYTES_PER_PARAMETER } from './evidence.ts';
+
+/** The slices of a model, or those that a worker has, and how many values the whole model has. */
+type ModelSlices = NonNullable<Plan['tiers']>;
+
+/** Roots by which a model is certified. */
+export interface Roots {
+  readonly modelRoot: Digest;
+  /** Of each slice, in a run with tiers. */
+  readonly sliceRoots?: readonly Digest[] | undefined;
+}
+
+const laidOut = new WeakMap<RunSpec, ModelSlices>();
+
+/** All slices of a run's model; undefined in a run without tiers. */
+export function slicesOfRun(spec: RunSpec): ModelSlices | undefined {
+  if (spec.tiers === 0) return undefined;
+  const model = modelOfRun(spec);
+  const found = laidOut.get(spec) ?? { slices: sliceRanges(model), size: modelLayout(model).size };
+  laidOut.set(spec, found);
+  return found;
+}
+
+/** Those of a worker that has so many values; undefined in a run without tiers. */
+export function heldOf(
+  spec: RunSpec,
+  { size: held }: Pick<Layout, 'size'>,
+): ModelSlices | undefined {
+  const all = slicesOfRun(spec);
+  return all && { ...all, slices: all.slices.filter(({ to }) => to <= held) };
+}
+
+/** The roots of the slices that a state has, in a run with tiers. */
+export const localSliceRoots = ({
+  spec,
+  sliceRoots,
+  params,
+}: Roots & { readonly spec: RunSpec; readonly params: Params }): readonly Digest[] | undefined =>
+  sliceRoots?.slice(0, heldOf(spec, params.layout)!.slices.length);
+
+/** Whether some of the model is missing: whoever has so much of it cannot tell its root. */
+export const isPart = (spec: RunSpec, { size }: Pick<Layout, 'size'>): boolean =>
+  size < (slicesOfRun(spec)?.size ?? size);
+
+/** The tier of a worker that has so many values; 0 in a run without tiers. Throws where no tier has so many. */
+export function tierOf(spec: RunSpec, layout: Pick<Layout, 'size'>): number {
+  const held = heldOf(spec, layout);
+  if (held?.slices.at(-1)?.to === layout.size) return spec.tiers + 1 - held.slices.length;
+  if (held === undefined) return 0;
+  throw new ConfigError('run/tier', `no tier of this run has ${layout.size} values`, {
+    hint: `say which it is: --tier 0 to --tier ${spec.tiers}`,
+  });
+}
+
+/** How many slices a worker of this tier has; undefined in a run without tiers. */
+export const sliceCountOf = (
+  { tiers }: Pick<RunSpec, 'tiers'>,
+  tier: number,
+): number | undefined => (tiers === 0 ? undefined : tiers + 1 - tier);
+
+/** The slices of a state that are here, each as a state of its own; all of it as one in a run without tiers. */
+export function sliceStates(
+  spec: RunSpec,
+  { params, momentum }: ModelState,
+): readonly ModelState[] {
+  const tiers = heldOf(spec, params.layout);
+  if (tiers === undefined) return [{ params, momentum }];
+  return partsOf(params, { tiers }).map((part, i) => {
+    const { from, to } = tiers.slices[i]!;
+    return { params: part, momentum: momentum.subarray(from, to) };
+  });
+}
+
+/** The roots after a step: computed for the slices here that it moved; the others stay as they were or as said. */
+export function rootsAfter(
+  spec: RunSpec,
+  model: ModelState,
+  {
+    before,
+    moved,
+    outer,
+    hash,
+  }: {
+    readonly before: Roots;
+    readonly moved: (slice: Range) => boolean;
+    /** What an outcome says of slices that are not here. */
+    readonly outer?: readonly Digest[] | undefined;
+    readonly hash?: Sha256 | undefined;
+  },
+): Roots {
+  const tiers = heldOf(spec, model.params.layout);
+  if (tiers === undefined) {
+    const whole = { from: 0, to: model.params.layout.size };
+    return moved(whole) ? { modelRoot: modelRoot(model, hash) } : before;
+  }
+  const own = sliceStates(spec, model).map((slice, i) =>
+    moved(tiers.slices[i]!) ? modelRoot(slice, hash) : before.sliceRoots![i]!,
+  );
+  return rootsOfSlices([...own, ...(outer ?? before.sliceRoots!).slice(own.length)]);
+}
+
+/** Returns the roots of the first model that a spec declares; undefined unless it trains a whole published model. */
+export function declaredRoots({ start }: Pick<RunSpec, 'start'>): Roots | undefined {
+  const root = start?.root ?? null;
+  if (root === null) return undefined;
+  return typeof root === 'string' ? { modelRoot: root } : rootsOfSlices(root);
+}
+
+/** The roots of round 0. Slices that are not here are taken from the spec, or drawn from the seed and hashed. */
+export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots {
+  const momentum = params.values.slice().fill(0);
+  const own = sliceStates(spec, { params, momentum }).map((slice) => modelRoot(slice, hash));
+  if (spec.tiers === 0) return { modelRoot: own[0]! };
+  const model = modelOfRun(spec);
+  const said = declaredRoots(spec)?.sliceRoots;
+  const sliceRoots = Array.from({ length: spec.tiers + 1 }, (_, slice) => {
+    const known = own[slice] ?? said?.[slice];
+    if (known !== undefined) return known;
+    const drawn = initialSlice(model, spec.training.seed, slice);
+    return modelRoot({ params: drawn, momentum: drawn.values.slice().fill(0) }, hash);
+  });
+  return rootsOfSlices(sliceRoots);
+}
+
+/** The payloads that a state of this layout travels as: one per slice, or one in all. */
+export function payloadsOf(spec: RunSpec, roots: Roots, layout: Layout): readonly PayloadRoot[] {
+  const slices = heldOf(spec, layout)?.slices ?? [{ from: 0, to: layout.size }];
+  return slices.map(({ from, to }, i) => ({
+    root: roots.sliceRoots?.[i] ?? roots.modelRoot,
+    bytes: BYTES_PER_PARAMETER * (to - from),
+  }));
+}
+
+export function readSlices(slices: readonly Uint8Array[], layout: Layout): ModelState {
+  if (slices.length === 1) return readState(slices[0]!, layout);
+  const values = new Float32Array(layout.size);
+  const momentum = new Float32Array(layout.size);
+  let at = 0;
+  for (const bytes of slices) {
+    const part = readState(bytes, { slots: [], size: bytes.length / BYTES_PER_PARAMETER });
+    values.set(part.params.values, at);
+    momentum.set(part.momentum, at);
+    at += part.momentum.length;
+  }
+  return { params: { layout, values }, momentum };
+}
+
+export const rootsOfSlices = (sliceRoots: readonly Digest[]): Roots => ({
+  modelRoot: rootOfSlices(sliceRoots),
+  sliceRoots,
+});
