@@ -44,7 +44,11 @@ const members = {
     integer(1, MOST_SHARDS - 1),
     'how many of the shards are enough; only with `shards`',
   ),
-  shards: listMember(hex32, 'roots of the shards of a striped payload, in order', MOST_SHARDS),
+  shards: listMember(
+    hex32,
+    'roots of the shards of an erasure-coded payload, in order',
+    MOST_SHARDS,
+  ),
   features: featuresMember,
 };
 
@@ -57,10 +61,10 @@ always make the same text; any other spelling and any other member is refused.
 Receivers take the chunks they want from anybody, by \`root\`, and check \`hash\` when they have
 them all.
 
-A striped payload is sent as shards instead, each chunked under a root of its own, so that relays
-can hold a part each: with k = \`need\` and n shards, shards 0 to k-1 are the payload cut into k
-parts of \`bytes\` / k bytes, rounded up, zeros after its end; shard k+i is the sum over j < k of
-shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition being XOR (a
+An erasure-coded payload is sent as shards instead, each chunked under a root of its own, so that
+relays can hold a part each: with k = \`need\` and n shards, shards 0 to k-1 are the payload cut
+into k parts of \`bytes\` / k bytes, rounded up, zeros after its end; shard k+i is the sum over
+j < k of shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition being XOR (a
 Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked, not asked
 for.
 `;
@@ -88,7 +92,7 @@ export const manifest = defineKind({
         (need === undefined) === (shards === undefined) && (need ?? 0) < (shards?.length ?? 1),
     },
     {
-      says: 'a payload inside the content is not striped',
+      says: 'a payload inside the content is not erasure-coded',
       holds: ({ payload, shards }) => payload === undefined || shards === undefined,
     },
   ],

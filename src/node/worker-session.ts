@@ -36,8 +36,8 @@ import {
   assertRelaysFit,
   type Connection,
   connectRelays,
+  erasureOver,
   noticeOfWaiting,
-  stripeOver,
 } from './net/relays.ts';
 import { type OpenBase, type OpensBase, openBase } from './pretrained/base-model.ts';
 import { tierBanner, tierShown, withTier } from './pretrained/worker-tier.ts';
@@ -123,10 +123,10 @@ export const runWorkerSession = <M extends object>(
     if (trainer.device.notice) onNotice(trainer.device.notice);
     const { relay } = settings;
     const { layout } = trainer;
-    const stripe = stripeOver(relays.own, settings.stripe);
+    const erasure = erasureOver(relays.own, settings.stripe);
     const size = largestEvent(settings, layout, protocol);
     const { publicOnly } = options.connection;
-    await assertRelaysFit(relay, size, stripe, { signal, publicOnly, onNotice });
+    await assertRelaysFit(relay, size, erasure, { signal, publicOnly, onNotice });
 
     const first = () => firstState({ ...options, relays, onNotice }, task, trainer);
     const state = (await folder.store.load(layout)) ?? (await first());
@@ -135,7 +135,7 @@ export const runWorkerSession = <M extends object>(
       layout,
       relays,
       signer,
-      stripe,
+      erasure,
       mine,
       clock: systemClock,
       sha256: nativeSha256,

@@ -76,7 +76,7 @@ async function hashAlone(file: string, update: (piece: Uint8Array) => unknown): 
 
 const operations: Readonly<Record<string, (step: Step) => Promise<unknown>>> = {
   pack: ({ file, folder, chunkBytes, parity }) =>
-    packFile(file, folder, { chunkBytes, stripe: parity > 0 ? { data: 4, parity } : null }),
+    packFile(file, folder, { chunkBytes, erasure: parity > 0 ? { data: 4, parity } : null }),
   verify: async ({ folder }) => whole(await verifyFolder(folder, await readManifest(folder))),
   quick: async ({ folder }) => verifyFolder(folder, await readManifest(folder), { isQuick: true }),
   blake3: async ({ file }) => {

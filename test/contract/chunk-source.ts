@@ -70,7 +70,7 @@ export function testSource(
       const payload = drawnBytes(200_000);
       await writeFile(at('file'), payload);
       const folder = at('packed');
-      const options = { chunkBytes: 2 ** 16, stripe: { data: 2, parity: 1 } };
+      const options = { chunkBytes: 2 ** 16, erasure: { data: 2, parity: 1 } };
       const manifest = await packFile(at('file'), folder, options);
       const under = await open({ folder, manifest, payload });
       opened.push(under);

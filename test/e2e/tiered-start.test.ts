@@ -28,7 +28,7 @@ it('goes on with the same numbers in all tiers, and writes the same text', async
   const home = temporaryFolder();
   const before = await writeOwnRun(join(home, 'before'), { ...sizes, tiers: 2, tier: '0' });
   const packed = join(home, 'packed');
-  const manifest = await packFile(join(before, 'state.safetensors'), packed, { chunkBytes: 2 ** 14, stripe: null }); // biome-ignore format: one line
+  const manifest = await packFile(join(before, 'state.safetensors'), packed, { chunkBytes: 2 ** 14, erasure: null }); // biome-ignore format: one line
   const file = join(home, 'quarter.safetensors');
   const places = [createFolderSource(packed)];
   await fetchTier(manifest, join(home, 'chunks'), { tier: 2, file }, { sources: places, signal });

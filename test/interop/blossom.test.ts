@@ -63,7 +63,7 @@ if (!program.isInstalled()) {
     const packed = async (bytes: number, seed: number) => {
       await mkdir(at(), { recursive: true });
       await writeFile(at('file'), drawnBytes(bytes, seed));
-      const options = { chunkBytes: 2 ** 15, stripe: { data: 4, parity: 2 } };
+      const options = { chunkBytes: 2 ** 15, erasure: { data: 4, parity: 2 } };
       return packFile(at('file'), at('packed'), options);
     };
 

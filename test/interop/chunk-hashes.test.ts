@@ -36,7 +36,7 @@ async function packed() {
   await writeFile(join(folder, 'state'), drawnBytes(3_000_000));
   const out = join(folder, 'chunks');
   const manifest = await packFile(join(folder, 'state'), out, {
-    ...{ chunkBytes: 2 ** 18, stripe: { data: 4, parity: 2 } },
+    ...{ chunkBytes: 2 ** 18, erasure: { data: 4, parity: 2 } },
   });
   const files = piecesOf(manifest).map(({ sha256 }) => join(out, sha256));
   return {

@@ -16,7 +16,7 @@ export function drawnChunks(count: number, bytes: number) {
     contents.set(sha256, content);
     const piece: Piece = {
       ...{ sha256, blake3: sha256, name: `chunk ${index}`, bytes },
-      ...{ stripe: index, row: 0, offset: index * bytes },
+      ...{ group: index, row: 0, offset: index * bytes },
     };
     return { piece, index };
   });

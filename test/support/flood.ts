@@ -62,7 +62,7 @@ function wellMade(i: number): EventDraft {
     const payload = new Uint8Array(40_000).fill(i);
     const said = { run, round, parent: base, base, codec: 'int8' as const, roster: base };
     const own = { ...said, examples: 1, steps: 1, prev: undefined };
-    return buildManifest(own, payload, { ...lifetime(), stripe: undefined }).draft;
+    return buildManifest(own, payload, { ...lifetime(), erasure: undefined }).draft;
   }
   const vote = { run, round, attempt: 0, parent: base, ctx: base, view: i, digest: base };
   return i % 3 === 1

@@ -1,7 +1,7 @@
 /** Workers in one process over real relays, with a trainer that is arithmetic: what the network does to a run, without the wait. */
 import { type Clock, systemClock } from '../../src/base/async.ts';
 import { philox, unit } from '../../src/base/rng.ts';
-import type { Stripe } from '../../src/network/chunks/reed-solomon.ts';
+import type { ErasureCode } from '../../src/network/chunks/reed-solomon.ts';
 import { createSigner, type Signer } from '../../src/network/event.ts';
 import { createRelaySet } from '../../src/network/transport/relay-set.ts';
 import type { OpenSocket } from '../../src/network/transport/socket.ts';
@@ -89,7 +89,7 @@ export interface MemberOptions {
   readonly start?: WorkerState;
   readonly trainer?: Trainer;
   readonly profile?: ProfileName;
-  readonly stripe?: Stripe;
+  readonly erasure?: ErasureCode;
   readonly packing?: PackingName;
   /** Payloads in zstd, of profile `nostrain/0`. */
   readonly zstd?: Zstd;
@@ -117,7 +117,7 @@ export function startMember(options: MemberOptions): Member {
   });
   const wireOptions = {
     ...{ run, layout, relays, signer, clock, sha256: nativeSha256 },
-    ...{ packing: options.packing, stripe: options.stripe, peers: options.plan.peers },
+    ...{ packing: options.packing, erasure: options.erasure, peers: options.plan.peers },
     ...(options.sliceEnds && { sliceEnds: options.sliceEnds, features: tierFeatures }),
     ratio: 0.5,
     maxContainerBytes: 10_000 + 6 * (options.sliceEnds?.at(-1) ?? layout.size),

@@ -27,7 +27,7 @@ import { decodeTorchState } from '../../src/formats/torch-state.ts';
 import { decodeZip } from '../../src/formats/zip.ts';
 import { apartIn } from '../../src/network/attachments/bodies.ts';
 import { heapChunks, planChunks, toChunk } from '../../src/network/chunks/payload.ts';
-import { encodeStripe, restoreStripe } from '../../src/network/chunks/reed-solomon.ts';
+import { encodeGroup, restoreGroup } from '../../src/network/chunks/reed-solomon.ts';
 import {
   createSigner,
   parseEvent,
@@ -225,7 +225,7 @@ const stake = {
 };
 const npz = encodeNpz({ params, runtime: undefined }, 'nostrain-model-state');
 const nstr = encodeNstr(params, { ratio: 0.5 });
-const shards = encodeStripe(new Uint8Array(999).fill(5), { data: 2, parity: 2 });
+const shards = encodeGroup(new Uint8Array(999).fill(5), { data: 2, parity: 2 });
 /** Shards are of one length before they are looked at. */
 const sized = (bytes: Uint8Array, length: number): Uint8Array => {
   const out = new Uint8Array(length);
@@ -308,7 +308,7 @@ export const targets: readonly Target[] = [
       const given = shards.map((shard) =>
         draw(3) === 0 ? undefined : sized(mutateBytes(shard, draw), shard.length),
       );
-      restoreStripe(given, { data: 2, parity: 2 }, 999);
+      restoreGroup(given, { data: 2, parity: 2 }, 999);
     },
   },
   textTarget('outcomes', [outcome], (text) => void parseOutcome(text, anyFeatures)),

@@ -51,8 +51,8 @@ describe('payloads in chunks', () => {
   it('striped 2/3 over three relays, each with a part, of which one dies mid-round', async () => {
     const relays = [relay(), relay(), relay()];
     const urls = relays.map(({ url }) => url);
-    const stripe = { data: 2, parity: 1 };
-    const members = [0, 1, 2].map((index) => start(index, urls, { stripe }));
+    const erasure = { data: 2, parity: 1 };
+    const members = [0, 1, 2].map((index) => start(index, urls, { erasure }));
     await stage.until(() => relays[0]!.stats().eventsAccepted >= 5);
     await relays[0]!.close();
     await expectWhole(members, rounds);

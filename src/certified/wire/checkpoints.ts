@@ -259,7 +259,7 @@ export async function packBytes(
     manifest: {
       ...whole,
       chunkBytes: CHECKPOINT_CHUNK_BYTES,
-      stripe: null,
+      erasure: null,
       chunks: hashes,
       parity: [],
     },

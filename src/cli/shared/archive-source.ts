@@ -204,7 +204,11 @@ export async function writeRecord(
   const manifests = [];
   for (const { file, name } of files) {
     const to = join(folder, 'chunks', name);
-    const manifest = await packFile(file, to, { chunkBytes, stripe: null, signal: options.signal });
+    const manifest = await packFile(file, to, {
+      chunkBytes,
+      erasure: null,
+      signal: options.signal,
+    });
     manifests.push({ folder: to, digest: manifestDigest(manifest, nativeSha256) });
   }
   return { record, report, manifests };

@@ -5,7 +5,7 @@
 import { anySignal, unlessAborted, within } from '../../base/async.ts';
 import { ok, type Result, refuse } from '../../base/errors.ts';
 import { cutParts, planChunks } from '../chunks/payload.ts';
-import type { Stripe } from '../chunks/reed-solomon.ts';
+import type { ErasureCode } from '../chunks/reed-solomon.ts';
 import type { SignedEvent } from '../event.ts';
 import {
   answerOf,
@@ -33,8 +33,8 @@ import { type RelayAccess, RelayChunks } from './relay-chunks.ts';
 /** A payload that an event names and that travels as chunks. */
 export interface Attachment {
   readonly payload: Uint8Array;
-  /** How it is striped over relays; without it each relay gets all of it. */
-  readonly stripe?: Stripe | undefined;
+  /** Its erasure code, one shard per relay; without it each relay gets all of it. */
+  readonly erasure?: ErasureCode | undefined;
 }
 
 /** A keeper's share on its way; true if some relay took each chunk. */
@@ -81,10 +81,10 @@ export class Attachments {
     if (attachments.length === 0) return watchOutcomes(relays.send(event, how), relays);
     const bytes = attachments.reduce((sum, { payload }) => sum + payload.length, 0);
     const homes = bytes <= EVERYWHERE_BYTES ? relays.relays : relays.own;
-    const uploads = attachments.map(({ payload, stripe }) =>
+    const uploads = attachments.map(({ payload, erasure }) =>
       sendChunks(
-        cutParts(payload, stripe),
-        stripe?.data ?? 1,
+        cutParts(payload, erasure),
+        erasure?.data ?? 1,
         { ...this.access, ...options },
         homes,
       ),

@@ -1,6 +1,6 @@
 /**
- * Sends a payload as chunk events: whole or striped to given relays, spread so that each relay gets a share, or the
- * share of one of several keepers.
+ * Sends a payload as chunk events: whole or erasure-coded to given relays, spread so that each relay gets a share, or
+ * the share of one of several keepers.
  */
 import { anySignal, deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';

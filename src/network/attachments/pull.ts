@@ -10,11 +10,11 @@ import {
   type Assembly,
   chunkLength,
   createAssembly,
+  type ErasureCoded,
   isPayload,
   joinParts,
   type PayloadRoot,
   partsOf,
-  type Striped,
 } from '../chunks/payload.ts';
 import type { ChunkSource } from '../chunks/source.ts';
 import type { Progress } from '../transport/delivery.ts';
@@ -26,7 +26,7 @@ import {
 } from './relay-chunks.ts';
 
 /** What to pull, and whose chunks to ask for first. */
-export interface PayloadRequest extends Striped {
+export interface PayloadRequest extends ErasureCoded {
   readonly worker: WorkerId;
   /** Others who name the same root, and so may have signed chunks of it. */
   others?(): readonly WorkerId[];
@@ -47,7 +47,7 @@ export interface Pull {
 
 /** A relay that owes a chunk for this long is overtaken. */
 const HEDGE_MS = 2000;
-/** All parts of a striped payload are pulled if those that are needed take longer than this. */
+/** All shards of an erasure-coded payload are pulled if the k that are needed take longer than this. */
 const PATIENCE_MS = 3000;
 const TICK_MS = 250;
 

@@ -15,7 +15,7 @@ import type { Digest } from '../../run/ids.ts';
 import { isInteger, JsonReader } from '../../run/json-reader.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { ChunkTree } from './payload.ts';
-import type { Stripe } from './reed-solomon.ts';
+import type { ErasureCode } from './reed-solomon.ts';
 
 /** The two names of some bytes. */
 export interface Hashes {
@@ -31,27 +31,28 @@ export interface FileManifest extends Hashes {
   readonly root: Digest | null;
   /** Length of every chunk but the last. */
   readonly chunkBytes: number;
-  /** For every `data` chunks there are `parity` more, and any `data` of them all restore the rest. */
-  readonly stripe: Stripe | null;
+  /** Erasure code of the file: every k = `data` chunks have m = `parity` more, any k of the k + m restore the rest. */
+  readonly erasure: ErasureCode | null;
   readonly chunks: readonly Hashes[];
-  /** `stripe.parity` of each stripe, stripe by stripe. */
+  /** Hashes of the parity chunks, `erasure.parity` for each erasure-coded group, group by group. */
   readonly parity: readonly Hashes[];
 }
 
 /** One chunk or parity chunk, and where it belongs. */
 export interface Piece extends Hashes {
-  /** As people are told: `chunk 3`, `parity 1 of stripe 0`. */
+  /** Name in messages: `chunk 3`, `parity 1 of group 0`. */
   readonly name: string;
   readonly bytes: number;
-  readonly stripe: number;
-  /** Its row among the chunks and parity chunks of its stripe. */
+  /** Index of its erasure-coded group. */
+  readonly group: number;
+  /** Its row among the chunks and parity chunks of its group. */
   readonly row: number;
   /** Where it begins in the file; undefined of a parity chunk. */
   readonly offset: number | undefined;
 }
 
-/** One stripe: its chunks, and its parity chunks after them. */
-export interface StripePieces {
+/** One erasure-coded group: its chunks, and its parity chunks after them. */
+export interface ErasureGroup {
   readonly data: readonly Piece[];
   readonly parity: readonly Piece[];
   /** Length that its chunks have when parity is reckoned, with zeros after the end. */
@@ -72,17 +73,17 @@ const MOST_ROWS = 256;
 export const chunkCount = (bytes: number, chunkBytes: number): number =>
   Math.ceil(bytes / chunkBytes);
 
-/** Chunks that stand together under the same parity; without parity each stands alone. */
-const stripeWidth = (stripe: Stripe | null): number => stripe?.data ?? 1;
+/** Returns the number of data chunks in a group; without parity each chunk is a group. */
+const groupSize = (erasure: ErasureCode | null): number => erasure?.data ?? 1;
 
 /** Parity chunks of a file with that many chunks. */
-const parityCount = (chunks: number, stripe: Stripe | null): number =>
-  stripe === null ? 0 : Math.ceil(chunks / stripe.data) * stripe.parity;
+const parityCount = (chunks: number, erasure: ErasureCode | null): number =>
+  erasure === null ? 0 : Math.ceil(chunks / erasure.data) * erasure.parity;
 
 /** Why a file cannot be cut so; undefined where it can. */
 export function layoutProblem(
   bytes: number,
-  { chunkBytes, stripe }: Pick<FileManifest, 'chunkBytes' | 'stripe'>,
+  { chunkBytes, erasure }: Pick<FileManifest, 'chunkBytes' | 'erasure'>,
 ): string | undefined {
   if (!isInteger(bytes, MOST_FILE_BYTES) || bytes === 0) {
     return `${bytes} bytes: a file has 1 to ${MOST_FILE_BYTES}`;
@@ -90,29 +91,29 @@ export function layoutProblem(
   if (!isInteger(chunkBytes, MOST_CHUNK_BYTES) || chunkBytes < LEAST_CHUNK_BYTES) {
     return `chunks of ${chunkBytes} bytes: they have ${LEAST_CHUNK_BYTES} to ${MOST_CHUNK_BYTES}`;
   }
-  const isStripe =
-    stripe === null ||
-    (isInteger(stripe.data, MOST_ROWS - 1) &&
-      isInteger(stripe.parity, MOST_ROWS - 1) &&
-      Math.min(stripe.data, stripe.parity) >= 1 &&
-      stripe.data + stripe.parity <= MOST_ROWS);
-  if (!isStripe) return `a stripe of other than 1 chunk, 1 parity chunk and ${MOST_ROWS} in all`;
+  const isValid =
+    erasure === null ||
+    (isInteger(erasure.data, MOST_ROWS - 1) &&
+      isInteger(erasure.parity, MOST_ROWS - 1) &&
+      Math.min(erasure.data, erasure.parity) >= 1 &&
+      erasure.data + erasure.parity <= MOST_ROWS);
+  if (!isValid) return `a group needs 1 chunk, 1 parity chunk and at most ${MOST_ROWS} in all`;
   const count = chunkCount(bytes, chunkBytes);
-  const all = count + parityCount(count, stripe);
+  const all = count + parityCount(count, erasure);
   return all > MOST_PIECES ? `${all} chunks: at most ${MOST_PIECES}` : undefined;
 }
 
-/** The stripes of a file in order, with every chunk of them. */
-export function stripesOf(manifest: FileManifest): readonly StripePieces[] {
-  const { chunks, parity, stripe, bytes, chunkBytes } = manifest;
-  const width = stripeWidth(stripe);
-  const rows = stripe?.parity ?? 0;
+/** Returns the erasure-coded groups of a file in order; without parity each chunk is a group. */
+export function erasureGroups(manifest: FileManifest): readonly ErasureGroup[] {
+  const { chunks, parity, erasure, bytes, chunkBytes } = manifest;
+  const width = groupSize(erasure);
+  const rows = erasure?.parity ?? 0;
   return Array.from({ length: Math.ceil(chunks.length / width) }, (_, at) => {
     const data = chunks.slice(at * width, (at + 1) * width).map((hashes, row): Piece => {
       const index = at * width + row;
       const offset = index * chunkBytes;
       const length = Math.min(chunkBytes, bytes - offset);
-      return { ...hashes, name: `chunk ${index}`, bytes: length, stripe: at, row, offset };
+      return { ...hashes, name: `chunk ${index}`, bytes: length, group: at, row, offset };
     });
     const longest = data[0]!.bytes;
     return {
@@ -120,9 +121,9 @@ export function stripesOf(manifest: FileManifest): readonly StripePieces[] {
       bytes: longest,
       parity: parity.slice(at * rows, (at + 1) * rows).map((hashes, i) => ({
         ...hashes,
-        name: `parity ${i} of stripe ${at}`,
+        name: `parity ${i} of group ${at}`,
         bytes: longest,
-        stripe: at,
+        group: at,
         row: width + i,
         offset: undefined,
       })),
@@ -132,13 +133,13 @@ export function stripesOf(manifest: FileManifest): readonly StripePieces[] {
 
 /** Every chunk and parity chunk. */
 export const piecesOf = (manifest: FileManifest): readonly Piece[] =>
-  stripesOf(manifest).flatMap(({ data, parity }) => [...data, ...parity]);
+  erasureGroups(manifest).flatMap(({ data, parity }) => [...data, ...parity]);
 
 const pairOf = ({ blake3, sha256: address }: Hashes): Json => [blake3, address];
 
 /** Canonical JSON: the same bytes for everybody. */
 export function manifestText(manifest: FileManifest): string {
-  const { bytes, root, chunkBytes, stripe, chunks, parity, blake3, sha256: address } = manifest;
+  const { bytes, root, chunkBytes, erasure, chunks, parity, blake3, sha256: address } = manifest;
   return canonicalJson({
     format: FORMAT,
     bytes,
@@ -146,7 +147,7 @@ export function manifestText(manifest: FileManifest): string {
     sha256: address,
     root,
     chunkBytes,
-    stripe: stripe && { data: stripe.data, parity: stripe.parity },
+    stripe: erasure && { data: erasure.data, parity: erasure.parity },
     chunks: chunks.map(pairOf),
     parity: parity.map(pairOf),
   });
@@ -171,7 +172,7 @@ export function parseManifest(text: string): Result<FileManifest> {
     blake3: reader.hex32('blake3'),
     root: reader.take<Digest | null>('root', (value) => nullOr(value, isDigest), null),
     chunkBytes: reader.integer('chunkBytes', MOST_CHUNK_BYTES),
-    stripe: reader.take<Stripe | null>('stripe', (value) => nullOr(value, stripeOf), null),
+    erasure: reader.take<ErasureCode | null>('stripe', (value) => nullOr(value, readErasure), null),
     chunks: reader.take('chunks', listOfHashes, []),
     parity: reader.take('parity', listOfHashes, []),
   };
@@ -191,13 +192,13 @@ const isDigest = (value: Json): Digest | undefined =>
 const nullOr = <T>(value: Json | undefined, read: (value: Json) => T | undefined) =>
   value === null || value === undefined ? (value as null | undefined) : read(value);
 
-function stripeOf(value: Json): Stripe | undefined {
+function readErasure(value: Json): ErasureCode | undefined {
   const reader = new JsonReader(value);
-  const stripe = {
+  const erasure = {
     data: reader.integer('data', MOST_ROWS),
     parity: reader.integer('parity', MOST_ROWS),
   };
-  return reader.problem === undefined ? stripe : undefined;
+  return reader.problem === undefined ? erasure : undefined;
 }
 
 function listOfHashes(value: Json | undefined): readonly Hashes[] | undefined {
@@ -214,12 +215,12 @@ function listOfHashes(value: Json | undefined): readonly Hashes[] | undefined {
 
 /** What of a manifest contradicts itself; undefined where nothing does. */
 function contradiction(manifest: FileManifest): string | undefined {
-  const { bytes, chunkBytes, stripe, chunks, parity } = manifest;
+  const { bytes, chunkBytes, erasure, chunks, parity } = manifest;
   const count = chunkCount(bytes, chunkBytes);
   if (chunks.length !== count) {
     return `${chunks.length} chunks where ${bytes} bytes have ${count} of ${chunkBytes}`;
   }
-  const expected = parityCount(count, stripe);
+  const expected = parityCount(count, erasure);
   if (parity.length !== expected) return `${parity.length} parity chunks where ${expected} belong`;
   const known = new Map<Digest, Piece>();
   for (const piece of piecesOf(manifest)) {

@@ -21,7 +21,7 @@ import type { Digest } from '../../run/ids.ts';
 import type { EventDraft, SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, type Judged, reject } from '../wire/judged.ts';
-import { encodeStripe, restoreStripe, type Stripe, shardBytes } from './reed-solomon.ts';
+import { type ErasureCode, encodeGroup, restoreGroup, shardBytes } from './reed-solomon.ts';
 
 /** Names a payload: these bytes and no others have this root. */
 export interface PayloadRoot {
@@ -307,49 +307,51 @@ export function createAssembly(
   });
 }
 
-/** A payload and, if it is striped over relays, its shards. */
-export interface Striped extends PayloadRoot {
+/** A payload and, if it is erasure-coded, its shards. */
+export interface ErasureCoded extends PayloadRoot {
   /** How many shards restore it. */
   readonly need?: number | undefined;
   /** Roots of all shards, data first. */
   readonly shards?: readonly Digest[] | undefined;
 }
 
-/** Returns the parts to publish: the shards, or the payload alone if it is not striped. */
-export const cutParts = (payload: Uint8Array, stripe: Stripe | undefined): readonly Uint8Array[] =>
-  stripe ? encodeStripe(payload, stripe) : [payload];
+/** Returns the parts to publish: the shards, or the payload alone if it is not erasure-coded. */
+export const cutParts = (
+  payload: Uint8Array,
+  erasure: ErasureCode | undefined,
+): readonly Uint8Array[] => (erasure ? encodeGroup(payload, erasure) : [payload]);
 
 /** Returns the parts to ask for; any `need` of them are enough. */
-export function partsOf(payload: Striped): {
+export function partsOf(payload: ErasureCoded): {
   readonly need: number;
   readonly roots: readonly PayloadRoot[];
 } {
-  const stripe = stripeOf(payload);
+  const erasure = erasureOf(payload);
   const { root, bytes, shards } = payload;
-  if (!stripe || !shards) return { need: 1, roots: [{ root, bytes }] };
-  const length = shardBytes(stripe, bytes);
-  return { need: stripe.data, roots: shards.map((shard) => ({ root: shard, bytes: length })) };
+  if (!erasure || !shards) return { need: 1, roots: [{ root, bytes }] };
+  const length = shardBytes(erasure, bytes);
+  return { need: erasure.data, roots: shards.map((shard) => ({ root: shard, bytes: length })) };
 }
 
 /** Restores the payload from its parts, `undefined` where one is missing; undefined if there are too few. */
 export function joinParts(
   parts: readonly (Uint8Array | undefined)[],
-  payload: Striped,
+  payload: ErasureCoded,
 ): Uint8Array | undefined {
-  const stripe = stripeOf(payload);
-  if (!stripe) return parts[0];
-  const restored = restoreStripe(parts, stripe, payload.bytes);
+  const erasure = erasureOf(payload);
+  if (!erasure) return parts[0];
+  const restored = restoreGroup(parts, erasure, payload.bytes);
   return restored.ok ? restored.bytes : undefined;
 }
 
-/** Returns how a payload is striped, or undefined if it is not. */
-export function stripeOf({ need, shards }: Striped): Stripe | undefined {
+/** Returns the erasure code of a payload, or undefined if it has none. */
+export function erasureOf({ need, shards }: ErasureCoded): ErasureCode | undefined {
   if (need === undefined || shards === undefined) return undefined;
   return { data: need, parity: shards.length - need };
 }
 
 /** Puts a payload together; undefined if a chunk is missing, or if it has more than `maxBytes`. */
-export type ChunkHeap = (payload: Striped) => Uint8Array | undefined;
+export type ChunkHeap = (payload: ErasureCoded) => Uint8Array | undefined;
 
 /** Collects the chunks among verified events that belong to payloads of at most `maxBytes`. */
 export function heapChunks(events: Iterable<SignedEvent>, maxBytes: number): ChunkHeap {

@@ -5,23 +5,23 @@
  * choice of k shards can be solved. It repairs losses, not lies: verify a shard before it comes here.
  */
 
-/** The shape of an erasure-coded group. */
-export interface Stripe {
+/** An erasure code: k data shards and m parity shards in each group. */
+export interface ErasureCode {
   /** Data shards, k. */
   readonly data: number;
   /** Parity shards, m; k + m is at most 256. */
   readonly parity: number;
 }
 
-/** Most data and parity shards of one stripe together: the field has 256 elements. */
+/** Most data and parity shards of one group together: the field has 256 elements. */
 export const MOST_SHARDS = 256;
 
 /** One row of factors for each sum, one column for each source. */
 export type Matrix = readonly (readonly number[])[];
 
-/** How the lost data shards of a stripe are restored: each is a sum over the sources. */
+/** How the lost data shards of a group are restored: each is a sum over the sources. */
 export interface Recovery {
-  /** Rows of the stripe to read. */
+  /** Rows of the group to read. */
   readonly sources: readonly number[];
   /** Rows of the lost data shards, ascending. */
   readonly targets: readonly number[];
@@ -29,31 +29,31 @@ export interface Recovery {
 }
 
 /** Returns the factors of the parity shards over the first `columns` data shards; missing ones count as zeros. */
-export const parityMatrix = (stripe: Stripe, columns: number): Matrix =>
-  Array.from({ length: stripe.parity }, (_, row) =>
-    Array.from({ length: columns }, (__, column) => coefficient(stripe, row, column)),
+export const parityMatrix = (code: ErasureCode, columns: number): Matrix =>
+  Array.from({ length: code.parity }, (_, row) =>
+    Array.from({ length: columns }, (__, column) => coefficient(code, row, column)),
   );
 
 /** Returns how to restore the lost ones of `columns` data shards, or undefined if too few rows are held. */
 export function recoveryOf(
-  stripe: Stripe,
+  code: ErasureCode,
   columns: number,
   isHeld: (row: number) => boolean,
 ): Recovery | undefined {
   const data = [...Array(columns).keys()];
   const targets = data.filter((row) => !isHeld(row));
-  const parity = [...Array(stripe.parity).keys()]
-    .filter((row) => isHeld(stripe.data + row))
+  const parity = [...Array(code.parity).keys()]
+    .filter((row) => isHeld(code.data + row))
     .slice(0, targets.length);
   if (parity.length < targets.length) return undefined;
   const held = data.filter(isHeld);
-  const inverse = invert(parity.map((row) => targets.map((j) => coefficient(stripe, row, j))));
+  const inverse = invert(parity.map((row) => targets.map((j) => coefficient(code, row, j))));
   return {
-    sources: [...held, ...parity.map((row) => stripe.data + row)],
+    sources: [...held, ...parity.map((row) => code.data + row)],
     targets,
     matrix: inverse.map((factors) => [
       ...held.map((j) =>
-        parity.reduce((sum, row, i) => sum ^ multiply(factors[i]!, coefficient(stripe, row, j)), 0),
+        parity.reduce((sum, row, i) => sum ^ multiply(factors[i]!, coefficient(code, row, j)), 0),
       ),
       ...factors,
     ]),
@@ -73,8 +73,8 @@ export function combine(
 }
 
 /** Element of the Cauchy matrix: parity row, data column. */
-const coefficient = (stripe: Stripe, row: number, column: number): number =>
-  inverse((stripe.data + row) ^ column);
+const coefficient = (code: ErasureCode, row: number, column: number): number =>
+  inverse((code.data + row) ^ column);
 
 /** Gauss-Jordan without pivoting: every leading block of a Cauchy matrix is regular. */
 function invert(matrix: Matrix): Matrix {
@@ -93,8 +93,8 @@ function invert(matrix: Matrix): Matrix {
   return rows.map((row) => [...row.subarray(size)]);
 }
 
-/** Returns the length of every shard of a payload. Throws a RangeError for a stripe that cannot be. */
-export function shardBytes({ data, parity }: Stripe, bytes: number): number {
+/** Returns the length of every shard of a payload. Throws a RangeError for an impossible code. */
+export function shardBytes({ data, parity }: ErasureCode, bytes: number): number {
   const whole = [data, parity, bytes].every(Number.isSafeInteger);
   if (!whole || data < 1 || parity < 0 || data + parity > MOST_SHARDS || bytes < 1) {
     throw new RangeError(`${bytes} bytes in ${data} data and ${parity} parity shards`);
@@ -103,15 +103,15 @@ export function shardBytes({ data, parity }: Stripe, bytes: number): number {
 }
 
 /** Returns the data shards, the payload in order with zeros after its end, and then the parity shards. */
-export function encodeStripe(payload: Uint8Array, stripe: Stripe): readonly Uint8Array[] {
-  const length = shardBytes(stripe, payload.length);
-  const data = Array.from({ length: stripe.data }, (_, j) => {
+export function encodeGroup(payload: Uint8Array, code: ErasureCode): readonly Uint8Array[] {
+  const length = shardBytes(code, payload.length);
+  const data = Array.from({ length: code.data }, (_, j) => {
     const shard = new Uint8Array(length);
     shard.set(payload.subarray(j * length, (j + 1) * length));
     return shard;
   });
-  const parity = Array.from({ length: stripe.parity }, () => new Uint8Array(length));
-  combine(parityMatrix(stripe, stripe.data), data, parity);
+  const parity = Array.from({ length: code.parity }, () => new Uint8Array(length));
+  combine(parityMatrix(code, code.data), data, parity);
   return [...data, ...parity];
 }
 
@@ -121,23 +121,23 @@ export type Restored =
   | { readonly ok: false; readonly have: number; readonly need: number };
 
 /** Restores a payload of `bytes` bytes from the shards at hand, data first, `undefined` where one is lost. */
-export function restoreStripe(
+export function restoreGroup(
   shards: readonly (Uint8Array | undefined)[],
-  stripe: Stripe,
+  code: ErasureCode,
   bytes: number,
 ): Restored {
-  const length = shardBytes(stripe, bytes);
-  if (shards.length !== stripe.data + stripe.parity) {
-    throw new RangeError(`${shards.length} places for ${stripe.data} + ${stripe.parity} shards`);
+  const length = shardBytes(code, bytes);
+  if (shards.length !== code.data + code.parity) {
+    throw new RangeError(`${shards.length} slots for ${code.data} + ${code.parity} shards`);
   }
   const held = shards.filter((shard) => shard !== undefined);
   if (held.some((shard) => shard.length !== length)) {
     throw new RangeError(`a shard is not ${length} bytes long`);
   }
-  const recovery = recoveryOf(stripe, stripe.data, (row) => shards[row] !== undefined);
-  if (recovery === undefined) return { ok: false, have: held.length, need: stripe.data };
-  const out = new Uint8Array(length * stripe.data);
-  for (const [j, shard] of shards.slice(0, stripe.data).entries()) {
+  const recovery = recoveryOf(code, code.data, (row) => shards[row] !== undefined);
+  if (recovery === undefined) return { ok: false, have: held.length, need: code.data };
+  const out = new Uint8Array(length * code.data);
+  for (const [j, shard] of shards.slice(0, code.data).entries()) {
     if (shard !== undefined) out.set(shard, j * length);
   }
   const sources = recovery.sources.map((row) => shards[row]!);

@@ -30,7 +30,7 @@ export interface CostInput {
   /** How a payload in chunks is spread over relays. */
   readonly stripe: ShardCounts;
   readonly workers: number;
-  /** Fewer than the stripe has parts are taken as so many. */
+  /** If there are fewer relays than shards, one relay per shard is assumed. */
   readonly relays: readonly string[];
   readonly roundSeconds: number;
   readonly heartbeatSeconds: number;
@@ -91,19 +91,19 @@ const NOTHING = load(0, 0);
 export function roundCost(input: CostInput): RoundCost {
   const { payloadBytes, whole, checkpointBytes, workers, stripe } = input;
   const isInside = whole !== undefined || payloadBytes <= CHUNK_BYTES;
-  const isStriped = !isInside && stripe.of > 1;
-  const relays = Math.max(1, input.relays.length, isStriped ? stripe.of : 1);
+  const isErasureCoded = !isInside && stripe.of > 1;
+  const relays = Math.max(1, input.relays.length, isErasureCoded ? stripe.of : 1);
   const commit = load(1, whole?.gradientBytes(input) ?? manifestBytes(input));
-  const part = isStriped ? Math.ceil(payloadBytes / stripe.need) : payloadBytes;
+  const part = isErasureCoded ? Math.ceil(payloadBytes / stripe.need) : payloadBytes;
   const chunks = isInside ? NOTHING : chunksOf(part);
   const count = input.roundSeconds / input.heartbeatSeconds;
   const heartbeats = load(count, count * (whole?.heartbeatBytes(input) ?? presenceBytes(input)));
   const checkpoint = checkpointBytes === undefined ? NOTHING : load(1, checkpointBytes);
   const toEachRelay = total(commit, chunks, heartbeats, checkpoint);
-  const pulled = times(chunks, isStriped ? stripe.need : 1);
+  const pulled = times(chunks, isErasureCoded ? stripe.need : 1);
   const fromEach = total(times(total(commit, heartbeats), relays), pulled);
   return {
-    form: isInside ? 'inside' : isStriped ? 'shards' : 'chunks',
+    form: isInside ? 'inside' : isErasureCoded ? 'shards' : 'chunks',
     commit,
     chunks,
     heartbeats,
@@ -138,7 +138,7 @@ const keys = (count: number): readonly string[] =>
 
 function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
   const isInside = payloadBytes <= CHUNK_BYTES;
-  const isStriped = !isInside && stripe.of > 1;
+  const isErasureCoded = !isInside && stripe.of > 1;
   const draft = manifest.build(
     {
       run,
@@ -154,8 +154,8 @@ function manifestBytes({ run, payloadBytes, stripe }: CostInput): number {
       scope: [run, `${run}/${ROUND}`],
       x: ZEROS,
       payload: isInside ? filler(payloadBytes) : undefined,
-      need: isStriped ? stripe.need : undefined,
-      shards: isStriped ? keys(stripe.of) : undefined,
+      need: isErasureCoded ? stripe.need : undefined,
+      shards: isErasureCoded ? keys(stripe.of) : undefined,
       expiration: TIME,
     },
     TIME,

@@ -14,7 +14,7 @@ import {
 import type { PartialVector } from '../../tensor/partial-vector.ts';
 import type { Attachments } from '../attachments/attachments.ts';
 import type { Pull } from '../attachments/pull.ts';
-import { isPayload, type Striped } from '../chunks/payload.ts';
+import { type ErasureCoded, isPayload } from '../chunks/payload.ts';
 import type { SignedEvent } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import { accept, codecReason, type Judged, judgeClaim, refusal, reject } from './judged.ts';
@@ -49,7 +49,7 @@ export interface LocalManifest {
 }
 
 /** A manifest that came from a relay. */
-export interface Manifest extends LocalManifest, Striped {
+export interface Manifest extends LocalManifest, ErasureCoded {
   readonly worker: WorkerId;
   readonly eventId: string;
   readonly hash: Digest;
@@ -158,7 +158,7 @@ function openManifest(
 /** A manifest whose payload is not here, with what its event tells of it. */
 export const manifestOf = (
   event: SignedEvent,
-  said: LocalManifest & Striped & Pick<Manifest, 'hash'>,
+  said: LocalManifest & ErasureCoded & Pick<Manifest, 'hash'>,
 ): Manifest => ({
   ...said,
   worker: event.pubkey,

@@ -13,13 +13,13 @@ import { Attachments } from '../attachments/attachments.ts';
 import {
   chunkTree,
   cutParts,
+  type ErasureCoded,
+  erasureOf,
   expirationOf,
   type Lifetime,
   planChunks,
-  type Striped,
-  stripeOf,
 } from '../chunks/payload.ts';
-import type { Stripe } from '../chunks/reed-solomon.ts';
+import type { ErasureCode } from '../chunks/reed-solomon.ts';
 import { type EventDraft, type SignedEvent, signedEventBytes } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Sending } from '../transport/delivery.ts';
@@ -44,7 +44,7 @@ const KEPT_SECONDS = 7 * 86_400;
 const LATEST = 20;
 
 export function createNativeProfile(options: ProfileOptions): Profile {
-  const { run, signer, clock, stripe, sha256, signWorked, features = noFeatures } = options;
+  const { run, signer, clock, erasure, sha256, signWorked, features = noFeatures } = options;
   const packer = createPacker(options);
   const attachments = new Attachments(options);
   const sending = createNativeSending(options, attachments);
@@ -61,7 +61,7 @@ export function createNativeProfile(options: ProfileOptions): Profile {
       const context = { round: own.round, worker: signer.publicKey, assignment };
       const { payload, codec, sent } = packer.pack(delta, context);
       const createdAt = Math.floor(clock.now() / 1000);
-      const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, stripe };
+      const packing = { createdAt, expiresAt: createdAt + KEPT_SECONDS, erasure };
       const added = withFeatures(named(told, features));
       const said = { run, codec, roster: assignment.digest, ...own, ...added };
       const { draft, of, eventBytes } = buildManifest(said, payload, packing, sha256);
@@ -125,7 +125,7 @@ function createNativeSending(options: ProfileOptions, attachments: Attachments) 
       // an older one may be sent again to a relay that has lost it
       if (last === undefined || update.said.round >= last.said.round) last = update;
       const { created_at: createdAt } = event;
-      const attached = payload ? [{ payload, stripe: stripeOf(update.said) }] : [];
+      const attached = payload ? [{ payload, erasure: erasureOf(update.said) }] : [];
       return attachments.publish(event, attached, {
         sign: (draft) => signer.sign(draft),
         lifetime: { createdAt, expiresAt: createdAt + KEPT_SECONDS },
@@ -160,15 +160,15 @@ function createUploads(most: number) {
 export interface BuiltManifest {
   readonly draft: EventDraft;
   /** What the manifest says of the payload. */
-  readonly of: Striped & Pick<Manifest, 'hash'>;
+  readonly of: ErasureCoded & Pick<Manifest, 'hash'>;
   /** JSON of all its events once they are signed: the manifest, and the chunks that go before it. */
   readonly eventBytes: number;
 }
 
 /** How a payload is packed into events. */
 export interface ManifestPacking extends Lifetime {
-  /** Over how many relays a payload in chunks is striped; whole without it. */
-  readonly stripe?: Stripe | undefined;
+  /** Erasure code of a payload in chunks, one shard per relay; without it each relay gets all of it. */
+  readonly erasure?: ErasureCode | undefined;
 }
 
 /** An unsigned manifest of a payload. The chunks of one that does not ride inside are the caller's to send first. */
@@ -182,11 +182,11 @@ export function buildManifest(
   const { root, bytes } = chunkTree(payload, hash);
   const { run, round } = own;
   const isInside = payload.length <= CHUNK_BYTES;
-  const stripe = isInside ? undefined : packing.stripe;
+  const erasure = isInside ? undefined : packing.erasure;
   const plans = isInside
     ? []
-    : cutParts(payload, stripe).map((part) => planChunks(part, packing, hash));
-  const shards = stripe && { need: stripe.data, shards: plans.map((plan) => plan.root) };
+    : cutParts(payload, erasure).map((part) => planChunks(part, packing, hash));
+  const shards = erasure && { need: erasure.data, shards: plans.map((plan) => plan.root) };
   const of = { root, bytes, hash: toHex(hash(payload)), ...shards };
   const { features, ...said } = own;
   const draft = manifest.build(

@@ -12,7 +12,7 @@ import type { PackingName } from '../../run/settings.ts';
 import type { FeatureSet, FeatureValues } from '../../run/spec/features.ts';
 import type { Layout } from '../../tensor/params.ts';
 import type { PartialVector } from '../../tensor/partial-vector.ts';
-import type { Stripe } from '../chunks/reed-solomon.ts';
+import type { ErasureCode } from '../chunks/reed-solomon.ts';
 import type { EventDraft, SignedEvent, Signer } from '../event.ts';
 import type { Sha256 } from '../event-crypto.ts';
 import type { Mine } from '../proof-of-work.ts';
@@ -137,8 +137,8 @@ export interface WireOptions {
   readonly advertise?: readonly string[] | undefined;
   /** Default the pure one; on Node give `nativeSha256`. */
   readonly sha256?: Sha256 | undefined;
-  /** Over how many relays payloads are striped; without it each relay gets the whole payload. */
-  readonly stripe?: Stripe | undefined;
+  /** Erasure code of payloads, one shard per relay; without it each relay gets the whole payload. */
+  readonly erasure?: ErasureCode | undefined;
   /** Does the work that relays want of events (NIP-13); without it such relays get none. */
   readonly mine?: Mine | undefined;
   readonly packing?: PackingName | undefined;

@@ -11,12 +11,12 @@ import { CheckpointError } from '../../base/errors.ts';
 import type { ChunkSink } from '../../network/chunks/fetch.ts';
 import { type Fetched, type FetchOptions, fetchChunks } from '../../network/chunks/fetch.ts';
 import {
+  erasureGroups,
   type FileManifest,
   manifestDigest,
   manifestText,
   type Piece,
   piecesOf,
-  stripesOf,
 } from '../../network/chunks/manifest.ts';
 import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
@@ -90,7 +90,7 @@ async function fetchAll(
   };
   const held = await findIntactPieces(folder, manifest, pieces, options);
   for (const piece of held) onChunk(piece);
-  const { patienceMs = manifest.stripe === null ? undefined : SHORT_PATIENCE_MS } = options;
+  const { patienceMs = manifest.erasure === null ? undefined : SHORT_PATIENCE_MS } = options;
   const get = (wanted: readonly Piece[]) =>
     fetchChunks({
       ...options,
@@ -196,7 +196,7 @@ async function getParity(
   get: (wanted: readonly Piece[]) => Promise<Fetched>,
 ): Promise<Fetched | undefined> {
   const lost = new Set(missing.map(({ sha256 }) => sha256));
-  const wanted = stripesOf(manifest).flatMap(({ data, parity }) => {
+  const wanted = erasureGroups(manifest).flatMap(({ data, parity }) => {
     const gone = data.filter(({ sha256 }) => lost.has(sha256)).length;
     const here = parity.filter((piece) => held.has(piece)).length;
     return gone > here ? parity.filter((piece) => !held.has(piece)) : [];
@@ -211,7 +211,7 @@ function assertEnough(
   held: ReadonlySet<Piece>,
 ): void {
   const lost = new Set([...missing, ...noParity].map(({ sha256 }) => sha256));
-  const beyond = stripesOf(manifest).filter(({ data, parity }) => {
+  const beyond = erasureGroups(manifest).filter(({ data, parity }) => {
     const gone = data.filter(({ sha256 }) => lost.has(sha256)).length;
     return gone > parity.filter((piece) => held.has(piece) || !lost.has(piece.sha256)).length;
   });

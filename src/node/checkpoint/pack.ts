@@ -16,7 +16,7 @@ import {
   layoutProblem,
   manifestText,
 } from '../../network/chunks/manifest.ts';
-import type { Stripe } from '../../network/chunks/reed-solomon.ts';
+import type { ErasureCode } from '../../network/chunks/reed-solomon.ts';
 import { parityMatrix } from '../../network/chunks/reed-solomon.ts';
 import { cannotWrite, writeWhole } from '../files/whole-file.ts';
 import type { FileHashes } from './chunk-work.ts';
@@ -30,7 +30,7 @@ import { chunkFile, MANIFEST_FILE } from './folder.ts';
 
 export interface PackOptions {
   readonly chunkBytes: number;
-  readonly stripe: Stripe | null;
+  readonly erasure: ErasureCode | null;
   /** Beside this one; by default what the machine and the size of the file suggest. */
   readonly threads?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -91,7 +91,7 @@ class Packing {
   readonly #folder: string;
   readonly #options: PackOptions;
   readonly #workers: ChunkWorkers;
-  /** Chunks and stripes that are hashed or made, in order. */
+  /** Chunks and groups that are hashed or made, in order. */
   readonly #chunks: Promise<Hashes>[] = [];
   readonly #parity: Promise<readonly Hashes[]>[] = [];
   /** Of one chunk, where chunks are short; and what hashes it. */
@@ -111,17 +111,18 @@ class Packing {
   }
 
   async run(): Promise<FileManifest> {
-    const { chunkBytes, stripe } = this.#options;
+    const { chunkBytes, erasure } = this.#options;
     const whole = await createWholeHasher();
     try {
       const count = chunkCount(this.#size, chunkBytes);
       for (let i = 0; i < count; i++) {
         await this.#write(i, whole.update);
-        if (stripe && ((i + 1) % stripe.data === 0 || i + 1 === count)) this.#addParity(i, stripe);
+        if (erasure && ((i + 1) % erasure.data === 0 || i + 1 === count))
+          this.#addParity(i, erasure);
       }
       const chunks = await Promise.all(this.#chunks);
       const parity = (await Promise.all(this.#parity)).flat();
-      return { ...whole.digest(), chunkBytes, stripe, chunks, parity };
+      return { ...whole.digest(), chunkBytes, erasure, chunks, parity };
     } finally {
       await Promise.allSettled([...this.#chunks, ...this.#parity]);
       await this.#workers.close();
@@ -194,19 +195,19 @@ class Packing {
     }
   }
 
-  /** Makes the parity of the stripe that ends with this chunk, once its chunks have their names. */
-  #addParity(last: number, stripe: Stripe): void {
-    const at = Math.floor(last / stripe.data);
-    const members = this.#chunks.slice(at * stripe.data, last + 1);
+  /** Makes the parity of the group that ends with this chunk, once its chunks have their names. */
+  #addParity(last: number, erasure: ErasureCode): void {
+    const at = Math.floor(last / erasure.data);
+    const members = this.#chunks.slice(at * erasure.data, last + 1);
     const { chunkBytes } = this.#options;
-    const bytes = Math.min(chunkBytes, this.#size - at * stripe.data * chunkBytes);
-    const parts = Array.from({ length: stripe.parity }, (_, i) => this.#part(`parity-${at}-${i}`));
+    const bytes = Math.min(chunkBytes, this.#size - at * erasure.data * chunkBytes);
+    const parts = Array.from({ length: erasure.parity }, (_, i) => this.#part(`parity-${at}-${i}`));
     const make = async (): Promise<readonly Hashes[]> => {
       const hashes = await Promise.all(members);
       const found = await this.#workers.run({
         kind: 'combine',
         bytes,
-        matrix: parityMatrix(stripe, hashes.length),
+        matrix: parityMatrix(erasure, hashes.length),
         sources: hashes.map(({ sha256 }) => chunkFile(this.#folder, sha256)),
         targets: parts.map((file) => ({ file, bytes })),
       });

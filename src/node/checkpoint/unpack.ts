@@ -6,10 +6,10 @@ import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
 import {
+  type ErasureGroup,
+  erasureGroups,
   type FileManifest,
   type Piece,
-  type StripePieces,
-  stripesOf,
 } from '../../network/chunks/manifest.ts';
 import { MOST_SHARDS, recoveryOf } from '../../network/chunks/reed-solomon.ts';
 import { cannotWrite } from '../files/whole-file.ts';
@@ -48,9 +48,9 @@ export async function unpackFolder(
   try {
     const hasher = await createWholeHasher();
     let have = 0;
-    for (const stripe of stripesOf(manifest)) {
-      const files = await filesOf(stripe, { workers, folder, part, manifest, options });
-      for (const [i, piece] of stripe.data.entries()) {
+    for (const group of erasureGroups(manifest)) {
+      const files = await filesOf(group, { workers, folder, part, manifest, options });
+      for (const [i, piece] of group.data.entries()) {
         const before = have;
         for await (const bytes of readPieces(files[i]!, piece.bytes)) {
           options.signal?.throwIfAborted();
@@ -61,7 +61,7 @@ export async function unpackFolder(
         }
         if (have - before < piece.bytes) throw changed(piece.name);
       }
-      await removeRestored(files, folder, stripe, options.isMending === true);
+      await removeRestored(files, folder, group, options.isMending === true);
     }
     await target.sync();
     if (!isFileOf(hasher.digest(), manifest)) throw changed('the whole');
@@ -85,9 +85,9 @@ export async function mendFolder(
   const workers = startChunkWorkers(manifest.bytes, options.threads);
   const part = chunkFile(folder, '.mending');
   try {
-    for (const stripe of stripesOf(manifest)) {
-      const files = await filesOf(stripe, { workers, folder, part, manifest, options });
-      await removeRestored(files, folder, stripe, true);
+    for (const group of erasureGroups(manifest)) {
+      const files = await filesOf(group, { workers, folder, part, manifest, options });
+      await removeRestored(files, folder, group, true);
     }
   } finally {
     await workers.close();
@@ -113,10 +113,10 @@ interface Unpacking {
   readonly options: UnpackOptions;
 }
 
-/** Returns a correct file for every chunk of a stripe: its own, or one that was just restored. */
-async function filesOf(stripe: StripePieces, unpacking: Unpacking): Promise<readonly string[]> {
+/** Returns a correct file for every chunk of a group: its own, or one that was just restored. */
+async function filesOf(group: ErasureGroup, unpacking: Unpacking): Promise<readonly string[]> {
   const { workers, folder, part, manifest, options } = unpacking;
-  const { data, parity, bytes } = stripe;
+  const { data, parity, bytes } = group;
   const isWhole = async (piece: Piece) => {
     options.signal?.throwIfAborted();
     return (await judge(workers, folder, piece)) === 'whole';
@@ -124,13 +124,13 @@ async function filesOf(stripe: StripePieces, unpacking: Unpacking): Promise<read
   const held = await inOrder(data, AT_ONCE, isWhole);
   const files = data.map(({ sha256 }) => chunkFile(folder, sha256));
   if (held.every(Boolean)) return files;
-  // parity is read only if something is lost: most stripes are complete
+  // parity is read only if something is lost: most groups are complete
   const heldParity = await inOrder(parity, AT_ONCE, isWhole);
-  const shape = manifest.stripe ?? { data: 1, parity: 0 };
+  const shape = manifest.erasure ?? { data: 1, parity: 0 };
   const width = shape.data;
   const isHeld = (row: number) => (row < width ? held[row] : heldParity[row - width]) === true;
   const recovery = recoveryOf(shape, data.length, isHeld);
-  if (recovery === undefined) throw tooMuchLost(stripe, isHeld);
+  if (recovery === undefined) throw tooMuchLost(group, isHeld);
   const found = await workers.run({
     kind: 'combine',
     bytes,
@@ -157,22 +157,22 @@ async function filesOf(stripe: StripePieces, unpacking: Unpacking): Promise<read
 }
 
 function tooMuchLost(
-  { data, parity }: StripePieces,
+  { data, parity }: ErasureGroup,
   isHeld: (row: number) => boolean,
 ): CheckpointError {
   const all = [...data, ...parity];
   const gone = all.filter(({ row }) => !isHeld(row));
-  const { stripe } = data[0]!;
+  const { group } = data[0]!;
   const have = all.length - gone.length;
   const names = gone.map(({ name }) => name).join(', ');
   const need = data.length;
   return new CheckpointError(
     'checkpoint/lost',
-    `stripe ${stripe} has ${have} of ${all.length} chunks and needs ${need}: ` +
+    `group ${group} has ${have} of ${all.length} chunks and needs ${need}: ` +
       `${names} lost or changed`,
     {
       hint: 'get them from another source with `nostrain checkpoint fetch`',
-      data: { stripe, have, need },
+      data: { stripe: group, have, need },
     },
   );
 }
@@ -181,7 +181,7 @@ function tooMuchLost(
 async function removeRestored(
   files: readonly string[],
   folder: string,
-  { data }: StripePieces,
+  { data }: ErasureGroup,
   isMending: boolean,
 ): Promise<void> {
   for (const [i, { sha256 }] of data.entries()) {
@@ -211,7 +211,7 @@ export interface Damage {
 
 export interface VerifiedFolder {
   readonly damage: readonly Damage[];
-  /** Stripes with more damage than parity restores. */
+  /** Indices of the groups with more damage than parity restores. */
   readonly beyond: readonly number[];
   /** Whether the whole file has its hashes; undefined in a quick check, or if chunks are lost. */
   readonly whole: boolean | undefined;
@@ -230,8 +230,8 @@ export async function verifyFolder(
   const threads = options.threads ?? (isQuick && manifest.bytes < QUICK_BYTES ? 0 : undefined);
   const workers = startChunkWorkers(manifest.bytes, threads);
   try {
-    const stripes = stripesOf(manifest);
-    const pieces = stripes.flatMap(({ data, parity }) => [...data, ...parity]);
+    const groups = erasureGroups(manifest);
+    const pieces = groups.flatMap(({ data, parity }) => [...data, ...parity]);
     const whole = isQuick ? undefined : isWhole(folder, manifest, options.signal);
     const found = await inOrder(pieces, AT_ONCE, async (piece) => {
       options.signal?.throwIfAborted();
@@ -239,7 +239,7 @@ export async function verifyFolder(
     });
     const damage = found.filter((each): each is Damage => each.what !== 'whole');
     const damaged = new Set(damage.map(({ piece }) => piece));
-    const beyond = stripes.flatMap(({ data, parity }, at) => {
+    const beyond = groups.flatMap(({ data, parity }, at) => {
       const lost = data.filter((piece) => damaged.has(piece)).length;
       const left = parity.filter((piece) => !damaged.has(piece)).length;
       return lost > left ? [at] : [];

@@ -9,7 +9,7 @@ import { anySignal, type RetryPolicy, systemClock } from '../../base/async.ts';
 import { jsonIn } from '../../base/canonical-json.ts';
 import { ConfigError, ok, type Result, refuse } from '../../base/errors.ts';
 import type { RelaySession } from '../../network/attachments/relay-chunks.ts';
-import type { Stripe } from '../../network/chunks/reed-solomon.ts';
+import type { ErasureCode } from '../../network/chunks/reed-solomon.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import type { RelayInfo } from '../../network/transport/limits.ts';
 import { createRelaySet, type RelaySet } from '../../network/transport/relay-set.ts';
@@ -315,11 +315,11 @@ export async function withRelays<T>(
   }
 }
 
-/** How payloads are striped; throws `relay/stripe` when there are fewer relays than parts. */
-export function stripeOver(
+/** Returns the erasure code of payloads. Throws a ConfigError (`relay/stripe`) with fewer relays than shards. */
+export function erasureOver(
   relays: readonly string[],
   { need, of }: ShardCounts,
-): Stripe | undefined {
+): ErasureCode | undefined {
   if (of === 1) return undefined;
   if (relays.length >= of) return { data: need, parity: of - need };
   throw new ConfigError('relay/stripe', `--set stripe=${need}/${of} needs ${of} relays`, {
@@ -334,7 +334,7 @@ export function stripeOver(
 export async function assertRelaysFit(
   urls: readonly string[],
   size: EventSize,
-  stripe: Stripe | undefined,
+  erasure: ErasureCode | undefined,
   {
     onNotice,
     ...how
@@ -355,7 +355,7 @@ export async function assertRelaysFit(
     `${small.join(', ')}, the largest event of this run is about ` +
     `${kilobytes(size.eventBytes)}`;
   // relay i gets part i modulo their number
-  const { data, parity } = stripe ?? { data: 1, parity: 0 };
+  const { data, parity } = erasure ?? { data: 1, parity: 0 };
   const carried = new Set(
     limits.flatMap((limit, i) => (limit === undefined ? i % (data + parity) : [])),
   );

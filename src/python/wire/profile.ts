@@ -91,7 +91,7 @@ type ReferenceProfileOptions = ProfileOptions & PythonWireSettings;
 
 /** The core's wire over this profile, and what only the profile has. */
 export function createPythonWire(
-  options: Omit<WireOptions, 'packing' | 'stripe' | 'eventBudget'> & PythonWireSettings,
+  options: Omit<WireOptions, 'packing' | 'erasure' | 'eventBudget'> & PythonWireSettings,
 ): { readonly wire: Wire; readonly events: PythonEvents } {
   const { reference, codec, zstd } = options;
   let events: PythonEvents | undefined;

@@ -22,9 +22,9 @@ interface ChunkRequest {
 }
 
 /** A payload of that many chunks, and events of all its parts by key. */
-function published(chunks: number, stripe?: { readonly data: number; readonly parity: number }) {
+function published(chunks: number, erasure?: { readonly data: number; readonly parity: number }) {
   const payload = drawnBytes(chunks * SIZE, chunks);
-  const plans = cutParts(payload, stripe).map((part) => planChunks(part, lifetime, nativeSha256));
+  const plans = cutParts(payload, erasure).map((part) => planChunks(part, lifetime, nativeSha256));
   const events = new Map<string, SignedEvent>();
   const partOf = new Map<string, number>();
   for (const [part, { count, draft }] of plans.entries()) {
@@ -36,8 +36,8 @@ function published(chunks: number, stripe?: { readonly data: number; readonly pa
     }
   }
   const { root, bytes } = planChunks(payload, lifetime, nativeSha256);
-  const shards = stripe && plans.map((plan) => plan.root);
-  const wanted = { root, bytes, worker: 'author', need: stripe?.data, shards };
+  const shards = erasure && plans.map((plan) => plan.root);
+  const wanted = { root, bytes, worker: 'author', need: erasure?.data, shards };
   return { payload, events, partOf, wanted, keys: [...events.keys()] };
 }
 
@@ -121,9 +121,9 @@ test('what a slow relay owes is asked of another one after two seconds', async (
   expect(Buffer.compare((await done)!.payload, file.payload)).toBe(0);
 });
 
-test('of striped parts as many as are needed, another one when a chunk is nowhere, all of them when it takes long', async () => {
-  const stripe = { data: 2, parity: 1 };
-  const file = published(8, stripe);
+test('of shards as many as are needed, another one when a chunk is nowhere, all of them when it takes long', async () => {
+  const erasure = { data: 2, parity: 1 };
+  const file = published(8, erasure);
   const partsAt = (asked: readonly ChunkRequest[]) =>
     [...new Set(asked.flatMap(({ keys }) => keys.map((key) => file.partOf.get(key)!)))].sort();
   const lost = file.keys.find((key) => file.partOf.get(key) === 1)!;

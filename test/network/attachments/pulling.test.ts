@@ -44,9 +44,9 @@ async function connect(relays: readonly Relay[], read?: number): Promise<RelaySe
   return set;
 }
 
-function manifestOf(bytes = payload, stripe?: { data: number; parity: number }): Manifest {
+function manifestOf(bytes = payload, erasure?: { data: number; parity: number }): Manifest {
   const own = { run: 'r', round: 0, base: 'ab'.repeat(32), codec: 'nstr', examples: 1, steps: 1 };
-  const { draft } = buildManifest(own, bytes, { ...lifetime, stripe });
+  const { draft } = buildManifest(own, bytes, { ...lifetime, erasure });
   const context = { run: 'r', round: 0, base: own.base, checkBase: true };
   const limits = { maxPayloadBytes: 1e9, nowSeconds: createdAt };
   const judged = toManifest(me.sign(draft), { ...context, ...limits });
@@ -152,16 +152,16 @@ test('is served by anybody when its author’s events are gone', async () => {
 
 test.each([0, 1, 2])('striped 2/3, any two relays are enough: without relay %i', async (gone) => {
   const relays = await startRelays({}, {}, {});
-  const stripe = { data: 2, parity: 1 };
+  const erasure = { data: 2, parity: 1 };
   const set = await connect(relays);
-  const { enough, deliveries } = send(set, cutParts(payload, stripe), 2);
+  const { enough, deliveries } = send(set, cutParts(payload, erasure), 2);
   expect(await enough).toBe(true);
   expect(await Promise.all(deliveries)).toEqual(
     relays.map(({ url }) => ({ relay: url, taken: 3, of: 3, message: '', isAway: false })),
   );
   await relays[gone]!.close();
   const rest = relays.filter((_, i) => i !== gone);
-  const { done } = startPuller(await connect(rest)).pull(manifestOf(payload, stripe));
+  const { done } = startPuller(await connect(rest)).pull(manifestOf(payload, erasure));
   expect(Buffer.compare((await done)!.payload, payload)).toBe(0);
 });
 
@@ -206,9 +206,9 @@ test('several payloads are pulled side by side, one that never comes does not ho
 test('a manifest that names other bytes than its chunks have brings nothing', async () => {
   const relays = await startRelays({});
   const set = await connect(relays);
-  const stripe = { data: 1, parity: 1 };
-  await send(set, cutParts(payload, stripe).slice(0, 1)).enough;
-  const lying = manifestOf(payload, stripe);
+  const erasure = { data: 1, parity: 1 };
+  await send(set, cutParts(payload, erasure).slice(0, 1)).enough;
+  const lying = manifestOf(payload, erasure);
   const { done } = startPuller(await connect(relays)).pull({ ...lying, root: 'cd'.repeat(32) });
   expect(await done).toBeUndefined();
 });

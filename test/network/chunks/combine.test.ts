@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   combine,
-  encodeStripe,
+  encodeGroup,
   multiply,
   parityMatrix,
   recoveryOf,
@@ -11,32 +11,32 @@ import {
 const bytesOf = (length: number, seed: number) =>
   Uint8Array.from({ length }, (_, i) => (i * 167 + seed * 89 + (i >> 8)) & 255);
 
-function encode(stripe: { data: number; parity: number }, chunks: readonly Uint8Array[]) {
-  const parity = Array.from({ length: stripe.parity }, () => new Uint8Array(chunks[0]!.length));
-  combine(parityMatrix(stripe, chunks.length), chunks, parity);
+function encode(code: { data: number; parity: number }, chunks: readonly Uint8Array[]) {
+  const parity = Array.from({ length: code.parity }, () => new Uint8Array(chunks[0]!.length));
+  combine(parityMatrix(code, chunks.length), chunks, parity);
   return [...chunks, ...parity];
 }
 
 describe('parity', () => {
-  it('is that of striped payloads', () => {
-    const stripe = { data: 5, parity: 6 };
+  it('is that of erasure-coded payloads', () => {
+    const code = { data: 5, parity: 6 };
     const chunks = Array.from({ length: 5 }, (_, i) => bytesOf(5001, i));
     const payload = Uint8Array.from(chunks.flatMap((chunk) => [...chunk]));
-    expect(encode(stripe, chunks)).toEqual(encodeStripe(payload, stripe));
+    expect(encode(code, chunks)).toEqual(encodeGroup(payload, code));
   });
 
   it.each([1, 2, 3, 4])('R-15 restores %i chunks from every choice of as many rows', (data) => {
     for (let parity = 1; parity <= 4; parity++) {
-      const stripe = { data, parity };
-      // the last stripe of a file may have fewer chunks than the others
+      const code = { data, parity };
+      // the last group of a file may have fewer chunks than the others
       for (let columns = 1; columns <= data; columns++) {
         const chunks = Array.from({ length: columns }, (_, i) => bytesOf(70, i));
-        const all = encode(stripe, chunks);
+        const all = encode(code, chunks);
         for (let pattern = 0; pattern < 1 << (columns + parity); pattern++) {
           const at = (row: number) => (row < data ? row : columns + row - data);
           const isHeld = (row: number) => ((pattern >> at(row)) & 1) === 1;
           const held = all.filter((_, i) => (pattern >> i) & 1).length;
-          const recovery = recoveryOf(stripe, columns, isHeld);
+          const recovery = recoveryOf(code, columns, isHeld);
           expect(recovery !== undefined).toBe(held >= columns);
           if (recovery === undefined) continue;
           const made = recovery.targets.map(() => new Uint8Array(70));
@@ -67,11 +67,11 @@ describe('parity', () => {
   });
 
   it('sums chunks of any length, also over the blocks it works in', () => {
-    const stripe = { data: 3, parity: 2 };
+    const code = { data: 3, parity: 2 };
     for (const length of [1, 4095, 4096, 4097, 12_345]) {
       const chunks = [0, 1, 2].map((i) => bytesOf(length, i));
-      const all = encode(stripe, chunks);
-      const recovery = recoveryOf(stripe, 3, (row) => row !== 0 && row !== 2)!;
+      const all = encode(code, chunks);
+      const recovery = recoveryOf(code, 3, (row) => row !== 0 && row !== 2)!;
       const made = [new Uint8Array(length), new Uint8Array(length)];
       combine(
         recovery.matrix,

@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../../src/base/hash.ts';
 import {
   addMultiple,
-  encodeStripe,
+  encodeGroup,
   inverse,
   multiply,
-  restoreStripe,
+  restoreGroup,
   shardBytes,
 } from '../../../src/network/chunks/reed-solomon.ts';
 import vectors from '../../vectors/chunks.json' with { type: 'json' };
@@ -42,17 +42,17 @@ describe('the field', () => {
   });
 });
 
-describe('stripes', () => {
+describe('erasure-coded groups', () => {
   test('any k shards restore the payload; fewer say how many there are', () => {
     for (let data = 1; data <= 5; data++) {
       for (let parity = 0; parity <= 4; parity++) {
-        const stripe = { data, parity };
+        const erasure = { data, parity };
         const payload = payloadOf(3 * data + 1);
-        const shards = encodeStripe(payload, stripe);
+        const shards = encodeGroup(payload, erasure);
         for (let pattern = 0; pattern < 1 << (data + parity); pattern++) {
           const kept = shards.map((shard, i) => ((pattern >> i) & 1 ? shard : undefined));
           const have = kept.filter((shard) => shard !== undefined).length;
-          expect(restoreStripe(kept, stripe, payload.length)).toEqual(
+          expect(restoreGroup(kept, erasure, payload.length)).toEqual(
             have < data ? { ok: false, have, need: data } : { ok: true, bytes: payload },
           );
         }
@@ -63,28 +63,28 @@ describe('stripes', () => {
   test('larger ones restore too', () => {
     const cases = fc
       .record({ data: fc.integer({ min: 1, max: 40 }), parity: fc.integer({ min: 1, max: 40 }) })
-      .chain((stripe) =>
+      .chain((erasure) =>
         fc.record({
-          stripe: fc.constant(stripe),
+          erasure: fc.constant(erasure),
           payload: fc.uint8Array({ minLength: 1, maxLength: 300 }),
-          lost: fc.uniqueArray(fc.nat(stripe.data + stripe.parity - 1), {
-            maxLength: stripe.parity,
+          lost: fc.uniqueArray(fc.nat(erasure.data + erasure.parity - 1), {
+            maxLength: erasure.parity,
           }),
         }),
       );
     fc.assert(
-      fc.property(cases, ({ stripe, payload, lost }) => {
-        const kept = encodeStripe(payload, stripe).map((shard, i) =>
+      fc.property(cases, ({ erasure, payload, lost }) => {
+        const kept = encodeGroup(payload, erasure).map((shard, i) =>
           lost.includes(i) ? undefined : shard,
         );
-        expect(restoreStripe(kept, stripe, payload.length)).toEqual({ ok: true, bytes: payload });
+        expect(restoreGroup(kept, erasure, payload.length)).toEqual({ ok: true, bytes: payload });
       }),
       { numRuns: 60 },
     );
   });
 
   test('the first shards are the payload itself', () => {
-    const shards = encodeStripe(payloadOf(10), { data: 3, parity: 1 });
+    const shards = encodeGroup(payloadOf(10), { data: 3, parity: 1 });
     expect(Buffer.concat(shards.slice(0, 3)).subarray(0, 10)).toEqual(Buffer.from(payloadOf(10)));
     expect(shards.map((shard) => shard.length)).toEqual([4, 4, 4, 4]);
   });
@@ -94,19 +94,19 @@ describe('stripes', () => {
     expect(() => shardBytes({ data: 129, parity: 128 }, 1)).toThrow(RangeError);
     expect(() => shardBytes({ data: 0, parity: 1 }, 1)).toThrow(RangeError);
     expect(() => shardBytes({ data: 1, parity: 0.5 }, 1)).toThrow(RangeError);
-    expect(() => encodeStripe(new Uint8Array(0), { data: 1, parity: 1 })).toThrow(RangeError);
+    expect(() => encodeGroup(new Uint8Array(0), { data: 1, parity: 1 })).toThrow(RangeError);
   });
 
   test('wrong numbers or lengths of shards are a bug, not wrong bytes', () => {
-    const stripe = { data: 2, parity: 1 };
-    const shards = encodeStripe(payloadOf(9), stripe);
-    expect(() => restoreStripe(shards.slice(1), stripe, 9)).toThrow(RangeError);
-    expect(() => restoreStripe(shards, stripe, 11)).toThrow(RangeError);
+    const erasure = { data: 2, parity: 1 };
+    const shards = encodeGroup(payloadOf(9), erasure);
+    expect(() => restoreGroup(shards.slice(1), erasure, 9)).toThrow(RangeError);
+    expect(() => restoreGroup(shards, erasure, 11)).toThrow(RangeError);
   });
 
   test.each(vectors.stripes)('of $bytes bytes, $data + $parity', ({ bytes, sha256, ...vector }) => {
-    const stripe = { data: vector.data, parity: vector.parity };
-    const shards = encodeStripe(payloadOf(bytes), stripe).map((shard) => Buffer.from(shard));
+    const erasure = { data: vector.data, parity: vector.parity };
+    const shards = encodeGroup(payloadOf(bytes), erasure).map((shard) => Buffer.from(shard));
     expect(sha256Hex(Buffer.concat(shards))).toBe(sha256);
     if (vector.shards === undefined) return;
     expect(shards.map((shard) => shard.toString('hex'))).toEqual(vector.shards);

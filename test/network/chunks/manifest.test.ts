@@ -20,7 +20,7 @@ const manifest: FileManifest = {
   bytes: 3 * 2 ** 14 + 5,
   root: sha256Hex(utf8('root')),
   chunkBytes: 2 ** 14,
-  stripe: { data: 3, parity: 2 },
+  erasure: { data: 3, parity: 2 },
   chunks: ['a', 'b', 'c', 'd'].map(hashes),
   parity: ['p', 'q', 'r', 's'].map(hashes),
 };
@@ -39,23 +39,23 @@ describe('the manifest', () => {
   it('is read back from its text, whose SHA-256 is its digest', () => {
     expect(parseManifest(manifestText(manifest))).toEqual({ ok: true, value: manifest });
     expect(manifestDigest(manifest)).toBe(sha256Hex(utf8(manifestText(manifest))));
-    const plain = { ...manifest, stripe: null, parity: [], root: null };
+    const plain = { ...manifest, erasure: null, parity: [], root: null };
     expect(parseManifest(manifestText(plain))).toEqual({ ok: true, value: plain });
   });
 
   it('says of every chunk where it belongs and how long it is', () => {
-    const told = piecesOf(manifest).map(({ name, bytes, stripe, row, offset }) =>
-      [name, bytes, stripe, row, offset].join(' '),
+    const told = piecesOf(manifest).map(({ name, bytes, group, row, offset }) =>
+      [name, bytes, group, row, offset].join(' '),
     );
     expect(told).toEqual([
       'chunk 0 16384 0 0 0',
       'chunk 1 16384 0 1 16384',
       'chunk 2 16384 0 2 32768',
-      'parity 0 of stripe 0 16384 0 3 ',
-      'parity 1 of stripe 0 16384 0 4 ',
+      'parity 0 of group 0 16384 0 3 ',
+      'parity 1 of group 0 16384 0 4 ',
       'chunk 3 5 1 0 49152',
-      'parity 0 of stripe 1 5 1 3 ',
-      'parity 1 of stripe 1 5 1 4 ',
+      'parity 0 of group 1 5 1 3 ',
+      'parity 1 of group 1 5 1 4 ',
     ]);
   });
 
@@ -68,8 +68,8 @@ describe('the manifest', () => {
     ['a chunk too many', '5 chunks where', (m) => (m.chunks as unknown[]).push(['a', 'b'].map((n) => hashes(n).sha256))], // biome-ignore format: one case
     ['a chunk too few', '3 chunks where', (m) => (m.chunks as unknown[]).pop()],
     ['parity missing', '3 parity chunks', (m) => (m.parity as unknown[]).pop()],
-    ['a stripe of nothing', 'a stripe of', (m) => Object.assign(m, { stripe: { data: 0, parity: 1 } })], // biome-ignore format: one case
-    ['a stripe too wide', 'a stripe of', (m) => Object.assign(m, { stripe: { data: 200, parity: 100 } })], // biome-ignore format: one case
+    ['a group of nothing', 'a group needs', (m) => Object.assign(m, { stripe: { data: 0, parity: 1 } })], // biome-ignore format: one case
+    ['a group too large', 'a group needs', (m) => Object.assign(m, { stripe: { data: 200, parity: 100 } })], // biome-ignore format: one case
     ['offsets, which could overlap', 'chunks', (m) => (m.chunks as unknown[]).splice(0, 1, { offset: 0, bytes: 9 })], // biome-ignore format: one case
     ['names of files', 'chunks', (m) => (m.chunks as unknown[]).splice(0, 1, ['../../etc/passwd', '/etc/shadow'])], // biome-ignore format: one case
     ['another member', 'other members', (m) => Object.assign(m, { path: '../x' })],

@@ -84,7 +84,7 @@ describe('the cost of a round', () => {
     expect(received.bytes).toBe(2 * (chunks.bytes + 2 * (commit.bytes + heartbeats.bytes)));
   });
 
-  test('striped 2/3: 50,000 bytes in two chunks to each of three relays', () => {
+  test('erasure-coded 2/3: 50,000 bytes in two chunks to each of three relays', () => {
     const cost = roundCost({
       ...input,
       relays: ['wss://a.example', 'wss://b.example', 'wss://c.example'],
@@ -97,9 +97,9 @@ describe('the cost of a round', () => {
     expect(cost.received.events).toBe(2 * (2 * 2 + 3 * 4));
   });
 
-  test('a payload that rides inside is not striped', () => {
-    const stripe = { need: 2, of: 3 };
-    expect(roundCost({ ...input, stripe })).toEqual(roundCost(input));
+  test('a payload that rides inside is not erasure-coded', () => {
+    const erasure = { need: 2, of: 3 };
+    expect(roundCost({ ...input, stripe: erasure })).toEqual(roundCost(input));
   });
 
   test('nostrain/0 sends one event whatever its size, and a checkpoint counts as one', () => {

@@ -15,13 +15,13 @@ import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const at = temporaryFolder();
 const payload = drawnBytes(150_000);
-const stripe = { data: 3, parity: 2 };
+const erasure = { data: 3, parity: 2 };
 
 async function packed(
   options: Partial<Parameters<typeof packFile>[2]> = {},
 ): Promise<FileManifest> {
   await writeFile(at('state'), payload);
-  return packFile(at('state'), at('packed'), { chunkBytes: 2 ** 14, stripe, ...options });
+  return packFile(at('state'), at('packed'), { chunkBytes: 2 ** 14, erasure, ...options });
 }
 const fileOf = (manifest: FileManifest, name: string): string =>
   at('packed', piecesOf(manifest).find((piece) => piece.name === name)!.sha256);
@@ -51,7 +51,7 @@ describe('a packed file', () => {
     expect(await packed({ threads: 2 })).toEqual(manifest);
     const { chunks, parity } = await packed({
       chunkBytes: 2 ** 20,
-      stripe: { data: 4, parity: 1 },
+      erasure: { data: 4, parity: 1 },
     });
     expect([chunks.length, parity.length]).toEqual([1, 1]);
   });
@@ -62,8 +62,8 @@ describe('a packed file', () => {
     const bytes = await readFile(fileOf(manifest, 'chunk 4'));
     bytes[100]! ^= 1;
     await writeFile(fileOf(manifest, 'chunk 4'), bytes);
-    await writeFile(fileOf(manifest, 'parity 1 of stripe 2'), 'short');
-    const damage = ['lost chunk 0', 'changed chunk 4', 'changed parity 1 of stripe 2'];
+    await writeFile(fileOf(manifest, 'parity 1 of group 2'), 'short');
+    const damage = ['lost chunk 0', 'changed chunk 4', 'changed parity 1 of group 2'];
     expect(await damageOf(manifest)).toEqual({ damage, beyond: [], whole: undefined });
     expect((await damageOf(manifest, true)).damage).toEqual(damage);
     const restored: string[] = [];
@@ -71,17 +71,17 @@ describe('a packed file', () => {
     await unpackFolder(at('packed'), manifest, at('again'), { isMending: true, onRestored });
     expect(restored).toEqual(['chunk 0', 'chunk 4']);
     expect(sha256Hex(await readFile(at('again')))).toBe(sha256Hex(payload));
-    expect((await damageOf(manifest)).damage).toEqual(['changed parity 1 of stripe 2']);
+    expect((await damageOf(manifest)).damage).toEqual(['changed parity 1 of group 2']);
   });
 
   it('R-15 is not made again where more is lost than parity restores: a count, and no file', async () => {
     const manifest = await packed();
-    for (const name of ['chunk 3', 'chunk 5', 'parity 0 of stripe 1']) await rm(fileOf(manifest, name)); // biome-ignore format: one line
+    for (const name of ['chunk 3', 'chunk 5', 'parity 0 of group 1']) await rm(fileOf(manifest, name)); // biome-ignore format: one line
     expect((await damageOf(manifest)).beyond).toEqual([1]);
     await expect(unpackFolder(at('packed'), manifest, at('again'))).rejects.toMatchObject({
       code: 'checkpoint/lost',
       message:
-        'stripe 1 has 2 of 5 chunks and needs 3: chunk 3, chunk 5, parity 0 of stripe 1 lost or changed',
+        'group 1 has 2 of 5 chunks and needs 3: chunk 3, chunk 5, parity 0 of group 1 lost or changed',
       data: { have: 2, need: 3 },
     });
     expect((await readdir(at())).sort()).toEqual(['packed', 'state']);
@@ -109,7 +109,7 @@ describe('a packed file', () => {
 describe('what cannot be packed or read', () => {
   it('says why', async () => {
     await writeFile(at('empty'), '');
-    const options = { chunkBytes: 2 ** 14, stripe: null };
+    const options = { chunkBytes: 2 ** 14, erasure: null };
     const code = (file: string, folder = at('packed')) =>
       packFile(file, folder, options).catch((error) => error.code);
     expect(await code(at('none'))).toBe('checkpoint/file');

@@ -126,7 +126,10 @@ describe('what nobody asked for', () => {
   it('R-20: a holder server without --announce has no directory', async () => {
     const folder = inFolder('chunks');
     await writeFile(inFolder('file'), 'x'.repeat(1000));
-    const manifest = await packFile(inFolder('file'), folder, { chunkBytes: 16_384, stripe: null });
+    const manifest = await packFile(inFolder('file'), folder, {
+      chunkBytes: 16_384,
+      erasure: null,
+    });
     const server = await serveFolder(folder, manifest, {
       ...{ port: 0, host: '127.0.0.1', clock: systemClock },
     });

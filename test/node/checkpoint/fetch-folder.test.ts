@@ -30,7 +30,7 @@ afterEach(async () => {
 
 async function pack(): Promise<FileManifest> {
   await writeFile(at('file'), drawnBytes(400_000));
-  const options = { chunkBytes: 2 ** 15, stripe: { data: 4, parity: 2 } };
+  const options = { chunkBytes: 2 ** 15, erasure: { data: 4, parity: 2 } };
   return packFile(at('file'), at('packed'), options);
 }
 async function holder(

@@ -31,7 +31,10 @@ async function packed(model: GptSpec) {
     at('state'),
     encodeSafetensors({ tensors: [...tensors, momentum], metadata: {} }),
   );
-  const manifest = await packFile(at('state'), at('packed'), { chunkBytes: 2 ** 14, stripe: null });
+  const manifest = await packFile(at('state'), at('packed'), {
+    chunkBytes: 2 ** 14,
+    erasure: null,
+  });
   const source: ChunkSource = createFolderSource(at('packed'));
   return { manifest, sources: [source], values };
 }

@@ -35,10 +35,10 @@ describe('relays that state limits', () => {
     ['all are small', ['small', 'small'], undefined],
     ['too few are left for a stripe', ['large', 'small', 'small'], { data: 2, parity: 1 }],
     ['those left get the same part', ['large', 'small', 'small', 'large'], { data: 2, parity: 1 }],
-  ] as const)('a run does not start where %s', async (_, kinds, stripe) => {
+  ] as const)('a run does not start where %s', async (_, kinds, erasure) => {
     const urls = await relaysOf(...kinds);
     const onNotice = () => expect.unreachable();
-    await expect(assertRelaysFit(urls, size, stripe, { signal, onNotice })).rejects.toMatchObject({
+    await expect(assertRelaysFit(urls, size, erasure, { signal, onNotice })).rejects.toMatchObject({
       code: 'relay/too-small',
     });
   });

@@ -16,7 +16,7 @@ import {
   parseManifest,
   piecesOf,
 } from '../../../network/chunks/manifest.ts';
-import { MOST_SHARDS, type Stripe } from '../../../network/chunks/reed-solomon.ts';
+import { type ErasureCode, MOST_SHARDS } from '../../../network/chunks/reed-solomon.ts';
 import { findAddressed, readAddressed } from '../../../network/wire/addressed.ts';
 import { findPacked, pieceFileState, readManifest } from '../../../node/checkpoint/folder.ts';
 import { packFile } from '../../../node/checkpoint/pack.ts';
@@ -84,7 +84,11 @@ const packFlags = {
     '4m',
   ),
   stripe: withDefault(
-    parsed<Stripe | null>('<k/n>', 'parity: of every n chunks any k restore the rest', readStripe),
+    parsed<ErasureCode | null>(
+      '<k/n>',
+      'parity: of every n chunks any k restore the rest',
+      readErasure,
+    ),
     null,
     'none',
   ),
@@ -100,24 +104,24 @@ const pack = (): Command =>
     packFlags,
   )
     .argument('<file>', 'a state, a model, a text: any file')
-    .action(async (file: string, { out, chunk, stripe, threads }: PackFlags) => {
+    .action(async (file: string, { out, chunk, stripe: erasure, threads }: PackFlags) => {
       await interruptibly(async (signal) => {
-        const manifest = await packFile(file, out, { chunkBytes: chunk, stripe, threads, signal });
+        const manifest = await packFile(file, out, { chunkBytes: chunk, erasure, threads, signal });
         writeOut(packWords(manifest, out));
       });
     });
 
 function packWords(manifest: FileManifest, out: string): string {
-  const { bytes, chunks, parity, stripe, root } = manifest;
+  const { bytes, chunks, parity, erasure, root } = manifest;
   const extra = parity.reduce((sum, _, i) => sum + parityBytes(manifest, i), 0);
   const share = `${((100 * extra) / bytes).toFixed(0)} % more`;
   const count = formatCount(chunks.length);
-  const all = stripe === null ? 0 : stripe.data + stripe.parity;
-  const rule = `any ${stripe?.data} of ${all} restore the rest`;
+  const all = erasure === null ? 0 : erasure.data + erasure.parity;
+  const rule = `any ${erasure?.data} of ${all} restore the rest`;
   return [
     `digest   ${manifestDigest(manifest, nativeSha256)}`,
     `bytes    ${formatCount(bytes)} in ${count} chunks of ${formatBytes(manifest.chunkBytes)}`,
-    stripe === null
+    erasure === null
       ? 'parity   none'
       : `parity   ${formatCount(parity.length)} chunks, ${share}: ${rule}`,
     ...(root === null ? [] : [`root     ${root}`]),
@@ -126,16 +130,16 @@ function packWords(manifest: FileManifest, out: string): string {
   ].join('\n');
 }
 
-function parityBytes({ bytes, chunkBytes, stripe }: FileManifest, index: number): number {
-  if (stripe === null) return 0;
-  const first = Math.floor(index / stripe.parity) * stripe.data;
+function parityBytes({ bytes, chunkBytes, erasure }: FileManifest, index: number): number {
+  if (erasure === null) return 0;
+  const first = Math.floor(index / erasure.parity) * erasure.data;
   return Math.min(chunkBytes, bytes - first * chunkBytes);
 }
 
-function readStripe(text: string): Stripe {
+function readErasure(text: string): ErasureCode {
   const [, k, n] = /^(\d{1,3})\/(\d{1,3})$/.exec(text) ?? [];
-  const stripe = { data: Number(k), parity: Number(n) - Number(k) };
-  if (stripe.data >= 1 && stripe.parity >= 1 && Number(n) <= MOST_SHARDS) return stripe;
+  const erasure = { data: Number(k), parity: Number(n) - Number(k) };
+  if (erasure.data >= 1 && erasure.parity >= 1 && Number(n) <= MOST_SHARDS) return erasure;
   throw new ConfigError('flag/value', `--stripe is ${JSON.stringify(text)}`, {
     hint: 'say k/n: of n chunks any k restore the rest, for example 4/6; n is at most 256',
   });
@@ -174,10 +178,10 @@ function documentOf(manifest: FileManifest, { damage, beyond, whole }: VerifiedF
     bytes: manifest.bytes,
     /** Chunks and parity chunks. */
     chunks: piecesOf(manifest).length,
-    damage: damage.map(({ piece: { name, sha256, blake3, stripe }, what }) => ({
+    damage: damage.map(({ piece: { name, sha256, blake3, group }, what }) => ({
       name,
       what,
-      stripe,
+      stripe: group,
       sha256,
       blake3,
     })),
@@ -204,7 +208,7 @@ function verdict(
     const cure =
       beyond.length === 0
         ? '`checkpoint unpack` restores them from parity'
-        : `parity does not restore stripe ${beyond.join(', ')}`;
+        : `parity does not restore group ${beyond.join(', ')}`;
     return `${damaged} of ${formatCount(all)} chunks are lost or changed; ${cure}`;
   }
   if (whole === false) return 'every chunk is right, but the whole is not what the manifest says';
@@ -322,13 +326,13 @@ async function manifestsAt(
 
 /** What a manifest says. */
 function said(manifest: FileManifest) {
-  const { bytes, sha256, stripe, chunks, parity } = manifest;
+  const { bytes, sha256, erasure, chunks, parity } = manifest;
   return {
     digest: manifestDigest(manifest, nativeSha256),
     bytes,
     sha256,
     chunks: chunks.length + parity.length,
-    stripe: stripe && { k: stripe.data, n: stripe.data + stripe.parity },
+    stripe: erasure && { k: erasure.data, n: erasure.data + erasure.parity },
   };
 }
 
@@ -337,8 +341,8 @@ async function describe(folder: string): Promise<Listed> {
   let here = 0;
   for (const piece of piecesOf(manifest))
     if ((await pieceFileState(folder, piece)) === 'there') here++;
-  const { stripe, ...rest } = said(manifest);
-  return { folder, ...rest, here, stripe };
+  const { stripe: erasure, ...rest } = said(manifest);
+  return { folder, ...rest, here, stripe: erasure };
 }
 
 /** For people; `folder` is undefined where relays were asked. */

@@ -8,7 +8,7 @@ import { modelLayout } from '../../../model/parameters.ts';
 import { parseRelayUrls, withoutSecrets } from '../../../network/transport/relay-urls.ts';
 import { floorSeconds, PUBLIC_BUDGET, roundCost } from '../../../network/wire/cost.ts';
 import { expectedWorkers } from '../../../node/data/task.ts';
-import { stripeOver } from '../../../node/net/relays.ts';
+import { erasureOver } from '../../../node/net/relays.ts';
 import { openBase } from '../../../node/pretrained/base-model.ts';
 import type { PartialSettings, Settings } from '../../../run/settings.ts';
 import { combineSettings, modelAsked, presets } from '../../../run/spec/presets.ts';
@@ -108,7 +108,7 @@ async function makePlan(
   const { rounds, profile, run, stripe, heartbeatInterval } = settings;
   const workers = flags.workers ?? expectedWorkers(settings);
   const urls = settings.relay.length === 0 ? [] : parseRelayUrls(settings.relay);
-  if (urls.length > 0) stripeOver(urls, stripe);
+  if (urls.length > 0) erasureOver(urls, stripe);
   const estimate = await measure(settings, workers, flags.payloadBytes, signal);
   const { payloadBytes, checkpointBytes } = estimate;
   const rateNeeds = { heartbeatSeconds: heartbeatInterval, workersPerIp };

@@ -202,7 +202,7 @@ export function advise({ input, workersPerIp, relays }: AdviceInput): readonly s
   return [
     ...(isSlow ? adviseRoundLength(input, floorOf) : []),
     ...(isSlow || isRefused ? adviseSize(input, floorOf) : []),
-    ...(isSlow ? adviseStripes(input, floorOf) : []),
+    ...(isSlow ? adviseErasure(input, floorOf) : []),
     'a relay you run takes any rate: nostrain relay --host 0.0.0.0',
   ];
 }
@@ -234,7 +234,7 @@ function adviseSize({ whole, payloadBytes }: CostInput, floorOf: Floor): readonl
 }
 
 /** The fewest parts that bring the round down to what was asked, or else as far as parts can. */
-function adviseStripes(
+function adviseErasure(
   { roundSeconds, stripe, payloadBytes, whole }: CostInput,
   floorOf: Floor,
 ): readonly string[] {
