@@ -203,9 +203,15 @@ export async function playCertified(
   const { signal } = given;
   const find: Parameters<typeof credentialsFor>[3]['find'] = async (filters) =>
     (await parts.relays.query(filters, { waitMs: TRUST_MS, signal })).events;
-  const asked = { clock: given.ports.clock, signal, find };
+  const search = { clock: given.ports.clock, signal, find };
   const { publicKey } = parts.signer;
-  const admission = await credentialsFor(spec, runIdOf(spec), publicKey, asked, options.delegation);
+  const admission = await credentialsFor(
+    spec,
+    runIdOf(spec),
+    publicKey,
+    search,
+    options.delegation,
+  );
   const ended = new AbortController();
   const until = anySignal(signal, ended.signal);
   const member = memberOf(options, { ...given, signal: until.signal }, { ...parts, admission });

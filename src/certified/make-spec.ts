@@ -75,19 +75,19 @@ export interface Made {
 }
 
 /** The spec and its slice. Throws a `ConfigError` that names what is wrong. */
-export async function makeSpec(asked: SpecRequest): Promise<Made> {
-  const { document = {}, typed = {} } = asked;
-  const said = overlay(document, typed);
-  const author = keyOf(said.author ?? asked.me);
+export async function makeSpec(request: SpecRequest): Promise<Made> {
+  const { document = {}, typed = {} } = request;
+  const merged = overlay(document, typed);
+  const author = keyOf(merged.author ?? request.me);
   const founders = Array.isArray(typed.founders)
     ? [...new Set([author, ...typed.founders.map(keyOf)])]
-    : (said.founders ?? [author]);
-  const aggregation = aggregationOf(said, namedIn(founders, said));
-  const training = trainingOf(said, asked.training ?? {}, aggregation);
-  const slice = typeof asked.slice === 'function' ? await asked.slice(training) : asked.slice;
-  const start = await startIn(said, asked, training);
+    : (merged.founders ?? [author]);
+  const aggregation = aggregationOf(merged, namedIn(founders, merged));
+  const training = trainingOf(merged, request.training ?? {}, aggregation);
+  const slice = typeof request.slice === 'function' ? await request.slice(training) : request.slice;
+  const start = await startIn(merged, request, training);
   const shards = Array.isArray(founders) ? founders.length : 1;
-  const { data, sizes } = await dataOf(said, { ...asked, slice }, training, shards);
+  const { data, sizes } = await dataOf(merged, { ...request, slice }, training, shards);
   const input = inputOf(training, sizes);
   const layout = layoutOf({ ...training, tier: '0' }, { start, input });
   // adapters have to fit the smallest tier too
@@ -97,25 +97,25 @@ export async function makeSpec(asked: SpecRequest): Promise<Made> {
     name: training.model,
     data,
     aggregation,
-    evaluation: slice && evaluationOf(slice, asked.sha256),
+    evaluation: slice && evaluationOf(slice, request.sha256),
     timing: { graceMaxMs: training.roundTimeout * 1000 },
     ...(Array.isArray(founders) &&
       founders.length > CALLED_FOUNDERS && {
         foundersPerRound: CALLED_FOUNDERS,
         joinsPerRound: CROWD_JOINS,
       }),
-    ...(membersOf(said.admission).kind === 'trust' && { joinsPerRound: TRUSTED_JOINS }),
+    ...(membersOf(merged.admission).kind === 'trust' && { joinsPerRound: TRUSTED_JOINS }),
     limits: {
       payloadBytes: mostPayloadBytes(layout),
       weightCap: weightCapOf(training),
     },
   };
   const shared = Object.entries(writeSettings(training)).filter(([name]) => isShared(name));
-  const complete = { ...membersOf(said.training), ...Object.fromEntries(shared) };
+  const complete = { ...membersOf(merged.training), ...Object.fromEntries(shared) };
   const spec = readSpec(
     completeDocument(
       {
-        ...said,
+        ...merged,
         author,
         founders,
         training: complete,
@@ -147,11 +147,11 @@ const LEAST_NAMED = 5;
  * attack lab; all others take the mean within the norm bound. If the spec does not set f, assume a quarter of the named
  * keys, and at least one.
  */
-function aggregationOf(said: Untyped, named: number): Untyped {
-  const { rule, before, hostile } = membersOf(said.aggregation);
-  const { weights = 'equal' } = membersOf(said.committee);
+function aggregationOf(document: Untyped, named: number): Untyped {
+  const { rule, before, hostile } = membersOf(document.aggregation);
+  const { weights = 'equal' } = membersOf(document.committee);
   const quarter = Math.max(1, Math.floor(named / 4));
-  if (rule === undefined && said.tier === 'verified' && weights === 'equal') {
+  if (rule === undefined && document.tier === 'verified' && weights === 'equal') {
     const withstands = hostile === undefined ? named >= LEAST_NAMED : hostile !== 0;
     if (withstands || before !== undefined) return { ...verifiedAggregation, hostile: quarter };
   }
@@ -216,12 +216,12 @@ function overlay(document: Untyped, typed: Untyped): Untyped {
 }
 
 /** Preset, then file, then flags. Names that are no settings are left for the spec's reader to refuse. */
-function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): Settings {
-  const known = Object.entries(membersOf(said.training)).filter(([name]) => isShared(name));
-  const { adapter } = membersOf(said.start);
+function trainingOf(document: Untyped, typed: PartialSettings, { rule }: Untyped): Settings {
+  const known = Object.entries(membersOf(document.training)).filter(([name]) => isShared(name));
+  const { adapter } = membersOf(document.start);
   const ofBase = Object.entries(membersOf(adapter)).filter(([name]) => isOfAdapter(name));
-  const ofInput = Object.entries(membersOf(said.input)).filter(([name]) => isOfInput(name));
-  const asked = {
+  const ofInput = Object.entries(membersOf(document.input)).filter(([name]) => isOfInput(name));
+  const requested = {
     ...readSettings(Object.fromEntries(known), 'training'),
     ...readSettings(Object.fromEntries(ofBase), 'start.adapter'),
     ...readSettings(Object.fromEntries(ofInput), 'input'),
@@ -229,33 +229,33 @@ function trainingOf(said: Untyped, typed: PartialSettings, { rule }: Untyped): S
     // fields of the spec's own
     ...usualAggregation,
     ...fixedLocalSteps,
-    ...(typeof said.tiers === 'number' && { tiers: said.tiers }),
+    ...(typeof document.tiers === 'number' && { tiers: document.tiers }),
   };
-  const model = modelAsked(asked) ?? (isObject(said.start) ? 'pretrained' : 'char-gpt');
+  const model = modelAsked(requested) ?? (isObject(document.start) ? 'pretrained' : 'char-gpt');
   const preset = presets[model];
-  const needsSingleRows = said.screening === true || said.scores === true;
+  const needsSingleRows = document.screening === true || document.scores === true;
   const ofRows = needsSingleRows ? forSingleRows(preset) : {};
   const fitting = rule === undefined ? ofRows : forWholeRows(preset);
-  return combineSettings(preset, { run: 'run', relay: [], ...fitting, ...asked, model });
+  return combineSettings(preset, { run: 'run', relay: [], ...fitting, ...requested, model });
 }
 
 /** The published model to start from: of the base that was named, else of the document; null for other models. */
 async function startIn(
-  said: Untyped,
+  document: Untyped,
   { start }: SpecRequest,
   training: Settings,
 ): Promise<Start | null> {
   if (training.model !== 'pretrained') return null;
-  if (training.base === '' && isObject(said.start)) {
+  if (training.base === '' && isObject(document.start)) {
     const { rank, alpha, targets } = training;
     const adapter = {
       adapterTrain: 'both',
-      ...membersOf(said.start.adapter),
+      ...membersOf(document.start.adapter),
       rank,
       alpha,
       targets,
     };
-    return readStart({ start: { ...said.start, adapter } });
+    return readStart({ start: { ...document.start, adapter } });
   }
   if (start !== undefined) return start(training);
   throw new ConfigError('base/missing', 'a pretrained model needs a base, and none is named', {
@@ -265,12 +265,12 @@ async function startIn(
 
 /** The data of the run: the named corpus, else the usual one: synthetic examples or the usual text. */
 async function dataOf(
-  said: Untyped,
+  document: Untyped,
   { corpus, slice, namesCorpus }: Omit<SpecRequest, 'slice'> & Pick<Made, 'slice'>,
   training: Settings,
   shards: number,
 ): Promise<{ readonly data: Untyped; readonly sizes?: DataSizes }> {
-  const data = membersOf(said.data);
+  const data = membersOf(document.data);
   const { kinds, corpus: what } = runDataOf(training);
   const usual = namesCorpus && kinds.includes('corpus') ? 'corpus' : kinds[0];
   const kind = data.kind ?? (slice === undefined ? usual : 'own');
@@ -278,9 +278,9 @@ async function dataOf(
     const sizes = kind === 'own' && slice ? sizesOfSlice(slice, training) : undefined;
     return { data: kind === 'made' ? { kind, shards } : { kind }, ...(sizes && { sizes }) };
   }
-  const isNamed = data.sha256 !== undefined && data.bytes !== undefined;
-  if (isNamed && !namesCorpus) {
-    const { channels, classes } = membersOf(said.input);
+  const isGiven = data.sha256 !== undefined && data.bytes !== undefined;
+  if (isGiven && !namesCorpus) {
+    const { channels, classes } = membersOf(document.input);
     const sizes = { channels: Number(channels), classes: Number(classes) };
     return { data: { kind, shards }, ...(channels !== undefined && { sizes }) };
   }
@@ -295,20 +295,20 @@ async function dataOf(
 }
 
 /** Throws naming every flag that asks for something else than the spec says. */
-export function assertNoContradiction(spec: RunSpec, asked: PartialSettings): void {
-  const found = contradictions(spec, asked);
-  if (found.length === 0) return;
-  const words = found.map(
+export function assertNoContradiction(spec: RunSpec, requested: PartialSettings): void {
+  const differences = contradictions(spec, requested);
+  if (differences.length === 0) return;
+  const words = differences.map(
     ({ name, asked, spec }) => `${spell(name)} is ${asked}, the run says ${spec}`,
   );
   // the rounds are in its name, and reveal chains have one value for each
-  const isLonger = found.some(({ name, asked, spec }) => name === 'rounds' && +asked > +spec);
+  const isLonger = differences.some(({ name, asked, spec }) => name === 'rounds' && +asked > +spec);
   throw new ConfigError('flag/contradiction', words.join('; '), {
     hint: isLonger
       ? 'a certified run ends with the rounds of its spec; make another with `nostrain run ' +
         'create --rounds N`'
       : 'leave these out: a run is the same for everybody',
-    data: { flags: found.map(({ name }) => name) },
+    data: { flags: differences.map(({ name }) => name) },
   });
 }
 
@@ -325,19 +325,19 @@ export function assertAdmitted({ admission, founders }: RunSpec, me: WorkerId): 
 export const shardSettings = (
   spec: RunSpec,
   me: WorkerId,
-  asked: PartialSettings,
-): Pick<Settings, 'shard'> => ({ shard: shardIn(spec, me, asked.shard) });
+  requested: PartialSettings,
+): Pick<Settings, 'shard'> => ({ shard: shardIn(spec, me, requested.shard) });
 
-function shardIn({ data, founders }: RunSpec, me: WorkerId, asked: Shard | undefined): Shard {
-  if (data.kind === 'own') return asked ?? { index: 1, count: 1 };
+function shardIn({ data, founders }: RunSpec, me: WorkerId, requested: Shard | undefined): Shard {
+  if (data.kind === 'own') return requested ?? { index: 1, count: 1 };
   const count = data.shards;
-  if (asked && asked.count !== count) {
-    const words = `--shard is ${asked.index}/${asked.count}, the run says ${count} parts`;
+  if (requested && requested.count !== count) {
+    const words = `--shard is ${requested.index}/${requested.count}, the run says ${count} parts`;
     throw new ConfigError('flag/contradiction', words, {
       hint: `give a part like 1/${count}, or leave it out`,
     });
   }
-  if (asked) return asked;
+  if (requested) return requested;
   const founderIndex = founders.indexOf(me);
   return { index: 1 + ((founderIndex < 0 ? drawOf(me) : founderIndex) % count), count };
 }

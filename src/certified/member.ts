@@ -71,7 +71,7 @@ export function createMember(options: MemberOptions): RunMember {
     ...machine,
     spec,
     me,
-    take: (own: ProtocolMessage) => rounds.take(own),
+    take: (message: ProtocolMessage) => rounds.take(message),
   };
   const inRun = featuresOf(spec);
   const features = inRun.flatMap((feature) => feature.create(host) ?? []);
@@ -79,8 +79,8 @@ export function createMember(options: MemberOptions): RunMember {
     rounds.take(message);
     for (const feature of features) feature.heard?.(message);
   };
-  const own = { spec, me, tip: chain.tip, tier: options.tier ?? 0 };
-  const attendance = new Attendance({ ...shared, ...own, take, admission, wantsSeats });
+  const identity = { spec, me, tip: chain.tip, tier: options.tier ?? 0 };
+  const attendance = new Attendance({ ...shared, ...identity, take, admission, wantsSeats });
   const refuse = rounds.refuse.bind(rounds);
   const listening = control.listenToFaults({ take, refuse });
   const membershipListener = new MembershipListener(

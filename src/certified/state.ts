@@ -34,9 +34,9 @@ import {
 } from './decisions/chain.ts';
 import {
   assignmentOf,
-  known,
   previousRoundParametersOf,
   roundParametersOf,
+  unwrapRuling,
 } from './decisions/contributions.ts';
 import type { Path } from './decisions/replay.ts';
 import type { Better } from './history/branches.ts';
@@ -178,8 +178,8 @@ export function carryOver(
   const isGone = sent !== undefined && !waits && !isSettled && dropsUnlisted(state, outcome);
   // what a rule left out of the step comes back, less what the step moved instead
   const isOut = isGone || waits || (isSettled && !taken?.unused.has(idOf(sent)));
-  const own = { id: sent && idOf(sent), worker: wire.me, unpacked, residual, waits };
-  const left = residualLeft(own, state, outcome, evidence, taken);
+  const learned = { id: sent && idOf(sent), worker: wire.me, unpacked, residual, waits };
+  const left = residualLeft(learned, state, outcome, evidence, taken);
   const isLost = pending !== undefined && !counted.includes(idOf(pending));
   const lost = isLost && !dropsUnlisted(state, outcome) ? pending : undefined;
   return {
@@ -189,7 +189,7 @@ export function carryOver(
   };
 
   function returned(gradient: NonNullable<typeof pending>): Float64Array {
-    const previous = known(previousRoundParametersOf(state, evidence))!;
+    const previous = unwrapRuling(previousRoundParametersOf(state, evidence))!;
     const context = { round: previous.round, assignment: assignmentOf(previous) };
     return restoreSent(left, wire.open(gradient, context), rule);
   }
@@ -217,7 +217,7 @@ export function residualLeft(
   taken?: Taken,
 ): Float64Array {
   if (unpacked === undefined) return residual;
-  const assignment = assignmentOf(known(roundParametersOf(state, evidence)));
+  const assignment = assignmentOf(unwrapRuling(roundParametersOf(state, evidence)));
   const rows = outcome.accepted.filter(({ late }) => !late);
   const others = new Set<WorkerId>(rows.map(({ index }) => state.ledger.members[index]!.key));
   const taking = new Set(taken?.moved);
@@ -290,7 +290,7 @@ export function switchTo(
     const isOut = status !== 'back';
     if (isOut !== each.isOut) {
       const { layout } = state.params;
-      const stakes = known(stakesOf(each.finished.ledger, means.evidence));
+      const stakes = unwrapRuling(stakesOf(each.finished.ledger, means.evidence));
       const assignment = assignmentOf({ spec, run, ...each.finished, layout, stakes });
       const opened = means.wire.open(each.sent, { round: each.finished.round, assignment });
       residual = (isOut ? withdrawSent : restoreSent)(residual, opened, means.rule);
@@ -325,9 +325,9 @@ function statusOf(
   outcomes: ReadonlyMap<Digest, Outcome>,
   isDeferring: boolean,
 ): 'listed' | 'pending' | 'back' {
-  const own = outcomes.get(finished.parent);
-  if (own === undefined) return 'back';
-  if (isSettledBy(sent, own)) return 'listed';
+  const outcome = outcomes.get(finished.parent);
+  if (outcome === undefined) return 'back';
+  if (isSettledBy(sent, outcome)) return 'listed';
   if (!isDeferring) return 'back';
   const following = [...outcomes.values()].find(({ round }) => round === finished.round + 1);
   if (following === undefined) return 'pending';

@@ -20,12 +20,17 @@ import {
   membershipOf,
   type ReadyRound,
 } from './decisions/chain.ts';
-import { assignmentOf, known, roundParametersOf, weighingOf } from './decisions/contributions.ts';
+import {
+  assignmentOf,
+  roundParametersOf,
+  unwrapRuling,
+  weighingOf,
+} from './decisions/contributions.ts';
 import { localSliceRoots } from './decisions/slices.ts';
 import type { Better } from './history/branches.ts';
 import { applyDecision } from './rounds/apply-decision.ts';
 import type { CertifiedSession } from './rounds/events.ts';
-import { ownIn, sentBefore, votesOfBefore } from './rounds/journal.ts';
+import { sentBefore, signedIn, votesOfBefore } from './rounds/journal.ts';
 import type { DrivenRound, RunMember } from './rounds/round.ts';
 import { driveRound } from './rounds/round-driver.ts';
 import { type CertifiedState, switchTo } from './state.ts';
@@ -150,7 +155,7 @@ function tellPart({ state, electorate }: ReadyRound, member: RunMember, me: Work
     if (!attendance.hasLeft && !state.ledger.faulted.includes(me)) reporter.unlisted();
     return;
   }
-  const roundParameters = known(roundParametersOf(state, evidence));
+  const roundParameters = unwrapRuling(roundParametersOf(state, evidence));
   const { moving, chunksOf } = assignmentOf(roundParameters);
   const hasStake = weighingOf(roundParameters.spec, roundParameters.stakes, [me]).length > 0;
   if (!hasStake || (moving.length > 0 && chunksOf(me).length === 0)) reporter.partless(hasStake);
@@ -166,7 +171,7 @@ function roundStart(
     sliceDigests: localSliceRoots(state),
     parent: state.parent,
     roster: electorate.eligible,
-    assignment: assignmentOf(known(roundParametersOf(state, evidence))),
+    assignment: assignmentOf(unwrapRuling(roundParametersOf(state, evidence))),
     keepsDelta: true,
     ...(committing && { commit: (made) => committing.commit!(made) }),
   };
@@ -184,13 +189,13 @@ async function drive(
   const { isReturning, isBehind } = member.attendance;
   const memory = await member.memory.of(state, isReturning);
   // how long others took is on disk too
-  const own = { me, since: state.time * 1000, delays: member.memory.delays.recent };
-  const context = contextOf(state, electorate, own);
+  const local = { me, since: state.time * 1000, delays: member.memory.delays.recent };
+  const context = contextOf(state, electorate, local);
   const sent = sentBefore(before);
-  for (const id of [...sent, ...ownIn(memory.entry)]) member.keyWatch.signed(id);
+  for (const id of [...sent, ...signedIn(memory.entry)]) member.keyWatch.signed(id);
   const hasMemory = !memory.isEmpty || sent.length > 0;
-  const here = member.evidence.messages();
-  member.keyWatch.begin(state, { isReturning, hasMemory, here });
+  const stored = member.evidence.messages();
+  member.keyWatch.begin(state, { isReturning, hasMemory, stored });
   const { entry, voteFrom } = votesOfBefore(memory, {
     isSittingOut: member.keyWatch.isSittingOut,
     isGone: hasLeft(before, state),
@@ -288,9 +293,18 @@ export interface LocalContext {
 export function contextOf(
   { spec, run, round, parent }: Chain,
   electorate: Electorate,
-  own: LocalContext,
+  local: LocalContext,
 ): RoundContext {
   const voidView = Math.max(1, Math.min(spec.timing.voidView, electorate.committee.size));
   const timing = { ...spec.timing, voidView };
-  return { ...own, ...electorate, live: electorate.awaited, run, round, parent, timing, hasQuorum };
+  return {
+    ...local,
+    ...electorate,
+    live: electorate.awaited,
+    run,
+    round,
+    parent,
+    timing,
+    hasQuorum,
+  };
 }

@@ -4,7 +4,7 @@ import { ConfigError, ok, type Result, refuse } from '../base/errors.ts';
 import type { RegressionTask } from '../model/data/regression.ts';
 import type { Params } from '../tensor/params.ts';
 import { decodeSafetensors, encodeSafetensors } from '../tensor/safetensors.ts';
-import { OWN } from '../worker/state-file.ts';
+import { STATE_TENSOR_PREFIX } from '../worker/state-file.ts';
 import { decodeNpz, encodeNpz } from './numpy.ts';
 import {
   exportTorchStateDict,
@@ -122,7 +122,9 @@ export function encodeStoredState(
 
 function fromSafetensors(bytes: Uint8Array): StoredState {
   const { tensors, metadata } = unwrap(decodeSafetensors(bytes));
-  const params = unwrap(stateOfTensors(tensors.filter(({ name }) => !name.startsWith(OWN))));
+  const params = unwrap(
+    stateOfTensors(tensors.filter(({ name }) => !name.startsWith(STATE_TENSOR_PREFIX))),
+  );
   return metadata.format === 'nostrain-state' ? { ...params, runtime: metadata.runtime } : params;
 }
 

@@ -242,7 +242,7 @@ function tiersHeld(model: AnyModel): NonNullable<Plan['tiers']> {
   const { own, even } = tiersOf(model)!;
   const whole = wholeOf(model);
   const { size } = modelLayout(whole);
-  return { slices: sliceRanges(heldModel(model)), size, ...(even && { own }) };
+  return { slices: sliceRanges(heldModel(model)), size, ...(even && { tier: own }) };
 }
 
 const taskPlan = (settings: Settings, task: Task, trainer: Trainer) => ({

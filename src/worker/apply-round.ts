@@ -55,7 +55,7 @@ export async function collect(
   let deadlineMs = clock.now() + plan.roundTimeoutMs;
   let most = 0;
   const reportProgress = progressReporter(session);
-  let told = '';
+  let reported = '';
   let refused = 0;
   const reportRefused = () => {
     for (; refused < inbox.rejections.length; refused++) {
@@ -92,8 +92,8 @@ export async function collect(
     const missing = live.filter((worker) => !heard.has(worker));
     const want = wanted(plan.sync, live.length);
     const line = `${accepted}/${want}/${missing}`;
-    if (line !== told) {
-      told = line;
+    if (line !== reported) {
+      reported = line;
       const goal = want === undefined ? {} : { want };
       report({ type: 'waiting', what: 'gradients', round, have: accepted, missing, ...goal });
     }
@@ -335,8 +335,8 @@ export function boundedMean(
   const mean = new Float64Array(params.layout.size);
   const moved: number[] = [];
   const typical = slices.map((slice, i) => {
-    const own = rows.map((row) => ({ ...row, delta: rangeOfPartial(row.delta, slice) }));
-    const there = own.filter(({ delta }) => delta.chunks.length > 0);
+    const sliced = rows.map((row) => ({ ...row, delta: rangeOfPartial(row.delta, slice) }));
+    const there = sliced.filter(({ delta }) => delta.chunks.length > 0);
     // a slice that nobody trained stays as it is
     if (there.length === 0) return 0;
     const part = meanOfPart(there, partOf(params, slice), histories[i] ?? [], plan, means);

@@ -62,9 +62,9 @@ export function assignChunks(division: Division): ChunkAssignment {
   };
   const owned = new Map(ownedChunks(ownership, moving.length));
   for (const slice of slices ?? [{ first: 0, count: moving.length, beside }]) {
-    for (const [worker, own] of chunksBeside(ownership, slice.beside, slice.count)) {
+    for (const [worker, chunks] of chunksBeside(ownership, slice.beside, slice.count)) {
       const before = owned.get(worker) ?? [];
-      owned.set(worker, Uint32Array.from([...before, ...own.map((i) => slice.first + i)]));
+      owned.set(worker, Uint32Array.from([...before, ...chunks.map((i) => slice.first + i)]));
     }
   }
   return {

@@ -21,13 +21,13 @@ export async function waitForWorkers(session: Session, answer: () => void): Prom
   const { plan, signal } = session;
   const { clock, wire, report } = session.ports;
   const deadlineMs = clock.now() + plan.joinTimeoutMs;
-  for (let told = 0; ; ) {
+  for (let reported = 0; ; ) {
     const have = liveWorkers(session).length;
-    if (have > Math.max(1, told) && !wire.isRateLimited) answer();
+    if (have > Math.max(1, reported) && !wire.isRateLimited) answer();
     if (have >= plan.waitFor) return tellOfMore(have, session);
     if (clock.now() >= deadlineMs) throw noPeers(have, session);
-    if (have !== told) {
-      told = have;
+    if (have !== reported) {
+      reported = have;
       report({ type: 'waiting', what: 'workers', round: 0, have, want: plan.waitFor, missing: [] });
     }
     await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
@@ -66,7 +66,7 @@ function noPeers(have: number, session: Session): RelayError {
 /** Waits until the cohort has reported its final state, or FAREWELL_MS; one heartbeat interval longer on rate-limited relays. */
 export async function hearPeers(
   state: WorkerState,
-  told: Promise<boolean>,
+  published: Promise<boolean>,
   { plan, ports: { clock, wire }, signal }: Session,
 ): Promise<void> {
   const patienceMs = FAREWELL_MS + (wire.isRateLimited ? plan.heartbeatSeconds * 1000 : 0);
@@ -78,7 +78,7 @@ export async function hearPeers(
   while (plan.hearsFinalStates && silent() && clock.now() < deadlineMs) {
     await notifiedOrDeadline(wire.changed, clock, deadlineMs, signal);
   }
-  await within(told, deadlineMs - clock.now(), clock, signal);
+  await within(published, deadlineMs - clock.now(), clock, signal);
 }
 
 /** Workers with a fresh heartbeat, ascending; this one always counts. */

@@ -37,7 +37,7 @@ export interface Plan extends Pick<Settings, (typeof taken)[number]> {
         readonly slices: readonly Range[];
         readonly size: number;
         /** Which tier this worker trains, where some workers help. */
-        readonly own?: number;
+        readonly tier?: number;
       }
     | undefined;
   /** No contribution weighs more than this many examples. */

@@ -23,7 +23,7 @@ export async function publish(
   const { clock, wire, report } = session.ports;
   const patienceMs = Math.max(plan.roundTimeoutMs, plan.publishTimeoutMs);
   const deadlineMs = clock.now() + patienceMs;
-  for (let isTold = false; ; isTold = true) {
+  for (let wasReported = false; ; wasReported = true) {
     const failed = await tryOnce(round, sent, deadlineMs, session);
     if (failed === 'taken' || !isWanted()) return;
     const away = failed === 'late' ? [] : failed.filter(({ isAway }) => isAway);
@@ -35,7 +35,7 @@ export async function publish(
       );
     }
     // that all are away is told already
-    if (!isTold && wire.reachable().length > 0)
+    if (!wasReported && wire.reachable().length > 0)
       report({ type: 'notice', message: `relay away, trying again: ${words(away)}` });
     await clock.sleep(RETRY_MS, signal);
   }

@@ -91,16 +91,16 @@ export function residualAfter(
   after: Float64Array,
   { sent, isSettled, moved, still, instead }: Fate,
 ): Float64Array {
-  const own = new Set(sent);
+  const sentChunks = new Set(sent);
   const others = new Set(moved);
   const residual = Float64Array.from(before);
   const chunks = Math.ceil(residual.length / CHUNK_LENGTH);
   for (let chunk = 0; chunk < chunks; chunk++) {
-    const isGone = own.has(chunk) ? isSettled : others.has(chunk);
+    const isGone = sentChunks.has(chunk) ? isSettled : others.has(chunk);
     if (!isGone || still.has(chunk)) continue;
     const from = chunk * CHUNK_LENGTH;
     const end = Math.min(residual.length, from + CHUNK_LENGTH);
-    if (own.has(chunk) && instead) {
+    if (sentChunks.has(chunk) && instead) {
       for (let i = from; i < end; i++) residual[i]! -= instead[i]!;
     } else residual.set(after.subarray(from, end), from);
   }
@@ -109,10 +109,10 @@ export function residualAfter(
 
 /** Zeros in the chunks that only others sent: there the worker adopts what their owners learned. */
 function adoptOthers(delta: Float64Array, sent: Uint32Array, moving: Uint32Array): void {
-  const own = new Set(sent);
+  const sentChunks = new Set(sent);
   for (const chunk of moving) {
     const from = chunk * CHUNK_LENGTH;
-    if (!own.has(chunk)) delta.fill(0, from, Math.min(delta.length, from + CHUNK_LENGTH));
+    if (!sentChunks.has(chunk)) delta.fill(0, from, Math.min(delta.length, from + CHUNK_LENGTH));
   }
 }
 

@@ -7,15 +7,15 @@ import type { RoundSummary } from './events.ts';
 import type { Sent, WorkerState } from './state.ts';
 
 /** How names of tensors begin that are not the model's. */
-export const OWN = 'nostrain.';
+export const STATE_TENSOR_PREFIX = 'nostrain.';
 
 export function encodeState(
   state: WorkerState,
   added: AddedMembers<object> = noMembers,
 ): Uint8Array {
   const { params, momentum, moments, residual, unpacked, ...record } = state;
-  const own = (name: string, values: Vector): NamedTensor => ({
-    name: OWN + name,
+  const namedTensor = (name: string, values: Vector): NamedTensor => ({
+    name: STATE_TENSOR_PREFIX + name,
     shape: [values.length],
     values,
   });
@@ -27,10 +27,10 @@ export function encodeState(
   return encodeSafetensors({
     tensors: [
       ...tensors,
-      own('momentum', momentum),
-      own('residual', residual),
-      ...(unpacked ? [own('unpacked', unpacked)] : []),
-      ...moments.map((values, i) => own(`moment.${i}`, values)),
+      namedTensor('momentum', momentum),
+      namedTensor('residual', residual),
+      ...(unpacked ? [namedTensor('unpacked', unpacked)] : []),
+      ...moments.map((values, i) => namedTensor(`moment.${i}`, values)),
     ],
     metadata: { format: 'nostrain-run', version: '1', worker: formatRecord(record, added) },
   });
@@ -47,19 +47,20 @@ export function decodeState<M extends object>(
   const { tensors, metadata } = decoded.value;
   if (metadata.format !== 'nostrain-run') return 'it is not a saved run';
   if (metadata.version !== '1') return `it is of version ${metadata.version}, this reads 1`;
-  const model = tensors.filter(({ name }) => !name.startsWith(OWN));
+  const model = tensors.filter(({ name }) => !name.startsWith(STATE_TENSOR_PREFIX));
   const named = model.length > 0 && model.every(({ name }) => name !== '');
   if (!named || !sameLayout(createLayout(model), layout)) return 'it holds another model';
-  const own = (name: string) => tensors.find((tensor) => tensor.name === OWN + name)?.values;
-  const momentum = own('momentum');
-  const residual = own('residual');
+  const valuesOf = (name: string) =>
+    tensors.find((tensor) => tensor.name === STATE_TENSOR_PREFIX + name)?.values;
+  const momentum = valuesOf('momentum');
+  const residual = valuesOf('residual');
   if (momentum?.length !== layout.size || residual?.length !== layout.size) {
     return 'momentum or residual are missing';
   }
-  const unpacked = own('unpacked');
+  const unpacked = valuesOf('unpacked');
   if (unpacked && unpacked.length !== layout.size) return 'what it learned last is not whole';
   const moments: Float32Array[] = [];
-  for (let moment = own('moment.0'); moment; moment = own(`moment.${moments.length}`)) {
+  for (let moment = valuesOf('moment.0'); moment; moment = valuesOf(`moment.${moments.length}`)) {
     moments.push(Float32Array.from(moment));
   }
   const record = parseRecord(metadata.worker ?? '', added);

@@ -143,16 +143,16 @@ async function trainAndSeal<S extends WorkerState>(
   const loss = mean(trained.losses);
   report({ type: 'trained', round, loss, tokens, seconds });
 
-  const said = { round, base, assignment, parent, steps, examples };
-  const own = plan.tiers?.own;
+  const fields = { round, base, assignment, parent, steps, examples };
+  const tier = plan.tiers?.tier;
   const features = {
     ...manifestTelemetry(loss, trainer.device, measuredBefore(state)),
     ...(sliceDigests && {
-      widths: { rings: sliceDigests, ...(own !== undefined && { tier: own }) },
+      widths: { rings: sliceDigests, ...(tier !== undefined && { tier: tier }) },
     }),
     ...(await commit?.({ delta, moments: trained.moments })),
   };
-  const { sent, ...sealed } = await wire.seal({ ...said, features, prev: state.lastSent, delta });
+  const { sent, ...sealed } = await wire.seal({ ...fields, features, prev: state.lastSent, delta });
   // takeSent changes the delta in place
   const unpacked = keepsDelta ? { unpacked: Float64Array.from(delta) } : {};
   const { residual, share } = takeSent(delta, sent, plan.residual, assignment.moving);
@@ -215,19 +215,19 @@ export class PhaseKeeper {
     const from = await this.#leftOf(digestOf);
     this.#left = Promise.resolve(undefined);
     let keptMs = clock.now();
-    let askedMs = keptMs;
+    let checkedMs = keptMs;
     const vectors = 1 + Math.max(2, task.moments.length - 1);
     const guessMs = (4 * vectors * task.params.length) / BYTES_PER_MS;
     return {
       from,
       isDue: () => {
-        askedMs = clock.now();
-        return askedMs - keptMs >= Math.max(LEAST_MS, KEEPING_SHARE * (this.#costMs ?? guessMs));
+        checkedMs = clock.now();
+        return checkedMs - keptMs >= Math.max(LEAST_MS, KEEPING_SHARE * (this.#costMs ?? guessMs));
       },
       keep: async (half) => {
         await phase.save(encodePhase(half, digestOf(), this.#hash));
         keptMs = clock.now();
-        this.#costMs = keptMs - askedMs;
+        this.#costMs = keptMs - checkedMs;
       },
     };
   }
@@ -247,9 +247,9 @@ export class PhaseKeeper {
   #digestOf({ params, moments, round, steps, firstStep, batchKey }: TrainTask): string {
     const { plan, ports } = this.#session;
     const { device, origin } = ports.trainer;
-    const said = { run: plan.run, rounds: plan.rounds, pace: plan.localSteps, device, origin };
+    const context = { run: plan.run, rounds: plan.rounds, pace: plan.localSteps, device, origin };
     const task = { round, steps, firstStep, batchKey, sizes: moments.map(({ length }) => length) };
-    return this.#hash(utf8(JSON.stringify({ ...said, ...task })), params, ...moments);
+    return this.#hash(utf8(JSON.stringify({ ...context, ...task })), params, ...moments);
   }
 
   readonly #hash: Hash = (...parts) => {

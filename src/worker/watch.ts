@@ -68,7 +68,7 @@ const isSame = (before: Status | undefined, now: Status): boolean =>
 export function reportPeers(session: Session) {
   const { plan } = session;
   const { clock, wire, report } = session.ports;
-  const told = new Map<WorkerId, Status>();
+  const reported = new Map<WorkerId, Status>();
   let round = 0;
   let arrivals = (): ReadonlyMap<WorkerId, number> => NONE;
 
@@ -87,14 +87,14 @@ export function reportPeers(session: Session) {
     for (const worker of wire.heartbeats.keys()) checkWorker(worker, arrived);
     for (const worker of arrived.keys())
       if (!wire.heartbeats.has(worker)) checkWorker(worker, arrived);
-    const isHere = (worker: WorkerId) => wire.heartbeats.has(worker) || arrived.has(worker);
-    for (const worker of told.keys()) if (!isHere(worker)) told.delete(worker);
+    const isKnown = (worker: WorkerId) => wire.heartbeats.has(worker) || arrived.has(worker);
+    for (const worker of reported.keys()) if (!isKnown(worker)) reported.delete(worker);
   }
 
   function checkWorker(worker: WorkerId, arrived: ReadonlyMap<WorkerId, number>): void {
     const status = worker === wire.me ? undefined : statusOf(worker, arrived.get(worker));
-    if (!status || isSame(told.get(worker), status)) return;
-    told.set(worker, status);
+    if (!status || isSame(reported.get(worker), status)) return;
+    reported.set(worker, status);
     report({ type: 'peer', worker, ...status });
   }
 
@@ -126,17 +126,18 @@ function reportDivergences(session: Session) {
   const { plan } = session;
   const { wire, report } = session.ports;
   const known = new Map<number, KnownState>();
-  const told = new Map<number, Set<WorkerId>>();
+  const reported = new Map<number, Set<WorkerId>>();
 
   function check(): void {
     for (const heartbeat of wire.heartbeats.values()) {
-      const found = differenceOf(heartbeat, known.get(heartbeat.round));
+      const divergence = differenceOf(heartbeat, known.get(heartbeat.round));
       // a worker with other settings is reported through its fingerprint
-      if (!found || found.peer === wire.me || hasDifferentSettings(heartbeat, plan)) continue;
-      const before = told.get(found.round) ?? new Set();
-      if (before.has(found.peer)) continue;
-      told.set(found.round, before.add(found.peer));
-      report(found);
+      if (!divergence || divergence.peer === wire.me || hasDifferentSettings(heartbeat, plan))
+        continue;
+      const before = reported.get(divergence.round) ?? new Set();
+      if (before.has(divergence.peer)) continue;
+      reported.set(divergence.round, before.add(divergence.peer));
+      report(divergence);
     }
   }
 
@@ -148,7 +149,7 @@ function reportDivergences(session: Session) {
       known.set(mine.round, mine);
       for (const round of [...known.keys()].slice(0, -MOST_KNOWN)) {
         known.delete(round);
-        told.delete(round);
+        reported.delete(round);
       }
       check();
     },
@@ -196,20 +197,20 @@ const QUIET_MS = 60_000;
 
 /** Reports once that every relay is away: the worker trains on, but is heard by nobody meanwhile. */
 function reportRelaysAway({ ports: { clock, wire, report } }: Session): () => void {
-  let toldMs = Number.NEGATIVE_INFINITY;
+  let reportedMs = Number.NEGATIVE_INFINITY;
   let isAway = false;
   return () => {
     const wasAway = isAway;
     isAway = wire.reachable().length === 0;
-    if (!isAway || wasAway || clock.now() - toldMs < QUIET_MS) return;
-    toldMs = clock.now();
+    if (!isAway || wasAway || clock.now() - reportedMs < QUIET_MS) return;
+    reportedMs = clock.now();
     const message = `relay away, trying again: ${wire.troubles().join('; ')}`;
     report({ type: 'notice', message });
   };
 }
 
 /** Sentences that are remembered as told: anybody may come with other settings, and again with another key. */
-const MOST_TOLD = 1024;
+const MAX_REPORTED = 1024;
 /** Later than a process that was just started doubts heartbeats of its own key. */
 const ANSWER_MS = 4000;
 
@@ -220,15 +221,15 @@ function reportDifferentStarts(
   signal: AbortSignal,
 ): () => void {
   const { clock, wire, report } = session.ports;
-  const told = new Recent<true>(MOST_TOLD);
+  const reported = new Recent<true>(MAX_REPORTED);
   const tell = (message: string): void => {
-    if (told.get(message)) return;
-    told.set(message, true);
+    if (reported.get(message)) return;
+    reported.set(message, true);
     report({ type: 'notice', message });
   };
   return () => {
     const inUse = keyInUse(wire.me);
-    if (wire.isKeyInUse && !told.get(inUse)) {
+    if (wire.isKeyInUse && !reported.get(inUse)) {
       tell(inUse);
       void clock.sleep(ANSWER_MS, signal).then(answer, () => undefined);
     }

@@ -5,9 +5,9 @@ import { sha256 } from '../../src/base/hash.ts';
 import {
   assignmentOf,
   judgeSubmission,
-  known,
   type RoundParameters,
   roundParametersOf,
+  unwrapRuling,
 } from '../../src/certified/decisions/contributions.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { historyBy, toProtocolMessage } from '../../src/certified/wire/certified-events.ts';
@@ -28,7 +28,7 @@ import { forgedTwin } from '../support/signers.ts';
 
 /** Two rounds are over; members 1 to 4 are in the roster of the third. */
 const { run, state } = generateRun([{}, {}], certifiedSpec());
-const roundParameters = known(roundParametersOf(state, createEvidenceStore()));
+const roundParameters = unwrapRuling(roundParametersOf(state, createEvidenceStore()));
 const { layout } = state.params;
 const life = { createdAt: 1_790_000_500, expiresAt: 2_500_000_000 };
 const member = signerOf(2);

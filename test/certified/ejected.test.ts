@@ -1,7 +1,7 @@
 /** What becomes of the stake of a key that is proven faulty: it counts for nothing from the outcome that lists the proof on. */
 import { describe, expect, it } from 'vitest';
 import { electorateOf, stakesOf } from '../../src/certified/decisions/chain.ts';
-import { known } from '../../src/certified/decisions/contributions.ts';
+import { unwrapRuling } from '../../src/certified/decisions/contributions.ts';
 import { gather } from '../../src/certified/history/gather.ts';
 import { replayRun } from '../../src/certified/records/replay-run.ts';
 import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
@@ -29,7 +29,7 @@ describe('R-09: the stake of an ejected key', () => {
   const faulty = play({}, { equivocator: CULPRIT }, {});
   const weighed = ({ state, events, run }: typeof honest) => {
     const gathered = gather(events, { run, spec });
-    const electorate = electorateOf(state, known(stakesOf(state.ledger, gathered)) ?? null);
+    const electorate = electorateOf(state, unwrapRuling(stakesOf(state.ledger, gathered)) ?? null);
     const { members, weights } = electorate.committee;
     return { roster: electorate.roster, members, weights };
   };

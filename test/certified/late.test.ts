@@ -60,7 +60,7 @@ describe('what was left out though most held it', () => {
   it('must be listed by the next outcome: who drops it twice gets no vote', () => {
     const owed = owedIn(state, outcomeWith(state, { votes }), late, events);
     expect(owed).toEqual([keyOf(2)]);
-    const sight = { held: [], owed, hasStakes: true, nowMs: 0 };
+    const sight = { available: [], owed, hasStakes: true, nowMs: 0 };
     expect(opinionOf(state, outcomeWith(state, { votes }), sight).acceptable).toBe(false);
     const good = outcomeWith(state, { votes, accepted: [row] });
     expect(opinionOf(state, good, sight).acceptable).toBe(true);

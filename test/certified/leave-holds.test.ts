@@ -19,7 +19,7 @@ function joinsAfter(...rounds: readonly Round[]): readonly string[] {
   for (const message of gather(run.events, run).messages.values()) evidence.add(message);
   const material = {
     ...{ me: signerOf(1).publicKey, result: 'void' as const, ballots: [], reveal: '' as const },
-    ...{ late: [], held: [], bad: [], votes: null, snapshot: '' as const, nowMs: 0 },
+    ...{ late: [], available: [], bad: [], votes: null, snapshot: '' as const, nowMs: 0 },
   };
   return draftOf(run.state, evidence, material).joins.map(({ key }) => key);
 }
@@ -48,7 +48,7 @@ describe('run leave is undone by the join of before (attack: old join events sti
     evidence.add({ ...signed, type: 'join', run, after: run, tip: 'b'.repeat(64), evidence: '' });
     const material = {
       ...{ me: signerOf(1).publicKey, result: 'void' as const, ballots: [], reveal: '' as const },
-      ...{ late: [], held: [], bad: [], votes: null, snapshot: '' as const, nowMs: 0 },
+      ...{ late: [], available: [], bad: [], votes: null, snapshot: '' as const, nowMs: 0 },
     };
     const listed = () => draftOf(asked.state, evidence, material).joins.map(({ key }) => key);
     expect(listed()).toEqual([leaver]);

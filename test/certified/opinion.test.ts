@@ -13,7 +13,7 @@ it('a vote against an outcome that leaves out two thousand still fits its event'
     return { worker: hex, manifest: hex, delay: 0 };
   });
   const outcome = { ...outcomeWith(0), result: 'void' as const };
-  const sight = { held, owed: [], hasStakes: true, nowMs: outcome.time * 1000 };
+  const sight = { available: held, owed: [], hasStakes: true, nowMs: outcome.time * 1000 };
   const state = genesisOf(spec, startOf(spec));
   const [member] = state.ledger.members;
   const members = held.map(({ worker: key }) => ({ ...member!, key })).reverse();

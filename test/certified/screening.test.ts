@@ -78,7 +78,7 @@ function playRound(
   const outcomes = new Map<string, Outcome>();
   const opinion = (member: number, outcome: Outcome, view: number) =>
     opinionOf(chain, outcome, {
-      ...{ held, owed: [], hasStakes: true, nowMs: 0 },
+      ...{ available: held, owed: [], hasStakes: true, nowMs: 0 },
       judgment: judgments[member],
       view,
     });
@@ -212,13 +212,13 @@ describe('one judgment', () => {
     const judgment = judgmentOf([0.05, 0.05, Number.NEGATIVE_INFINITY]);
     expect(judgment.mayPropose(manifestOf(2))).toBe(false);
     expect(judgment.mayAccept(manifestOf(2), 50)).toBe(false);
-    expect(judgment.told(manifestOf(2)).gain).toBeNull();
+    expect(judgment.gainAndBound(manifestOf(2)).gain).toBeNull();
   });
 
   it('refuses with a bound at least twice as loose as it proposes with, and wider with each view', () => {
     for (let gain = 0; gain > -2; gain -= 0.01) {
       const judgment = judgmentOf([0.05, 0.06, 0.04, gain]);
-      const { bound } = judgment.told(manifestOf(3));
+      const { bound } = judgment.gainAndBound(manifestOf(3));
       if (gain > 2 * bound) expect(judgment.mayAccept(manifestOf(3), 0)).toBe(true);
       if (judgment.mayAccept(manifestOf(3), 0)) {
         expect(judgment.mayAccept(manifestOf(3), 1)).toBe(true);

@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { electorateOf } from '../../src/certified/decisions/chain.ts';
 import {
   assignmentOf,
-  known,
   type RoundParameters,
   roundParametersOf,
+  unwrapRuling,
 } from '../../src/certified/decisions/contributions.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { buildSnapshot } from '../../src/certified/wire/snapshots.ts';
@@ -22,7 +22,7 @@ const spec = certifiedSpec({ training: { rounds: 12 } });
 /** The round after these, of a model of forty chunks with two owners each. */
 function roundParametersAfter(...rounds: readonly Round[]): RoundParameters {
   const { state } = generateRun(rounds, spec);
-  const roundParameters = known(roundParametersOf(state, createEvidenceStore()));
+  const roundParameters = unwrapRuling(roundParametersOf(state, createEvidenceStore()));
   const training = { ...spec.training, owners: 2 };
   return { ...roundParameters, layout: wide, spec: { ...spec, training } };
 }

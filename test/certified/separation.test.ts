@@ -10,8 +10,8 @@ import {
 } from '../../src/certified/decisions/chain.ts';
 import {
   assignmentOf,
-  known,
   roundParametersOf,
+  unwrapRuling,
 } from '../../src/certified/decisions/contributions.ts';
 import { createEvidenceStore } from '../../src/certified/decisions/evidence.ts';
 import { pathOf } from '../../src/certified/decisions/replay.ts';
@@ -133,7 +133,7 @@ describe('C-10: what whoever trains subscribes to', () => {
       },
       ...{ ratio: 1, maxContainerBytes: 1 << 20 },
     });
-    const roundParameters = known(roundParametersOf(ready.value, gather(events, made)));
+    const roundParameters = unwrapRuling(roundParametersOf(ready.value, gather(events, made)));
     const assignment = assignmentOf(roundParameters);
     const inbox = wire.openRound({ round: 0, base: start.modelRoot, assignment });
     for (const event of events) relay.put(event);

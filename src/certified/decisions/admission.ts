@@ -99,8 +99,8 @@ function isTrusted(
   isSigned: (event: SignedEvent) => boolean,
 ): boolean {
   const of = `${key} ${JSON.stringify(trust)}`;
-  const known = judged.get(proof);
-  if (known?.of === of) return known.is;
+  const cached = judged.get(proof);
+  if (cached?.of === of) return cached.is;
   const events = proof.map(parseEvent).flatMap((read) => (read.ok ? [read.value] : []));
   // what it says is looked at before it is hashed, and that before its signature is checked
   const is =
@@ -129,9 +129,9 @@ const RANK = /^(0|[1-9][0-9]?|100)$/;
 /** One `d`, and the first `rank`, count. */
 function asserts({ kind, tags }: SignedEvent, key: WorkerId, rank: number): boolean {
   const subjects = tags.filter(([name]) => name === 'd').map(([, value]) => value);
-  const said = tags.find(([name]) => name === 'rank')?.[1] ?? '';
+  const rankText = tags.find(([name]) => name === 'rank')?.[1] ?? '';
   const isOfKey = kind === ASSERTION && subjects.length === 1 && subjects[0] === key;
-  return isOfKey && RANK.test(said) && Number(said) >= rank;
+  return isOfKey && RANK.test(rankText) && Number(rankText) >= rank;
 }
 
 export type JoinCredentials = Pick<JoinRequest, 'evidence' | 'features'>;
@@ -151,13 +151,13 @@ export async function credentialsFor(
   means: Means,
   by: Delegation | null = null,
 ): Promise<JoinCredentials> {
-  const credentials = await ownCredentials(spec, run, { key, name: by?.key ?? key }, means);
+  const credentials = await keyCredentials(spec, run, { key, name: by?.key ?? key }, means);
   return spec.sessions
     ? { ...credentials, features: { ...credentials.features, sessions: { by } } }
     : credentials;
 }
 
-async function ownCredentials(
+async function keyCredentials(
   { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
   run: Digest,
   { key, name }: { readonly key: WorkerId; readonly name: WorkerId },
@@ -186,8 +186,8 @@ async function findTrust(
 ): Promise<readonly JsonObject[]> {
   const { anchors: authors, by, hops } = trust;
   if (by === 'assertions') {
-    const found = await find([{ kinds: [ASSERTION], authors: [...authors], '#d': [key] }]);
-    return fitting(trust, key, [found]);
+    const assertions = await find([{ kinds: [ASSERTION], authors: [...authors], '#d': [key] }]);
+    return fitting(trust, key, [assertions]);
   }
   // from the key back, hop by hop: who lists whoever lists it
   let ways: readonly (readonly SignedEvent[])[] = [[]];
@@ -195,8 +195,8 @@ async function findTrust(
     const heads = [...new Set(ways.map(([first]) => first?.pubkey ?? key))].slice(0, MOST_LISTS);
     const near = await find([{ kinds: [FOLLOWS], authors: [...authors], '#p': heads }]);
     const last = waysOver(near, ways, key);
-    const found = fitting(trust, key, last);
-    if (found.length > 0 || hop + 1 === hops) return found;
+    const proof = fitting(trust, key, last);
+    if (proof.length > 0 || hop + 1 === hops) return proof;
     const lists = await find([{ kinds: [FOLLOWS], '#p': heads, limit: MOST_LISTS }]);
     ways = waysOver(lists, ways, key);
   }

@@ -20,12 +20,12 @@ import {
 } from './chain.ts';
 import {
   type Evidence,
-  found,
   type Gathered,
   invalid,
   lacking,
   type Missing,
   type Ruling,
+  valid,
 } from './evidence.ts';
 
 export interface JudgedCertificate {
@@ -49,7 +49,7 @@ export function listed<T extends ProtocolMessage>(
   const messages = ids.map((id) => evidence.message(id)!);
   const items = messages.filter(is);
   const other = messages.find((message) => !is(message));
-  if (other === undefined) return found(items);
+  if (other === undefined) return valid(items);
   return invalid('other-event', at, `${other.id} is of type ${other.type}`);
 }
 
@@ -149,8 +149,8 @@ export function certify(
   if (first === undefined) return wrong(`no votes for ${roundName(round)}`);
   const { attempt, view, ctx } = first;
   for (const vote of commits) {
-    const isHere = vote.run === run && vote.round === round && vote.parent === parent;
-    if (!isHere) return wrong(`${vote.id} is not of ${roundName(round)} of this history`);
+    const isOfRound = vote.run === run && vote.round === round && vote.parent === parent;
+    if (!isOfRound) return wrong(`${vote.id} is not of ${roundName(round)} of this history`);
     if (vote.digest !== digest) return wrong(`${vote.id} is for another outcome`);
     if (vote.attempt !== attempt || vote.view !== view || vote.ctx !== ctx) {
       return wrong(`${vote.id} is of another view or committee than ${first.id}`);
@@ -172,7 +172,7 @@ export function certify(
     return wrong(`${commits.length} of ${committee.size} seats are no quorum`);
   }
   const sorted = [...commits].sort((a, b) => (a.key < b.key ? -1 : 1));
-  return found({ digest, attempt, view, committee, commits: sorted });
+  return valid({ digest, attempt, view, committee, commits: sorted });
 }
 
 /**
@@ -188,7 +188,7 @@ function seatedIn(
   if (attempt === 0 || electorate.isSampled) {
     const committee = electorate.draw(attempt, electorate.eligible);
     return committee.ctx === ctx
-      ? found(committee)
+      ? valid(committee)
       : invalid('other-committee', 'votes', `the votes name the committee ${ctx}`);
   }
   // anybody may write the name of a committee on a proposal: the one whose view-change votes make it counts
@@ -201,7 +201,7 @@ function seatedIn(
       continue;
     }
     const committee = electorate.draw(attempt, keys.value);
-    if (committee.ctx === ctx) return found(committee);
+    if (committee.ctx === ctx) return valid(committee);
   }
   return lacking({ what: 'proposal', id: digest }, ...missing);
 }
@@ -219,14 +219,14 @@ export function judgeViewChanges(
   const of = attempt ?? votes.value[0]?.attempt;
   const wrong = (message: string) => invalid('wrong-ballots', 'ballots', message);
   for (const vote of votes.value) {
-    const isHere = vote.run === run && vote.round === round && vote.parent === parent;
-    if (!isHere || vote.attempt !== of || vote.attempt < 1) {
+    const isOfRound = vote.run === run && vote.round === round && vote.parent === parent;
+    if (!isOfRound || vote.attempt !== of || vote.attempt < 1) {
       return wrong(`${vote.id} is not for recovery epoch ${of} of ${roundName(round)}`);
     }
   }
   const keys = votes.value.map(({ key }) => key);
   if (new Set(keys).size < keys.length) return wrong('a key has two view-change votes');
-  return isFloor(keys) ? found(keys) : wrong(`${keys.length} view-change votes are not enough`);
+  return isFloor(keys) ? valid(keys) : wrong(`${keys.length} view-change votes are not enough`);
 }
 
 const isViewChange = (message: ProtocolMessage): message is Signed<ViewChangeVote> =>

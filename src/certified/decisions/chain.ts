@@ -34,7 +34,7 @@ import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { principalOf } from '../../run/spec/feature-fields.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import type { Params } from '../../tensor/params.ts';
-import { type Evidence, found, lacking, type Ruling } from './evidence.ts';
+import { type Evidence, lacking, type Ruling, valid } from './evidence.ts';
 import { declaredRoots, firstRoots, type Roots, tierOf } from './slices.ts';
 
 /** A round that is over, as far as its votes and its late work are judged in the next one. */
@@ -167,19 +167,19 @@ export type StakeEvidence = Pick<Evidence, 'stakes'>;
 /** The stakes that count with this ledger; null in a run without. */
 export function stakesOf(ledger: Ledger, evidence: StakeEvidence): Ruling<Stakes> {
   const snapshot = snapshotOf(ledger);
-  if (snapshot === null) return found(null);
+  if (snapshot === null) return valid(null);
   const stakes = evidence.stakes(snapshot);
   return stakes === undefined
     ? lacking({ what: 'snapshot', id: snapshot })
-    : found(bySession(ledger, stakes));
+    : valid(bySession(ledger, stakes));
 }
 
 const lent = new WeakMap<Ledger, { readonly of: Stakes; readonly stakes: Stakes }>();
 
 /** The stakes with those of principals under the session keys that take part in their names. */
 function bySession(ledger: Ledger, stakes: ReadonlyMap<WorkerId, bigint>): Stakes {
-  const known = lent.get(ledger);
-  if (known?.of === stakes) return known.stakes;
+  const cached = lent.get(ledger);
+  if (cached?.of === stakes) return cached.stakes;
   const sessions = ledger.members.filter((member) => principalOf(member) !== member.key);
   if (sessions.length === 0) return stakes;
   const all = new Map(stakes);
@@ -221,8 +221,8 @@ const electorates = new WeakMap<
 /** The committees of a round. Throws without the entropy of its ledger. */
 export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
   const { parent, ledger } = situation;
-  const known = electorates.get(ledger);
-  if (known?.parent === parent && known.stakes === stakes) return known.electorate;
+  const cached = electorates.get(ledger);
+  if (cached?.parent === parent && cached.stakes === stakes) return cached.electorate;
   const electorate = draw(situation, stakes);
   electorates.set(ledger, { parent, stakes, electorate });
   return electorate;
@@ -252,23 +252,27 @@ function draw(situation: Situation, stakes: Stakes): Electorate {
 
 /** The same state with the entropy of its round, when the beacon it may need is there. */
 export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Ruling<T> {
-  if (chain.ledger.entropy !== null) return found(chain);
+  if (chain.ledger.entropy !== null) return valid(chain);
   const { spec, run, time } = chain;
   const beacon = evidence.beacon(time);
   if (beacon === undefined) return lacking({ what: 'beacon', id: String(time) });
   const ledger = completeLedger(membershipOf(spec, run), chain.ledger, beacon);
-  return found({ ...chain, ledger });
+  return valid({ ...chain, ledger });
 }
 
 export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certified {
   const momentum = params.values.slice().fill(0);
   const roots = firstRoots(spec, params, hash);
   const { modelRoot: root } = roots;
-  const said = declaredRoots(spec)?.modelRoot ?? root;
-  if (said !== root) {
-    throw new ConfigError('base/other', `the base gives model root ${root}, the run says ${said}`, {
-      hint: 'name the files that the run was made with (--base)',
-    });
+  const specRoot = declaredRoots(spec)?.modelRoot ?? root;
+  if (specRoot !== root) {
+    throw new ConfigError(
+      'base/other',
+      `the base gives model root ${root}, the run says ${specRoot}`,
+      {
+        hint: 'name the files that the run was made with (--base)',
+      },
+    );
   }
   return { ...firstChain(spec, roots), params, momentum };
 }
@@ -313,8 +317,8 @@ export function openingOf(
   spec: RunSpec,
   { first, sha256 }: { first?: Float32Array | undefined; sha256?: Sha256 | undefined },
 ): Chain | Certified {
-  const said = declaredRoots(spec);
-  if (said !== undefined && first === undefined) return firstChain(spec, said);
+  const specRoots = declaredRoots(spec);
+  if (specRoots !== undefined && first === undefined) return firstChain(spec, specRoots);
   const tier = first && tierOf(spec, { size: first.length });
   return genesisOf(spec, startOf(spec, first, tier), sha256);
 }

@@ -28,7 +28,7 @@ import {
   type StakeEvidence,
   stakesOf,
 } from './chain.ts';
-import { type Evidence, found, invalid, lacking, type Ruling } from './evidence.ts';
+import { type Evidence, invalid, lacking, type Ruling, valid } from './evidence.ts';
 import { sliceCountOf, slicesOfRun } from './slices.ts';
 
 /** What a contribution to a round is checked against. */
@@ -49,7 +49,7 @@ export function roundParametersOf(
   const stakes = stakesOf(state.ledger, evidence);
   if (!stakes.ok) return stakes;
   const { modelRoot: base, params } = state;
-  return found({ ...state, base, layout: params.layout, stakes: stakes.value });
+  return valid({ ...state, base, layout: params.layout, stakes: stakes.value });
 }
 
 /** Returns the parameters of the previous round, for late contributions; null in round 0. */
@@ -58,14 +58,14 @@ export function previousRoundParametersOf(
   evidence: StakeEvidence,
 ): Ruling<RoundParameters | null> {
   const { spec, run, before, params } = state;
-  if (before === null) return found(null);
+  if (before === null) return valid(null);
   const stakes = stakesOf(before.ledger, evidence);
   if (!stakes.ok) return stakes;
-  return found({ spec, run, ...before, layout: params.layout, stakes: stakes.value });
+  return valid({ spec, run, ...before, layout: params.layout, stakes: stakes.value });
 }
 
 /** The value where the stakes are known to be here: those of a round are waited for before it is opened. */
-export function known<T>(verdict: Ruling<T>): T {
+export function unwrapRuling<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
   throw new TypeError('the stakes of a round that was opened are not here');
 }
@@ -146,7 +146,7 @@ export function openAccepted(
   const wrong = verdicts.find((verdict) => !verdict.ok && 'invalid' in verdict);
   if (wrong !== undefined && !wrong.ok) return wrong;
   if (lacks.length > 0) return lacking(...lacks);
-  return found(verdicts.flatMap((verdict) => (verdict.ok ? [verdict.value] : [])));
+  return valid(verdicts.flatMap((verdict) => (verdict.ok ? [verdict.value] : [])));
 }
 
 /** The rows with a mark on those whose payload brings no value but zeros. */
@@ -193,7 +193,7 @@ function openAcceptedOne(
   if (payload === undefined) return lacking({ what: 'payload', id });
   const judged = judgeSubmission(manifest, payload, roundParameters);
   if (!judged.ok) return wrong(judged.rejection.reason, judged.rejection.detail);
-  return found({ late, contribution: judged.value });
+  return valid({ late, contribution: judged.value });
 }
 
 const isSubmission = (message: ProtocolMessage): message is Signed<Submission> =>
@@ -215,7 +215,7 @@ export function checkRejected(
     const truth = why.value?.reason ?? 'nothing is wrong with it';
     return invalid('untrue-reason', 'rejected', `${id} of ${index} is not ${reason}: ${truth}`);
   }
-  return found(null);
+  return valid(null);
 }
 
 function whyRejected(
@@ -229,7 +229,7 @@ function whyRejected(
     return invalid('other-author', 'rejected', `${id} is by ${message.key}`);
   }
   if (message.type === 'unreadable') {
-    return found({
+    return valid({
       reason: message.reason,
       worker: message.key,
       detail: 'its event cannot be read',
@@ -241,22 +241,22 @@ function whyRejected(
   if (!of.ok) return of;
   const roundParameters = of.value;
   const claim = judgeManifest(message.manifest, roundParameters, assignmentOf(roundParameters));
-  if (!claim.ok) return found(claim.rejection);
+  if (!claim.ok) return valid(claim.rejection);
   const payload = evidence.payload(message.manifest);
   if (payload === undefined) return lacking({ what: 'payload', id });
   const judged = judgeSubmission(message.manifest, payload, roundParameters);
-  return found(judged.ok ? null : judged.rejection);
+  return valid(judged.ok ? null : judged.rejection);
 }
 
 /** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
 export function judgeManifest(
-  said: Manifest,
+  manifest: Manifest,
   roundParameters: RoundParameters,
   assignment: ChunkAssignment,
 ): Judged<Manifest> {
   const { spec, run, round, parent, base, ledger } = roundParameters;
-  const { worker } = said;
-  if (said.run !== run) return refusal(worker, 'other-run', `run ${said.run}`);
+  const { worker } = manifest;
+  if (manifest.run !== run) return refusal(worker, 'other-run', `run ${manifest.run}`);
   if (!ledger.members.some(({ key }) => key === worker)) {
     return refusal(worker, 'not-a-member', `not in the roster of ${roundName(round)}`);
   }
@@ -264,29 +264,37 @@ export function judgeManifest(
   if (drawn?.has(worker) === false) {
     return refusal(worker, 'not-drawn', `not drawn for ${roundName(round)}`);
   }
-  if (said.round !== round) {
-    return refusal(worker, 'wrong-round', `${roundName(said.round)}, not ${roundNumber(round)}`);
+  if (manifest.round !== round) {
+    return refusal(
+      worker,
+      'wrong-round',
+      `${roundName(manifest.round)}, not ${roundNumber(round)}`,
+    );
   }
-  if (said.parent === undefined) {
+  if (manifest.parent === undefined) {
     return refusal(worker, 'uncommitted', 'it does not say which outcome it follows');
   }
-  if (said.parent !== parent) {
-    return refusal(worker, 'base-mismatch', `follows ${said.parent}, not ${parent}`);
+  if (manifest.parent !== parent) {
+    return refusal(worker, 'base-mismatch', `follows ${manifest.parent}, not ${parent}`);
   }
-  if (said.base !== base) {
-    return refusal(worker, 'base-mismatch', `started from ${said.base}, not ${base}`);
+  if (manifest.base !== base) {
+    return refusal(worker, 'base-mismatch', `started from ${manifest.base}, not ${base}`);
   }
-  const other = refuseSlices(said, roundParameters);
+  const other = refuseSlices(manifest, roundParameters);
   if (other) return other;
-  if (said.bytes > spec.limits.payloadBytes) {
+  if (manifest.bytes > spec.limits.payloadBytes) {
     const limit = spec.limits.payloadBytes;
-    return refusal(worker, 'too-large', `a payload of ${said.bytes} bytes, over ${limit}`);
+    return refusal(worker, 'too-large', `a payload of ${manifest.bytes} bytes, over ${limit}`);
   }
-  if (said.roster !== assignment.digest) {
+  if (manifest.roster !== assignment.digest) {
     const ours = assignment.digest ?? 'no roster';
-    return refusal(worker, 'other-roster', `made for ${said.roster ?? 'none'}, not for ${ours}`);
+    return refusal(
+      worker,
+      'other-roster',
+      `made for ${manifest.roster ?? 'none'}, not for ${ours}`,
+    );
   }
-  return accept(said);
+  return accept(manifest);
 }
 
 /** Why a manifest does not name the slices of the tier that its author joined with, as they are certified. */
@@ -295,22 +303,22 @@ function refuseSlices(
   { spec, ledger, sliceRoots }: RoundParameters,
 ): Judged<never> | undefined {
   if (sliceRoots === undefined) return undefined;
-  const said = features?.widths?.rings ?? [];
+  const claimed = features?.widths?.rings ?? [];
   const tier = tierOfMember(ledger.members.find(({ key }) => key === worker)!);
-  const held = sliceCountOf(spec, tier)!;
-  if (said.length !== held) {
+  const expected = sliceCountOf(spec, tier)!;
+  if (claimed.length !== expected) {
     return refusal(
       worker,
       'other-tier',
-      `${said.length} slices, its author's tier ${tier} has ${held}`,
+      `${claimed.length} slices, its author's tier ${tier} has ${expected}`,
     );
   }
-  const at = said.findIndex((digest, i) => digest !== sliceRoots[i]);
+  const at = claimed.findIndex((digest, i) => digest !== sliceRoots[i]);
   if (at < 0) return undefined;
   return refusal(
     worker,
     'base-mismatch',
-    `slice ${at} started from ${said[at]}, not ${sliceRoots[at]}`,
+    `slice ${at} started from ${claimed[at]}, not ${sliceRoots[at]}`,
   );
 }
 
@@ -323,32 +331,32 @@ const judgments = new WeakMap<Ledger, Judgments>();
 
 /** The contribution inside a payload, or why it does not count; decoded once for each round it is held against. */
 export function judgeSubmission(
-  said: Manifest,
+  manifest: Manifest,
   payload: Uint8Array,
   roundParameters: RoundParameters,
   hash = sha256,
 ): Judged<Contribution> {
   const { ledger, base, parent, layout } = roundParameters;
-  const known = judgments.get(ledger) ?? (new Map() as Judgments);
-  judgments.set(ledger, known);
-  const key = [said.eventId, base, parent, layout.size].join();
-  const before = known.get(key);
+  const cache = judgments.get(ledger) ?? (new Map() as Judgments);
+  judgments.set(ledger, cache);
+  const key = [manifest.eventId, base, parent, layout.size].join();
+  const before = cache.get(key);
   if (before?.payload === payload) return before.judged;
-  const judged = judgePayloadOf(said, payload, roundParameters, hash);
-  known.set(key, { payload, judged });
+  const judged = judgePayloadOf(manifest, payload, roundParameters, hash);
+  cache.set(key, { payload, judged });
   return judged;
 }
 
 function judgePayloadOf(
-  said: Manifest,
+  manifest: Manifest,
   payload: Uint8Array,
   roundParameters: RoundParameters,
   hash: typeof sha256,
 ): Judged<Contribution> {
   const assignment = assignmentOf(roundParameters);
-  const judged = judgeManifest(said, roundParameters, assignment);
+  const judged = judgeManifest(manifest, roundParameters, assignment);
   if (!judged.ok) return judged;
-  const untrue = judgePayload(said, payload, hash);
+  const untrue = judgePayload(manifest, payload, hash);
   if (untrue) return { ok: false, rejection: untrue };
   const { packing, eventBudget, topk } = roundParameters.spec.training;
   const packer = createPacker({
@@ -360,7 +368,7 @@ function judgePayloadOf(
     sliceEnds: slicesOfRun(roundParameters.spec)?.slices.map(({ to }) => to),
     sha256: hash,
   });
-  return openContribution(said, payload, packer, assignment);
+  return openContribution(manifest, payload, packer, assignment);
 }
 
 /** A contribution that is here and good, of this round or late of the one before. */

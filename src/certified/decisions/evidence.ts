@@ -39,8 +39,8 @@ export function signatureJudge(
   return ({ id, pubkey, sig }) => {
     if (message(id)?.signature?.sig === sig) return true;
     const name = id + sig;
-    const known = judged.get(name);
-    if (known !== undefined) return known;
+    const cached = judged.get(name);
+    if (cached !== undefined) return cached;
     const isGood = verifySignature(sig, bytes32(id), pubkey, schnorr);
     judged.set(name, isGood);
     return isGood;
@@ -65,7 +65,7 @@ export interface Invalid {
   readonly message: string;
 }
 
-export const found = <T>(value: T): { readonly ok: true; readonly value: T } => ({
+export const valid = <T>(value: T): { readonly ok: true; readonly value: T } => ({
   ok: true,
   value,
 });
@@ -91,7 +91,7 @@ export interface Hashing {
 
 export interface EvidenceStore extends Evidence {
   /** False if it was here already or is not kept: unreadable events, and what strangers say of rounds unasked. */
-  add(message: ProtocolMessage, isAsked?: boolean): boolean;
+  add(message: ProtocolMessage, wasRequested?: boolean): boolean;
   /** Whose messages are kept from now on; everybody's before. */
   admit(members: readonly WorkerId[]): void;
   addPayload(manifest: Manifest, payload: Uint8Array): void;
@@ -133,8 +133,8 @@ export function createEvidenceStore(
     for (const [, { value }] of ofStrangers.entries()) yield value;
   }
   const isMember = (key: WorkerId) => members?.has(key) !== false;
-  function storeFor(message: ProtocolMessage, isAsked: boolean) {
-    if (isAsked || (isMember(message.key) && message.type !== 'unreadable')) return ofMembers;
+  function storeFor(message: ProtocolMessage, wasRequested: boolean) {
+    if (wasRequested || (isMember(message.key) && message.type !== 'unreadable')) return ofMembers;
     const isOfUse =
       message.type === 'fault'
         ? isMember(message.culprit)
@@ -159,10 +159,10 @@ export function createEvidenceStore(
       ),
     stakes: (snapshot) => tables.get(snapshot),
     beacon: (time) => beacons.get(`${time}`),
-    add(message, isAsked = false) {
+    add(message, wasRequested = false) {
       if (messageOf(message.id)) return false;
       const stored = { value: message, owner: message.key, bytes: bytesOf(message) };
-      return storeFor(message, isAsked)?.set(message.id, stored) ?? false;
+      return storeFor(message, wasRequested)?.set(message.id, stored) ?? false;
     },
     admit(keys) {
       members = new Set(keys);

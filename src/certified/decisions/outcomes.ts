@@ -29,7 +29,7 @@ import {
   markEmpty,
   openAccepted,
 } from './contributions.ts';
-import { type Evidence, found, invalid, type Ruling } from './evidence.ts';
+import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
 import { rosterChange } from './roster-change.ts';
 import { heldOf, isPart, type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
 
@@ -61,7 +61,7 @@ export function completeOutcome(
   const [rowSize = 0, ...outerSizes] = typical;
   const moves = { ...change, contributed, rowSize, outerSizes };
   const { outcome, next } = follow(state, { ...draft, accepted }, moves, roots);
-  return found({ outcome, next: { ...next, ...model, taken } });
+  return valid({ outcome, next: { ...next, ...model, taken } });
 }
 
 const isFiniteModel = ({ params, momentum }: ModelStep['model']): boolean =>
@@ -83,7 +83,7 @@ export function applyOutcome(
   const wrong =
     differentEmptyMarks(outcome, completed.value.outcome) ??
     differentRoot(outcome, completed.value.outcome);
-  return wrong ?? found(completed.value.next);
+  return wrong ?? valid(completed.value.next);
 }
 
 /** The same with some slices of the model: those are recomputed and compared; for the others the quorum is trusted. */
@@ -104,11 +104,11 @@ function applyToPart(
   const rows = openAccepted(state, outcome, evidence);
   if (!rows.ok) return rows;
   const weights = contributionWeights(state, judged.value.stakes, judged.value.change.faults);
-  const said = outcome.features.widths!;
-  const stepped = stepModel(state, rows.value, weights, { hash, outer: said.rings });
+  const claimed = outcome.features.widths!;
+  const stepped = stepModel(state, rows.value, weights, { hash, outer: claimed.rings });
   if (!isFiniteModel(stepped.model)) return notFinite();
-  const wrong = sliceMismatch([outcome.rowSize, ...said.sizes], said.rings, stepped);
-  return wrong ?? found({ ...followed.value, ...stepped.model, taken: stepped.taken });
+  const wrong = sliceMismatch([outcome.rowSize, ...claimed.sizes], claimed.rings, stepped);
+  return wrong ?? valid({ ...followed.value, ...stepped.model, taken: stepped.taken });
 }
 
 /** The first slice of those that are here of which an outcome says something else. */
@@ -139,7 +139,7 @@ export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence)
   if (wrong) return wrong;
   const change = { ...judged.value.change, rowSize, ...(outerSizes && { outerSizes }) };
   const followed = follow(ready.value, outcome, change, roots);
-  return differentRoot(outcome, followed.outcome) ?? found(followed.next);
+  return differentRoot(outcome, followed.outcome) ?? valid(followed.next);
 }
 
 /** Whether an outcome speaks of as many slices as the model has, and its model root is over them. */
@@ -175,7 +175,7 @@ function judgeDraft(
   const stakes = stakesOf(chain.ledger, evidence);
   if (!stakes.ok) return stakes;
   const change = rosterChange(chain, draft, electorateOf(chain, stakes.value), evidence);
-  return change.ok ? found({ change: change.value, stakes: stakes.value }) : change;
+  return change.ok ? valid({ change: change.value, stakes: stakes.value }) : change;
 }
 
 /**
@@ -195,24 +195,31 @@ function contributionWeights(
 
 /** The first row that says wrongly whether its payload is empty. */
 function differentEmptyMarks(
-  said: Outcome,
-  found: Outcome,
+  proposed: Outcome,
+  computed: Outcome,
 ): ReturnType<typeof invalid> | undefined {
   const isEmpty = ({ accepted }: Outcome, i: number): boolean => accepted[i]?.empty === true;
-  const wrong = said.accepted.find((_, i) => isEmpty(said, i) !== isEmpty(found, i));
+  const wrong = proposed.accepted.find((_, i) => isEmpty(proposed, i) !== isEmpty(computed, i));
   if (wrong === undefined) return undefined;
   const word = wrong.empty ? 'not ' : '';
   return invalid('wrong-empty', 'accepted', `manifest ${wrong.manifest} is ${word}empty`);
 }
 
-function differentRoot(said: Outcome, found: Outcome): ReturnType<typeof invalid> | undefined {
-  const computed = canonicalJson(found.features.widths ?? null);
-  if (canonicalJson(said.features.widths ?? null) !== computed) {
-    return invalid('wrong-rings', 'features.widths', `slices are not as computed: ${computed}`);
+function differentRoot(
+  proposed: Outcome,
+  computed: Outcome,
+): ReturnType<typeof invalid> | undefined {
+  const slices = canonicalJson(computed.features.widths ?? null);
+  if (canonicalJson(proposed.features.widths ?? null) !== slices) {
+    return invalid('wrong-rings', 'features.widths', `slices are not as computed: ${slices}`);
   }
   for (const name of ['rowSize', 'modelRoot', 'ledgerRoot'] as const) {
-    if (said[name] === found[name]) continue;
-    return invalid(`wrong-${name}`, name, `${name} is ${said[name]}, computed ${found[name]}`);
+    if (proposed[name] === computed[name]) continue;
+    return invalid(
+      `wrong-${name}`,
+      name,
+      `${name} is ${proposed[name]}, computed ${computed[name]}`,
+    );
   }
   return undefined;
 }
@@ -240,7 +247,7 @@ export function stepModel(
   }
   const { weights, normalize, outerLearningRate, momentum: kept } = spec.training;
   const { normBoundC: normBound, weightCap } = spec.limits;
-  const { mean: found, typical } = boundedMean(
+  const { mean: aggregate, typical } = boundedMean(
     rows.map(({ late, contribution: { worker, eventId: id, delta, examples } }) => ({
       worker,
       id,
@@ -253,14 +260,14 @@ export function stepModel(
     { tiers, normBound, normalize, aggregation: spec.aggregation },
     { seed: ledger.entropy ?? '' },
   );
-  const step = { learningRate: outerLearningRate * found.rate, momentum: kept };
-  const stepped = nesterovStep(params.values, momentum, found, step);
+  const step = { learningRate: outerLearningRate * aggregate.rate, momentum: kept };
+  const stepped = nesterovStep(params.values, momentum, aggregate, step);
   const model = {
     params: { layout: params.layout, values: stepped.values },
     momentum: stepped.momentum,
   };
   const moved = ({ from, to }: { readonly from: number; readonly to: number }) =>
-    found.moved.some((chunk) => from <= chunk * CHUNK_LENGTH && chunk * CHUNK_LENGTH < to);
+    aggregate.moved.some((chunk) => from <= chunk * CHUNK_LENGTH && chunk * CHUNK_LENGTH < to);
   const roots = rootsAfter(spec, model, { before: state, moved, outer, hash });
-  return { model, roots, typical, taken: found };
+  return { model, roots, typical, taken: aggregate };
 }

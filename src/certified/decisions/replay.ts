@@ -10,7 +10,7 @@ import type { Outcome } from '../../run/outcome.ts';
 import type { Layout } from '../../tensor/params.ts';
 import { certifiedAfter, type Decided, listVotes } from './certificate.ts';
 import type { Certified, Chain } from './chain.ts';
-import { found, type Gathered, type Invalid, type Missing, type Ruling } from './evidence.ts';
+import { type Gathered, type Invalid, type Missing, type Ruling, valid } from './evidence.ts';
 import { applyOutcome, applyToChain } from './outcomes.ts';
 import { payloadsOf, readSlices } from './slices.ts';
 
@@ -125,8 +125,8 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
 function withModel(state: Chain | Certified, events: Gathered, layout: Layout): Chain | Certified {
   if (hasModel(state)) return state;
   const slices = payloadsOf(state.spec, state, layout).map((slice) => events.bytesOf(slice));
-  const known = slices.filter((bytes) => bytes !== undefined);
-  return known.length === slices.length ? { ...state, ...readSlices(known, layout) } : state;
+  const cached = slices.filter((bytes) => bytes !== undefined);
+  return cached.length === slices.length ? { ...state, ...readSlices(cached, layout) } : state;
 }
 
 export function withoutModel(state: Chain | Certified): Chain {
@@ -146,8 +146,8 @@ interface Following {
 
 /** Outcomes that a quorum decided after this state, the one to follow first. */
 function decidedAfter(state: Chain, following: Following): Ruling<readonly Decided[]> {
-  const known = following.decided.get(state.parent);
-  if (known !== undefined) return known;
+  const cached = following.decided.get(state.parent);
+  if (cached !== undefined) return cached;
   const after = inOrder(state, certifiedAfter(state, following.events), following);
   // what is missing may come
   if (after.ok) following.decided.set(state.parent, after);
@@ -188,8 +188,8 @@ function branchFrom(state: Chain, decided: Decided, following: Following): Rulin
   let isNamed = false;
   let chain: Chain = withoutModel(state);
   for (let at: Decided | undefined = decided; at !== undefined; ) {
-    const known = chains.get(at.certificate.digest);
-    const next: Ruling<Chain> = known ? found(known) : applyToChain(chain, at.outcome, events);
+    const cached = chains.get(at.certificate.digest);
+    const next: Ruling<Chain> = cached ? valid(cached) : applyToChain(chain, at.outcome, events);
     if (!next.ok) break;
     chains.set(at.certificate.digest, next.value);
     length += 1;
@@ -201,7 +201,7 @@ function branchFrom(state: Chain, decided: Decided, following: Following): Rulin
     if (lacksBeacon(after)) return after;
     at = after.ok ? after.value[0] : undefined;
   }
-  return found({ committed: [...committed], attempt, finals, length, digest, isNamed });
+  return valid({ committed: [...committed], attempt, finals, length, digest, isNamed });
 }
 
 type Lacking = Extract<Ruling<never>, { readonly missing: unknown }>;

@@ -32,8 +32,8 @@ import {
   type Situation,
   stakesOf,
 } from './chain.ts';
-import { known } from './contributions.ts';
-import { type Evidence, found, invalid, type Ruling } from './evidence.ts';
+import { unwrapRuling } from './contributions.ts';
+import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
 
 /** The change that an outcome makes, when it may. `beacon` and `rowSize` are left open: they come later. */
 export function rosterChange(
@@ -94,7 +94,7 @@ export function rosterChange(
   };
   const wrong = refuseChange(membershipOf(chain.spec, chain.run), chain.ledger, change);
   return wrong === undefined
-    ? found(change)
+    ? valid(change)
     : invalid(wrong, 'roster', `the outcome cannot change the roster so: ${wrong}`);
 }
 
@@ -116,7 +116,7 @@ function votersOf(
 ): Ruling<Voters> {
   if (before === null) {
     return votes === null
-      ? found({ keys: [], scores: null })
+      ? valid({ keys: [], scores: null })
       : invalid('no-quorum', 'votes', 'votes before round 0');
   }
   const situation: Situation = { spec, run, ...before };
@@ -124,7 +124,7 @@ function votersOf(
   if (!certificate.ok) return certificate;
   const out = new Set([...ledger.faulted, ...culprits]);
   const scores = spec.scores ? scoresOf(before, certificate.value, out) : null;
-  return found({ keys: certificate.value.commits.map(({ key }) => key), scores });
+  return valid({ keys: certificate.value.commits.map(({ key }) => key), scores });
 }
 
 /** What the listed commits of a round make of the contributions of the one before it; null where too few scored. */
@@ -219,7 +219,7 @@ function viewChangesOf(
   return (isRecovered ? eligible : committee.members).includes(proposer)
     ? isRecovered && !isSampled
       ? judgeViewChanges(chain, ballots, undefined, evidence, electorate)
-      : found(null)
+      : valid(null)
     : invalid('not-a-member', 'proposer', `${proposer} has no seat in ${roundName(chain.round)}`);
 }
 
@@ -240,7 +240,7 @@ export function juryOf(chain: Chain, checked: number, evidence: Evidence): Commi
 }
 
 function drawJury(chain: Chain, checked: number, evidence: Evidence): Committee {
-  const stakes = known(stakesOf(chain.ledger, evidence));
+  const stakes = unwrapRuling(stakesOf(chain.ledger, evidence));
   const { committee: rules } = chain.spec;
   const sat = checked + 1;
   const seated = (): readonly WorkerId[] =>

@@ -170,13 +170,13 @@ class DisclosureMember implements MemberFeature {
 
   /** What the contribution to a round commits to, and the one before it. */
   #wanted({ contributed = [] }: CertifiedState, round: number): readonly Commitment[] {
-    const own = contributed.map(({ sent }) => {
+    const manifests = contributed.map(({ sent }) => {
       const read = readManifest(sent.event, this.#options.sha256, this.#features);
-      return { id: idOf(sent), said: read.ok ? read.value : undefined };
+      return { id: idOf(sent), manifest: read.ok ? read.value : undefined };
     });
-    const now = own.find(({ said }) => said?.round === round)?.said;
-    const before = own.find(({ id }) => id === now?.prev)?.said;
-    return [before, now].flatMap((said) => said?.features?.rerun ?? []);
+    const now = manifests.find(({ manifest }) => manifest?.round === round)?.manifest;
+    const before = manifests.find(({ id }) => id === now?.prev)?.manifest;
+    return [before, now].flatMap((manifest) => manifest?.features?.rerun ?? []);
   }
 
   async #send(bytes: Uint8Array): Promise<void> {

@@ -108,9 +108,9 @@ export interface RoundFeature {
   /** Whether a vote that concerns these may be cast now; `wake` is called when that changes. */
   isReady?(manifests: readonly EventId[], view: ViewId): boolean;
   /** What this member thinks of the contributions that it holds; reports the harmful ones. */
-  judgment?(held: readonly Pick<Arrival, 'worker' | 'manifest'>[]): ContributionOpinion;
+  judgment?(available: readonly Pick<Arrival, 'worker' | 'manifest'>[]): ContributionOpinion;
   /** What this member's commit adds; `held` are the contributions that it holds and that weigh anything. */
-  said?(held: readonly Arrival[]): FeatureValues<'vote'>;
+  commitFields?(available: readonly Arrival[]): FeatureValues<'vote'>;
 }
 
 /** A feature's part in one member. */

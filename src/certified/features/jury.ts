@@ -69,20 +69,20 @@ function verdictOf(
 const roundsKept = ({ params }: Certified): number =>
   Math.max(1, Math.min(JURY_ROUNDS, Math.floor(MOST_KEPT_BYTES / params.values.byteLength) - 3));
 
-const FOUND: Readonly<Record<CheckResult, string>> = {
+const RESULT_TEXTS: Readonly<Record<CheckResult, string>> = {
   same: 'the same bits',
   near: 'near enough for another machine',
   fault: 'NOT WHAT IT SAYS',
   unanswered: 'nothing can be said yet',
 };
 
-const wordFound = (worker: WorkerId, { result, reason }: CheckFinding): string =>
-  `ran the steps of ${worker.slice(0, 8)} again: ${FOUND[result]}${reason ? ` (${reason})` : ''}`;
+const findingText = (worker: WorkerId, { result, reason }: CheckFinding): string =>
+  `ran the steps of ${worker.slice(0, 8)} again: ${RESULT_TEXTS[result]}${reason ? ` (${reason})` : ''}`;
 
 const mostAccused = (cases: readonly Case[]): Case | undefined =>
   [...cases].sort((a, b) => b.verdicts.size - a.verdicts.size || a.round - b.round)[0];
 
-const wordFailed = (error: unknown): string =>
+const failureText = (error: unknown): string =>
   `steps of others cannot be run again here: ${String(error)}`;
 
 class JuryMember implements MemberFeature {
@@ -174,18 +174,18 @@ class JuryMember implements MemberFeature {
   #note(message: ProtocolMessage): Case | undefined {
     if (message.type !== 'verdict') return undefined;
     const { key, manifest, accused, checked } = message;
-    const found = this.#cases.find(
+    const match = this.#cases.find(
       ({ contribution }) => contribution.manifest.eventId === manifest,
     );
     const state = this.#state;
-    if (found === undefined || state === undefined || found.verdicts.has(key)) return undefined;
-    const { worker } = found.contribution.manifest;
-    if (accused !== worker || checked !== found.round || key === worker) return undefined;
-    const { members } = juryOf(state, found.round, this.#options.evidence);
+    if (match === undefined || state === undefined || match.verdicts.has(key)) return undefined;
+    const { worker } = match.contribution.manifest;
+    if (accused !== worker || checked !== match.round || key === worker) return undefined;
+    const { members } = juryOf(state, match.round, this.#options.evidence);
     if (this.#liars.has(key) || !members.includes(key)) return undefined;
-    found.verdicts.set(key, message);
+    match.verdicts.set(key, message);
     this.#idle.notify();
-    return found;
+    return match;
   }
 
   #next(): void {
@@ -260,7 +260,7 @@ class JuryMember implements MemberFeature {
       const { result, reason: why, apartPpm } = finding;
       const isOpen = result === 'unanswered' || (why === 'other-bits' && apartPpm === undefined);
       each.isOver = !isOpen;
-      reporter.checked(each.round, wordFound(manifest.worker, finding));
+      reporter.checked(each.round, findingText(manifest.worker, finding));
       if (result === 'same') {
         for (const key of each.verdicts.keys()) this.#liars.add(key);
         each.verdicts.clear();
@@ -268,7 +268,7 @@ class JuryMember implements MemberFeature {
       const reason = verdictOf(finding, state.spec.rerun.bandPpm);
       if (reason !== undefined) this.#accuse(each, reason);
     } catch (error) {
-      if (!signal.aborted) reporter.checked(each.round, wordFailed(error));
+      if (!signal.aborted) reporter.checked(each.round, failureText(error));
       each.isOver = true;
     } finally {
       release();
@@ -279,22 +279,22 @@ class JuryMember implements MemberFeature {
     const { control, take } = this.#options;
     const { eventId: manifest, worker: accused, round: checked } = contribution.manifest;
     const { run } = contribution.state;
-    const said = { type: 'verdict', run, checked, accused, manifest, reason } as const;
-    const { event, message } = control.sign(said);
+    const verdict = { type: 'verdict', run, checked, accused, manifest, reason } as const;
+    const { event, message } = control.sign(verdict);
     control.send(event);
     take(message);
     this.heard(message);
   }
 
   /** Publishes the proof once a quorum found the same: the first juror at once, others a round later. */
-  #show(found: Case): void {
+  #show(each: Case): void {
     const { control, evidence, take } = this.#options;
     const state = this.#state;
-    if (state === undefined || state.round < found.round + 1 + Math.min(found.rank, 1)) return;
-    const jury = juryOf(state, found.round, evidence);
-    const seated = [...found.verdicts.values()].filter(({ key }) => jury.members.includes(key));
+    if (state === undefined || state.round < each.round + 1 + Math.min(each.rank, 1)) return;
+    const jury = juryOf(state, each.round, evidence);
+    const seated = [...each.verdicts.values()].filter(({ key }) => jury.members.includes(key));
     const keys = seated.map(({ key }) => key);
-    if (!convicts(jury, keys) || this.#isProven(state, found)) return;
+    if (!convicts(jury, keys) || this.#isProven(state, each)) return;
     const proof = control.accuse(seated.map(({ id }) => id));
     if (proof === undefined) return;
     control.send(proof.event);

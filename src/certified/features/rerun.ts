@@ -29,8 +29,8 @@ import {
 import {
   assignmentOf,
   judgeSubmission,
-  known,
   roundParametersOf,
+  unwrapRuling,
 } from '../decisions/contributions.ts';
 import type { Evidence, Gathered } from '../decisions/evidence.ts';
 import { hasModel, pathOf, replay, withoutModel } from '../decisions/replay.ts';
@@ -65,9 +65,9 @@ export function listedContributions(start: Chain, events: Gathered): readonly Li
     const contributions = outcome.accepted.filter(({ late }) => !late);
     return contributions.map(({ index, manifest }) => {
       const worker = before.ledger.members[index]!.key;
-      const isAsked =
+      const wasDrawn =
         entropy !== null && isDrawn({ run, round, worker, entropy }, spec.rerun.permille);
-      return { round, worker, manifest, drawn: isAsked };
+      return { round, worker, manifest, drawn: wasDrawn };
     });
   });
 }
@@ -100,9 +100,9 @@ export function* checkable(
     const ready = withEntropy(before, events);
     if (!ready.ok) return;
     const state = ready.value;
-    for (const { listed, said, last } of contributions) {
+    for (const { listed, said: current, last } of contributions) {
       if (listed.round !== round) continue;
-      yield { listed, contribution: checkableFrom(state, said, last, kept, events) };
+      yield { listed, contribution: checkableFrom(state, current, last, kept, events) };
     }
     if (round >= lastRound) return;
     const open = contributions.filter(({ listed }) => listed.round > round);
@@ -121,21 +121,21 @@ export function checkableOf(
   kept: ReadonlyMap<number, CheckedRound>,
   events: Sent,
 ): CheckableContribution | CheckReason {
-  const { said, last } = manifestsOf(listed, events);
-  return checkableFrom(state, said, last, kept, events);
+  const { said: current, last } = manifestsOf(listed, events);
+  return checkableFrom(state, current, last, kept, events);
 }
 
 /** The manifest of a contribution and the one that it names as the last before it, where they are here. */
 function manifestsOf({ manifest, worker, round }: ListedContribution, events: Sent) {
-  const said = manifestBy(manifest, worker, events);
-  const last = said?.prev === undefined ? undefined : manifestBy(said.prev, worker, events);
-  return { said, last: last && last.round < round ? last : undefined };
+  const current = manifestBy(manifest, worker, events);
+  const last = current?.prev === undefined ? undefined : manifestBy(current.prev, worker, events);
+  return { said: current, last: last && last.round < round ? last : undefined };
 }
 
 function manifestBy(id: EventId, worker: WorkerId, events: Sent): Manifest | undefined {
   const message = events.message(id);
-  const isOwn = message?.type === 'manifest' && message.manifest.worker === worker;
-  return isOwn ? message.manifest : undefined;
+  const isByWorker = message?.type === 'manifest' && message.manifest.worker === worker;
+  return isByWorker ? message.manifest : undefined;
 }
 
 function checkableFrom(
@@ -221,8 +221,8 @@ export async function checkContribution(
   tools: CheckTools,
 ): Promise<CheckFinding> {
   const { last, manifest, state } = contribution;
-  const said = manifest.features?.rerun;
-  if (said === undefined) return unanswered('not-linked');
+  const commitment = manifest.features?.rerun;
+  if (commitment === undefined) return unanswered('not-linked');
   const { batchSize, innerSteps } = state.spec.training;
   const { steps, examples } = manifest;
   const isInTime = isAllowedStepCount(steps, state.spec.pace, innerSteps);
@@ -233,7 +233,7 @@ export async function checkContribution(
   if (last && residual === undefined) return unanswered('not-linked');
   const end = await rerunSteps(contribution, residual, before.state?.moments ?? [], tools);
   if (end === undefined) return fault('other-steps');
-  return compare(contribution, said, end, tools);
+  return compare(contribution, commitment, end, tools);
 }
 
 /** What the author knew when it had sent the contribution before; nothing where there is none. */
@@ -242,19 +242,19 @@ async function previousState(
   tools: CheckTools,
 ): Promise<CheckFinding | { readonly state: PrivateState | undefined }> {
   if (last === undefined) return { state: undefined };
-  const said = last.manifest.features?.rerun;
-  if (said === undefined) return unanswered('not-linked');
-  const disclosed = await fetchDisclosed(said, state.params.layout.size, tools);
+  const commitment = last.manifest.features?.rerun;
+  if (commitment === undefined) return unanswered('not-linked');
+  const disclosed = await fetchDisclosed(commitment, state.params.layout.size, tools);
   return 'result' in disclosed ? disclosed : { state: disclosed };
 }
 
 async function fetchDisclosed(
-  said: Commitment,
+  commitment: Commitment,
   size: number,
   { fetch }: CheckTools,
 ): Promise<CheckFinding | PrivateState> {
-  if (said.bytes > mostPrivateBytes(size)) return fault('not-a-state');
-  const bytes = await fetch(said);
+  if (commitment.bytes > mostPrivateBytes(size)) return fault('not-a-state');
+  const bytes = await fetch(commitment);
   if (bytes === undefined) return unanswered('not-shown');
   return readPrivate(bytes, size) ?? fault('not-a-state');
 }
@@ -265,7 +265,7 @@ function residualAfter(
   disclosed: PrivateState,
   { evidence }: CheckTools,
 ): Float64Array | undefined {
-  const roundParameters = known(roundParametersOf(state, evidence));
+  const roundParameters = unwrapRuling(roundParametersOf(state, evidence));
   const judged = judgeSubmission(manifest, payload, roundParameters);
   if (!judged.ok) return undefined;
   const { moving } = assignmentOf(roundParameters);
@@ -293,9 +293,9 @@ async function rerunSteps(
     steps: manifest.steps,
     residual: residual ?? new Float64Array(params.layout.size),
   };
-  const told = ({ step, steps }: { step: number; steps: number }) => onProgress?.(step, steps);
+  const report = ({ step, steps }: { step: number; steps: number }) => onProgress?.(step, steps);
   try {
-    return await innerPhase(start, spec.training, trainer, told, signal);
+    return await innerPhase(start, spec.training, trainer, report, signal);
   } catch (error) {
     const code = error instanceof TrainingError ? error.code : '';
     if (code !== 'training/not-finite' && code !== 'training/moments') throw error;
@@ -305,21 +305,21 @@ async function rerunSteps(
 
 async function compare(
   contribution: CheckableContribution,
-  said: Commitment,
+  commitment: Commitment,
   { trained, delta }: InnerEnd,
   tools: CheckTools,
 ): Promise<CheckFinding> {
   const { state, payload } = contribution;
-  const own = encodePrivate({ delta, moments: trained.moments });
-  const found = rootOf(own, tools.sha256);
-  if (found.root === said.root && found.bytes === said.bytes) {
+  const recomputed = encodePrivate({ delta, moments: trained.moments });
+  const computedRoot = rootOf(recomputed, tools.sha256);
+  if (computedRoot.root === commitment.root && computedRoot.bytes === commitment.bytes) {
     return isPackedFrom(contribution, delta, payload, tools)
       ? { result: 'same' }
       : fault('other-payload');
   }
   const { build } = tools.trainer.origin ?? { build: '' };
-  const isAlike = build === said.build && build !== 'unknown';
-  const disclosed = await fetchDisclosed(said, state.params.layout.size, tools);
+  const isAlike = build === commitment.build && build !== 'unknown';
+  const disclosed = await fetchDisclosed(commitment, state.params.layout.size, tools);
   if ('result' in disclosed) return isAlike ? fault('other-bits') : disclosed;
   const length = Math.sqrt(energyOf(state.params.values, trained.params));
   const apartPpm = apart(delta, trained.moments, disclosed, length);
@@ -344,7 +344,7 @@ function isPackedFrom(
     ratio: spec.training.topk,
     eventBudget: spec.training.eventBudget,
   });
-  const assignment = assignmentOf(known(roundParametersOf(state, evidence)));
+  const assignment = assignmentOf(unwrapRuling(roundParametersOf(state, evidence)));
   const context = { round, worker: manifest.worker, assignment };
   const repacked = packer.packLike(payload, delta, context);
   return repacked !== undefined && toHex(sha256(repacked)) === manifest.hash;
@@ -369,8 +369,8 @@ function apart(
   if (moments.length !== disclosed.moments.length || !isLike) return MOST_APART;
   const shares = [Math.sqrt(energyOf(whole, disclosed.delta)) / length];
   for (const [i, part] of moments.entries()) {
-    const own = Math.sqrt(energyOf(part, new Float32Array(part.length)));
-    shares.push(Math.sqrt(energyOf(part, disclosed.moments[i]!)) / own);
+    const magnitude = Math.sqrt(energyOf(part, new Float32Array(part.length)));
+    shares.push(Math.sqrt(energyOf(part, disclosed.moments[i]!)) / magnitude);
   }
   const ppm = shares.map((share) => (Number.isNaN(share) ? 0 : Math.ceil(1e6 * share)));
   return Math.min(MOST_APART, Math.max(...ppm));

@@ -60,10 +60,10 @@ export function duplicatesAmong(
   const marks = new Set<string>();
   const duplicates = new Set<WorkerId>();
   for (const { worker, delta } of arrived) {
-    const own = marksOf(delta);
-    const known = own.filter((mark) => marks.has(mark) || before.has(mark));
-    if (known.length > 0 && 2 * known.length >= own.length) duplicates.add(worker);
-    for (const mark of own) marks.add(mark);
+    const chunkMarks = marksOf(delta);
+    const repeated = chunkMarks.filter((mark) => marks.has(mark) || before.has(mark));
+    if (repeated.length > 0 && 2 * repeated.length >= chunkMarks.length) duplicates.add(worker);
+    for (const mark of chunkMarks) marks.add(mark);
   }
   return { duplicates, marks };
 }
@@ -114,7 +114,7 @@ class RoundScoring {
   }
 
   /** What a commit of this round says, by index in its roster; of what is scored by now. */
-  said({ round, ledger }: Pick<Certified, 'round' | 'ledger'>): readonly IndexedScore[] {
+  reportedScores({ round, ledger }: Pick<Certified, 'round' | 'ledger'>): readonly IndexedScore[] {
     if (round !== this.#round) return [];
     return ledger.members
       .flatMap(({ key }, index): readonly IndexedScore[] => {
@@ -166,7 +166,7 @@ export const scores: CertifiedFeature = {
     return {
       judge({ state, arrived }) {
         scoring?.begin(state, arrived);
-        return { said: () => ({ scores: { of: scoring?.said(state) ?? [] } }) };
+        return { commitFields: () => ({ scores: { of: scoring?.reportedScores(state) ?? [] } }) };
       },
     };
   },

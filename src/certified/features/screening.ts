@@ -60,7 +60,7 @@ export class Judgment implements ContributionOpinion {
   }
 
   /** Its gain, and the bound it would have had to keep to be proposed. */
-  told(id: EventId): Pick<Screened, 'gain' | 'bound'> {
+  gainAndBound(id: EventId): Pick<Screened, 'gain' | 'bound'> {
     const { gain = 0, error = 0 } = this.#findings.get(id) ?? {};
     const bound = this.#spread ? harmBound(this.#spread, STRICT, error) : 0;
     return { gain: Number.isFinite(gain) ? gain : null, bound };
@@ -161,8 +161,8 @@ export class Screen {
     if (!this.#isMeasuring || !manifests.some((each) => this.#wanted.has(each))) return true;
     const { clock, signal, viewMs, wake } = this.#options;
     const viewKey = `${attempt}/${view}`;
-    const known = this.#waits.get(viewKey);
-    if (known !== undefined) return clock.now() >= known;
+    const untilMs = this.#waits.get(viewKey);
+    if (untilMs !== undefined) return clock.now() >= untilMs;
     const waitMs = viewMs * WAIT_SHARE;
     this.#waits.set(viewKey, clock.now() + waitMs);
     void clock.sleep(waitMs, signal).then(wake, () => undefined);
@@ -235,17 +235,19 @@ export const screening: CertifiedFeature = {
       return {
         arrived: (manifest) => screen?.want(manifest),
         isReady: (manifests, view) => screen?.isReady(manifests, view) ?? true,
-        judgment(held) {
+        judgment(available) {
           const judgment = screen?.judgment ?? new Judgment(new Map());
-          for (const { worker, manifest } of held) {
+          for (const { worker, manifest } of available) {
             if (judgment.mayPropose(manifest)) continue;
-            reporter.screened(round, { worker, manifest, ...judgment.told(manifest) });
+            reporter.screened(round, { worker, manifest, ...judgment.gainAndBound(manifest) });
           }
           return judgment;
         },
-        said(held) {
+        commitFields(available) {
           const { judgment } = screen ?? {};
-          const harmful = held.filter(({ manifest }) => judgment?.mayPropose(manifest) === false);
+          const harmful = available.filter(
+            ({ manifest }) => judgment?.mayPropose(manifest) === false,
+          );
           return { screening: { screened: rosterIndicesOf(state.ledger, harmful) } };
         },
       };

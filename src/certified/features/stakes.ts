@@ -79,7 +79,7 @@ export class Refresh {
   readonly #reporter: RunReporter;
   /** Chain tables by the outcome before the round that may name them; `failed` if the chain could not be read. */
   readonly #derived = new Recent<Table | 'reading' | 'failed'>(MOST_KEPT);
-  readonly #found = new Recent<Table | 'reading'>(MOST_KEPT);
+  readonly #documents = new Recent<Table | 'reading'>(MOST_KEPT);
   #published: Digest | undefined;
 
   constructor(
@@ -165,18 +165,18 @@ export class Refresh {
   }
 
   #find(id: Digest): Table | undefined {
-    const known = this.#found.get(id);
-    if (typeof known === 'object') return known;
-    if (known === undefined) {
-      this.#found.set(id, 'reading');
+    const cached = this.#documents.get(id);
+    if (typeof cached === 'object') return cached;
+    if (cached === undefined) {
+      this.#documents.set(id, 'reading');
       this.#port.find(id).then(
         (snapshot) => {
           const table = tableOf(snapshot);
-          this.#found.set(id, table);
+          this.#documents.set(id, table);
           this.#evidence.addStakes(id, table.stakes);
         },
         // it is asked for again
-        () => this.#found.delete(id),
+        () => this.#documents.delete(id),
       );
     }
     return undefined;

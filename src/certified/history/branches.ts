@@ -134,11 +134,11 @@ export class Branches {
     const fork = forkOf(isSeen ? [...ours.stops.keys()] : state.recent, path);
     const depth = state.round - fork;
     const obstacle = obstacleTo(depth, isSeen, spec);
-    const told = { round: state.round, fork, depth, ours: state.parent, theirs: tip };
+    const comparison = { round: state.round, fork, depth, ours: state.parent, theirs: tip };
     const isChosen = through !== undefined && path.stops.has(through);
-    if (obstacle !== undefined && !isChosen) return reporter.forked({ ...told, obstacle });
+    if (obstacle !== undefined && !isChosen) return reporter.forked({ ...comparison, obstacle });
     const restored = await restore(path);
-    if (restored === undefined) return reporter.forked({ ...told, obstacle: 'not-whole' });
+    if (restored === undefined) return reporter.forked({ ...comparison, obstacle: 'not-whole' });
     this.#better.settle({ path, state: restored, votes: path.tip.votes, fork });
   }
 

@@ -123,10 +123,10 @@ export async function checkpointChunks(
 ): Promise<readonly SignedEvent[]> {
   for (const [{ outcome }] of await soundClaims(spec, path.stops, options)) {
     const payloads = payloadsOf(spec, path.stops.get(outcome)!.chain, layout);
-    const found: SignedEvent[] = [];
-    await collectChunks(payloads, options, (event) => found.push(event));
-    const isHere = (one: PayloadRoot) => heapChunks(found, one.bytes)(one) !== undefined;
-    if (payloads.every(isHere)) return found;
+    const chunkEvents: SignedEvent[] = [];
+    await collectChunks(payloads, options, (event) => chunkEvents.push(event));
+    const isComplete = (one: PayloadRoot) => heapChunks(chunkEvents, one.bytes)(one) !== undefined;
+    if (payloads.every(isComplete)) return chunkEvents;
   }
   return [];
 }
@@ -195,8 +195,8 @@ async function isClaimed(
     hasClaim ||= toCheckpointClaim(event, run, features) !== undefined;
     return hasClaim;
   };
-  const asked = { waitMs: PATIENCE_MS, signal, onEvent };
-  const { unanswered } = await relays.query([checkpointsFilter(run)], asked);
+  const queryOptions = { waitMs: PATIENCE_MS, signal, onEvent };
+  const { unanswered } = await relays.query([checkpointsFilter(run)], queryOptions);
   if (unanswered.length > 0) onUnanswered?.(unanswered);
   return hasClaim;
 }
@@ -253,8 +253,8 @@ export async function committeeInRun(
   const start = openingOf(spec, options);
   const { gathered } = await decisionsOf(spec, start, options);
   const before = chainBefore(replay(start, gathered), round);
-  const chain = here(withEntropy(before, gathered));
-  const stakes = here(stakesOf(chain.ledger, gathered));
+  const chain = requireEvidence(withEntropy(before, gathered));
+  const stakes = requireEvidence(stakesOf(chain.ledger, gathered));
   const electorate = electorateOf(chain, stakes);
   return { chain, stakes, committee: electorate.draw(attempt, electorate.eligible) };
 }
@@ -275,7 +275,7 @@ function chainBefore(playing: ReturnType<typeof replay>, round: number | undefin
   }
 }
 
-function here<T>(verdict: Ruling<T>): T {
+function requireEvidence<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
   const lacks = 'missing' in verdict ? verdict.missing.map(({ what, id }) => `${what} ${id}`) : [];
   throw new ConfigError('run/missing', `not here: ${lacks.join(', ')}`, {

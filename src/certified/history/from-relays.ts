@@ -74,15 +74,16 @@ export async function fetchManifests(
   payloadBytes: number,
   asking: ReadOptions,
 ): Promise<readonly SignedEvent[]> {
-  const found: SignedEvent[] = [];
-  await collectIds(ids, asking, (event) => found.push(event));
-  const apart = found.flatMap((event) => {
-    const said = readManifest(event, undefined, anyFeatures);
-    if (!said.ok || said.value.payload !== undefined || said.value.bytes > payloadBytes) return [];
-    return partsOf(said.value).roots;
+  const events: SignedEvent[] = [];
+  await collectIds(ids, asking, (event) => events.push(event));
+  const apart = events.flatMap((event) => {
+    const manifest = readManifest(event, undefined, anyFeatures);
+    if (!manifest.ok || manifest.value.payload !== undefined || manifest.value.bytes > payloadBytes)
+      return [];
+    return partsOf(manifest.value).roots;
   });
-  await collectChunks(apart, asking, (event) => found.push(event));
-  return found;
+  await collectChunks(apart, asking, (event) => events.push(event));
+  return events;
 }
 
 export async function collectIds(
@@ -133,7 +134,7 @@ export async function collectChunks<W extends PayloadRoot>(
   const byName = new Map(wanted.map((each) => [`${each.root}/${each.bytes}`, each]));
   const mostBytes = Math.max(0, ...wanted.map(({ bytes }) => bytes));
   const roots = [...new Set(wanted.map(({ root }) => root))];
-  const here = new Set<string>();
+  const seen = new Set<string>();
   for (let i = 0; i < roots.length; i += MOST_ROOTS) {
     const some = roots.slice(i, i + MOST_ROOTS);
     await collectEvents([chunksFilter(some)], asking, (event) => {
@@ -142,8 +143,8 @@ export async function collectChunks<W extends PayloadRoot>(
       const { root, bytes, index } = judged.value;
       const each = byName.get(`${root}/${bytes}`);
       const name = `${root}/${bytes}/${index}`;
-      if (each === undefined || here.has(name)) return;
-      here.add(name);
+      if (each === undefined || seen.has(name)) return;
+      seen.add(name);
       take(event, each);
     });
   }
@@ -280,8 +281,8 @@ export class KeptHistory {
 
 /** The round of a run that an event says it is of. */
 function roundIn({ tags }: SignedEvent, run: Digest): number | undefined {
-  const said = tags.find(([name, value = '']) => name === 's' && value.startsWith(`${run}/`))?.[1];
-  const round = said === undefined ? Number.NaN : Number(said.slice(run.length + 1));
+  const scope = tags.find(([name, value = '']) => name === 's' && value.startsWith(`${run}/`))?.[1];
+  const round = scope === undefined ? Number.NaN : Number(scope.slice(run.length + 1));
   return Number.isSafeInteger(round) && round >= 0 ? round : undefined;
 }
 

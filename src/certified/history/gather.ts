@@ -168,15 +168,15 @@ export async function beaconsOf(
   await completeBeacons(start, gathered, values, async (time) => {
     const kept = sound.get(time);
     const isProved = kept !== undefined && 'signature' in kept.proof;
-    const found = isProved ? undefined : await ask(time, search);
-    const proof = found ?? kept?.proof;
-    if (kept && found && 'block' in kept.proof && 'block' in found) {
-      const { block } = found;
+    const fetched = isProved ? undefined : await ask(time, search);
+    const proof = fetched ?? kept?.proof;
+    if (kept && fetched && 'block' in kept.proof && 'block' in fetched) {
+      const { block } = fetched;
       if (block !== kept.proof.block)
         bad.push({ line: kept.line, reason: `the chain has block ${block}` });
     }
     if (proof === undefined) return undefined;
-    if (kept && !isProved && found === undefined) believed += 1;
+    if (kept && !isProved && fetched === undefined) believed += 1;
     records.set(time, { time, proof });
     const judged = beaconValue(spec.beacon, time, proof);
     return judged.ok ? judged.value : undefined;

@@ -107,9 +107,9 @@ class HistoryReader {
   readonly kept: KeptHistory;
   readonly #isWhole: boolean;
   readonly #beacons = new Map<number, Digest>();
-  readonly #asked = new Set<WorkerId>();
-  readonly #archivesAsked = new Set<WorkerId>();
-  readonly #askedIds = new Set<string>();
+  readonly #queriedKeys = new Set<WorkerId>();
+  readonly #queriedArchives = new Set<WorkerId>();
+  readonly #queriedIds = new Set<string>();
   #known: readonly SignedEvent[] = [];
 
   /** With the limits of an archive contributions are read too. */
@@ -133,11 +133,11 @@ class HistoryReader {
     this.#known = known;
     let keys: ReadonlySet<WorkerId> = new Set(this.#spec.founders);
     for (;;) {
-      const fresh = [...keys].filter((key) => !this.#asked.has(key));
-      for (const key of fresh) this.#asked.add(key);
+      const fresh = [...keys].filter((key) => !this.#queriedKeys.has(key));
+      for (const key of fresh) this.#queriedKeys.add(key);
       await this.#askBy(fresh);
       const followed = await this.#follow();
-      const isClosed = [...followed.keys].every((key) => this.#asked.has(key));
+      const isClosed = [...followed.keys].every((key) => this.#queriedKeys.has(key));
       if (isClosed && (await this.#fetchArchivedVotes(followed.frontier)) === 0) return;
       ({ keys } = isClosed ? await this.#follow() : followed);
     }
@@ -145,12 +145,12 @@ class HistoryReader {
 
   async readPayloads(): Promise<void> {
     const named = this.kept.events().flatMap((event) => {
-      const said = readManifest(event, undefined, anyFeatures);
-      if (!said.ok || said.value.payload !== undefined) return [];
+      const manifest = readManifest(event, undefined, anyFeatures);
+      if (!manifest.ok || manifest.value.payload !== undefined) return [];
       const charge = this.kept.chargeOf(event);
-      if (said.value.bytes > this.#spec.limits.payloadBytes || !this.kept.mayName(charge))
+      if (manifest.value.bytes > this.#spec.limits.payloadBytes || !this.kept.mayName(charge))
         return [];
-      return partsOf(said.value).roots.map((part) => ({ ...part, charge }));
+      return partsOf(manifest.value).roots.map((part) => ({ ...part, charge }));
     });
     await this.#takeChunks(named);
   }
@@ -200,8 +200,8 @@ class HistoryReader {
 
   /** What outcomes of members copied say of rounds that cannot be followed from originals; how much of it is new. */
   async #fetchArchivedVotes(frontier: number): Promise<number> {
-    const keys = [...this.#asked].filter((key) => !this.#archivesAsked.has(key));
-    for (const key of keys) this.#archivesAsked.add(key);
+    const keys = [...this.#queriedKeys].filter((key) => !this.#queriedArchives.has(key));
+    for (const key of keys) this.#queriedArchives.add(key);
     const { crypto } = this.#options;
     const filters = this.#later(archivedVotesFilters(this.#run, keys));
     const fresh = new Map<SignedEvent, Charge>();
@@ -284,8 +284,8 @@ class HistoryReader {
   }
 
   #isNew(id: string): boolean {
-    const isNew = !this.#askedIds.has(id);
-    this.#askedIds.add(id);
+    const isNew = !this.#queriedIds.has(id);
+    this.#queriedIds.add(id);
     return isNew;
   }
 

@@ -64,7 +64,7 @@ export interface ArchiveOptions
 const OVERLAP_SECONDS = 2 * 86_400;
 /** Longer lines are no events that any relay took. */
 const LONGEST_LINE = 32 << 20;
-const TOLD_EVERY = 500;
+const PROGRESS_EVERY = 500;
 
 /**
  * Everything that relays have of a run, added to what was archived before. The same events make the same archive. See
@@ -88,8 +88,8 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
   const gathered = gather(events, { run, spec }, { beacons: values, crypto });
   const path = pathOf(startOfRun(spec), gathered);
   if (isWhole(path, gathered)) return { events, beacons: records };
-  const asked = { ...options, beacon: undefined };
-  const state = await checkpointChunks(path, spec, layoutOfRun(spec), asked);
+  const readOptions = { ...options, beacon: undefined };
+  const state = await checkpointChunks(path, spec, layoutOfRun(spec), readOptions);
   return { events: archiveOrder([...events, ...state]), beacons: records };
 }
 
@@ -97,8 +97,8 @@ export async function archiveRun(run: Digest, options: ArchiveOptions): Promise<
 const isWhole = ({ stops }: Path, { message, payload }: Gathered): boolean =>
   [...stops.values()].every(({ outcome }) =>
     (outcome?.accepted ?? []).every(({ manifest: id }) => {
-      const said = message(id);
-      return said?.type === 'manifest' && payload(said.manifest) !== undefined;
+      const submission = message(id);
+      return submission?.type === 'manifest' && payload(submission.manifest) !== undefined;
     }),
   );
 
@@ -108,9 +108,9 @@ function withSnapshots(
   { snapshots = [], sha256 }: Pick<ArchiveOptions, 'snapshots' | 'sha256'>,
 ): readonly SignedEvent[] {
   if (snapshots.length === 0) return events;
-  const here = readSnapshots(events, sha256);
-  const isHere = [...readSnapshots(snapshots, sha256).keys()].every((id) => here.has(id));
-  return isHere ? events : [...events, ...snapshots];
+  const present = readSnapshots(events, sha256);
+  const arePresent = [...readSnapshots(snapshots, sha256).keys()].every((id) => present.has(id));
+  return arePresent ? events : [...events, ...snapshots];
 }
 
 /** The archive as text: JSON lines, one signed event each, then values of the beacon. */
@@ -131,7 +131,7 @@ export async function readArchive(
   let line = 0;
   for await (const text of lines) {
     line += 1;
-    if (line % TOLD_EVERY === 0) onProgress?.(line);
+    if (line % PROGRESS_EVERY === 0) onProgress?.(line);
     if (text === '') continue;
     const read = readLine(text, crypto);
     if (typeof read === 'string') bad.push({ line, reason: read, ...originOf(text, crypto) });
@@ -167,11 +167,11 @@ const IN_CONTENT = /\\*"round\\*":(\d{1,9})/g;
 /** Where a broken event seems to belong: what its tags and its content say, and of those what would make it whole. */
 function originOf(text: string, crypto: EventCrypto | undefined): Pick<BadLine, 'round' | 'root'> {
   const tag = IN_TAG.exec(text)?.[2];
-  const said = [...text.matchAll(IN_CONTENT)].map(([, round]) => round!);
-  const mends = said.find(
+  const rounds = [...text.matchAll(IN_CONTENT)].map(([, round]) => round!);
+  const mends = rounds.find(
     (round) => typeof readLine(text.replace(IN_TAG, `$1${round}`), crypto) !== 'string',
   );
-  const round = mends ?? tag ?? said[0];
+  const round = mends ?? tag ?? rounds[0];
   if (round !== undefined) return { round: Number(round) };
   const root = /"x","([0-9a-f]{64})"/.exec(text)?.[1];
   return root === undefined ? {} : { root };

@@ -38,13 +38,13 @@ export async function explainRound(
   { worker, round, ...options }: Question,
 ): Promise<Explanation | undefined> {
   const { spec, gathered } = await openHistory(archive, options);
-  const found: ReplayedRound[] = [];
+  const replayed: ReplayedRound[] = [];
   for (const each of replay(openingOf(spec, options), gathered)) {
-    if (each.round >= round) found.push(each);
-    if (found.length === 2) break;
+    if (each.round >= round) replayed.push(each);
+    if (replayed.length === 2) break;
   }
-  const [asked, after] = found;
-  return asked && explain(worker, asked, after, gathered);
+  const [target, after] = replayed;
+  return target && explain(worker, target, after, gathered);
 }
 
 /** Of the round asked about, and of the one after it when that was decided too. */

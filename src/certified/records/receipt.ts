@@ -80,11 +80,11 @@ function receiptFrom(spec: RunSpec, stops: readonly Stop[]): Receipted | undefin
   const last = stops.at(-1);
   if (last === undefined || digests.length === 0) return undefined;
   const rules = membershipOf(spec, last.chain.run);
-  const found = new Map<WorkerId, Done>();
+  const totals = new Map<WorkerId, Done>();
   const of = (worker: WorkerId): Done => {
-    const known = found.get(worker) ?? { counted: [], late: [], voted: [], unseated: [] };
-    found.set(worker, known);
-    return known;
+    const total = totals.get(worker) ?? { counted: [], late: [], voted: [], unseated: [] };
+    totals.set(worker, total);
+    return total;
   };
   stops.forEach(({ outcome }, i) => {
     const before = stops[i - 1]?.chain;
@@ -108,7 +108,7 @@ function receiptFrom(spec: RunSpec, stops: readonly Stop[]): Receipted | undefin
       complete: rounds >= spec.training.rounds,
       rounds,
       runRoot: runRoot(digests),
-      rows: rowsOf(last.chain, found),
+      rows: rowsOf(last.chain, totals),
     },
     prove: (round) => proveRound(digests, round),
   };
@@ -143,12 +143,12 @@ export function standingsOf({ ledger }: Pick<Chain, 'ledger'>): readonly Standin
   }));
 }
 
-function rowsOf(chain: Chain, found: ReadonlyMap<WorkerId, Done>): readonly ReceiptRow[] {
+function rowsOf(chain: Chain, totals: ReadonlyMap<WorkerId, Done>): readonly ReceiptRow[] {
   const standings = new Map(standingsOf(chain).map((each) => [each.worker, each]));
-  const keys = [...new Set([...found.keys(), ...chain.ledger.members.map(({ key }) => key)])];
+  const keys = [...new Set([...totals.keys(), ...chain.ledger.members.map(({ key }) => key)])];
   return keys.sort().map((worker) => ({
     worker,
-    ...(found.get(worker) ?? { counted: [], late: [], voted: [], unseated: [] }),
+    ...(totals.get(worker) ?? { counted: [], late: [], voted: [], unseated: [] }),
     score: standings.get(worker)?.score ?? null,
     weight: standings.get(worker)?.weight ?? 0,
   }));

@@ -304,10 +304,10 @@ function readStates(value: Json | undefined): readonly RecordedState[] | undefin
 
 /** The first thing that a replay finds otherwise than the record says. */
 export function recordDifference(record: RunRecord, report: ReplayReport): string | undefined {
-  const found = { ...report, runRoot: report.runRoot ?? NONE };
+  const computed = { ...report, runRoot: report.runRoot ?? NONE };
   for (const name of ['run', 'rounds', 'runRoot', 'modelRoot', 'ledgerRoot'] as const) {
-    if (record[name] !== found[name])
-      return `${name} is ${record[name]} in the record, ${found[name]} by its events`;
+    if (record[name] !== computed[name])
+      return `${name} is ${record[name]} in the record, ${computed[name]} by its events`;
   }
   return undefined;
 }

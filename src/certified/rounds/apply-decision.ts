@@ -16,7 +16,7 @@ import {
   type ReadyRound,
   stakesOf,
 } from '../decisions/chain.ts';
-import { known as settled } from '../decisions/contributions.ts';
+import { unwrapRuling as settled } from '../decisions/contributions.ts';
 import type { Evidence } from '../decisions/evidence.ts';
 import { localSliceRoots } from '../decisions/slices.ts';
 import { featuresOf } from '../features/list.ts';
@@ -72,7 +72,7 @@ export async function applyDecision(
     seconds: (clock.now() - timing.startedMs) / 1000,
     certified: describe(start, decision, member.evidence),
   };
-  const told = withRound<CertifiedSummary>(rest, summary);
+  const recorded = withRound<CertifiedSummary>(rest, summary);
   const state: CertifiedState = {
     ...rest,
     round: next.round,
@@ -87,7 +87,7 @@ export async function applyDecision(
     ),
     unpacked: undefined,
     cohort: accepted,
-    ...told,
+    ...recorded,
     lastSent: sent ? idOf(sent) : rest.lastSent,
     sent: undefined,
     head: chainHeadOf(next, votesOf(start, decision, member), played.head.left),
@@ -101,7 +101,7 @@ export async function applyDecision(
     // after the last round connections close
     if (isLast) await within(kept, LAST_MS, clock, session.signal);
     report({ type: 'round', ...summary });
-    const count = voidsInARow(told.rounds);
+    const count = voidsInARow(recorded.rounds);
     if (count >= VOIDS_TO_TELL) report({ type: 'voids', round: outcome.round, count });
     return state;
   };
@@ -166,9 +166,9 @@ function describe(
     view,
     root: next.modelRoot,
     of: committee.size,
-    signers: known(commits.map(keyOf)),
+    signers: sortedKeys(commits.map(keyOf)),
     rejected: outcome.rejected.map(({ index, reason }) => ({ worker: roster[index]!, reason })),
-    faults: known(outcome.faults.map(culpritOf)),
+    faults: sortedKeys(outcome.faults.map(culpritOf)),
     joined: keysIn(outcome.joins).filter((key) => !roster.includes(key)),
     left: keysIn(outcome.leaves),
     late: outcome.accepted.flatMap(({ index, late }) => (late ? [roster[index]!] : [])),
@@ -195,9 +195,9 @@ function takenIn(
 }
 
 const keysIn = (listed: readonly { readonly key: WorkerId }[]): readonly WorkerId[] =>
-  known(listed.map(({ key }) => key));
+  sortedKeys(listed.map(({ key }) => key));
 
-const known = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
+const sortedKeys = (keys: readonly (WorkerId | undefined)[]): readonly WorkerId[] =>
   keys.filter((key) => key !== undefined).sort();
 
 /** Asks for copies of a round and of the one before, since authors may have deleted them; at most every 10 s. */
@@ -218,7 +218,7 @@ function seatedIn({ state, context, ports }: DriverOptions, round: number): read
 }
 
 /** A question names each whose copies it wants, to every relay: of a larger roster so many at a time, in turn. */
-const MOST_ASKED = 256;
+const MAX_QUERIED_KEYS = 256;
 
 /** Asks first for what those made who sat, then for what anybody of the roster did. */
 export function createArchivedVotesFetcher(
@@ -232,19 +232,20 @@ export function createArchivedVotesFetcher(
   const rounds = round > 0 ? [round - 1, round] : [round];
   let askCount = 0;
   let isAsking = false;
-  let askedMs = Number.NEGATIVE_INFINITY;
+  let queriedMs = Number.NEGATIVE_INFINITY;
   return {
     get isAsking() {
       return isAsking;
     },
     ask() {
       const nowMs = clock.now();
-      if (isAsking || nowMs - askedMs < QUERY_INTERVAL_MS) return;
-      askedMs = nowMs;
+      if (isAsking || nowMs - queriedMs < QUERY_INTERVAL_MS) return;
+      queriedMs = nowMs;
       isAsking = true;
-      const from = MOST_ASKED * ((askCount - 1) % Math.ceil(roster.length / MOST_ASKED));
+      const from =
+        MAX_QUERIED_KEYS * ((askCount - 1) % Math.ceil(roster.length / MAX_QUERIED_KEYS));
       const by = (each: number) =>
-        askCount === 0 ? seatedIn(options, each) : roster.slice(from, from + MOST_ASKED);
+        askCount === 0 ? seatedIn(options, each) : roster.slice(from, from + MAX_QUERIED_KEYS);
       const asking = rounds.map((each) => control.fetchArchivedVotes(each, by(each), hearing));
       askCount++;
       void Promise.all(asking).finally(() => {

@@ -95,17 +95,18 @@ export class Attendance {
    */
   announce({ run, parent, recent, ledger }: Certified): void {
     const { spec, me, tip, tier, admission, wantsSeats, control, take } = this.#ports;
-    const known = ledger.members.find(({ key }) => key === me);
-    if (known) assertTier(known, tier, spec);
-    const isIn = known !== undefined && known.tip !== null;
+    const member = ledger.members.find(({ key }) => key === me);
+    if (member) assertTier(member, tier, spec);
+    const isIn = member !== undefined && member.tip !== null;
     const wants = !spec.seatWishes || (wantsSeats?.() ?? true) ? 1 : 0;
-    const isSettled = isIn && (known.features?.seats?.wants ?? wants) === wants;
+    const isSettled = isIn && (member.features?.seats?.wants ?? wants) === wants;
     // who was listed and dropped out again has to ask anew
     if (isSettled) this.#announced = undefined;
-    const asked = this.#announced;
+    const announced = this.#announced;
     // two wishes that follow one outcome would contradict each other
     const isFresh =
-      asked?.parent === parent || (asked?.wants === wants && recent.includes(asked.parent));
+      announced?.parent === parent ||
+      (announced?.wants === wants && recent.includes(announced.parent));
     if (isSettled || isFresh || ledger.faulted.includes(me)) return;
     this.#announced = { parent, wants };
     const seats = spec.seatWishes && ({ seats: { wants } } as const);

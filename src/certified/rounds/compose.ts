@@ -22,7 +22,7 @@ import {
   roundAfter,
   stakesOf,
 } from '../decisions/chain.ts';
-import { known as knownStakes } from '../decisions/contributions.ts';
+import { unwrapRuling as knownStakes } from '../decisions/contributions.ts';
 import type { Evidence, EvidenceStore } from '../decisions/evidence.ts';
 import { convictedBy, isUpheld } from '../decisions/roster-change.ts';
 import type { ContributionOpinion } from '../features/feature.ts';
@@ -36,7 +36,7 @@ export interface Bad {
 }
 
 /** A good manifest of the round before that no outcome listed yet. */
-export type HeldContribution = Pick<Arrival, 'worker' | 'manifest'>;
+export type ContributionRef = Pick<Arrival, 'worker' | 'manifest'>;
 
 /** What a member brings to an outcome of its own. */
 export interface Material {
@@ -45,8 +45,8 @@ export interface Material {
   readonly ballots: readonly EventId[];
   readonly reveal: Outcome['reveal'];
   /** Contributions of the round before that came late, under `defer`. */
-  readonly late: readonly HeldContribution[];
-  readonly held: readonly HeldContribution[];
+  readonly late: readonly ContributionRef[];
+  readonly available: readonly ContributionRef[];
   readonly bad: readonly Bad[];
   /** A quorum of commits of the round before. */
   readonly votes: ListedVotes | null;
@@ -66,11 +66,11 @@ export function draftOf(chain: Chain, evidence: EvidenceStore, material: Materia
   const isVoid = result === 'void';
   const faults = faultsOf(chain, evidence, roster);
   const out = convictedBy(faults);
-  const counts = ({ worker }: HeldContribution) => !out.has(worker);
+  const counts = ({ worker }: ContributionRef) => !out.has(worker);
   const rows = isVoid
     ? []
     : [
-        ...acceptedOf(roster, material.held.filter(counts), false),
+        ...acceptedOf(roster, material.available.filter(counts), false),
         ...acceptedOf(roster, material.late.filter(counts), true),
       ];
   return {
@@ -97,10 +97,10 @@ type RosterIndices = ReadonlyMap<WorkerId, number>;
 
 const acceptedOf = (
   roster: RosterIndices,
-  held: readonly HeldContribution[],
+  contributions: readonly ContributionRef[],
   late: boolean,
 ): readonly AcceptedContribution[] =>
-  held.flatMap(({ worker, manifest }) => {
+  contributions.flatMap(({ worker, manifest }) => {
     const index = roster.get(worker);
     return index === undefined ? [] : [{ index, late, manifest }];
   });
@@ -118,9 +118,9 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
   const due = messages.filter(
     (message): message is Signed<Leave> => message.type === 'leave' && message.last <= chain.round,
   );
-  const asked = due.map(({ key, last: round }) => ({ key, round }));
+  const leaving = due.map(({ key, last: round }) => ({ key, round }));
   const stakes = knownStakes(stakesOf(chain.ledger, evidence));
-  const isUndone = joinsBeforeLeaving([...asked, ...chain.departed]);
+  const isUndone = joinsBeforeLeaving([...leaving, ...chain.departed]);
   const fresh = messages.filter((message): message is Signed<Join> => {
     if (message.type !== 'join') return false;
     const after = roundAfter(chain, message.after);
@@ -128,8 +128,8 @@ function joinsOf(chain: Chain, evidence: EvidenceStore): readonly ListedJoin[] {
     const { isSigned } = evidence;
     return refuseAdmission(chain.spec, chain.run, stakes, message, isSigned) === undefined;
   });
-  const said = chain.spec.seatWishes ? newestOfEach(chain, fresh) : fresh;
-  const asking = new Map(firstOfEach(said, ({ key }) => key).map((join) => [join.key, join]));
+  const latest = chain.spec.seatWishes ? newestOfEach(chain, fresh) : fresh;
+  const asking = new Map(firstOfEach(latest, ({ key }) => key).map((join) => [join.key, join]));
   const known = [...asking.values()].map((join) => rosterJoin(chain, join));
   return chooseJoins(membershipOf(chain.spec, chain.run), chain.ledger, known)
     .map((chosen) => {
@@ -191,7 +191,7 @@ const byKey = (a: { readonly key: WorkerId }, b: { readonly key: WorkerId }): nu
 
 /** What this worker holds in time, as far as it weighs anything, and whom it was told of as left out. */
 export interface Sight {
-  readonly held: readonly Arrival[];
+  readonly available: readonly Arrival[];
   /** Whose work of the round before must be listed under `defer`. */
   readonly owed: readonly WorkerId[];
   /** Whether the table of stakes that it names may follow. */
@@ -206,13 +206,14 @@ export interface Sight {
 export function opinionOf(
   { spec, ledger }: Chain,
   outcome: Outcome,
-  { held, owed, hasStakes, nowMs, judgment, view = 0 }: Sight,
+  { available, owed, hasStakes, nowMs, judgment, view = 0 }: Sight,
 ): Pick<Check, 'acceptable' | 'unlisted'> {
   const listed = new Set(outcome.accepted.map(({ manifest }) => manifest));
   const refused = new Set(outcome.rejected.map(({ manifest }) => manifest));
-  const good = judgment === undefined ? held : held.filter((row) => judgment.isGood(row.manifest));
+  const good =
+    judgment === undefined ? available : available.filter((row) => judgment.isGood(row.manifest));
   const ids = good.map(({ manifest }) => manifest);
-  const left = held.filter(({ manifest: id }) => !listed.has(id) && !refused.has(id));
+  const left = available.filter(({ manifest: id }) => !listed.has(id) && !refused.has(id));
   const proposable = left.filter(({ manifest }) => judgment?.mayPropose(manifest) ?? true);
   const isHarmless = outcome.accepted.every(
     ({ manifest }) => judgment?.mayAccept(manifest, view) ?? true,
@@ -230,7 +231,7 @@ export function opinionOf(
 /** Roster indices of these workers, ascending; as many as the event of a vote has room for. */
 export function rosterIndicesOf(
   { members }: Ledger,
-  rows: readonly HeldContribution[],
+  rows: readonly ContributionRef[],
 ): readonly number[] {
   const indices = new Map(members.map(({ key }, index) => [key, index]));
   return [...new Set(rows.flatMap(({ worker }) => indices.get(worker) ?? []))]
@@ -245,7 +246,7 @@ export function rosterIndicesOf(
 export function owedIn(
   { spec, run, parent, before }: Chain,
   { votes }: Outcome,
-  late: readonly HeldContribution[],
+  late: readonly ContributionRef[],
   evidence: Evidence,
 ): readonly WorkerId[] {
   if (before === null || late.length === 0) return [];
@@ -254,7 +255,7 @@ export function owedIn(
   const { commits, committee } = judged.value;
   const most = committee.size - committee.quorum;
   const roster = before.ledger.members.map(({ key }) => key);
-  const isOwed = ({ worker }: HeldContribution): boolean =>
+  const isOwed = ({ worker }: ContributionRef): boolean =>
     commits.filter(({ unlisted }) => unlisted.includes(roster.indexOf(worker))).length > most;
   return late.filter(isOwed).map(({ worker }) => worker);
 }

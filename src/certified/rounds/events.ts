@@ -135,25 +135,25 @@ export interface CertifiedSession extends Session {
 }
 
 /** Things of a run that are remembered as told, those told last. */
-const MOST_TOLD = 1024;
+const MAX_REPORTED = 1024;
 
-function createOnce(report: (event: RunEvent) => void, told = new Recent<true>(MOST_TOLD)) {
+function createOnce(report: (event: RunEvent) => void, reported = new Recent<true>(MAX_REPORTED)) {
   return (key: string, event: RunEvent) => {
-    if (told.get(key)) return;
-    told.set(key, true);
+    if (reported.get(key)) return;
+    reported.set(key, true);
     report(event);
   };
 }
 
 /** Tells of contributions as they arrive, each once; what was told of older rounds is forgotten. */
 function createArrived(report: (event: RunEvent) => void) {
-  const told = new Recent<true>(Number.POSITIVE_INFINITY);
-  const once = createOnce(report, told);
+  const reported = new Recent<true>(Number.POSITIVE_INFINITY);
+  const once = createOnce(report, reported);
   let newest = -1;
   return (worker: WorkerId, message: ProtocolMessage | undefined) => {
     if (message?.type !== 'manifest') return;
     const { round, eventBytes } = message.manifest;
-    if (round > newest) told.age();
+    if (round > newest) reported.age();
     newest = Math.max(newest, round);
     once(`${round} ${worker}`, { type: 'peer', state: 'sent', worker, round, eventBytes });
   };
@@ -175,7 +175,7 @@ const wording = {
     why === undefined
       ? `${roundName(round)}: drawn for a check, showed what its steps start from`
       : `${roundName(round)}: drawn for a check, but no relay has what it asks for: ${why}`,
-  checked: (round: number, found: string) => `${roundName(round)}: ${found}`,
+  checked: (round: number, finding: string) => `${roundName(round)}: ${finding}`,
   resting: (round: number) =>
     `${roundName(round)}: sits it out, to begin the next one together with the others`,
   unlisted: () => 'asked to join: it sends from the round on that lists it',
@@ -227,7 +227,7 @@ export function createReporter(report: (event: RunEvent) => void) {
   };
   return {
     ...(Object.fromEntries(Object.entries(wording).map(noticed)) as Notices),
-    held: (round: number, have: number, want: number, missing: readonly WorkerId[]) =>
+    waiting: (round: number, have: number, want: number, missing: readonly WorkerId[]) =>
       report({ type: 'waiting', what: 'gradients', round, have, want, missing }),
     arrived: createArrived(report),
     stalled: (round: number, { attempt, view, missing }: Extract<Effect, { type: 'stalled' }>) =>

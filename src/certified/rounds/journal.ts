@@ -121,9 +121,9 @@ export class VoteMemory {
     }
     if (!isReturning) return { entry: undefined, voteFrom: 0, isEmpty: true };
     const { me, evidence } = this.#ports;
-    const isOwn = (message: ProtocolMessage) =>
+    const isMine = (message: ProtocolMessage) =>
       message.key === me && 'round' in message && message.round === round;
-    const hasForgotten = round > 0 || [...evidence.messages()].some(isOwn);
+    const hasForgotten = round > 0 || [...evidence.messages()].some(isMine);
     return { entry, voteFrom: hasForgotten ? 1 : 0, isEmpty: true };
   }
 
@@ -155,7 +155,7 @@ export const sentBefore = ({
     each ? [idOf(each)] : [],
   );
 
-export const ownIn = (entry: Entry | undefined): readonly EventId[] =>
+export const signedIn = (entry: Entry | undefined): readonly EventId[] =>
   Object.values(entry?.own ?? {}).map(({ id }) => id);
 
 /** A round as this worker finds it when it opens it. */
@@ -165,7 +165,7 @@ export interface RoundOpening {
   /** Something of what it signed before is on disk. */
   readonly hasMemory: boolean;
   /** What relays have for the round, as far as they answered. */
-  readonly here: Iterable<ProtocolMessage>;
+  readonly stored: Iterable<ProtocolMessage>;
 }
 
 /** Own events remembered of this round and the one before, so that they are not taken for another process's. */
@@ -184,7 +184,7 @@ export class KeyWatch {
   /** Nothing of this key was there when the round was opened that it does not remember. */
   #isClean = true;
   #isSittingOut = false;
-  #isTold = false;
+  #isReported = false;
 
   /** `onOther` hears once that somebody else signs with this key although this worker was first. */
   constructor(me: WorkerId, onOther: (round: number) => void) {
@@ -202,11 +202,11 @@ export class KeyWatch {
     this.#known.set(id, true);
   }
 
-  begin({ round, parent, ledger }: Chain, { isReturning, hasMemory, here }: RoundOpening): void {
+  begin({ round, parent, ledger }: Chain, { isReturning, hasMemory, stored }: RoundOpening): void {
     const isLater = this.#at !== undefined && this.#at.round < round;
     this.#at = { round, parent };
     if (isLater) this.#known.age();
-    this.#isClean = ![...here].some((message) => this.#isForeign(message));
+    this.#isClean = ![...stored].some((message) => this.#isForeign(message));
     const isListed = ledger.members.some(({ key, tip }) => key === this.#me && tip !== null);
     const isForgotten = !hasMemory && isListed && round > 0;
     if (isReturning) this.#isSittingOut ||= isForgotten || !this.#isClean;
@@ -219,8 +219,8 @@ export class KeyWatch {
     // where relays had some of an earlier session, they may bring more of it
     if (!this.#isClean || !this.#isForeign(message)) return;
     if (this.#isSittingOut) this.#clash();
-    else if (!this.#isTold) {
-      this.#isTold = true;
+    else if (!this.#isReported) {
+      this.#isReported = true;
       this.#onOther(this.#at!.round);
     }
   }
@@ -233,9 +233,9 @@ export class KeyWatch {
   #isForeign(message: ProtocolMessage): boolean {
     if (message.key !== this.#me || this.#known.get(message.id) || this.#at === undefined)
       return false;
-    const said = message.type === 'manifest' ? message.manifest : message;
-    if (!('round' in said) || !('parent' in said)) return false;
-    return said.round === this.#at.round && said.parent === this.#at.parent;
+    const content = message.type === 'manifest' ? message.manifest : message;
+    if (!('round' in content) || !('parent' in content)) return false;
+    return content.round === this.#at.round && content.parent === this.#at.parent;
   }
 
   #clash(): void {

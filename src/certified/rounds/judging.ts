@@ -15,13 +15,13 @@ import { type Digest, type EventId, roundName } from '../../run/ids.ts';
 import { type Outcome, outcomeDigest } from '../../run/outcome.ts';
 import { type FeatureValues, withFeatures } from '../../run/spec/features.ts';
 import { type Certified, type Decision, stakesOf } from '../decisions/chain.ts';
-import { contributionOf, known, weighingOf } from '../decisions/contributions.ts';
+import { contributionOf, unwrapRuling, weighingOf } from '../decisions/contributions.ts';
 import { lacking, type Missing, type Ruling } from '../decisions/evidence.ts';
 import { applyOutcome, completeOutcome } from '../decisions/outcomes.ts';
 import { convictedBy, proofsIn } from '../decisions/roster-change.ts';
 import type { ContributionOpinion, RoundFeature } from '../features/feature.ts';
 import type { StakeOpinion } from '../features/stakes.ts';
-import { draftOf, type HeldContribution, opinionOf, owedIn } from './compose.ts';
+import { type ContributionRef, draftOf, opinionOf, owedIn } from './compose.ts';
 import type { Observer } from './observer.ts';
 import type { DriverOptions } from './round.ts';
 
@@ -53,7 +53,7 @@ export class Judge {
     Digest,
     { readonly missing: readonly Missing[]; readonly ms: number }
   >();
-  #askedMs = 0;
+  #requestedMs = 0;
   /** Since when a certificate is here whose outcome cannot be followed. */
   #lackingMs: number | undefined;
 
@@ -95,25 +95,25 @@ export class Judge {
   }
 
   /** Whether an outcome of this worker's own could be made; it goes to the machine. */
-  compose(effect: Extract<Effect, { type: 'compose' }>, held: readonly Arrival[]): boolean {
+  compose(effect: Extract<Effect, { type: 'compose' }>, arrivals: readonly Arrival[]): boolean {
     const { state, ports, context, votes } = this.#options;
     const { attempt, view, result, ballots } = effect;
     const { observer } = this.#host;
-    const isHeld = new Set(held.map(({ worker }) => worker));
+    const hasArrived = new Set(arrivals.map(({ worker }) => worker));
     // what came since it closed the round reached others in time, who would not accept an outcome without it
-    const since = observer.good().filter(({ worker }) => !isHeld.has(worker));
-    const rows = [...held, ...since];
+    const since = observer.good().filter(({ worker }) => !hasArrived.has(worker));
+    const rows = [...arrivals, ...since];
     const late = observer.late();
     const ids = [...rows, ...late].map(({ manifest }) => manifest);
     if (result === 'final' && !this.#isReady(ids, { attempt, view })) return false;
     const judgment = this.#judgment([]);
-    const mayList = ({ manifest }: HeldContribution) => judgment?.mayPropose(manifest) ?? true;
+    const mayList = ({ manifest }: ContributionRef) => judgment?.mayPropose(manifest) ?? true;
     const material = {
       me: context.me,
       result,
       ballots,
       votes,
-      held: rows.filter(mayList),
+      available: rows.filter(mayList),
       bad: observer.bad(),
       late: late.filter(mayList),
       reveal: ports.chain.reveal(context.round),
@@ -130,7 +130,7 @@ export class Judge {
     const { outcome, next } = made.value;
     const digest = outcomeDigest(outcome);
     this.#nexts.set(digest, next);
-    const check = { digest, valid: true, ...this.#opinion(outcome, held, view, 'good') };
+    const check = { digest, valid: true, ...this.#opinion(outcome, arrivals, view, 'good') };
     this.#host.feed({ type: 'composed', composed: { attempt, view, outcome, digest }, check });
     return true;
   }
@@ -186,14 +186,21 @@ export class Judge {
     const mayOwe = judgment ? late.filter(({ manifest }) => judgment.isGood(manifest)) : late;
     const owed = owedIn(state, outcome, mayOwe, ports.evidence);
     const hasStakes = stakes === 'good';
-    const table = known(stakesOf(state.ledger, ports.evidence));
+    const table = unwrapRuling(stakesOf(state.ledger, ports.evidence));
     const workers = all.map(({ worker }) => worker);
     const weighing = new Set(weighingOf(state.spec, table, workers));
     const out = convictedBy(proofsIn(outcome.faults, ports.evidence));
-    const held = all.filter(({ worker }) => weighing.has(worker) && !out.has(worker));
-    const opinion = opinionOf(state, outcome, { held, owed, hasStakes, nowMs, judgment, view });
-    const said = this.#features.map((each) => each.said?.(held));
-    const features: FeatureValues<'vote'> = Object.assign({}, ...said);
+    const available = all.filter(({ worker }) => weighing.has(worker) && !out.has(worker));
+    const opinion = opinionOf(state, outcome, {
+      available,
+      owed,
+      hasStakes,
+      nowMs,
+      judgment,
+      view,
+    });
+    const fields = this.#features.map((each) => each.commitFields?.(available));
+    const features: FeatureValues<'vote'> = Object.assign({}, ...fields);
     return { ...opinion, ...withFeatures(features) };
   }
 
@@ -203,17 +210,17 @@ export class Judge {
   }
 
   /** What members measured until now, in runs with a feature that does; tells of what does harm. */
-  #judgment(held: readonly HeldContribution[]): ContributionOpinion | undefined {
-    return this.#features.flatMap((each) => each.judgment?.(held) ?? [])[0];
+  #judgment(available: readonly ContributionRef[]): ContributionOpinion | undefined {
+    return this.#features.flatMap((each) => each.judgment?.(available) ?? [])[0];
   }
 
   /** False, after asking for what is missing. */
   #lacks(missing: readonly Missing[]): false {
     const { ports, context, state } = this.#options;
     const nowMs = ports.clock.now();
-    if (this.#askedMs > 0 && nowMs - this.#askedMs < ASK_MS) return false;
-    const isRepeated = this.#askedMs > 0;
-    this.#askedMs = nowMs;
+    if (this.#requestedMs > 0 && nowMs - this.#requestedMs < ASK_MS) return false;
+    const isRepeated = this.#requestedMs > 0;
+    this.#requestedMs = nowMs;
     const host = this.#host;
     const events = missing.filter(({ what }) => what === 'event').map(({ id }) => id);
     if (events.length > 0) host.fetch(events);

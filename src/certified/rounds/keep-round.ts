@@ -77,8 +77,8 @@ function someOf(
   count: number,
   founders: readonly WorkerId[],
 ): readonly WorkerId[] {
-  const known = keys.filter((key) => founders.includes(key));
-  return [...keys.slice(0, count), ...known.slice(0, FOUNDERS)];
+  const founding = keys.filter((key) => founders.includes(key));
+  return [...keys.slice(0, count), ...founding.slice(0, FOUNDERS)];
 }
 
 /** The first by rank of those who decided: they are there. */
@@ -95,8 +95,8 @@ function keepersOf(
 /** The events that later prove how this round was decided. Joins, leaves and earlier votes are in the outcome. */
 function standsOn({ outcome, certificate }: Decision, evidence: EvidenceStore): readonly EventId[] {
   const { proposal, commits } = certificate;
-  const said = evidence.message(proposal);
-  const ballots = said?.type === 'proposal' ? said.ballots : [];
+  const message = evidence.message(proposal);
+  const ballots = message?.type === 'proposal' ? message.ballots : [];
   return [...new Set([proposal, ...commits, ...ballots, ...outcome.ballots, ...outcome.faults])];
 }
 

@@ -12,14 +12,14 @@ import {
   assignmentOf,
   judgeManifest,
   judgeSubmission,
-  known,
   previousRoundParametersOf,
   type RoundParameters,
   roundParametersOf,
+  unwrapRuling,
 } from '../decisions/contributions.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import type { ProtocolMessage, Submission } from '../wire/certified-events.ts';
-import type { Bad, HeldContribution } from './compose.ts';
+import type { Bad, ContributionRef } from './compose.ts';
 import type { DriverOptions } from './round.ts';
 
 export interface ManifestWatch {
@@ -34,7 +34,7 @@ export interface ManifestWatch {
 export interface Wants {
   readonly signal: AbortSignal;
   bring(manifest: Manifest): Promise<Uint8Array | undefined>;
-  onHeld(worker: WorkerId, manifest: EventId): void;
+  onComplete(worker: WorkerId, manifest: EventId): void;
   /** Two manifests of one worker in one place. */
   onFault(events: readonly [EventId, EventId]): void;
   onRefused(rejection: Rejection, manifest: EventId): void;
@@ -49,7 +49,7 @@ function createWatch(
   roundParameters: RoundParameters,
   keys: ReadonlySet<WorkerId>,
   evidence: EvidenceStore,
-  { signal, bring, onHeld, onFault, onRefused, onChange }: Wants,
+  { signal, bring, onComplete, onFault, onRefused, onChange }: Wants,
 ): ManifestWatch {
   const assignment = assignmentOf(roundParameters);
   const seen = new Map<WorkerId, Signed<Submission>[]>();
@@ -83,7 +83,7 @@ function createWatch(
       return;
     }
     if (!good.has(key)) good.set(key, id);
-    onHeld(key, id);
+    onComplete(key, id);
   }
 
   return {
@@ -119,9 +119,9 @@ export interface Observer {
   pull(manifest: EventId): void;
   bad(): readonly Bad[];
   /** Good ones of this round, however late. */
-  good(): readonly HeldContribution[];
+  good(): readonly ContributionRef[];
   /** Good ones of the round before that no outcome listed yet, under `defer`. */
-  late(): readonly HeldContribution[];
+  late(): readonly ContributionRef[];
   close(): void;
 }
 
@@ -133,13 +133,18 @@ export function createObserver(
 ): Observer {
   const { evidence, control } = ports;
   const roster = new Set(context.roster);
-  const now = createWatch(known(roundParametersOf(state, evidence)), roster, evidence, wants);
-  const lateParameters = known(previousRoundParametersOf(state, evidence));
+  const now = createWatch(
+    unwrapRuling(roundParametersOf(state, evidence)),
+    roster,
+    evidence,
+    wants,
+  );
+  const lateParameters = unwrapRuling(previousRoundParametersOf(state, evidence));
   const owing = lateOf(state.ledger);
   // that it is late says nothing about how long this round has to wait
   const apart: Wants = {
     ...wants,
-    onHeld: wants.onChange,
+    onComplete: wants.onChange,
     // what strangers sent for that round was told then
     onRefused: (rejection, id) => {
       if (owing.some((key) => key === rejection.worker)) wants.onRefused(rejection, id);

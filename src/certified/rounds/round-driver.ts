@@ -53,7 +53,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
   readonly #release: () => void;
   readonly #inputs: Input[] = [];
   readonly #pending = new PendingActions();
-  readonly #own: Record<string, SignedEvent>;
+  readonly #signedEvents: Record<string, SignedEvent>;
   readonly #refusals: Refusals;
   readonly #arrivals: ArrivalTimes;
   #machine: RoundState;
@@ -69,14 +69,14 @@ class RoundDriver implements DrivenRound, JudgeHost {
     this.signal = signal;
     this.#release = release;
     this.#machine = entry?.machine ?? beginRound(context, beginning, voteFrom);
-    this.#own = { ...entry?.own };
-    const told = { context, beginning, isResumed: entry !== undefined };
-    this.#arrivals = new ArrivalTimes({ ...told, delays: ports.memory.delays });
+    this.#signedEvents = { ...entry?.own };
+    const common = { context, beginning, isResumed: entry !== undefined };
+    this.#arrivals = new ArrivalTimes({ ...common, delays: ports.memory.delays });
     if (entry) this.#resume(entry.machine);
     const wants = {
       signal: this.signal,
       bring: (manifest: Manifest) => this.#listening.pull(manifest),
-      onHeld: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
+      onComplete: (worker: WorkerId, manifest: EventId) => this.#hold(worker, manifest),
       onFault: (events: readonly [EventId, EventId]) => this.#accuse(events),
       onRefused: (rejection: Rejection, id: EventId) => this.#refusals.note(rejection, id),
       onChange: () => this.wake(),
@@ -116,9 +116,9 @@ class RoundDriver implements DrivenRound, JudgeHost {
     this.take(message);
   }
 
-  take(message: ProtocolMessage, isAsked = false): void {
+  take(message: ProtocolMessage, wasRequested = false): void {
     const { ports, context } = this.#options;
-    const isNew = ports.evidence.add(message, isAsked);
+    const isNew = ports.evidence.add(message, wasRequested);
     ports.keyWatch.heard(message);
     if (isMessage(message) && message.round === context.round) {
       this.feed({ type: 'message', message });
@@ -192,20 +192,20 @@ class RoundDriver implements DrivenRound, JudgeHost {
   async #step(input: Input): Promise<void> {
     const { context, ports } = this.#options;
     const { state, effects } = step(context, this.#machine, input, ports.clock.now());
-    if (state.held.length > this.#machine.held.length) this.#tellHeld(state);
+    if (state.held.length > this.#machine.held.length) this.#reportArrivals(state);
     this.#machine = state;
     // signed before anything is written, so that one write holds the state and the events it promises
     for (const effect of effects) if (effect.type === 'send') this.#eventOf(effect.message);
     for (const effect of effects) await this.#perform(effect);
   }
 
-  #tellHeld({ held, closed, decided }: RoundState): void {
+  #reportArrivals({ held, closed, decided }: RoundState): void {
     const { context, ports } = this.#options;
     if (closed !== null || decided !== null) return;
     const { round, live } = context;
     const holds = new Set(held.map(({ worker }) => worker));
     const missing = live.filter((key) => !holds.has(key));
-    ports.reporter.held(round, held.length, live.length, missing);
+    ports.reporter.waiting(round, held.length, live.length, missing);
   }
 
   #perform(effect: Effect): Promise<void> | void {
@@ -264,7 +264,7 @@ class RoundDriver implements DrivenRound, JudgeHost {
       round,
       parent,
       machine: this.#machine,
-      own: this.#own,
+      own: this.#signedEvents,
       delays: ports.memory.delays.recent,
     });
   }
@@ -273,10 +273,10 @@ class RoundDriver implements DrivenRound, JudgeHost {
   #eventOf(message: Message): LocalEvent {
     const { control } = this.#options.ports;
     const key = JSON.stringify(message);
-    const kept = this.#own[key];
+    const kept = this.#signedEvents[key];
     if (kept !== undefined) return { event: kept, message: control.restore(kept, message) };
     const signed = control.sign(message);
-    this.#own[key] = signed.event;
+    this.#signedEvents[key] = signed.event;
     this.#options.ports.keyWatch.signed(signed.event.id);
     return signed;
   }
@@ -294,9 +294,9 @@ class RoundDriver implements DrivenRound, JudgeHost {
   #accuse(events: readonly [EventId, EventId]): void {
     const { context, ports } = this.#options;
     const { control, evidence, reporter } = ports;
-    const known = evidence.proofOf(events);
-    if (known) {
-      reporter.fault(context.round, known);
+    const existing = evidence.proofOf(events);
+    if (existing) {
+      reporter.fault(context.round, existing);
       return;
     }
     const proof = control.accuse(events);

@@ -184,9 +184,9 @@ export class RoundInputs {
 
   /** Waits until the table of stakes of a ledger is here, if it has one. */
   async stakes(ledger: Ledger, round: number): Promise<void> {
-    const found = stakesOf(ledger, this.#ports.evidence);
-    if (found.ok || !('missing' in found)) return;
-    for (const each of found.missing) await this.obtain(each, { round });
+    const stakes = stakesOf(ledger, this.#ports.evidence);
+    if (stakes.ok || !('missing' in stakes)) return;
+    for (const each of stakes.missing) await this.obtain(each, { round });
   }
 
   /** Gets a stake table or a beacon value, however long it takes. */

@@ -39,14 +39,14 @@ export function buildArchivedVotes(
   lifetime: Lifetime,
   hash: Sha256,
 ): readonly ArchivedVotesDraft[] {
-  const said = { scope: [run, `${run}/${round}`], expiration: expirationOf(lifetime) };
+  const fields = { scope: [run, `${run}/${round}`], expiration: expirationOf(lifetime) };
   return inBundles(events).map((bytes) => {
     if (bytes.length <= CHUNK_BYTES) {
-      const draft = archivedVotes.build({ ...said, data: toBase64(bytes) }, lifetime.createdAt);
+      const draft = archivedVotes.build({ ...fields, data: toBase64(bytes) }, lifetime.createdAt);
       return { draft, payload: undefined };
     }
     const { root } = chunkTree(bytes, hash);
-    const draft = archivedVotes.build({ ...said, root, bytes: bytes.length }, lifetime.createdAt);
+    const draft = archivedVotes.build({ ...fields, root, bytes: bytes.length }, lifetime.createdAt);
     return { draft, payload: bytes };
   });
 }
@@ -165,8 +165,8 @@ export async function findArchivedVotes(
 ): Promise<void> {
   const pulls: Promise<void>[] = [];
   const pull = async (claim: ArchivedVotesClaim) => {
-    const found = await attachments.pull(claim).done;
-    if (found) openArchivedVotes(found.payload, run, crypto).forEach(take);
+    const pulled = await attachments.pull(claim).done;
+    if (pulled) openArchivedVotes(pulled.payload, run, crypto).forEach(take);
   };
   const onEvent = (event: SignedEvent) => {
     const read = readArchivedVotes(event, run, crypto);
@@ -186,14 +186,14 @@ export async function findArchivers(
   members: readonly WorkerId[],
   { relays, signal }: Pick<ArchivedVotesSearch, 'relays' | 'signal'>,
 ): Promise<ReadonlySet<WorkerId> | undefined> {
-  const found = new Set<WorkerId>();
+  const authors = new Set<WorkerId>();
   const onEvent = (event: SignedEvent) => {
     const parsed = archivedVotes.parse(event);
-    if (parsed.ok && parsed.value.scope.includes(`${run}/${round}`)) found.add(event.pubkey);
+    if (parsed.ok && parsed.value.scope.includes(`${run}/${round}`)) authors.add(event.pubkey);
   };
-  const asked = { waitMs: FIND_MS, signal, onEvent };
+  const queryOptions = { waitMs: FIND_MS, signal, onEvent };
   const answer = await relays
-    .query(archivedVotesFilters(run, members, round), asked)
+    .query(archivedVotesFilters(run, members, round), queryOptions)
     .catch(() => undefined);
-  return answer === undefined || answer.answered.length === 0 ? undefined : found;
+  return answer === undefined || answer.answered.length === 0 ? undefined : authors;
 }

@@ -144,15 +144,15 @@ export const byAuthors = (
     authors: keys.slice(i * MOST_AUTHORS, (i + 1) * MOST_AUTHORS),
   }));
 
-export function buildMessage(said: Message | Notice, lifetime: Lifetime): EventDraft {
-  if (said.type === 'vote') return buildVote(said, lifetime);
-  if (said.type === 'proposal') return buildProposal(said, lifetime);
-  return buildMember(said, lifetime);
+export function buildMessage(message: Message | Notice, lifetime: Lifetime): EventDraft {
+  if (message.type === 'vote') return buildVote(message, lifetime);
+  if (message.type === 'proposal') return buildProposal(message, lifetime);
+  return buildMember(message, lifetime);
 }
 
 /** The body of a message, where its event may have no room for it. */
-export const bodyOfMessage = (said: Message | Notice): string | undefined =>
-  said.type === 'proposal' ? outcomeBody(said.outcome) : undefined;
+export const bodyOfMessage = (message: Message | Notice): string | undefined =>
+  message.type === 'proposal' ? outcomeBody(message.outcome) : undefined;
 
 /**
  * What a verified event says, with the fields of the run's features; undefined for other kinds and runs, and while its
@@ -169,9 +169,9 @@ export function toProtocolMessage(
   if (judged === undefined) return undefined;
   const signed = { id: event.id, key: event.pubkey };
   if (!judged.ok) return { ...signed, type: 'unreadable', reason: judged.rejection.reason };
-  const said = judged.value;
-  const of = said.type === 'manifest' ? said.manifest.run : said.run;
-  return of === run ? said : undefined;
+  const message = judged.value;
+  const of = message.type === 'manifest' ? message.manifest.run : message.run;
+  return of === run ? message : undefined;
 }
 
 function read(

@@ -181,8 +181,8 @@ export function checkpointFeatures(
   chunks: CheckpointChunks | undefined,
   { signal, report, createSha256 = pureCreateSha256 }: Machine,
 ): { checkpointFeatures?(model: readonly Uint8Array[]): Promise<FeatureValues<'checkpoint'>> } {
-  const said = named.filter((name) => features.includes(name));
-  if (said.length === 0) return {};
+  const namedFeatures = named.filter((name) => features.includes(name));
+  if (namedFeatures.length === 0) return {};
   return {
     async checkpointFeatures([model, ...others]) {
       // no run has both these and tiers
@@ -200,7 +200,7 @@ export function checkpointFeatures(
         });
       }
       const manifest = manifestDigest(packed.manifest);
-      return Object.fromEntries(said.map((name) => [name, { manifest }]));
+      return Object.fromEntries(namedFeatures.map((name) => [name, { manifest }]));
     },
   };
 }
@@ -247,9 +247,9 @@ export async function packBytes(
     (_, i) => {
       const chunk = payload.subarray(i * CHECKPOINT_CHUNK_BYTES, (i + 1) * CHECKPOINT_CHUNK_BYTES);
       digester.update(chunk);
-      const found = digester.digest();
-      chunks.set(found.sha256, chunk);
-      return found;
+      const chunkHash = digester.digest();
+      chunks.set(chunkHash.sha256, chunk);
+      return chunkHash;
     },
   );
   digester.update(payload);

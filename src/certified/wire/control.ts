@@ -43,8 +43,8 @@ import { KeptEvents, Resending } from './kept-events.ts';
 import { buildRun, isServable, specLifetime } from './runs.ts';
 
 export interface Hearing {
-  /** Called as messages come, for the same one also several times; `isAsked` for those that answer a question. */
-  take(message: ProtocolMessage, isAsked?: boolean): void;
+  /** Called as messages come, for the same one also several times; `wasRequested` for those that answer a question. */
+  take(message: ProtocolMessage, wasRequested?: boolean): void;
   /** An event with a wrong id or signature; the relay is to blame, not the key that it names. */
   refuse?(rejection: Rejection, id: EventId | undefined): void;
   onCaughtUp?(): void;
@@ -91,9 +91,9 @@ export interface ControlOptions {
 /** What becomes of the events of one subscription or question. */
 interface Hear {
   readonly hearing: Hearing;
-  keep(event: SignedEvent, isAsked: boolean): void;
+  keep(event: SignedEvent, wasRequested: boolean): void;
   /** Asked for by id: kept, and its body pulled, whoever signed it. */
-  readonly isAsked: boolean;
+  readonly wasRequested: boolean;
 }
 
 /** How long relays may take to answer a question for single events. */
@@ -160,7 +160,7 @@ export class Control {
     const hearing = answering(asker);
     for (const id of ids) {
       const event = this.#kept.get(id);
-      if (event) this.#take(event, { hearing, keep: this.#keep, isAsked: true });
+      if (event) this.#take(event, { hearing, keep: this.#keep, wasRequested: true });
     }
     const missing = ids.filter((id) => this.#kept.get(id) === undefined);
     if (missing.length > 0) void this.#ask({ ids: missing }, hearing, true, missing.length);
@@ -175,7 +175,7 @@ export class Control {
    * Asks all relays for copies of a round by these members, and takes them as originals; resolves when they answered.
    */
   fetchArchivedVotes(round: number, by: readonly WorkerId[], hearing: Hearing): Promise<void> {
-    const hear = { hearing: answering(hearing), keep: this.#keep, isAsked: true };
+    const hear = { hearing: answering(hearing), keep: this.#keep, wasRequested: true };
     const search = { ...this.#options, attachments: this.#attachments };
     return findArchivedVotes({ run: search.run, round }, by, search, (event) =>
       this.#take(event, hear),
@@ -183,30 +183,30 @@ export class Control {
   }
 
   /** One query; if the relays that are read have fewer than `wanted` events, the others are asked as well. */
-  async #ask(filter: Filter, hearing: Hearing, isAsked: boolean, wanted = 0): Promise<void> {
+  async #ask(filter: Filter, hearing: Hearing, wasRequested: boolean, wanted = 0): Promise<void> {
     const { relays, signal } = this.#options;
-    const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, isAsked });
-    let found = 0;
+    const { onEvent, onRefused } = this.#handlersOf({ hearing, keep: this.#keep, wasRequested });
+    let count = 0;
     const take = (event: SignedEvent) => {
-      found++;
+      count++;
       onEvent(event);
     };
-    const asked = { waitMs: FETCH_MS, signal, onEvent: take, onRefused };
+    const queryOptions = { waitMs: FETCH_MS, signal, onEvent: take, onRefused };
     const { own, relays: all } = relays;
     const others = all.filter((relay) => !own.includes(relay));
     try {
-      await relays.query([filter], asked);
-      if (found < wanted && others.length > 0)
-        await relays.query([filter], { ...asked, only: others });
+      await relays.query([filter], queryOptions);
+      if (count < wanted && others.length > 0)
+        await relays.query([filter], { ...queryOptions, only: others });
     } catch {
       // nothing is asked any more
     }
   }
 
   /** An event of it, kept here and not sent yet. */
-  sign(said: Message | Notice): LocalEvent {
-    const event = this.#options.signer.sign(buildMessage(said, this.#lifetime()));
-    return { event, message: this.#own(event, bodyOfMessage(said)) };
+  sign(message: Message | Notice): LocalEvent {
+    const event = this.#options.signer.sign(buildMessage(message, this.#lifetime()));
+    return { event, message: this.#keepSigned(event, bodyOfMessage(message)) };
   }
 
   /** A proof from two events of one key, or verdicts of many; undefined if one of them is not here. */
@@ -215,12 +215,12 @@ export class Control {
     const { run, signer } = this.#options;
     if (events.length < ids.length) return undefined;
     const event = signer.sign(buildFault(run, events, this.#lifetime()));
-    return { event, message: this.#own(event, proofBody(events)) };
+    return { event, message: this.#keepSigned(event, proofBody(events)) };
   }
 
   /** Takes in an own event of an earlier session; `said` is what it was signed for, where that may have a body. */
-  restore(event: SignedEvent, said?: Message): ProtocolMessage {
-    return this.#own(event, said && bodyOfMessage(said));
+  restore(event: SignedEvent, message?: Message): ProtocolMessage {
+    return this.#keepSigned(event, message && bodyOfMessage(message));
   }
 
   /** Sends events that are here once more, as they are, to relays that do not have them. */
@@ -280,8 +280,8 @@ export class Control {
     const { run, signer } = this.#options;
     const features = await this.#options.checkpointFeatures?.(state.model);
     const sharing = { me: signer.publicKey, all: keepers };
-    const said = { ...state, run, ...withFeatures(features) };
-    return publishCheckpoint(said, sharing, this.#attachments, this.#sending());
+    const checkpoint = { ...state, run, ...withFeatures(features) };
+    return publishCheckpoint(checkpoint, sharing, this.#attachments, this.#sending());
   }
 
   readonly #lifetime = (): Lifetime =>
@@ -326,10 +326,10 @@ export class Control {
     return read(event, run, crypto, this.#bodies.get, features);
   }
 
-  readonly #keep = (event: SignedEvent, isAsked: boolean): void =>
-    this.#kept.keep(event, this.#latest, isAsked);
+  readonly #keep = (event: SignedEvent, wasRequested: boolean): void =>
+    this.#kept.keep(event, this.#latest, wasRequested);
 
-  #own(event: SignedEvent, body: string | undefined): ProtocolMessage {
+  #keepSigned(event: SignedEvent, body: string | undefined): ProtocolMessage {
     const apart = apartIn(event);
     if (apart && body !== undefined) this.#bodies.keep(apart, utf8(body), this.#latest);
     const message = this.#read(event);
@@ -347,7 +347,7 @@ export class Control {
   #hear(filter: Filter, hearing: Hearing, keep: Hear['keep']): Listening {
     const { relays } = this.#options;
     const handlers = {
-      ...this.#handlersOf({ hearing, keep, isAsked: false }),
+      ...this.#handlersOf({ hearing, keep, wasRequested: false }),
       onCaughtUp: () => hearing.onCaughtUp?.(),
     };
     const subscribe = () => relays.subscribe([filter], handlers);
@@ -374,19 +374,19 @@ export class Control {
 
   /** Hands over what an event says, at once or when its body has come. */
   #take(event: SignedEvent, hear: Hear): void {
-    const rejection = hear.isAsked ? undefined : refuseShortLived(event, this.#least);
+    const rejection = hear.wasRequested ? undefined : refuseShortLived(event, this.#least);
     if (rejection) hear.hearing.refuse?.(rejection, event.id);
     if (rejection) return;
     const message = this.#read(event);
     if (message !== undefined) {
-      if (message.type !== 'unreadable') hear.keep(event, hear.isAsked);
+      if (message.type !== 'unreadable') hear.keep(event, hear.wasRequested);
       hear.hearing.take(message);
       return;
     }
     const apart = apartIn(event);
     if (!apart || this.#bodies.get(apart)) return;
     const onHere = () => this.#take(event, hear);
-    this.#bodies.bring({ event, apart, onHere }, this.#latest, hear.isAsked);
+    this.#bodies.bring({ event, apart, onHere }, this.#latest, hear.wasRequested);
   }
 }
 

@@ -94,13 +94,13 @@ export function toFaultProof(
   const opened = openFault(event, crypto, bodyOf);
   if (!opened?.ok) return opened;
   const { run, events } = opened.value;
-  const said = { type: 'fault', id: event.id, key: event.pubkey, run } as const;
+  const proof = { type: 'fault', id: event.id, key: event.pubkey, run } as const;
   const verdicts = verdictsIn(events, features);
   if (verdicts) {
     if (!areOnOneContribution(verdicts, run)) {
       return reject(event, 'malformed', 'no verdicts of different keys on one contribution');
     }
-    return accept({ ...said, kind: 'failed-check', culprit: verdicts[0]!.accused, verdicts });
+    return accept({ ...proof, kind: 'failed-check', culprit: verdicts[0]!.accused, verdicts });
   }
   const [first, second] = events.map((each) => toStatement(each, features));
   if (first === undefined || second === undefined) {
@@ -112,7 +112,7 @@ export function toFaultProof(
   if (only !== undefined && run !== only) return undefined;
   const fault = judgeFault(first, second);
   if (fault === undefined) return reject(event, 'malformed', 'its events do not contradict');
-  return accept({ ...said, kind: fault.kind, events: fault.events, culprit: fault.key });
+  return accept({ ...proof, kind: fault.kind, events: fault.events, culprit: fault.key });
 }
 
 function verdictsIn(
@@ -169,11 +169,11 @@ function genuine(text: string, crypto: EventCrypto): readonly SignedEvent[] {
   const isGenuine = (event: SignedEvent) =>
     events.length === 2
       ? verifyEvent(event, crypto).ok
-      : event.kind === memberKind.kind && hasOwnId(event);
+      : event.kind === memberKind.kind && hasValidId(event);
   return events.every(isGenuine) ? events : [];
 }
 
-const hasOwnId = ({ id, pubkey, sig: _, ...draft }: SignedEvent): boolean =>
+const hasValidId = ({ id, pubkey, sig: _, ...draft }: SignedEvent): boolean =>
   eventId(pubkey, draft) === id;
 
 /** What a verified event says in its place; undefined where it says nothing that could contradict anything. */

@@ -40,9 +40,9 @@ export class KeptEvents {
   }
 
   /** An event of a round; one that was asked for is kept whoever signed it. */
-  keep(event: SignedEvent, round: number, isAsked: boolean): void {
+  keep(event: SignedEvent, round: number, wasRequested: boolean): void {
     const owner = event.pubkey;
-    if (!isAsked && owner !== this.#me && this.#members?.has(owner) === false) return;
+    if (!wasRequested && owner !== this.#me && this.#members?.has(owner) === false) return;
     this.#ofRounds.set(event.id, { value: { event, round }, owner, bytes: bytesOf(event) });
   }
 

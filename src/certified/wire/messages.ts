@@ -31,26 +31,33 @@ import type {
   Vote,
 } from '../../run/vote.ts';
 
-export function buildMember(said: Notice | ViewChangeVote, lifetime: Lifetime): EventDraft {
-  const { run } = said;
+export function buildMember(message: Notice | ViewChangeVote, lifetime: Lifetime): EventDraft {
+  const { run } = message;
   const common = { run, scope: [run], expiration: expirationOf(lifetime) };
-  if (said.type === 'leave') {
-    return memberKind.build({ ...common, type: 'leave', last: said.last }, lifetime.createdAt);
+  if (message.type === 'leave') {
+    return memberKind.build({ ...common, type: 'leave', last: message.last }, lifetime.createdAt);
   }
-  if (said.type === 'join') {
-    const { after, tip, evidence, features } = said;
-    const asked = evidence === '' ? undefined : evidence;
+  if (message.type === 'join') {
+    const { after, tip, evidence, features } = message;
+    const optionalEvidence = evidence === '' ? undefined : evidence;
     return memberKind.build(
-      { ...common, type: 'join', after, tip, evidence: asked, ...withFeatures(features) },
+      {
+        ...common,
+        type: 'join',
+        after,
+        tip,
+        evidence: optionalEvidence,
+        ...withFeatures(features),
+      },
       lifetime.createdAt,
     );
   }
-  if (said.type === 'verdict') {
-    const { checked, accused, manifest, reason } = said;
+  if (message.type === 'verdict') {
+    const { checked, accused, manifest, reason } = message;
     const more = { checked, accused, manifest, reason };
     return memberKind.build({ ...common, type: 'verdict', ...more }, lifetime.createdAt);
   }
-  const { round, attempt, parent, prepared } = said;
+  const { round, attempt, parent, prepared } = message;
   return memberKind.build(
     {
       ...common,
@@ -78,22 +85,22 @@ export function toMember(
 ): Judged<Signed<Notice | ViewChangeVote>> {
   const parsed = memberKind.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
-  const said = parsed.value;
-  const { run, expiration } = said;
+  const fields = parsed.value;
+  const { run, expiration } = fields;
   const signed = { id: event.id, key: event.pubkey };
   // which members are there with which type is a rule of the kind
-  if (said.type === 'leave')
-    return withSignature(event, { type: 'leave', run, last: said.last! }, expiration);
-  if (said.type === 'join') {
-    const { after, tip, evidence = '' } = said;
-    const added = features.read('join', said.features);
+  if (fields.type === 'leave')
+    return withSignature(event, { type: 'leave', run, last: fields.last! }, expiration);
+  if (fields.type === 'join') {
+    const { after, tip, evidence = '' } = fields;
+    const added = features.read('join', fields.features);
     if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
     const more = { after: after!, tip: tip!, evidence, ...withFeatures(added.value) };
     return withSignature(event, { type: 'join', run, ...more }, expiration);
   }
-  if (said.type === 'verdict') {
+  if (fields.type === 'verdict') {
     if (!features.names.includes('jury')) return reject(event, 'malformed', 'a run without a jury');
-    const { checked, accused, manifest, reason } = said;
+    const { checked, accused, manifest, reason } = fields;
     const verdict: CheckVerdict = {
       type: 'verdict',
       run,
@@ -104,7 +111,7 @@ export function toMember(
     };
     return accept({ ...signed, ...verdict });
   }
-  const { round, attempt, parent } = said;
+  const { round, attempt, parent } = fields;
   return accept({
     ...signed,
     run,
@@ -112,31 +119,32 @@ export function toMember(
     round: round!,
     attempt: attempt!,
     parent: parent!,
-    prepared: preparedOf(said),
+    prepared: preparedOf(fields),
   });
 }
 
 /** A join or leave with its signature, if the event can be made again from both. */
 function withSignature<T extends Join | Leave>(
   event: SignedEvent,
-  said: T,
+  message: T,
   expiration: number,
 ): Judged<Signed<T>> {
-  const build = (lifetime: Lifetime) => buildMember(said, lifetime);
+  const build = (lifetime: Lifetime) => buildMember(message, lifetime);
   const signature = signatureOf(event, expiration, build);
-  if (signature === undefined) return reject(event, 'malformed', `tags that no ${said.type} has`);
-  return accept({ ...said, id: event.id, key: event.pubkey, signature });
+  if (signature === undefined)
+    return reject(event, 'malformed', `tags that no ${message.type} has`);
+  return accept({ ...message, id: event.id, key: event.pubkey, signature });
 }
 
-function preparedOf(said: {
+function preparedOf(claim: {
   readonly preparedAttempt?: number | undefined;
   readonly preparedView?: number | undefined;
   readonly preparedDigest?: string | undefined;
   readonly preparedProposal?: string | undefined;
   readonly prepares?: readonly string[] | undefined;
 }): PreparedClaim | null {
-  const { preparedAttempt: attempt, preparedView: view, preparedDigest: digest } = said;
-  const { preparedProposal: proposal, prepares } = said;
+  const { preparedAttempt: attempt, preparedView: view, preparedDigest: digest } = claim;
+  const { preparedProposal: proposal, prepares } = claim;
   if (attempt === undefined || view === undefined || digest === undefined) return null;
   if (proposal === undefined || prepares === undefined) return null;
   return { attempt, view, digest, proposal, prepares };
@@ -174,13 +182,13 @@ export function toVote(
   const parsed = vote.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const { step, unlisted = [], expiration } = parsed.value;
-  const said = castOf(parsed.value);
+  const cast = castOf(parsed.value);
   const signed = { id: event.id, key: event.pubkey };
-  if (step === 'prepare') return accept({ ...signed, ...said, type: 'vote', step: 'prepare' });
+  if (step === 'prepare') return accept({ ...signed, ...cast, type: 'vote', step: 'prepare' });
   const added = features.read('vote', parsed.value.features);
   if (!added.ok) return reject(event, 'malformed', `${added.issue.at}: ${added.issue.message}`);
   const more = { unlisted, ...withFeatures(added.value) };
-  const commit: Vote = { type: 'vote', step: 'commit', ...said, ...more };
+  const commit: Vote = { type: 'vote', step: 'commit', ...cast, ...more };
   const signature = signatureOf(event, expiration, (lifetime) => buildVote(commit, lifetime));
   if (signature === undefined) return reject(event, 'malformed', 'tags that no vote has');
   return accept({ ...signed, ...commit, signature });
@@ -204,13 +212,14 @@ function signatureOf(
 
 /** The event that says this, of the id that follows; whether the signature holds is not judged. */
 export function rebuildEvent(
-  said: Commit | Join | Leave,
+  message: Commit | Join | Leave,
   key: string,
   signature: Signature,
 ): SignedEvent {
   const lifetime = { createdAt: signature.createdAt, expiresAt: signature.expiration };
   const { nonce, sig } = signature;
-  const plain = said.type === 'vote' ? buildVote(said, lifetime) : buildMember(said, lifetime);
+  const plain =
+    message.type === 'vote' ? buildVote(message, lifetime) : buildMember(message, lifetime);
   const tags = nonce ? [...plain.tags, ['nonce', ...nonce]] : plain.tags;
   const draft: EventDraft = { ...plain, tags };
   return { id: eventId(key, draft), pubkey: key, sig, ...draft };
@@ -247,18 +256,18 @@ const contentOf = (made: Proposed, carried: Carried): string =>
 /** What a verified event says of its proposal, whether or not the outcome is here. */
 export function toProposed(event: SignedEvent): Judged<Signed<Proposed>> {
   const read = readProposed(event);
-  return read.ok ? accept(read.value.said) : read;
+  return read.ok ? accept(read.value.proposed) : read;
 }
 
 function readProposed(
   event: SignedEvent,
-): Judged<{ readonly said: Signed<Proposed>; readonly carried: Carried }> {
+): Judged<{ readonly proposed: Signed<Proposed>; readonly carried: Carried }> {
   const parsed = proposal.parse(event);
   if (!parsed.ok) return reject(event, 'malformed', parsed.issue.message);
   const { prepares = [], ballots = [], body, root, bytes } = parsed.value;
   const signed = { id: event.id, key: event.pubkey, type: 'proposal', step: 'prepare' } as const;
-  const said = { ...signed, ...castOf(parsed.value), prepares, ballots };
-  return accept({ said, carried: { body, root, bytes } });
+  const proposed = { ...signed, ...castOf(parsed.value), prepares, ballots };
+  return accept({ proposed, carried: { body, root, bytes } });
 }
 
 /** The proposal inside a verified event, or why it does not count; undefined while its outcome is not here. */
@@ -269,11 +278,11 @@ export function toProposal(
 ): Judged<Signed<Proposal>> | undefined {
   const judged = readProposed(event);
   if (!judged.ok) return judged;
-  const { said, carried } = judged.value;
-  const opened = openBody(carried, (inside) => contentOf(said, inside), bodyOf);
+  const { proposed, carried } = judged.value;
+  const opened = openBody(carried, (inside) => contentOf(proposed, inside), bodyOf);
   if (opened === undefined) return undefined;
   if (!opened.ok) return reject(event, 'malformed', opened.issue.message);
-  const { digest, run, round, parent } = said;
+  const { digest, run, round, parent } = proposed;
   if (bodyDigest(opened.value) !== digest) {
     return reject(event, 'malformed', `the body is not the outcome ${digest}`);
   }
@@ -283,7 +292,7 @@ export function toProposal(
   if (outcome.run !== run || outcome.round !== round || outcome.parent !== parent) {
     return reject(event, 'malformed', 'the body is of another round than the proposal');
   }
-  return accept({ ...said, outcome });
+  return accept({ ...proposed, outcome });
 }
 
 export interface SessionOf {

@@ -129,7 +129,7 @@ export function readCanonical(text: string): Result<RunSpec> {
 }
 
 /** Of as many specs as relays are asked for in one go; each is at most an event. */
-const MOST_HELD = 500;
+const MAX_LISTED = 500;
 
 /** How long other relays may take once one has all of it. */
 const OTHERS_MS = 8000;
@@ -163,20 +163,20 @@ export async function fetchRun(
   address: Omit<RunAddress, 'relays'>,
   options: RelaySession & { readonly timeoutMs: number },
 ): Promise<Result<RunSpec>> {
-  let found: RunSpec | undefined;
+  let spec: RunSpec | undefined;
   let refusal = 'no relay has it';
   const onEvent = (event: SignedEvent) => {
     const judged = toServedRun(event);
-    if (judged.ok && judged.value.run === address.run) found = judged.value.spec;
+    if (judged.ok && judged.value.run === address.run) spec = judged.value.spec;
     else if (!judged.ok) refusal = `what relays have does not count: ${judged.rejection.detail}`;
-    return found !== undefined;
+    return spec !== undefined;
   };
   const { relays, signal, timeoutMs: waitMs } = options;
   // its author may have deleted it: members publish it too
   const filters = [runFilter(address), specFilter(address.run)];
   const { unanswered } = await relays.query(filters, { waitMs, signal, onEvent });
   if (unanswered.length > 0) refusal += `; no answer from ${unanswered.join(', ')}`;
-  return found ? ok(found) : refuse('no-run', 'naddr', refusal);
+  return spec ? ok(spec) : refuse('no-run', 'naddr', refusal);
 }
 
 /** Every valid run the relays have, the newest first. */
@@ -189,7 +189,7 @@ export async function listRuns({
   const onEvent = (event: SignedEvent) => {
     const judged = toRun(event);
     if (judged.ok) runs.set(judged.value.run, judged.value);
-    return runs.size >= MOST_HELD;
+    return runs.size >= MAX_LISTED;
   };
   await relays.query([runFilter()], { waitMs, signal, onEvent });
   return [...runs.values()].sort((a, b) => b.createdAt - a.createdAt || (a.run < b.run ? -1 : 1));

@@ -54,16 +54,16 @@ export function readSnapshots(
   events: Iterable<SignedEvent>,
   hash: Sha256 = sha256,
 ): ReadonlyMap<Digest, StakeSnapshot> {
-  const found = new Map<Digest, StakeSnapshot>();
+  const snapshots = new Map<Digest, StakeSnapshot>();
   const claims = new Map<string, AddressedClaim>();
   const others: SignedEvent[] = [];
   for (const event of events) {
     const read = readSnapshot(event, hash);
     if (!read.ok) others.push(event);
-    else if ('snapshot' in read.value) found.set(read.value.id, read.value.snapshot);
+    else if ('snapshot' in read.value) snapshots.set(read.value.id, read.value.snapshot);
     else claims.set(nameOf(read.value), read.value);
   }
-  if (claims.size === 0) return found;
+  if (claims.size === 0) return snapshots;
   const named = new Set([...claims.values()].map(({ root }) => root));
   const isNamed = ({ tags }: SignedEvent) =>
     tags.some(([tag, value]) => tag === 'x' && named.has(value ?? ''));
@@ -72,9 +72,9 @@ export function readSnapshots(
     const payload = chunks(claim);
     const read = payload && decodeSnapshot(payload);
     // by its hash, not by its claim: anybody may say any id of any root
-    if (read?.ok) found.set(toHex(hash(payload!)), read.value);
+    if (read?.ok) snapshots.set(toHex(hash(payload!)), read.value);
   }
-  return found;
+  return snapshots;
 }
 
 const nameOf = ({ root, bytes }: PayloadRoot): string => `${root}/${bytes}`;
@@ -91,6 +91,6 @@ export async function findSnapshot(
   id: Digest,
   search: RelaySession,
 ): Promise<Result<StakeSnapshot>> {
-  const found = await findAddressed(kind, id, search);
-  return found.ok ? decodeSnapshot(found.value) : found;
+  const content = await findAddressed(kind, id, search);
+  return content.ok ? decodeSnapshot(content.value) : content;
 }

@@ -13,7 +13,7 @@ import {
   readSafetensorsEntries,
   type SafetensorsEntry,
 } from '../../tensor/safetensors.ts';
-import { OWN } from '../../worker/state-file.ts';
+import { STATE_TENSOR_PREFIX } from '../../worker/state-file.ts';
 import { cannotWrite } from '../files/whole-file.ts';
 import { type FetchedFolder, type FetchFolderOptions, fetchFolder } from './fetch-folder.ts';
 import { readBytes, readRange } from './folder.ts';
@@ -63,7 +63,7 @@ function tensorsOf(
   entries: readonly SafetensorsEntry[],
   tier: number,
 ): readonly SafetensorsEntry[] {
-  const model = entries.filter(({ name }) => !name.startsWith(OWN));
+  const model = entries.filter(({ name }) => !name.startsWith(STATE_TENSOR_PREFIX));
   const last = lastSlices(model);
   const until = last[tier];
   if (until === undefined) {

@@ -10,7 +10,12 @@ import { readCanonical } from '../../certified/wire/runs.ts';
 import { lossUnitOf } from '../../run/data-forms.ts';
 import { type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
 import { MAX_HEADER_BYTES, readSafetensorsHeader } from '../../tensor/safetensors.ts';
-import { noMembers, OWN, parseRecord, parseRound } from '../../worker/state-file.ts';
+import {
+  noMembers,
+  parseRecord,
+  parseRound,
+  STATE_TENSOR_PREFIX,
+} from '../../worker/state-file.ts';
 import { dataHome } from './data-home.ts';
 import { lockOwner } from './run-folder.ts';
 import { kindOf } from './whole-file.ts';
@@ -245,7 +250,7 @@ export async function readState(dir: string) {
   const header = await readHeader(join(dir, 'state.safetensors')).catch(() => undefined);
   const record = header && parseRecord(header.metadata.worker ?? '', noMembers);
   if (!header || !record) return undefined;
-  const own = [...header.shapes].filter(([name]) => !name.startsWith(OWN));
+  const own = [...header.shapes].filter(([name]) => !name.startsWith(STATE_TENSOR_PREFIX));
   const parameters = own.reduce((sum, [, shape]) => sum + shape.reduce((a, b) => a * b, 1), 0);
   return { ...record, parameters };
 }

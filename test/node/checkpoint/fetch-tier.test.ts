@@ -8,7 +8,7 @@ import { createFolderSource } from '../../../src/node/checkpoint/folder.ts';
 import { packFile } from '../../../src/node/checkpoint/pack.ts';
 import type { GptSpec } from '../../../src/run/spec/model-spec.ts';
 import { decodeSafetensors, encodeSafetensors } from '../../../src/tensor/safetensors.ts';
-import { OWN } from '../../../src/worker/state-file.ts';
+import { STATE_TENSOR_PREFIX } from '../../../src/worker/state-file.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const at = temporaryFolder();
@@ -26,7 +26,11 @@ async function packed(model: GptSpec) {
     ...{ name, shape },
     values: values.subarray(offset, offset + size),
   }));
-  const momentum = { name: `${OWN}momentum`, shape: [1000], values: new Float32Array(1000) };
+  const momentum = {
+    name: `${STATE_TENSOR_PREFIX}momentum`,
+    shape: [1000],
+    values: new Float32Array(1000),
+  };
   await writeFile(
     at('state'),
     encodeSafetensors({ tensors: [...tensors, momentum], metadata: {} }),
