@@ -168,7 +168,7 @@ export interface SampleRules {
 /** Draws by ledger: a draw hashes every key, and it is needed for every contribution of a round. */
 const draws = new WeakMap<Ledger, ReadonlySet<WorkerId>>();
 
-/** Returns the keys that may contribute to the round; null if all may. Throws a RangeError if the entropy is unknown. */
+/** Returns the keys that may contribute to the round; null if all may. Throws a RangeError without the entropy. */
 export function drawnOf(rules: SampleRules, ledger: Ledger): ReadonlySet<WorkerId> | null {
   const { run, contributors = 0 } = rules;
   const { members, round, entropy } = ledger;

@@ -125,7 +125,7 @@ function nextOwner(
   return best;
 }
 
-/** Returns the seats of each worker: equal numbers; the workers with the largest seeds get one of the remainder each. */
+/** Returns the seats of each worker: equal numbers, and one more for the workers with the largest seeds. */
 function quotas(seeds: readonly Uint8Array[], seats: number): number[] {
   const share = Math.floor(seats / seeds.length);
   const left = seats - share * seeds.length;

@@ -19,7 +19,7 @@ export interface OuterStep {
   readonly momentum: Vector;
 }
 
-/** v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks in `moved`; the rest is unchanged. Pure. */
+/** v <- momentum * v + Δ; θ <- θ - rate * (Δ + momentum * v), for the chunks in `moved` only. Pure. */
 export function nesterovStep(
   values: Vector,
   velocity: Vector,

@@ -1,8 +1,8 @@
 /**
- * Draws who keeps which object: every holder draws a straw whose length depends on the object, its key and its
- * weight (CRUSH straw2; Weil et al. 2006, and weighted rendezvous hashing), and the longest straws that satisfy the
- * rule of the object's class win. A pure function of policy, holders and object, in integers, so all machines agree
- * without a message; a holder that leaves moves little but its own objects.
+ * Decides which holders keep which object: every holder draws a straw whose length depends on the object, its key and
+ * its weight (CRUSH straw2; Weil et al. 2006, and weighted rendezvous hashing), and the longest straws that satisfy the
+ * rule of the object's class win. A pure function of policy, holders and object, in integers, so that all machines
+ * agree without a message; if a holder leaves, little moves except its own objects.
  */
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -26,17 +26,17 @@ import {
 
 /** Objects that are placed together, such as the chunks of a checkpoint. */
 export interface Objects {
-  /** 32 bytes in hex that name all of them. */
+  /** 32 bytes in hex that identify the whole list. */
   readonly id: Digest;
   readonly count: number;
-  /** Their class in the policy. */
+  /** Class of the objects in the policy. */
   readonly name: string;
 }
 
 export interface PlacedObjects {
-  /** The rule that holds: the policy's, or the nearest that could be had, with an alert. */
+  /** The rule that was applied: the policy's own, or the nearest one that can be satisfied, with an alert. */
   readonly rule: PlacementRule;
-  /** Set where the policy's own rule does not hold and it says `degrade-with-alert`. */
+  /** Set if the policy's own rule cannot be satisfied and the policy says `degrade-with-alert`. */
   readonly alert: Unsatisfied | undefined;
   /** Holders of each object, the longest straw first. */
   readonly holders: readonly (readonly WorkerId[])[];
@@ -51,22 +51,22 @@ export type Placement =
       readonly excluded: readonly Exclusion[];
     };
 
-/** Straws looked at beside the replicas, before more are. */
+/** Extra straws drawn up front, so that most objects need no second draw. */
 const SPARE = 4;
 
-/** Who keeps each object of a list. Throws a RangeError where the policy has no such class. */
+/** Returns the holders of each object, or why there are too few. Throws a RangeError if the policy lacks the class. */
 export function place(
   policy: PlacementPolicy,
   holders: readonly Holder[],
   objects: Objects,
 ): Placement {
   const { name, count } = objects;
-  const own = Object.hasOwn(policy.objects, name) ? policy.objects[name] : undefined;
-  if (own === undefined) throw new RangeError(`the policy has no class ${name}`);
-  const { able, excluded } = eligible(holders, policy, name, own);
-  const alert = unsatisfied(holders, policy, name, own);
+  const requested = Object.hasOwn(policy.objects, name) ? policy.objects[name] : undefined;
+  if (requested === undefined) throw new RangeError(`the policy has no class ${name}`);
+  const { able, excluded } = eligible(holders, policy, name, requested);
+  const alert = unsatisfied(holders, policy, name, requested);
   const isDegraded = policy.onUnsatisfiable === 'degrade-with-alert';
-  const rule = alert === undefined ? own : isDegraded ? alert.relaxed : undefined;
+  const rule = alert === undefined ? requested : isDegraded ? alert.relaxed : undefined;
   if (rule === undefined) return { ok: false, unsatisfied: alert!, excluded };
   const draw = createDraw(objects.id, able);
   const spread = spreadOf(able);
@@ -80,10 +80,10 @@ export function place(
   return { ok: true, rule, alert, holders: placed, excluded };
 }
 
-/** The first `count` holders by the length of their straws. */
+/** Returns the indices of the `count` holders with the longest straws, longest first. */
 type Order = (count: number) => readonly number[];
 
-/** Draws holders per object. Eight objects share one hash per holder; each starts at a different word of it. */
+/** Returns the draw of each object. Eight objects share one hash per holder; each starts at a different word of it. */
 function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Order {
   const candidates = createCandidates(
     able.map(({ key, weight }) => ({ key, weight: BigInt(weight) })),
@@ -97,16 +97,16 @@ function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Or
       lots = drawLots(candidates, taggedHash('nostrain/placement/1', bytes32(id), u32(group)));
       drawn = group;
     }
-    const held = lots;
+    const current = lots;
     return (count) =>
-      bestOf(held, object % DRAWS_PER_SEED, count).map(({ key }) => indices.get(key)!);
+      bestOf(current, object % DRAWS_PER_SEED, count).map(({ key }) => indices.get(key)!);
   };
 }
 
 /**
- * Holders of one object: down the straws, whoever leaves enough places for the regions and tiers still missing; who
- * has no room only after all others. Who is passed over would be passed over later too, since what can be completed
- * only gets less.
+ * Returns the holders of one object: takes holders in the order of their straws, skipping those that would leave too
+ * few replicas for the regions and tiers still missing. Holders without room come last. A skipped holder need not be
+ * tried again: with every choice the remaining options only shrink.
  */
 function choose(
   order: Order,
@@ -157,8 +157,8 @@ function fill(
 }
 
 /**
- * How many objects each may keep: its share by weight and a margin, at least one, as far as it has room; nobody's
- * share is more than all of them.
+ * Returns how many objects each holder may keep: its share by weight plus a margin of `overPercent` percent, at least
+ * one, at most its free room and the number of objects.
  */
 function roomOf(
   able: readonly Holder[],
@@ -182,8 +182,8 @@ interface Share {
 }
 
 /**
- * Shares by weight of `replicas` × `count` seats, none above `count`: what heavy holders cannot take is the
- * others'.
+ * Divides `replicas` × `count` seats by weight. A share is at most `count`; what heavy holders cannot take is divided
+ * among the others.
  */
 function sharesOf(
   able: readonly { readonly weight: number }[],

@@ -1,7 +1,7 @@
 /**
- * Whether holders can satisfy a placement rule, and if not, what of it cannot be had and the nearest rule that can.
- * Regions and tiers are spread at once: a holder may add one of each, so how few are enough is a matching between
- * those that are still missing.
+ * Decides whether holders can satisfy a placement rule, and if not, which part fails and which nearest rule can be
+ * satisfied. One holder may add both a region and a trust tier, so the smallest number of holders follows from a
+ * bipartite matching between the regions and tiers that are still missing.
  */
 
 import type { WorkerId } from '../../run/ids.ts';
@@ -17,26 +17,26 @@ export interface Exclusion {
   readonly reason: string;
 }
 
-/** One number or list of a rule, by its path in the document. */
+/** A changed number or list of a rule; `rule` is its path in the document. */
 export interface RuleChange {
   readonly rule: string;
   readonly from: string;
   readonly to: string;
 }
 
-/** Why nothing can be placed as the rule asks. */
+/** Why a rule cannot be satisfied. */
 export interface Unsatisfied {
-  /** The first part of the rule that cannot be had, by its path in the document. */
+  /** Path in the document of the first part of the rule that cannot be satisfied. */
   readonly rule: string;
   readonly needed: number;
   readonly available: number;
-  /** The least change with which it can be had; empty where no change is enough. */
+  /** The smallest change that makes the rule satisfiable; empty if no change does. */
   readonly relaxation: readonly RuleChange[];
-  /** The rule with that change, where it only lowers numbers: what a policy may degrade to by itself. */
+  /** The rule with that change, if it only lowers numbers; a policy may degrade to it without asking. */
   readonly relaxed: PlacementRule | undefined;
 }
 
-/** Who may keep objects of a class, and why the others may not. */
+/** Returns the holders that may keep objects of a class, and for each other holder the reason why it may not. */
 export function eligible(
   holders: readonly Holder[],
   policy: PlacementPolicy,
@@ -73,7 +73,7 @@ function problemOf(
   return claim === undefined ? undefined : `its ${claim} is self-reported, not attested`;
 }
 
-/** Which region and which tier each of a list of holders is in, as numbers. */
+/** Region and trust tier of each holder in a list, as numbers from 0, and how many of each there are. */
 export interface Spread {
   readonly region: readonly number[];
   readonly tier: readonly number[];
@@ -99,8 +99,8 @@ export function spreadOf(holders: readonly Holder[]): Spread {
 type Has = (number: number) => boolean;
 
 /**
- * Whether `left` more holders can add so many regions and tiers to those that are there: one holder may add both,
- * where a region that is missing has a holder of a tier that is missing.
+ * Reports whether `left` more holders can add the missing regions and tiers. One holder adds both if its region and its
+ * tier are both missing.
  */
 export function canSpread(
   spread: Spread,
@@ -121,7 +121,7 @@ export function canSpread(
   return matching(edges, both) >= both;
 }
 
-/** Pairs of a bipartite graph without a common end, as many as can be, or `enough` (augmenting paths). */
+/** Returns the size of a maximum bipartite matching, or stops at `enough` (augmenting paths). */
 function matching(edges: ReadonlyMap<number, ReadonlySet<number>>, enough: number): number {
   const taken = new Map<number, number>();
   const augment = (from: number, seen: Set<number>): boolean => {
@@ -142,7 +142,7 @@ function matching(edges: ReadonlyMap<number, ReadonlySet<number>>, enough: numbe
   return taken.size;
 }
 
-const nobody: Has = () => false;
+const hasNone: Has = () => false;
 
 interface Shortage {
   readonly rule: string;
@@ -150,7 +150,7 @@ interface Shortage {
   readonly available: number;
 }
 
-/** The first part of a rule that these holders cannot satisfy. */
+/** Returns the first part of a rule that these holders cannot satisfy; undefined if they satisfy it. */
 function shortageOf(spread: Spread, rule: PlacementRule): Shortage | undefined {
   const { replicas, minDistinct } = rule;
   const count = spread.region.length;
@@ -160,15 +160,16 @@ function shortageOf(spread: Spread, rule: PlacementRule): Shortage | undefined {
     { rule: 'replicas', needed: replicas, available: count },
   ];
   const short = parts.find(({ needed, available }) => needed > available);
-  if (short !== undefined || canSpread(spread, minDistinct, replicas, nobody, nobody)) return short;
+  if (short !== undefined || canSpread(spread, minDistinct, replicas, hasNone, hasNone))
+    return short;
   let needed = replicas;
-  while (!canSpread(spread, minDistinct, needed, nobody, nobody)) needed++;
+  while (!canSpread(spread, minDistinct, needed, hasNone, hasNone)) needed++;
   return { rule: 'min_distinct', needed, available: replicas };
 }
 
 /**
- * Why these holders cannot satisfy the rule of a class, and the nearest rule that they can; undefined where they
- * can.
+ * Returns why these holders cannot satisfy the rule of a class, and the nearest rule that they can; undefined if they
+ * satisfy it.
  */
 export function unsatisfied(
   holders: readonly Holder[],
@@ -191,8 +192,8 @@ export function unsatisfied(
 }
 
 /**
- * The rule with numbers lowered by as little as can be in all; replicas are kept before regions, and those before
- * tiers.
+ * Returns the rule with its numbers lowered by the smallest total that makes it satisfiable. Of equal totals, prefers
+ * to keep replicas, then regions, then tiers.
  */
 function lowered(spread: Spread, rule: PlacementRule): PlacementRule | undefined {
   const { replicas, minDistinct } = rule;
@@ -214,8 +215,8 @@ function lowered(spread: Spread, rule: PlacementRule): PlacementRule | undefined
 }
 
 /**
- * Where numbers do not help since nobody is eligible: the rule with the fewest demands on a holder dropped, then
- * lowered.
+ * For the case that no holder is eligible, so that lower numbers do not help: drops as few requirements on a holder as
+ * possible, then lowers the numbers.
  */
 function withoutDemands(
   holders: readonly Holder[],
@@ -234,8 +235,8 @@ function withoutDemands(
   ).sort((a, b) => a.length - b.length);
   for (const set of sets) {
     const wider = set.reduce((each, drop) => drop(each), rule);
-    const found = lowered(spreadOf(eligible(holders, policy, name, wider).able), wider);
-    if (found !== undefined) return found;
+    const satisfiable = lowered(spreadOf(eligible(holders, policy, name, wider).able), wider);
+    if (satisfiable !== undefined) return satisfiable;
   }
   return undefined;
 }

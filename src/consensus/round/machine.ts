@@ -47,7 +47,7 @@ export function beginRound(context: RoundContext, beginning: Beginning, voteFrom
 /** The rules of a round in the order of its phases. Each takes at most one action and returns whether it did. */
 const RULES = [close, finalize, changeView, joinEpoch, propose, prepare, commit];
 
-/** Processes one input, then applies the rules until none of them acts. */
+/** Processes one input, then applies the rules until no rule acts. Pure: returns the new state and the effects. */
 export function step(
   context: RoundContext,
   state: RoundState,
@@ -75,7 +75,7 @@ function take(activation: Activation, input: Input): void {
   }
 }
 
-/** Records a complete contribution. Only a worker's first one counts as on time, and only before the round closes. */
+/** Records a complete contribution. A worker's first one counts as on time, if this member has not closed the round. */
 function hold(activation: Activation, worker: WorkerId, manifest: EventId): void {
   const { held, closed, begun } = activation.state;
   if (closed !== null || held.some((each) => each.worker === worker)) return;
@@ -88,7 +88,7 @@ const learn = (activation: Activation, check: Check): true =>
     checks: [...activation.state.checks.filter(({ digest }) => digest !== check.digest), check],
   });
 
-/** After a restart the last signed messages are sent again, unchanged: they may not have reached the relays. */
+/** Sends the last signed messages again, unchanged, after a restart: they may not have reached the relays. */
 function resume(activation: Activation): void {
   const { sent, attempt, view } = activation.state;
   for (const message of sent) {
@@ -99,19 +99,19 @@ function resume(activation: Activation): void {
   change(activation, { wakeAt: -1 });
 }
 
-/** Whether everybody who is waited for has contributed. */
+/** Reports whether all live workers have contributed. */
 function hasAll({ live }: RoundContext, { held }: RoundState): boolean {
   if (held.length < live.length) return false;
-  const here = new Set(held.map(({ worker }) => worker));
-  return live.every((key) => here.has(key));
+  const contributors = new Set(held.map(({ worker }) => worker));
+  return live.every((key) => contributors.has(key));
 }
 
 export type ClosingDecision =
   | { readonly type: 'wait'; readonly remainingMs: number }
-  /** `empty`: no contribution arrived in time, so a void outcome is acceptable. */
+  /** `empty`: no contribution arrived in time, so that a void outcome is acceptable. */
   | { readonly type: 'close'; readonly empty: boolean };
 
-/** Whether to keep waiting: until every live worker has contributed, at most for the grace period. */
+/** Decides whether to keep waiting for contributions: until all live workers have contributed or the grace is over. */
 export function decideClosing(
   context: RoundContext,
   state: RoundState,
@@ -122,7 +122,10 @@ export function decideClosing(
   return { type: 'close', empty: state.held.length === 0 };
 }
 
-/** Stops collecting and starts view 0, also once more than K - k members have. No replay depends on this time. */
+/**
+ * Stops collecting contributions and starts view 0, at the latest when more than K - k members have. Replays do not
+ * depend on this time.
+ */
 function close(activation: Activation): boolean {
   const { context, state, now } = activation;
   if (state.closed !== null || state.decided !== null) return false;
@@ -131,13 +134,13 @@ function close(activation: Activation): boolean {
   const isFollowing =
     now >= listensUntil(state, context) && viewsOfOthers(activation)[size - quorum] !== undefined;
   if (decision.type === 'wait' && !isFollowing) return false;
-  // where nobody goes on with the round, all that came back begin it together
+  // if no member has continued the round, all returning members begin it together
   const { back } = state;
   if (back !== null && !isFollowing && state.held.length <= size - quorum) {
     return change(activation, { begun: back, back: null });
   }
   const { viewMs, recoveryMs } = context.timing;
-  // whoever was away when time was up is late for the views that have passed since
+  // views count from the deadline, also for a member that was away then
   const due = state.begun + graceOf(context.delays, context.timing);
   const at = back === null ? now : Math.min(now, due);
   return change(activation, {

@@ -1,5 +1,5 @@
 /**
- * The ledger transition between rounds: roster, eligibility and randomness. Depends on certified outcomes only
+ * The ledger transition between rounds: computes the next roster, eligibility and randomness from a certified outcome
  * (docs/committee.md, section 4).
  */
 
@@ -17,14 +17,14 @@ import { belowFloor, withScore } from '../scores.ts';
 export interface MembershipRules {
   readonly run: Digest;
   readonly founders: readonly WorkerId[];
-  /** A key is live if seen in the last `liveRounds` final outcomes; it leaves unseen in `absentRounds`. */
+  /** A key is live if seen in the last `liveRounds` final outcomes; it is removed if not seen in `absentRounds`. */
   readonly liveRounds: number;
   readonly absentRounds: number;
-  /** Largest number of newcomers in one outcome; 0 means a quarter of the roster, at least one. */
+  /** Maximum number of newcomers in one outcome; 0 means a quarter of the roster, at least one. */
   readonly joinsPerRound: number;
-  /** Largest number of founder joins in one outcome, in the first one by lot; 0 or absent lists all. */
+  /** Maximum number of founder joins in one outcome, drawn by lot in outcome 0; 0 or absent: no limit. */
   readonly foundersPerRound?: number;
-  /** Members that are drawn to contribute to a round; 0 or absent draws all. */
+  /** Number of members drawn to contribute to a round; 0 or absent: all contribute. */
   readonly contributors?: number;
   readonly late: 'discard' | 'defer';
   readonly committee: { readonly quorum: QuorumRule };
@@ -32,34 +32,34 @@ export interface MembershipRules {
   readonly stake: {
     readonly source: string;
     readonly snapshot?: Digest;
-    /** Rounds between stake snapshots; 0 or absent keeps the first one. */
+    /** Rounds between stake snapshots; 0 or absent: the first snapshot stays in force. */
     readonly every?: number;
   };
   /** Whether contributions are scored. */
   readonly scores?: boolean;
-  /** Whether keys may take part in the name of others. */
+  /** Whether keys may take part on behalf of other keys. */
   readonly sessions?: boolean;
-  /** Whether joins say if their key wants seats. */
+  /** Whether joins state if their key wants seats. */
   readonly seatWishes?: boolean;
-  /** How often the width of the model may be halved, in runs with tiers of it. */
+  /** Number of smaller tiers, in a run with tiers: tier t has the width of the model divided by 2^t. */
   readonly tiers?: number;
-  /** How many members run a drawn contribution again at once; then the ledger says who sat in the last committees. */
+  /** Number of members that recompute a drawn contribution; with a jury the ledger records recent committee members. */
   readonly jury?: number;
   readonly admission:
     | { readonly kind: 'open' }
     | { readonly kind: 'list'; readonly keys: readonly WorkerId[] }
-    // judged by the evidence in a join
+    // decided by the evidence in a join
     | { readonly kind: 'work' | 'stake' | 'trust' };
 }
 
 export interface RosterJoin {
   readonly key: WorkerId;
   readonly tip: Digest;
-  /** In a run with seat wishes: what it wants, and the round of the outcome that it follows. */
+  /** In a run with seat wishes: whether the key wants seats, and the round of the outcome that the join follows. */
   readonly seats?: { readonly wants: 0 | 1; readonly asked: number };
-  /** In a run with sessions: in whose name it takes part, empty for its own, and up to which round. */
+  /** In a run with sessions: on whose behalf the key takes part (empty: its own) and up to which round. */
   readonly session?: Session;
-  /** In a run with tiers: the tier that it trains. */
+  /** In a run with tiers: the tier that the key trains. */
   readonly tier?: number;
 }
 
@@ -68,9 +68,9 @@ type Session = Pick<
   'principal' | 'until'
 >;
 
-const OWN: Session = { principal: '', until: -1 };
+const NOT_DELEGATED: Session = { principal: '', until: -1 };
 
-/** The membership content of an outcome whose events were verified. Lists are in any order. */
+/** The membership content of an outcome whose events have been verified. The order of the lists does not matter. */
 export interface RosterChange {
   readonly round: number;
   readonly result: 'final' | 'void';
@@ -81,26 +81,26 @@ export interface RosterChange {
   readonly seen: readonly WorkerId[];
   /** Workers of accepted rows that are not late: they owe no contribution for this round. */
   readonly accepted: readonly WorkerId[];
-  /** What the listed votes make of the contributions of two rounds before; null where too few scored them. */
+  /** Scores of the contributions of two rounds before, from the listed votes; null if too few members scored them. */
   readonly scores?: ReadonlyMap<WorkerId, number> | null;
   /** Workers of accepted rows, late ones too, that are not empty: what earns a newcomer its seat. */
   readonly contributed: readonly WorkerId[];
   readonly joins: readonly RosterJoin[];
   readonly leaves: readonly WorkerId[];
   readonly faults: readonly WorkerId[];
-  /** The committee of recovery epoch 0, in a run with a jury. */
+  /** The committee of recovery epoch 0; only in a run with a jury. */
   readonly committee?: readonly WorkerId[];
-  /** Whether its body was made in a recovery epoch. */
+  /** Whether the outcome was composed in a recovery epoch. */
   readonly isRecovered: boolean;
-  /** Authors of the view-change votes in its body, where they say who is counted; else null. */
+  /** Authors of the view-change votes in the outcome, if they decide who counts as live; else null. */
   readonly viewChangeKeys: readonly WorkerId[] | null;
   /** Typical size of its rows; 0 where it accepts nothing. */
   readonly rowSize: number;
   /** The same in each slice but the first, in a run with tiers. */
   readonly outerSizes?: readonly number[];
-  /** The stake snapshot in force from two rounds later on; empty where the run has none. */
+  /** The stake snapshot in force from two rounds later on; empty if the run has none. */
   readonly snapshot: Digest | '';
-  /** The beacon value for the next round's randomness; empty while unknown, or where the run has no beacon. */
+  /** The beacon value for the next round's randomness; empty while unknown, or if the run has no beacon. */
   readonly beacon: Digest | '';
 }
 
@@ -123,7 +123,7 @@ export const firstLedger = (rules: MembershipRules): Ledger => ({
   }),
 });
 
-/** The values of those features that the run has. */
+/** Keeps the values of those features that the run uses. */
 const ledgerFeatures = (
   { late, stake, tiers = 0 }: MembershipRules,
   values: Required<Ledger['features']>,
@@ -136,7 +136,7 @@ const ledgerFeatures = (
 const newMember = (
   { scores, seatWishes, sessions, jury, tiers }: MembershipRules,
   { key, tip, joined, seatFrom }: Pick<Member, 'key' | 'tip' | 'joined' | 'seatFrom'>,
-  { session = OWN, tier = 0 }: Pick<RosterJoin, 'session' | 'tier'> = {},
+  { session = NOT_DELEGATED, tier = 0 }: Pick<RosterJoin, 'session' | 'tier'> = {},
 ): Member => ({
   key,
   tip,
@@ -153,7 +153,7 @@ const newMember = (
   }),
 });
 
-/** The ledger after an outcome that `refuseChange` (roster-change.ts) accepts. */
+/** Returns the ledger after an outcome that `refuseChange` (roster-change.ts) accepts. */
 export function nextLedger(rules: MembershipRules, ledger: Ledger, change: RosterChange): Ledger {
   const { round, entropy } = ledger;
   if (entropy === null) throw new RangeError(`no entropy in ${roundName(round)}`);
@@ -161,7 +161,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   const historyRounds = Math.max(rules.liveRounds + 1, rules.absentRounds);
   const finals = isFinal ? [...ledger.finals, round].slice(-historyRounds) : ledger.finals;
   const culprits = new Set(change.faults);
-  // whoever lent its name answers for it
+  // a key is also responsible for the sessions on its behalf
   const principals = ledger.members.filter(({ key }) => culprits.has(key)).map(principalOf);
   const faulted = ascending([...ledger.faulted, ...culprits, ...principals]);
   const gone = new Set([...faulted, ...change.leaves]);
@@ -196,7 +196,7 @@ export function nextLedger(rules: MembershipRules, ledger: Ledger, change: Roste
   return completeLedger(rules, next, change.beacon);
 }
 
-/** The ledger with its randomness, as soon as the beacon value is known; at once without a beacon. */
+/** Adds the randomness to a ledger once the beacon value is known; at once in a run without a beacon. */
 export function completeLedger(
   rules: MembershipRules,
   ledger: Ledger,
@@ -208,11 +208,11 @@ export function completeLedger(
   return { ...ledger, entropy: nextRandomness({ run: rules.run, round, ...mixed, beacon }) };
 }
 
-/** Whether a member's contribution to the round is still missing from an outcome. */
+/** Reports whether a member's contribution to the round is still missing from an outcome. */
 const isOwed = (member: Member, round: number, accepted: ReadonlySet<WorkerId>): boolean =>
   member.joined <= round && !accepted.has(member.key);
 
-/** The members after the outcome, newcomers included, before departures; ascending by key. */
+/** Returns the members after the outcome, with newcomers but before departures; ascending by key. */
 function nextMembers(
   rules: MembershipRules,
   ledger: Ledger,
@@ -239,8 +239,8 @@ function nextMembers(
   const known = new Set(keysOf(ledger.members));
   const come = change.joins
     .filter(({ key }) => !known.has(key))
-    .map(({ key, tip, ...said }) =>
-      newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }, said),
+    .map(({ key, tip, ...options }) =>
+      newMember(rules, { key, tip, joined: round + 1, seatFrom: -1 }, options),
     );
   const sorted = [...stay, ...come].sort((a, b) => (a.key < b.key ? -1 : 1));
   const seated = rules.jury ? sitting(sorted, change) : sorted;
@@ -248,7 +248,7 @@ function nextMembers(
   return rules.scores ? rated(all, change.scores ?? null) : all;
 }
 
-/** The members with the last rounds in whose committee they sat. */
+/** Updates, for each member, the list of recent rounds in whose committee it sat. */
 function sitting(
   members: readonly Member[],
   { round, committee = [] }: RosterChange,
@@ -262,17 +262,17 @@ function sitting(
   });
 }
 
-/** The members with what they want now, and what they wanted before the outcome. */
+/** Updates, for each member, whether it wants seats now and whether it did before the outcome. */
 function wishing(members: readonly Member[], joins: readonly RosterJoin[]): readonly Member[] {
-  const said = new Map(joins.map(({ key, seats }) => [key, seats]));
+  const wishes = new Map(joins.map(({ key, seats }) => [key, seats]));
   return members.map((member) => {
     const { wants, asked } = member.features?.seats ?? { wants: 1, asked: -1 };
-    const seats = { wants, asked, ...said.get(member.key), before: wants };
+    const seats = { wants, asked, ...wishes.get(member.key), before: wants };
     return { ...member, features: { ...member.features, seats } };
   });
 }
 
-/** The members with their scores, and who is under the floor now; without scores nothing changes. */
+/** Updates, for each member, its score history and whether it is below the floor; null scores add nothing. */
 function rated(
   members: readonly Member[],
   scores: ReadonlyMap<WorkerId, number> | null,
@@ -291,8 +291,8 @@ function rated(
 }
 
 /**
- * The first round in which a member may have a seat. A founder whose tip outcome 0 did not list waits like a newcomer:
- * it could choose its reveals knowing the randomness.
+ * Returns the first round in which a member may have a seat, -1 if it is not known yet. A founder whose tip is missing
+ * from outcome 0 waits like a newcomer, since it could choose its reveals knowing the randomness.
  */
 function nextSeatFrom(
   { tip, seatFrom }: Member,
@@ -304,13 +304,13 @@ function nextSeatFrom(
   return seatFrom < 0 && hasContributed ? round + 2 : seatFrom;
 }
 
-/** Whether it was delegated for rounds before this one only. */
+/** Reports whether a member's delegation has expired before this round. */
 function isOver({ features }: Member, round: number): boolean {
-  const { principal, until } = features?.sessions ?? OWN;
+  const { principal, until } = features?.sessions ?? NOT_DELEGATED;
   return principal !== '' && until < round;
 }
 
-/** Whether a member was in the roster of the last `rounds` final rounds and seen in none of them. */
+/** Reports whether a member was in the roster of the last `rounds` final rounds but was not seen in any of them. */
 function isAbsent(member: Member, finals: readonly number[], rounds: number): boolean {
   if (finals.length < rounds) return false;
   const since = finals.at(-rounds)!;
@@ -318,8 +318,9 @@ function isAbsent(member: Member, finals: readonly number[], rounds: number): bo
 }
 
 /**
- * The live members, ascending: in the rosters of this round and the last, and seen in a recent final outcome before
- * that, so that no outcome chooses its successor's committee. After a recovery only authors of its view-change votes.
+ * Returns the live members, ascending: in the rosters of this round and the last, and seen in a recent final outcome
+ * before that, so that no outcome chooses its successor's committee. After a recovery only the authors of its
+ * view-change votes are live.
  */
 export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
   const { round, members, ballots } = ledger;
@@ -332,12 +333,12 @@ export function liveOf(rules: MembershipRules, ledger: Ledger): readonly WorkerI
     ({ key, joined, seenBefore, seatFrom }) =>
       joined <= round - 1 &&
       seenBefore >= (joined === 0 ? since : Math.max(since, joined)) &&
-      // who could not have a seat in the round before could not be listed
+      // a member that could not have a seat in the last round could not be listed either
       (listed === null || listed.has(key) || seatFrom < 0 || seatFrom >= round),
   );
 }
 
-/** Keys of the members that pass the filter, in the given order. */
+/** Returns the keys of the members that pass the filter, in the given order. */
 export const keysOf = (
   members: readonly Member[],
   keep: (member: Member) => boolean = () => true,

@@ -54,7 +54,7 @@ export function propose(activation: Activation): boolean {
 const proposalById = ({ state }: Activation, id: EventId): Signed<Proposal> | undefined =>
   state.votes.find((vote): vote is Signed<Proposal> => vote.type === 'proposal' && vote.id === id);
 
-/** Proposes an outcome that was prepared before, its bytes unchanged. */
+/** Proposes an outcome again that was prepared before, with unchanged bytes. */
 function repropose(
   activation: Activation,
   before: Signed<Proposal>,
@@ -70,7 +70,7 @@ function repropose(
   return signProposal(activation, { outcome, digest, justify, prepares, ballots });
 }
 
-/** Proposes a new outcome: asks the caller to compose it, and signs the proposal once the `composed` input is here. */
+/** Proposes a new outcome: asks the caller to compose it, and signs the proposal after the `composed` input. */
 function proposeNew(activation: Activation, ballots: readonly EventId[]): boolean {
   const { attempt, view, composed, checks } = activation.state;
   if (composed === null || composed.attempt !== attempt || composed.view !== view) {
@@ -135,7 +135,7 @@ function tryPrepare(activation: Activation, proposal: Signed<Proposal>): boolean
   if (check === undefined || !check.valid) return false;
   if (!mayPrepare(activation, proposal, justification.prepared, check)) return false;
   const { run, round, attempt, parent, ctx, view, digest } = proposal;
-  const justify = Math.max(proposal.justify, ownJustification(activation, proposal));
+  const justify = Math.max(proposal.justify, localJustification(activation, proposal));
   return sign(activation, {
     type: 'vote',
     step: 'prepare',
@@ -150,15 +150,18 @@ function tryPrepare(activation: Activation, proposal: Signed<Proposal>): boolean
   });
 }
 
-/** The view in which this locked member saw the outcome prepared; it says so even if the proposer does not. */
-const ownJustification = (
+/**
+ * Returns the view in which this locked member saw the outcome prepared, else -1. Its prepare carries it even if the
+ * proposal does not.
+ */
+const localJustification = (
   { state: { lock } }: Activation,
   { digest, attempt }: Proposal,
 ): number => (lock?.digest === digest && lock.attempt === attempt ? lock.view : -1);
 
 /**
- * The locking rule. A member that committed prepares another outcome only if a quorum prepared that in a later view.
- * Others prepare any outcome with a quorum of prepares, and acceptable new ones.
+ * The locking rule. A member that committed prepares another outcome only if a quorum prepared that one in a later
+ * view. Other members prepare any outcome that has a quorum of prepares, and any acceptable new one.
  */
 function mayPrepare(
   activation: Activation,
@@ -173,18 +176,18 @@ function mayPrepare(
   return check.acceptable && (outcome.result === 'final' || isVoidTime(activation));
 }
 
-/** Whether a void outcome is acceptable: the round took too many views, or no contribution arrived in time. */
+/** Reports whether a void outcome is acceptable: the round took too many views, or no contribution arrived in time. */
 const isVoidTime = ({ state, context }: Activation): boolean =>
   state.view >= context.timing.voidView || state.closed?.empty === true;
 
-/** The validity check of a proposal's outcome; requested when there is none. */
+/** Returns the validity check of a proposal's outcome; requests it if it is missing. */
 function checkOf(activation: Activation, { digest, outcome }: Signed<Proposal>): Check | undefined {
   const check = activation.state.checks.find((each) => each.digest === digest);
   if (check === undefined) ask(activation, `check ${digest}`, { type: 'check', digest, outcome });
   return check;
 }
 
-/** At most once per view: stores the lock on disk, then sends the commit. */
+/** Stores the lock on disk, then sends the commit; at most once per view. */
 export function commit(activation: Activation): boolean {
   const { context, state } = activation;
   if (!isVoting(activation) || hasSigned(state, 'commit')) return false;
@@ -232,7 +235,7 @@ export function finalize(activation: Activation): boolean {
   return false;
 }
 
-/** Adopts a certificate, or reports that it conflicts with the first; true when it changed the state. */
+/** Adopts a certificate, or reports that it conflicts with the first one. Returns true if it changed the state. */
 function decide(activation: Activation, count: Count, { id, outcome }: Signed<Proposal>): boolean {
   const { decided, conflicts } = activation.state;
   const { attempt, view, ctx, digest, votes } = count;
@@ -250,7 +253,7 @@ function decide(activation: Activation, count: Count, { id, outcome }: Signed<Pr
   return change(activation, { decided: certificate });
 }
 
-/** A proposal that carries the outcome voted for; requested when this member has none. */
+/** Returns a proposal that carries the outcome voted for; requests one if this member has none. */
 function bodyOf(activation: Activation, { ctx, digest }: Count): Signed<Proposal> | undefined {
   const proposal = proposalOf(activation, ctx, digest);
   if (proposal === undefined) {

@@ -1,6 +1,6 @@
 /**
- * What the votes at hand prove: the committee of a vote, quorums of prepares and commits in a view, and the
- * justification of a proposal. Requests missing events.
+ * Derives what the votes received so far prove: the committee of a vote, quorums of prepares and commits in a view, and
+ * the justification of a proposal. Requests missing events.
  */
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -17,7 +17,7 @@ import {
   type ViewId,
 } from './round-state.ts';
 
-/** The committee with this digest (`ctx`), if this member knows it. */
+/** Returns the committee with this digest (`ctx`), if this member knows it. */
 export function findCommittee(
   activation: Activation,
   attempt: number,
@@ -34,13 +34,13 @@ export function findCommittee(
   return undefined;
 }
 
-/** The committee that no list of view-change votes has a say in; undefined where it has. */
+/** Returns the committee of an epoch if it does not depend on view-change votes; undefined if it does. */
 export function drawnFor(context: RoundContext, attempt: number): Committee | undefined {
   if (attempt === 0) return context.committee;
   return context.isSampled ? context.draw(attempt, []) : undefined;
 }
 
-/** The committee that votes on a proposal. Missing view-change votes are requested. */
+/** Returns the committee that votes on a proposal; requests missing view-change votes. */
 function committeeBehind(
   activation: Activation,
   proposal: Signed<Proposal>,
@@ -57,7 +57,7 @@ function committeeBehind(
   return committee;
 }
 
-/** The committee of an epoch whose proposal lists these view-change votes, if all are here and enough. */
+/** Returns the committee of an epoch whose proposal lists these view-change votes, if all arrived and they suffice. */
 export function committeeOfViewChanges(
   activation: Activation,
   attempt: number,
@@ -67,7 +67,7 @@ export function committeeOfViewChanges(
   return keys && (drawnFor(activation.context, attempt) ?? activation.context.draw(attempt, keys));
 }
 
-/** Authors of these view-change votes, if all are here, eligible and enough for a proposal of this epoch. */
+/** Returns the authors of these votes, if all votes arrived and their authors are eligible and enough for the epoch. */
 function soundViewChanges(
   activation: Activation,
   attempt: number,
@@ -86,7 +86,7 @@ function isEligible({ eligible }: RoundContext, keys: readonly WorkerId[]): bool
   return keys.every((key) => known.has(key));
 }
 
-/** A proposal of this outcome to this committee, which its view-change votes must yield. */
+/** Returns a proposal of this outcome to this committee; its view-change votes must yield the committee. */
 export const proposalOf = (
   activation: Activation,
   ctx: Digest,
@@ -105,16 +105,16 @@ function viewChangesById(
   ids: readonly EventId[],
 ): readonly Signed<ViewChangeVote>[] | undefined {
   const known = new Map(activation.state.ballots.map((vote) => [vote.id, vote]));
-  const found = ids.map((id) => known.get(id));
-  const missing = ids.filter((_, i) => found[i] === undefined);
+  const votes = ids.map((id) => known.get(id));
+  const missing = ids.filter((_, i) => votes[i] === undefined);
   if (missing.length > 0) {
-    wanted(activation, missing);
+    requestEvents(activation, missing);
     return undefined;
   }
-  return found.filter((vote) => vote !== undefined);
+  return votes.filter((vote) => vote !== undefined);
 }
 
-function wanted(activation: Activation, ids: readonly EventId[]): false {
+function requestEvents(activation: Activation, ids: readonly EventId[]): false {
   ask(activation, `want ${ids.join()}`, { type: 'want', what: 'events', ids });
   return false;
 }
@@ -127,7 +127,7 @@ export interface Count extends ViewId {
   readonly votes: readonly CastVote[];
 }
 
-/** All counts of one step, in order of their first vote. */
+/** Groups the votes of one step by outcome, view and committee, in the order of their first vote. */
 export function counts(votes: readonly CastVote[], step: Vote['step']): readonly Count[] {
   const groups: (Count & { readonly votes: CastVote[] })[] = [];
   for (const vote of votes) {
@@ -146,7 +146,7 @@ export function counts(votes: readonly CastVote[], step: Vote['step']): readonly
   return groups;
 }
 
-/** One vote per member, if they are a quorum of their committee. */
+/** Returns one vote per member if they form a quorum of their committee, else undefined. */
 export function quorumVotes(
   activation: Activation,
   { attempt, ctx, votes }: Count,
@@ -166,7 +166,7 @@ export function quorumVotes(
 export const idsOf = (votes: readonly CastVote[]): readonly EventId[] =>
   votes.map(({ id }) => id).sort();
 
-/** The outcome prepared in the latest view, up to the given recovery epoch: it must be proposed again. */
+/** Returns the outcome prepared in the latest view, up to the given recovery epoch: it must be proposed again. */
 export function highestPrepared(activation: Activation, lastEpoch: number): Prepared | null {
   let highest = activation.state.lock;
   for (const count of counts(activation.state.votes, 'prepare')) {
@@ -180,7 +180,7 @@ export function highestPrepared(activation: Activation, lastEpoch: number): Prep
   return highest;
 }
 
-/** Authors of prepares in a view. */
+/** Returns the authors of prepares in a view. */
 export const prepareVoters = (
   { votes }: RoundState,
   { attempt, view }: ViewId,
@@ -193,11 +193,11 @@ export const prepareVoters = (
 
 export interface Justification {
   readonly committee: Committee;
-  /** The view in which a quorum prepared the outcome before; undefined for a new outcome. */
+  /** The view in which a quorum already prepared the outcome; undefined for a new outcome. */
   readonly prepared: ViewId | undefined;
 }
 
-/** The justification of a proposal, or undefined while something is missing or when it is invalid. */
+/** Returns the justification of a proposal; undefined if it is invalid or events are still missing. */
 export function justificationOf(
   activation: Activation,
   proposal: Signed<Proposal>,
@@ -225,7 +225,7 @@ export function justificationOf(
   return isNew ? { committee, prepared: undefined } : undefined;
 }
 
-/** The latest outcome that these view-change votes claim as prepared; `unproven` without a valid proof. */
+/** Returns the latest outcome that these view-change votes claim as prepared; `unproven` without a valid proof. */
 export function highestClaim(
   activation: Activation,
   ids: readonly EventId[],
@@ -242,7 +242,7 @@ export function highestClaim(
   return highest;
 }
 
-/** Whether a view-change vote's claim holds: a quorum did prepare that outcome. */
+/** Reports whether a view-change vote's claim is proven: a quorum prepared that outcome. */
 export function isClaimProven(
   activation: Activation,
   { prepared: claim, attempt }: ViewChangeVote,
@@ -250,7 +250,7 @@ export function isClaimProven(
   if (claim === null) return true;
   if (claim.attempt >= attempt) return false;
   const proposal = activation.state.votes.find(({ id }) => id === claim.proposal);
-  if (proposal === undefined) return wanted(activation, [claim.proposal]);
+  if (proposal === undefined) return requestEvents(activation, [claim.proposal]);
   if (proposal.type !== 'proposal' || proposal.digest !== claim.digest) return false;
   if (proposal.attempt !== claim.attempt) return false;
   const committee = committeeBehind(activation, proposal);
@@ -258,18 +258,18 @@ export function isClaimProven(
   return isProven(activation, { ...claim, ctx: proposal.ctx }, claim.prepares, committee);
 }
 
-/** Whether these prepares are a quorum for this outcome in this view. */
+/** Reports whether these prepares are a quorum for this outcome in this view; requests missing ones. */
 function isProven(
   activation: Activation,
   { attempt, view, ctx, digest }: ViewId & Pick<CastVote, 'ctx' | 'digest'>,
   ids: readonly EventId[],
   committee: Committee,
 ): boolean {
-  const found = ids.map((id) => activation.state.votes.find((vote) => vote.id === id));
-  const missing = ids.filter((_, i) => found[i] === undefined);
-  if (missing.length > 0) return wanted(activation, missing);
+  const votes = ids.map((id) => activation.state.votes.find((vote) => vote.id === id));
+  const missing = ids.filter((_, i) => votes[i] === undefined);
+  if (missing.length > 0) return requestEvents(activation, missing);
   const keys = new Set<WorkerId>();
-  for (const vote of found) {
+  for (const vote of votes) {
     if (vote === undefined || vote.step !== 'prepare' || vote.attempt !== attempt) return false;
     if (vote.view !== view || vote.ctx !== ctx || vote.digest !== digest) return false;
     keys.add(vote.key);

@@ -1,6 +1,6 @@
 /**
- * Receives messages in the round machine: checks author, round and clock, limits spam, and proves faults: two events of
- * one key that no honest member signs both of.
+ * Receives messages in the round machine: checks author, round and clock, limits spam, and proves faults. A fault proof
+ * is two events of one key of which an honest member would sign only one.
  */
 
 import type { Digest } from '../../run/ids.ts';
@@ -23,7 +23,7 @@ import {
 } from './round-state.ts';
 import { latestEpoch, latestView } from './timing.ts';
 
-/** Messages kept per key and slot: two prove an equivocation. */
+/** Maximum number of messages kept per key and slot: two prove an equivocation. */
 const MOST_CONTENTS = 2;
 
 export function receive(activation: Activation, message: Signed<Message>): void {
@@ -45,7 +45,10 @@ export function receive(activation: Activation, message: Signed<Message>): void 
   answer(activation, message);
 }
 
-/** Why a message does not belong in this round. Views that no honest clock can have reached would fill memory. */
+/**
+ * Returns why a message does not belong in this round, or undefined. Refuses views that no honest clock can have
+ * reached, because storing them would fill memory.
+ */
 function refuse({ context, now }: Activation, message: Signed<Message>): Refusal | undefined {
   const { key, attempt } = message;
   if (message.round !== context.round) {
@@ -66,8 +69,8 @@ function refuse({ context, now }: Activation, message: Signed<Message>): Refusal
 }
 
 /**
- * Bounds the memory of an equivocator: beyond two messages, keeps only those requested by id, and a vote for an outcome
- * that another honest member voted for in that view.
+ * Bounds the memory that an equivocator can use: after two messages in a slot, accepts only messages requested by id,
+ * and a vote for an outcome that another honest member voted for in that view.
  */
 function refuseFlood(
   { state }: Activation,
@@ -78,7 +81,7 @@ function refuseFlood(
   const inSlot = known.filter((other) => isSameSlot(other, message));
   if (inSlot.length < MOST_CONTENTS) return undefined;
   const body = message.type === 'proposal' ? message.digest : id;
-  if (state.asked.some((asked) => asked.includes(id) || asked.includes(`want ${body}`))) {
+  if (state.asked.some((request) => request.includes(id) || request.includes(`want ${body}`))) {
     return undefined;
   }
   if (message.type !== 'ballot') {
@@ -124,10 +127,10 @@ export interface ManifestClaim extends Omit<RoundEpoch, 'attempt'> {
   readonly content: Digest;
 }
 
-/** A signed message that can be part of a fault proof; a proposal's digest is enough, its outcome is not needed. */
+/** A signed message that can be part of a fault proof. Of a proposal only the digest is needed, not the outcome. */
 export type Statement = Signed<Vote | Omit<Proposal, 'outcome'> | ViewChangeVote | ManifestClaim>;
 
-/** Whether two messages are in one slot; a key may sign only one content per slot. */
+/** Reports whether two messages are in the same slot; a key may sign only one content per slot. */
 export function isSameSlot(a: Statement, b: Statement): boolean {
   if (a.key !== b.key || a.round !== b.round || a.parent !== b.parent || a.run !== b.run) {
     return false;
@@ -138,20 +141,23 @@ export function isSameSlot(a: Statement, b: Statement): boolean {
   return a.view === b.view && a.step === b.step;
 }
 
-/** The content that must be unique in the slot, without time and event id. */
-function contentOf(said: Statement): string {
-  if (said.type === 'manifest') return said.content;
-  if (said.type === 'ballot') {
-    const claim = said.prepared;
+/** Returns the content that must be unique in the slot: everything except time and event id. */
+function contentOf(statement: Statement): string {
+  if (statement.type === 'manifest') return statement.content;
+  if (statement.type === 'ballot') {
+    const claim = statement.prepared;
     const { attempt, view, digest, proposal, prepares } = claim ?? {};
     return JSON.stringify([attempt, view, digest, proposal, prepares]);
   }
-  const cast = [said.type, said.ctx, said.digest, said.justify];
-  if (said.type === 'proposal') return JSON.stringify([cast, said.prepares, said.ballots]);
-  return JSON.stringify(said.step === 'commit' ? [cast, said.unlisted, said.features] : cast);
+  const cast = [statement.type, statement.ctx, statement.digest, statement.justify];
+  if (statement.type === 'proposal') {
+    return JSON.stringify([cast, statement.prepares, statement.ballots]);
+  }
+  const isCommit = statement.step === 'commit';
+  return JSON.stringify(isCommit ? [cast, statement.unlisted, statement.features] : cast);
 }
 
-/** The fault that two events prove against the key that signed both, if any; their order does not matter. */
+/** Returns the fault that two events prove against the key that signed both, if any; their order does not matter. */
 export function judgeFault(a: Statement, b: Statement): Fault | undefined {
   if (a.key !== b.key || a.id === b.id) return undefined;
   const events = a.id < b.id ? ([a.id, b.id] as const) : ([b.id, a.id] as const);
@@ -163,7 +169,7 @@ export function judgeFault(a: Statement, b: Statement): Fault | undefined {
     : undefined;
 }
 
-/** It committed to one outcome and later prepared another without a newer quorum of prepares. */
+/** Reports whether a key committed to one outcome and later prepared another without a newer quorum of prepares. */
 function isBrokenLock(commit: Statement, prepare: Statement): boolean {
   if (commit.type !== 'vote' || commit.step !== 'commit') return false;
   if (prepare.type === 'manifest' || prepare.type === 'ballot' || prepare.step !== 'prepare') {

@@ -1,6 +1,6 @@
 /**
- * Validity of roster changes (joins, leaves, faults, stake snapshot), judged by the ledger alone. Their events are
- * verified where they are read.
+ * Chooses and validates the roster changes of an outcome (joins, leaves, faults, stake snapshot) against the ledger
+ * alone. Their events are verified by the code that reads them.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash } from '../../base/hash.ts';
@@ -12,7 +12,7 @@ import { isReveal } from '../committee/randomness.ts';
 import type { MembershipRules, RosterChange, RosterJoin } from './membership.ts';
 import { tierOfMember } from './seats.ts';
 
-/** The joins a proposer lists: founders without a tip, then newcomers and changed wishes by lot, within limits. */
+/** Returns the joins a proposer lists: founders without a tip, newcomers and changed wishes, by lot up to limits. */
 export function chooseJoins(
   rules: MembershipRules,
   ledger: Ledger,
@@ -34,14 +34,14 @@ export function chooseJoins(
   ];
 }
 
-/** Those with the lowest hash(round randomness, key) first. */
+/** Sorts by hash(round randomness, key), the lowest first. */
 const byLot = <T extends { readonly key: WorkerId }>(ledger: Ledger, all: readonly T[]): T[] =>
   all
     .map((each) => ({ each, lot: joinLot(ledger, each.key) }))
     .sort((a, b) => (a.lot < b.lot ? -1 : 1))
     .map(({ each }) => each);
 
-/** The founders whose joins outcome 0 may list, drawn by the first randomness, which nobody can choose. */
+/** Returns the founders whose joins outcome 0 may list, drawn by the first randomness, which no key can influence. */
 function calledFounders(rules: MembershipRules, ledger: Ledger): readonly WorkerId[] {
   const { founders } = rules;
   const most = founderLimit(rules);
@@ -56,7 +56,7 @@ function calledFounders(rules: MembershipRules, ledger: Ledger): readonly Worker
 const founderLimit = ({ foundersPerRound = 0 }: MembershipRules): number =>
   foundersPerRound || Number.POSITIVE_INFINITY;
 
-/** Of several sessions of one name the one with the lowest key. */
+/** Keeps one join per principal, the one with the lowest key. */
 function onePerName(joins: readonly RosterJoin[]): readonly RosterJoin[] {
   const first = new Map<WorkerId, RosterJoin>();
   for (const join of joins) {
@@ -66,10 +66,10 @@ function onePerName(joins: readonly RosterJoin[]): readonly RosterJoin[] {
   return [...first.values()];
 }
 
-/** In whose name a join is. */
+/** Returns the key on whose behalf a join is made. */
 const nameOf = ({ key, session }: RosterJoin): WorkerId => session?.principal || key;
 
-/** Whether a join is of a member whose tip is certified: it changes what it wants, and nothing else. */
+/** Tests whether a join comes from a member with a certified tip; it can only change whether the member wants seats. */
 const wishesIn =
   (roster: Roster) =>
   ({ key }: RosterJoin): boolean =>
@@ -85,13 +85,13 @@ const joinLot = ({ entropy }: Ledger, key: WorkerId): string => {
   return toHex(taggedHash('nostrain/join/1', bytes32(entropy), bytes32(key)));
 };
 
-/** The most newcomers of one outcome, however large its roster: each takes some 350 bytes of its body. */
+/** Maximum number of newcomers in one outcome: each takes about 350 bytes of its body. */
 export const MOST_NEWCOMERS = 1024;
 
 const joinLimit = ({ joinsPerRound }: MembershipRules, { members }: Ledger): number =>
   Math.min(MOST_NEWCOMERS, joinsPerRound || Math.max(1, Math.floor(members.length / 4)));
 
-/** Whether a member changes its wish to another one, by a join that follows a later outcome than the last. */
+/** Reports whether a join changes a member's wish and follows a later outcome than the member's previous wish. */
 function changesWish({ seatWishes }: MembershipRules, member: Member, join: RosterJoin): boolean {
   const { wants, asked } = member.features?.seats ?? {};
   if (!seatWishes || join.seats === undefined || wants === undefined || asked === undefined) {
@@ -100,7 +100,7 @@ function changesWish({ seatWishes }: MembershipRules, member: Member, join: Rost
   return join.tip === member.tip && join.seats.wants !== wants && join.seats.asked > asked;
 }
 
-/** Judges joins, of which there may be any number: each in a few look-ups. */
+/** Returns a function that judges one join in a few lookups, since there may be any number of joins. */
 function joinJudge(
   rules: MembershipRules,
   ledger: Ledger,
@@ -125,7 +125,7 @@ function joinJudge(
       return isOver ? 'delegation-over' : undefined;
     }
     if (principalOf(member) !== name) return 'join-of-member';
-    // founders decide the first rounds, so they have the whole model; nobody changes its tier but by leaving
+    // founders decide the first rounds, so they hold the full model; a member can change its tier only by leaving
     if (tierOfMember(member) !== tier) return 'join-of-other-tier';
     if (called?.has(key) === false) return 'join-not-called';
     const isFree = member.tip === null || changesWish(rules, member, join);
@@ -139,20 +139,20 @@ export interface Departure {
   readonly round: number;
 }
 
-/** A join, by the round of the outcome that it follows; -1 where it follows none. */
+/** A join with the round of the outcome that it follows, -1 if it follows none. */
 export interface DatedJoin {
   readonly key: WorkerId;
   readonly after: number;
 }
 
-/** Whether a join is from before its key left: it says nothing any more, one made after the leave does. */
+/** Returns a test for outdated joins: those made before their key left. A join made after the leave counts. */
 export function joinsBeforeLeaving(departures: readonly Departure[]): (join: DatedJoin) => boolean {
   const left = new Map<WorkerId, number>();
   for (const { key, round } of departures) left.set(key, Math.max(round, left.get(key) ?? -1));
   return ({ key, after }) => after < (left.get(key) ?? -1);
 }
 
-/** The departures that later rounds must know: those that a join of round `oldest` or later may be older than. */
+/** Adds departures and drops those up to round `oldest`, which no join that still counts can precede. */
 export const nextDepartures = (
   before: readonly Departure[],
   keys: readonly WorkerId[],
@@ -160,7 +160,7 @@ export const nextDepartures = (
 ): readonly Departure[] =>
   [...before, ...keys.map((key) => ({ key, round }))].filter((each) => each.round > oldest);
 
-/** Why an outcome is not a valid successor of this ledger. The names are stable. */
+/** Why an outcome is not a valid successor of a ledger. The names are stable. */
 export type ChangeFault =
   | 'wrong-round'
   | 'proposer-not-in-roster'
@@ -180,7 +180,7 @@ export type ChangeFault =
   | 'fault-not-in-roster'
   | 'snapshot-out-of-turn';
 
-/** The first rule that the roster changes of an outcome break, or undefined when they are valid. */
+/** Returns the first rule that the roster changes of an outcome break, or undefined if they are valid. */
 export function refuseChange(
   rules: MembershipRules,
   ledger: Ledger,
@@ -210,7 +210,7 @@ export function refuseChange(
   return joins.map(refuse).find((fault) => fault !== undefined);
 }
 
-/** Whether outcome 0 lists the joins of less than a quorum of the founders that it may list. */
+/** Reports whether outcome 0 lists fewer joins than a quorum of the founders that it may list. */
 function hasTooFew(
   rules: MembershipRules,
   ledger: Ledger,
@@ -218,12 +218,12 @@ function hasTooFew(
   isRecovered: boolean,
 ): boolean {
   const called = calledFounders(rules, ledger);
-  // a recovery is for when a quorum is not there: more than half of the founders are enough then
+  // a recovery happens because a quorum is missing, so more than half of the founders are enough
   const needed = quorumOf(isRecovered ? 'cft' : rules.committee.quorum, called.length);
   return called.filter((key) => joining.has(key)).length < needed;
 }
 
-/** The snapshot already scheduled, or any new one in a round that is a multiple of the spec's interval. */
+/** Reports whether the snapshot is the one already scheduled, or a new one in a multiple of the spec's interval. */
 function isSnapshotInTurn(
   { stake }: MembershipRules,
   ledger: Ledger,

@@ -1,6 +1,6 @@
 /**
- * Types of the round machine: state (plain JSON data), inputs and effects. What follows from certified history comes in
- * a `RoundContext`, one per round.
+ * Types of the round machine: its state (plain JSON data, saved to disk), inputs and effects. Everything that follows
+ * from certified history comes in a `RoundContext`, one per round.
  */
 import type { Committee } from '../../run/committee.ts';
 import type { Digest, EventId, WorkerId } from '../../run/ids.ts';
@@ -10,7 +10,7 @@ import type { Message, Proposal, Signed, ViewChangeVote, Vote } from '../../run/
 
 /** Timing settings of a run, in milliseconds. */
 export interface RoundTiming {
-  /** Bounds of the grace period, which is how long a member waits for contributions. */
+  /** Bounds of the grace period: how long a member waits for contributions. */
   readonly graceMinMs: number;
   readonly graceMaxMs: number;
   /** Median absolute deviations after the median arrival that the grace period allows. */
@@ -31,7 +31,7 @@ export interface RoundContext {
   readonly run: Digest;
   readonly round: number;
   readonly parent: Digest;
-  /** Time of the outcome before, in milliseconds: the round began no earlier. */
+  /** Time of the previous outcome, in milliseconds: the round began no earlier. */
   readonly since: number;
   readonly timing: RoundTiming;
   readonly roster: readonly WorkerId[];
@@ -43,23 +43,24 @@ export interface RoundContext {
   readonly delays: readonly number[];
   /** Keys that may have a seat in this round. Only their view-change votes count. */
   readonly eligible: readonly WorkerId[];
-  /** Whether there are more of them than seats, so that each recovery epoch draws a committee anew. */
+  /** Whether there are more eligible keys than seats, so that each recovery epoch draws a new committee. */
   readonly isSampled: boolean;
-  /** Proposers of a recovery epoch in order: its committee where seats are sampled, else all eligible keys by rank. */
+  /** Returns the proposers of a recovery epoch: its committee if seats are sampled, else all eligible keys by rank. */
   proposers(attempt: number): readonly WorkerId[];
   /**
-   * The committee of a recovery epoch; where everybody sits, of these keys, who signed the listed view-change votes.
+   * Returns the committee of a recovery epoch. If seats are not sampled it consists of these keys, the authors of the
+   * listed view-change votes.
    */
   draw(attempt: number, keys: readonly WorkerId[]): Committee;
-  /** Whether view-change votes of these keys reach the recovery floor; repeated keys count once. */
+  /** Reports whether view-change votes of these keys reach the recovery floor; repeated keys count once. */
   isFloor(keys: readonly WorkerId[]): boolean;
-  /** Whether these view-change votes cannot all miss a quorum of an earlier epoch. */
+  /** Reports whether these keys include a member of every possible quorum of every earlier epoch. */
   covers(attempt: number, keys: readonly WorkerId[]): boolean;
-  /** Whether these signers are a quorum by seats and by stake; keys outside the committee are not counted. */
+  /** Reports whether these signers are a quorum by seats and by stake; keys outside the committee are not counted. */
   hasQuorum(committee: Committee, signers: ReadonlySet<WorkerId>): boolean;
 }
 
-/** A contribution that arrived completely: verified and decoded. */
+/** A contribution that has arrived completely: verified and decoded. */
 export interface Arrival {
   readonly worker: WorkerId;
   readonly manifest: EventId;
@@ -77,7 +78,7 @@ export interface ViewId {
 export interface Prepared extends ViewId {
   readonly ctx: Digest;
   readonly digest: Digest;
-  /** A proposal of the outcome to the same committee; it carries the outcome. */
+  /** Id of a proposal to the same committee that carries the outcome. */
   readonly proposal: EventId;
   /** Ascending. */
   readonly prepares: readonly EventId[];
@@ -95,12 +96,12 @@ export interface Certificate extends ViewId {
 /** This worker's validity check of an outcome. */
 export interface Check {
   readonly digest: Digest;
-  /** Decided by certified history and the bytes alone, so every honest worker agrees. */
+  /** Follows from certified history and the bytes alone, so that every honest worker agrees. */
   readonly valid: boolean;
-  /** Decided by this worker's clock and the contributions it received; for a void outcome by its time alone. */
+  /** Follows from this worker's clock and the contributions it received; for a void outcome from its time alone. */
   readonly acceptable: boolean;
   readonly unlisted: readonly number[];
-  /** What features of the run add to a commit to it. */
+  /** Fields that features of the run add to a commit to this outcome. */
   readonly features?: FeatureValues<'vote'>;
 }
 
@@ -115,28 +116,29 @@ export type CastVote = Signed<Vote> | Signed<Proposal>;
 export interface RoundState {
   readonly round: number;
   readonly begun: number;
-  /** When this worker came back to a round in progress; null if it was there all along, or alone. */
+  /** When this worker came back to a round in progress; null if it was not away, or if no member had continued it. */
   readonly back: number | null;
+  /** Contributions that arrived before this member closed the round. */
   readonly held: readonly Arrival[];
-  /** When this worker stopped collecting contributions; null before. */
+  /** When this worker stopped collecting contributions; null until then. */
   readonly closed: { readonly at: number; readonly empty: boolean } | null;
   readonly attempt: number;
   /** -1 until closed; never decreases within a recovery epoch. */
   readonly view: number;
   readonly viewEnds: number;
   readonly attemptEnds: number;
-  /** The first recovery epoch this worker may vote in: 1 when it lost its record of signed votes. */
+  /** The first recovery epoch this worker may vote in: 1 if it lost its record of signed votes. */
   readonly voteFrom: number;
   readonly lock: Prepared | null;
-  /** Everything this worker signed in the round; a repeated request must yield the same event. */
+  /** All messages this worker signed in the round; a repeated request must yield the same event. */
   readonly sent: readonly Message[];
   readonly composed: Composed | null;
   readonly votes: readonly CastVote[];
   readonly ballots: readonly Signed<ViewChangeVote>[];
   readonly checks: readonly Check[];
-  /** Committees of recovery epochs by the id of the proposal that lists the view-change votes. */
+  /** Committees of recovery epochs, by the id of the proposal that lists the view-change votes. */
   readonly drawn: Readonly<Record<EventId, Committee>>;
-  /** Effects already requested in this view, so that none is requested twice. */
+  /** Keys of the effects already requested in this view, so that each is requested once. */
   readonly asked: readonly string[];
   /** Keys with a fault proof against them. */
   readonly faulty: readonly WorkerId[];
@@ -147,13 +149,13 @@ export interface RoundState {
   readonly wakeAt: number;
 }
 
-/** Inputs from the caller. Every protocol message was verified and parsed before. */
+/** Inputs from the caller. The caller verifies and parses protocol messages first. */
 export type Input =
   | { readonly type: 'tick' }
   /** The state was loaded from disk: the last signed messages are sent again. */
   | { readonly type: 'restart' }
   | { readonly type: 'held'; readonly worker: WorkerId; readonly manifest: EventId }
-  /** A vote, proposal or view-change vote from anybody, this worker included. */
+  /** A vote, proposal or view-change vote from any worker, this one included. */
   | { readonly type: 'message'; readonly message: Signed<Message> }
   /** Answer to `compose`. */
   | { readonly type: 'composed'; readonly composed: Composed; readonly check: Check }
@@ -181,7 +183,7 @@ export interface Fault {
   readonly events: readonly [EventId, EventId];
 }
 
-/** Actions for the caller, to be done in order. */
+/** Actions for the caller, to be carried out in order. */
 export type Effect =
   /** The state must be on disk before any later effect is carried out. */
   | { readonly type: 'persist' }
@@ -226,13 +228,13 @@ export interface Activation {
   heard: boolean;
 }
 
-/** Updates the state. Returns true, which a rule returns when it acted. */
+/** Updates the state. Returns true, the value with which a rule reports that it acted. */
 export function change(activation: Activation, values: Partial<RoundState>): true {
   activation.state = { ...activation.state, ...values };
   return true;
 }
 
-/** Emits an effect unless the same was already requested in this view. */
+/** Emits an effect unless one with this key was already requested in this view; reports whether it did. */
 export function ask(activation: Activation, key: string, effect: Effect): boolean {
   if (activation.state.asked.includes(key)) return false;
   activation.effects.push(effect);
@@ -248,14 +250,14 @@ export function sign(activation: Activation, message: Message): true {
 export const isAfter = (a: ViewId, b: ViewId): boolean =>
   a.attempt > b.attempt || (a.attempt === b.attempt && a.view > b.view);
 
-/** Whether this worker may vote now. */
+/** Reports whether this worker may vote now. */
 export const isVoting = ({ state, context }: Activation): boolean =>
   state.closed !== null &&
   state.decided === null &&
   state.attempt >= state.voteFrom &&
   context.roster.includes(context.me);
 
-/** Whether this worker already signed its prepare, or its commit, of the current view. */
+/** Reports whether this worker already signed its prepare, or its commit, in the current view. */
 export const hasSigned = ({ sent, attempt, view }: RoundState, step: Vote['step']): boolean =>
   sent.some(
     (message) =>

@@ -1,12 +1,12 @@
-/** Which live members may have a seat: those that earned one, want one, do no harm and have the full model. */
+/** Decides which live members may have a seat: those that earned one, want one, do no harm and hold the full model. */
 import type { WorkerId } from '../../run/ids.ts';
 import type { Ledger, Member } from '../../run/ledger.ts';
 import { rollingScore } from '../scores.ts';
 import { keysOf } from './membership.ts';
 
 /**
- * The keys eligible for a seat: entitled, and willing two outcomes ago, so that no outcome chooses its successor's
- * committee.
+ * Returns the keys eligible for a seat: entitled to one, and willing two outcomes ago, so that no outcome chooses its
+ * successor's committee.
  */
 export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   const unwilling = new Set(
@@ -16,8 +16,8 @@ export function seatable(ledger: Ledger, keys: readonly WorkerId[]): readonly Wo
 }
 
 /**
- * The keys that may have a seat: with a certified tip, and founders or contributors, so that silent keys stall nobody.
- * A smaller tier lacks the model whose root a seat vouches for.
+ * Returns the keys entitled to a seat: founders and contributors with a certified tip, so that silent keys cannot stall
+ * a round. Members of a smaller tier are excluded, since they lack the full model whose root a seat certifies.
  */
 export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   if (ledger.round === 0) return keys;
@@ -30,7 +30,7 @@ export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly Wo
 export const tierOfMember = ({ features }: Pick<Member, 'features'>): number =>
   features?.widths?.tier ?? 0;
 
-/** Those that have earned a seat, whatever their scores. */
+/** Returns the keys that have earned a seat, regardless of their scores. */
 function withTip(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[] {
   const maySit = new Set(
     keysOf(
@@ -42,8 +42,8 @@ function withTip(ledger: Ledger, keys: readonly WorkerId[]): readonly WorkerId[]
 }
 
 /**
- * Live members without a seat for their scores two outcomes ago, the worst first, always fewer than a third: scores may
- * be wrong.
+ * Returns the live members that lose their seat because of their scores two outcomes ago: the worst ones, and always
+ * fewer than a third, since scores may be wrong.
  */
 export function unseated(ledger: Ledger, live: readonly WorkerId[]): ReadonlySet<WorkerId> {
   if (ledger.round === 0) return new Set();

@@ -5,20 +5,20 @@
 import type { WorkerId } from '../../run/ids.ts';
 import type { RoundContext, RoundTiming } from './round-state.ts';
 
-/** View lengths stop doubling at 2^3 times the first one. */
+/** Number of doublings of the view length: views last at most 2^3 times as long as the first one. */
 const MOST_DOUBLINGS = 3;
 
-/** Length of a view, or of anything else that doubles with each failure. */
+/** Returns the length of a view, or of any other period that doubles with each failure. */
 export const viewLength = (viewMs: number, view: number): number =>
   viewMs * (1 << Math.min(view, MOST_DOUBLINGS));
 
-/** Time from the start of view 0 to the start of this view. */
+/** Returns the time from the start of view 0 to the start of this view. */
 export function viewStart(viewMs: number, view: number): number {
   const doubled = Math.min(view, MOST_DOUBLINGS);
   return viewMs * ((1 << doubled) - 1) + (view - doubled) * viewLength(viewMs, MOST_DOUBLINGS);
 }
 
-/** The view in progress this long after view 0 began. */
+/** Returns the view in progress `elapsedMs` after view 0 began. */
 export function viewAfter(viewMs: number, elapsedMs: number): number {
   for (let view = 0; view < MOST_DOUBLINGS; view++) {
     if (elapsedMs < viewStart(viewMs, view + 1)) return view;
@@ -27,11 +27,11 @@ export function viewAfter(viewMs: number, elapsedMs: number): number {
   return MOST_DOUBLINGS + Math.floor(beyond / viewLength(viewMs, MOST_DOUBLINGS));
 }
 
-/** The latest view an honest member can be in: no round begins before the outcome it follows. */
+/** Returns the latest view an honest member can be in: no round begins before the outcome it follows. */
 export const latestView = ({ since, timing }: RoundContext, now: number): number =>
   viewAfter(timing.viewMs, now + timing.skewMs - since);
 
-/** The latest recovery epoch an honest worker can be in: each lasts at least `recoveryMs`. */
+/** Returns the latest recovery epoch an honest worker can be in: each lasts at least `recoveryMs`. */
 export const latestEpoch = ({ since, timing }: RoundContext, now: number): number =>
   timing.recoveryMs === 0
     ? 0
@@ -46,9 +46,9 @@ const FIRST_SPREAD = 1 / 2;
 const LEAST_SPREAD = 1 / 8;
 
 /**
- * How long to wait for contributions: median past arrival plus `deadlineC` median absolute deviations, within the run's
- * bounds. The deviation has a floor, wider for few arrivals: else a deadline at the median would leave out each worker
- * in turn.
+ * Returns how long to wait for contributions: the median of earlier arrivals plus `deadlineC` median absolute
+ * deviations, within the run's bounds. The deviation has a floor, higher for few arrivals: with a deadline at the
+ * median, the round would leave out one worker after another.
  */
 export function graceOf(delays: readonly number[], timing: RoundTiming): number {
   const { graceMinMs, graceMaxMs, deadlineC } = timing;
@@ -63,15 +63,16 @@ export function graceOf(delays: readonly number[], timing: RoundTiming): number 
   return Math.min(graceMaxMs, Math.max(graceMinMs, Math.ceil(middle + deadlineC * deviation)));
 }
 
-/** When a round began for a worker, and when it came back; null if it was there, the same moment if it begins anew. */
+/** When a round began for a worker, in milliseconds. */
 export interface Beginning {
   readonly begun: number;
+  /** When the worker came back; null if it was not away, equal to `begun` if it begins the round anew. */
   readonly back: number | null;
 }
 
 /**
- * The beginning of a round for a worker that comes back: when the last outcome was decided, as for those who were
- * there. A round too old to count contributions begins anew.
+ * Returns the beginning of a round for a worker that comes back: the time of the last outcome, as for workers that were
+ * not away. If the round is too old to count contributions, it begins anew.
  */
 export function comeBack(
   { timing, delays }: RoundContext,
@@ -84,26 +85,27 @@ export function comeBack(
 }
 
 /**
- * The beginning for a worker that was busy when the last round was decided: it closes with the others. More than half a
- * view late counts as coming back.
+ * Returns the beginning for a worker that was busy when the last round was decided: it closes with the others. A worker
+ * more than half a view late counts as coming back.
  */
 export const beginLate = (context: RoundContext, decided: number, now: number): Beginning =>
   now - decided > context.timing.viewMs / 2
     ? comeBack(context, decided, now)
     : { begun: Math.min(decided, now), back: null };
 
-/** How long a returning worker only listens: half a view, twice what an event takes. */
+/** Returns until when a returning worker only listens: for half a view, twice the time an event takes. */
 export const listensUntil = ({ begun, back }: Beginning, { timing }: RoundContext): number =>
   back === null ? begun : back + timing.viewMs / 2;
 
 export interface Heard {
   readonly now: number;
-  /** When its author says that it signed it. */
+  /** Signing time according to its author, in milliseconds. */
   readonly signed: number;
 }
 
 /**
- * How long a contribution took. After coming back in mid-round its date counts; after beginning anew alone, nothing.
+ * Returns how long a contribution took to arrive. If this worker came back in mid-round, the signing time counts; if it
+ * began anew and is still listening, the result is undefined.
  */
 export function delayOf(
   { begun, back }: Beginning,
@@ -116,8 +118,8 @@ export function delayOf(
 }
 
 /**
- * What a round teaches of arrival times. A worker that began alone may have begun late: times are moved so that its own
- * is the median.
+ * Returns the arrival times to learn from a round. A worker that began anew alone may have begun late, so its times are
+ * shifted until its own arrival is at least the median.
  */
 export function delaysIn(
   delays: ReadonlyMap<WorkerId, number>,
@@ -126,20 +128,20 @@ export function delaysIn(
 ): readonly number[] {
   const all = [...delays.values()];
   if (back !== begun) return all;
-  const own = delays.get(me);
-  if (own === undefined) return [];
-  const moved = Math.max(0, own - median(all));
+  const mine = delays.get(me);
+  if (mine === undefined) return [];
+  const moved = Math.max(0, mine - median(all));
   return all.map((delay) => delay + moved);
 }
 
-/** When time for contributions is up. */
+/** Returns the deadline for contributions. */
 export const closingTime = (beginning: Beginning, context: RoundContext): number =>
   Math.max(
     listensUntil(beginning, context),
     beginning.begun + graceOf(context.delays, context.timing),
   );
 
-/** Lower median of whole numbers; 0 of none. */
+/** Returns the lower median of integers; 0 if there are none. */
 function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[(sorted.length - 1) >> 1] ?? 0;

@@ -1,16 +1,16 @@
-/** View changes and recovery epochs: who proposes, when a member moves on, what it does after a failure. */
+/** View changes and recovery epochs: who proposes, when a member moves on, and what it does after a failed view. */
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import { drawnFor, highestPrepared, isClaimProven, prepareVoters } from './quorums.ts';
 import { type Activation, change, type RoundContext, sign, type ViewId } from './round-state.ts';
 import { closingTime, listensUntil, viewAfter, viewLength, viewStart } from './timing.ts';
 
-/** The proposer of a view. */
+/** Returns the proposer of a view. */
 export function proposerOf(context: RoundContext, { attempt, view }: ViewId): WorkerId | undefined {
   const ranked = attempt === 0 ? context.committee.members : context.proposers(attempt);
   return ranked[view % ranked.length];
 }
 
-/** Follows other members into a later view, or moves on when time is up, also while a machine slept. */
+/** Follows other members into a later view, or moves on at the end of the view, also after the machine was asleep. */
 export function changeView(activation: Activation): boolean {
   const { state, now, context } = activation;
   if (state.closed === null || state.decided !== null) return false;
@@ -25,12 +25,13 @@ export function changeView(activation: Activation): boolean {
   return enter(activation, view, start + viewStart(viewMs, view + 1));
 }
 
-/** A view in which nobody proposes is over after one part in so many of its time. */
+/** A view without a proposal ends after 1 / SILENT_SHARE of its length. */
 const SILENT_SHARE = 2;
 
 /**
- * When the view in progress ends. Without a proposal after half its time the proposer seems away; but not in the last
- * view before a void outcome is acceptable, nor before all take votes of the next view.
+ * Returns when the view in progress ends. Without a proposal after half its length the proposer seems to be away, so it
+ * ends early; but not in the last view before a void outcome is acceptable, nor before all members accept votes of the
+ * next view.
  */
 function endOfView({ context, state, now }: Activation): number {
   const { attempt, view, viewEnds, votes } = state;
@@ -50,11 +51,11 @@ const enter = (activation: Activation, view: number, viewEnds: number): true =>
     view,
     viewEnds,
     asked: [],
-    // acceptability depends on what has arrived by now, so it is checked again
+    // acceptability depends on what has arrived by now, so it must be checked again
     checks: activation.state.checks.filter(({ valid, acceptable }) => !valid || acceptable),
   });
 
-/** The latest view of each other member, in descending order. */
+/** Returns the latest view of each other member, in descending order. */
 export function viewsOfOthers({ context, state }: Activation): number[] {
   const latest = new Map<WorkerId, number>();
   for (const { key, attempt, view } of state.votes) {
@@ -65,8 +66,9 @@ export function viewsOfOthers({ context, state }: Activation): number[] {
 }
 
 /**
- * The view to follow. More than K - k members cannot all be Byzantine, so they are followed at once. In a late round
- * one member is enough, or partitioned members would stay ahead; `latestView` bounds a liar.
+ * Returns the view to follow others into, else -1. More than K - k members cannot all be Byzantine, so they are
+ * followed at once. In a late round one member is enough, or members behind a partition would stay ahead; `latestView`
+ * limits how far a liar can lead.
  */
 function viewOfOthers(activation: Activation): number {
   const { context, state } = activation;
@@ -75,23 +77,23 @@ function viewOfOthers(activation: Activation): number {
   return viewsOfOthers(activation)[isLate ? 0 : size - quorum] ?? -1;
 }
 
-/** After a failed view: reports silent members, re-sends this worker's lock and its proof, fetches missed messages. */
+/** Ends a failed view: reports silent members, re-sends this worker's lock and its proof, fetches missed messages. */
 function abandonView(activation: Activation): void {
   const { state, context, effects } = activation;
   const { attempt, view, lock } = state;
   effects.push({ type: 'stalled', attempt, view, missing: missingIn(activation) });
-  const own = state.ballots.find((each) => each.key === context.me && each.attempt === attempt);
-  const claim = own?.prepared;
+  const mine = state.ballots.find((each) => each.key === context.me && each.attempt === attempt);
+  const claim = mine?.prepared;
   const ids = new Set([
     ...(lock === null ? [] : [lock.proposal, ...lock.prepares]),
-    ...(own === undefined ? [] : [own.id]),
+    ...(mine === undefined ? [] : [mine.id]),
     ...(claim ? [claim.proposal, ...claim.prepares] : []),
   ]);
   if (ids.size > 0) effects.push({ type: 'resend', ids: [...ids] });
   effects.push({ type: 'want', what: 'round' });
 }
 
-/** Members to report: those without a view-change vote below the floor, else a silent proposer, else silent voters. */
+/** Returns the silent members: without a view-change vote if too few voted, else a silent proposer, else voters. */
 function missingIn(activation: Activation): readonly WorkerId[] {
   const { context, state } = activation;
   const { attempt } = state;
@@ -109,13 +111,13 @@ function missingIn(activation: Activation): readonly WorkerId[] {
   return (expected?.members ?? context.eligible).filter((key) => !voters.has(key));
 }
 
-/** When the machine next needs a tick; never in a decided round. */
+/** Returns when the machine next needs a tick; never in a decided round. */
 export function nextWake(activation: Activation): number {
   const { state, context, now } = activation;
   const { closed, decided, attempt, view, viewEnds, attemptEnds } = state;
   if (decided !== null) return Number.MAX_SAFE_INTEGER;
   if (closed === null) {
-    // others may be voting: what it heard while it looked decides whether it goes on with them
+    // others may be voting already: the member listens before it decides whether to follow them
     const listenedUntil = listensUntil(state, context);
     return now < listenedUntil ? listenedUntil : closingTime(state, context);
   }
@@ -124,7 +126,7 @@ export function nextWake(activation: Activation): number {
   return Math.min(endOfView(activation), ...moments.filter((at) => at > now));
 }
 
-/** Enters the next recovery epoch when time is up, or follows others into theirs. */
+/** Enters the next recovery epoch at the end of this one, or follows others into a later one. */
 export function joinEpoch(activation: Activation): boolean {
   const { context, state, now } = activation;
   const { me, run, round, parent, roster, timing } = context;
@@ -151,26 +153,26 @@ export function joinEpoch(activation: Activation): boolean {
   return sign(activation, { type: 'ballot', run, round, attempt, parent, prepared });
 }
 
-/** The recovery epoch to be in: the next when time is up, or the latest that others are in. */
+/** Returns the recovery epoch to be in: the next one after a timeout, or the latest that others are in. */
 function dueEpoch({ context, state, now }: Activation): number {
   if (context.timing.recoveryMs === 0) return 0;
   const ahead = state.ballots.filter(({ attempt }) => attempt > state.attempt);
   // together with this worker the others reach the recovery floor: no need to wait for the timeout
   const isLeft = ahead.length > 0 && context.isFloor([...ahead.map(({ key }) => key), context.me]);
-  const here = state.ballots.filter(({ attempt }) => attempt === state.attempt);
+  const current = state.ballots.filter(({ attempt }) => attempt === state.attempt);
   // an epoch below the floor never began and is not abandoned: returning members find the others waiting in it
-  const hasBegun = state.attempt === 0 || context.isFloor(here.map(({ key }) => key));
+  const hasBegun = state.attempt === 0 || context.isFloor(current.map(({ key }) => key));
   const next = now >= state.attemptEnds && hasBegun ? state.attempt + 1 : 0;
   const isFollowing = next > 0 || state.attempt > 0 || isLeft;
   return Math.max(next, ...(isFollowing ? ahead.map(({ attempt }) => attempt) : []));
 }
 
-/** Ids that fit into the event of a proposal. */
+/** Maximum number of view-change vote ids that fit into the event of a proposal. */
 const MOST_VIEW_CHANGES = 768;
 
 /**
- * The view-change votes that a proposal lists: one per eligible key with a proven claim, once all voted, or enough did
- * and half the view is over.
+ * Returns the view-change votes that a proposal lists: one per eligible key with a proven claim. Undefined until all
+ * eligible keys have voted, or enough have and half the view is over.
  */
 export function chosenViewChanges(activation: Activation): readonly EventId[] | undefined {
   const { context, now } = activation;
