@@ -12,7 +12,7 @@ import { parseEvent } from '../../src/network/event.ts';
 
 /** What is done to the messages of one worker. */
 export interface Attack {
-  /** From this round on each commit gets a twin for another, made-up outcome. */
+  /** From this round on each commit gets a twin for an invented outcome. */
   readonly equivocateFrom?: number;
   /** Votes and proposals of these rounds never reach a relay, nor do their archived copies. */
   readonly silent?: { readonly from: number; readonly to: number };

@@ -30,7 +30,7 @@ const plan = completePlan({
   waitFor: 2,
 });
 
-/** y = 2x - 1 on a stretch of the line of the worker's own. */
+/** y = 2x - 1, on a range of x that each worker has to itself. */
 function examples(from: number): { inputs: Float32Array; targets: Float32Array } {
   const inputs = Float32Array.from({ length: 32 }, (_, i) => from + i / 32);
   return { inputs, targets: inputs.map((x) => 2 * x - 1) };

@@ -1,4 +1,4 @@
-/** A model and data of your own: two spirals to tell apart, dealt to two workers in stretches. */
+/** A model and data of your own: two spirals to tell apart, dealt to two workers in blocks. */
 import {
   type CustomModel,
   completePlan,
@@ -52,7 +52,7 @@ const spirals: CustomModel = {
     ops.log(ops.add(ops.exp(ops.neg(ops.mul(targets, predict(weights, inputs)))), 1)),
 };
 
-/** Every second stretch of eight points of both spirals. */
+/** Every second block of eight points of both spirals. */
 function points(first: 0 | 1): { inputs: Float32Array; targets: Float32Array } {
   const rows = Array.from({ length: 64 }, (_, i) => {
     const step = 8 * (2 * Math.floor(i / 8) + first) + (i % 8);

@@ -2,7 +2,6 @@
 import { concatBytes } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { sha256Hex } from '../base/hash.ts';
-import { madeData } from '../model/data/made.ts';
 import { MOST_FILE_BYTES } from '../model/data/picture-file.ts';
 import {
   dividePictures,
@@ -12,6 +11,7 @@ import {
 } from '../model/data/pictures.ts';
 import { writePlay } from '../model/data/playwright.ts';
 import { divideSeries, parseSeriesCsv } from '../model/data/series.ts';
+import { syntheticData } from '../model/data/synthetic.ts';
 import { divideText, type ShardForm } from '../model/data/text.ts';
 import { tokenizers } from '../model/data/tokens.ts';
 import { modelOf } from '../model/from-settings.ts';
@@ -52,7 +52,7 @@ export async function prepareTabTask(
   const model = modelOf(settings, spec);
   const form = formOf(settings);
   if (spec.data.kind === 'made' && form !== 'tokens') {
-    const data = madeData(form, settings);
+    const data = syntheticData(form, settings);
     return { model, data, tokensPerExample: 1, bytesPerToken: 0 };
   }
   const code = form === 'images' ? 'tab/pictures' : 'tab/corpus';

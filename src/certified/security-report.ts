@@ -26,7 +26,7 @@ export interface ReportOptions {
   /** How long a round is expected to last, training included; default not known. */
   readonly roundSeconds?: number | undefined;
   readonly relays: readonly string[];
-  /** Bytes of the payload of one worker of so many; encoding a made-up delta may take seconds. */
+  /** Payload bytes of one of `workers` workers; encoding a synthetic delta may take seconds. */
   measure(settings: Settings, layout: Layout, workers: number): number;
 }
 

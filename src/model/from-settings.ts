@@ -17,8 +17,8 @@ import { decoderIn, type Start } from '../run/spec/start.ts';
 import type { Layout } from '../tensor/params.ts';
 import { type LoraSpec, loraModel } from './adapters/lora.ts';
 import type { AnyModel } from './architectures/table.ts';
-import { madeSeriesSizes, madeShapeSizes } from './data/made.ts';
 import { linearTruth } from './data/regression.ts';
+import { syntheticSeriesSizes, syntheticShapeSizes } from './data/synthetic.ts';
 import { tokenizers } from './data/tokens.ts';
 import { modelLayout } from './parameters.ts';
 
@@ -109,18 +109,18 @@ export interface DataSizes {
   readonly classes?: number;
 }
 
-/** What a run says of its series or pictures; null of other models. Where the data is made up its sizes are known. */
+/** What a run says of its series or pictures; null of other models. Synthetic data has fixed sizes. */
 export function inputOf(
   settings: Pick<Settings, 'model' | InputName>,
   sizes?: DataSizes,
 ): SpecInput | null {
   const { horizon, patch, forecastError, scaling, pixels } = settings;
   if (settings.model === 'forecaster') {
-    const { channels } = sizes ?? madeSeriesSizes;
+    const { channels } = sizes ?? syntheticSeriesSizes;
     return { form: 'series', channels, horizon, patch, forecastError, scaling };
   }
   if (settings.model !== 'vit') return null;
-  const { channels, classes = 0 } = sizes ?? madeShapeSizes;
+  const { channels, classes = 0 } = sizes ?? syntheticShapeSizes;
   return { form: 'images', channels, classes, pixels, patch };
 }
 

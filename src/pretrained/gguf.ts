@@ -324,7 +324,7 @@ class Metadata {
     throw this.#refusal(`${this.#architecture}.${key} is ${value}`);
   }
 
-  /** What `config.json` says about stretched rotary positions. */
+  /** The `rope_scaling` entry of `config.json`. */
   ropeScaling(): Record<string, unknown> {
     const type = this.#values.get(`${this.#architecture}.rope.scaling.type`) ?? 'none';
     if (type === 'none') return {};

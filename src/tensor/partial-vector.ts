@@ -31,7 +31,7 @@ export function prefixOfPartial(partial: PartialVector, size: number, until = si
   return { ...partial, size, chunks };
 }
 
-/** The part of a delta in some whole chunks of its vector, as a delta of that stretch alone. */
+/** Returns the part of a delta in a range of whole chunks, as a delta of that range alone. */
 export function rangeOfPartial(partial: PartialVector, { from, to }: Range): PartialVector {
   const first = from / CHUNK_LENGTH;
   const positions = Array.from(partial.chunks.keys()).filter((position) => {

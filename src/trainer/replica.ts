@@ -31,12 +31,12 @@ interface Replica {
   // onnxruntime cannot read shared memory: each replica has its own copy of the parameters and of one gradient
   readonly params: Float32Array;
   readonly gradient: Float32Array;
-  /** A stretch of every part's gradient, one after the other. */
+  /** One block of every part's gradient, one after the other. */
   readonly stack: Float32Array;
 }
 
-/** Values combined at once: few enough for a processor's cache, whatever the model's size. */
-const STRETCH = 1 << 18;
+/** Gradient values combined at a time; a block fits into the CPU cache whatever the model's size. */
+const BLOCK = 1 << 18;
 
 export async function createReplicaStepper(
   training: ReplicaTraining,
@@ -57,7 +57,7 @@ export async function createReplicaStepper(
     ranges: await openRanges(training, (model) => ort.createSession(model, device, threads)),
     params: new Float32Array(size),
     gradient: new Float32Array(size),
-    stack: new Float32Array(parts * Math.min(STRETCH, size)),
+    stack: new Float32Array(parts * Math.min(BLOCK, size)),
   };
   return {
     begin: async () => {},
@@ -142,8 +142,8 @@ async function combine(
   shares: Float32Array | undefined,
 ): Promise<void> {
   let squares = 0;
-  for (let at = from; at < to; at += STRETCH) {
-    const end = Math.min(at + STRETCH, to);
+  for (let at = from; at < to; at += BLOCK) {
+    const end = Math.min(at + BLOCK, to);
     squares += await combineRange(replica, at, gradient.subarray(at - from, end - from), shares);
   }
   replica.training.shared.squares[index] = squares;

@@ -22,7 +22,7 @@ export interface Division {
   readonly beside?: readonly WorkerId[];
   /** Workers that send each chunk; 0 means all of them. */
   readonly owners: number;
-  /** Rounds in which every parameter moves once: each round moves one of so many stretches of the model, in turn. */
+  /** Number of fragments of the model; each round moves one, in turn. */
   readonly fragments: number;
   readonly size: number;
   /** In a run with tiers, whose roster has the whole model: its slices, and who of `beside` has each. */

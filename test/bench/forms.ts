@@ -1,6 +1,6 @@
 /**
  * The forecaster and the vision transformer beside PyTorch: the same model, first parameters, batches and AdamW on the same data, and their
- * losses on what was held out. On data made up, and on what `test/bench/torch/export_forms.py` wrote.
+ * losses on what was held out. On synthetic data, and on what `test/bench/torch/export_forms.py` wrote.
  *
  *   npm run bench:forms -- [--data FOLDER] [--only NAME] [--steps 300] [--python .bench/torch/bin/python]
  */

@@ -24,7 +24,7 @@ describe('tensors', () => {
   it.each([
     ['rows', tensor(float, 0, [2, 3], [3, 1]), [1, 2, 3, 4, 5, 6]],
     ['transposed', tensor(float, 0, [3, 2], [1, 3]), [1, 4, 2, 5, 3, 6]],
-    ['a stretch', tensor(float, 2, [2], [2]), [3, 5]],
+    ['a range', tensor(float, 2, [2], [2]), [3, 5]],
     ['a scalar', tensor(float, 5, [], []), [6]],
     ['none', tensor(float, 6, [0, 3], [3, 1]), []],
     ['bytes', tensor(storage('ByteStorage', '0'), 0, [2], [1]), [0, 0]],

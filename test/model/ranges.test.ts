@@ -29,12 +29,12 @@ test('ranges cover everything once, none is empty and none cuts something whole'
     },
   );
   fc.assert(
-    fc.property(sizes, fc.integer({ min: 1, max: 8 }), (stretches, count) => {
+    fc.property(sizes, fc.integer({ min: 1, max: 8 }), (parts, count) => {
       let size = 0;
       const whole: Range[] = [];
-      for (const stretch of stretches) {
-        if (stretch.whole) whole.push({ from: size, to: size + stretch.size });
-        size += stretch.size;
+      for (const part of parts) {
+        if (part.whole) whole.push({ from: size, to: size + part.size });
+        size += part.size;
       }
       const ranges = cutRanges(size, count, whole);
       expect(ranges.length).toBeLessThanOrEqual(count);

@@ -216,7 +216,7 @@ test.each([adamwSpec, muonSpec])(`$optimizer, ${inParts}`, async (optimizer) => 
   expect(apart / moved).toBeLessThan(1e-2);
 });
 
-test('a gradient that is combined in several stretches is clipped by the norm of all of them', async () => {
+test('a gradient that is combined in several blocks is clipped by the norm of all of them', async () => {
   const [vocabulary, width, context] = [30, 32, 64];
   const model: CustomModel = {
     architecture: 'own',
@@ -225,7 +225,7 @@ test('a gradient that is combined in several stretches is clipped by the norm of
       { name: 'head', shape: [width, vocabulary], start: { deviation: 0.5 } },
       { name: 'table', shape: [36_000, width], start: { deviation: 0.5 } },
     ],
-    // the ids lie apart in the table, so that its gradient has numbers in every stretch
+    // the ids lie apart in the table, so that its gradient has numbers in every block
     predict: (weights, inputs) =>
       gemm(gather(weights('table'), mul(flatten(inputs), 1200)), weights('head')),
     losses: (weights, { inputs, targets }) =>

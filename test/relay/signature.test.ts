@@ -24,7 +24,7 @@ test.each([
 const secret = new Uint8Array(32).fill(7);
 const pubkey = schnorr.getPublicKey(secret);
 
-test('both give the same verdict on good, bent and made-up signatures', () => {
+test('both give the same verdict on good, bent and invented signatures', () => {
   const flip = fc.tuple(fc.constantFrom('none', 'sig', 'digest', 'pubkey'), fc.nat(255));
   const digests = fc.uint8Array({ minLength: 32, maxLength: 32 });
   fc.assert(

@@ -9,7 +9,7 @@ import type { PublishOutcome } from '../../src/network/transport/outbox.ts';
 import type { RelaySet } from '../../src/network/transport/relay-set.ts';
 
 export interface Attack {
-  /** Commits to a second outcome, made up, from this round on. */
+  /** Commits to a second, invented outcome from this round on. */
   readonly equivocateFrom?: number;
   /** Votes and proposals are dated to end after so many seconds. */
   readonly lastsSeconds?: number;

@@ -1,4 +1,4 @@
-/** A whole certified run without networking: keys from seeds, made-up deltas, real signed events, everybody on the committee. */
+/** A whole certified run without networking: keys from seeds, synthetic deltas, real signed events, everybody on the committee. */
 import { CHUNK_BYTES } from '../../kinds/chunk.ts';
 import { utf8 } from '../../src/base/bytes.ts';
 import { sha256 } from '../../src/base/hash.ts';

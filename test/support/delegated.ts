@@ -11,7 +11,7 @@ import type { RunSpec } from '../../src/run/spec/run-spec.ts';
 import { signerOf } from './signers.ts';
 
 const AT = 1_790_000_000;
-/** In whose name newcomers of made up runs take part, where those have sessions. */
+/** In whose name newcomers of synthetic runs take part, where those have sessions. */
 export const OWNER = signerOf(50);
 
 /** What a join of the session key shows. */

@@ -1,4 +1,4 @@
-/** A made-up run of two workers and two rounds, told event by event. */
+/** The events of a synthetic run of two workers and two rounds. */
 import type { RunEvent } from '../../src/certified/rounds/events.ts';
 
 export type NamedRunEvent = readonly [name: string, event: RunEvent];

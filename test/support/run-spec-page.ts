@@ -140,7 +140,7 @@ const FILES = [
 ];
 const INPUT = [
   'A run with `training.model` `forecaster` or `vit` says under `input` what of series or pictures its model reads, so that its parameters are laid',
-  'out without any data. `create` takes the numbers of channels and classes from `--corpus`, or from what is made up.',
+  'out without any data. `create` takes the numbers of channels and classes from `--corpus`, or from the synthetic data.',
 ];
 
 const inputRows = (): readonly (readonly string[])[] =>
@@ -276,7 +276,7 @@ const RULES_OF_TEXT = [
   '**Data**: `corpus` is one text, the same for everybody, by its hash: the joiner names the file, and another text is refused with both',
   "hashes. It is dealt into `data.shards` parts; founders take theirs by position in the list, others by their key's hash, and `--shard k/n`",
   'overrides both. `own` leaves each worker its own data (`--corpus PATH`); so that all report the same validation loss, a slice named by',
-  '`evaluation` travels as chunks (kind 7811) beside the spec. `made` is made-up examples from the seed, for linear, mlp,',
+  '`evaluation` travels as chunks (kind 7811) beside the spec. `made` is synthetic examples from the seed, for linear, mlp,',
   'forecaster and vit. Of pictures `data.sha256` is the hash of classes, sizes and decoded pixels, and `data.bytes` the number of these.',
   '',
   '**Limits**: how many values a payload may hold is not among them. The model fixes it: a payload that says anything but the values of the',

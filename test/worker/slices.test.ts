@@ -89,7 +89,7 @@ describe('the mean of a round of tiers', () => {
     expect(partsOf({ layout, values }, { tiers: undefined })).toHaveLength(1);
   });
 
-  it('a stretch of a delta is a delta of that stretch', () => {
+  it('a range of a delta is a delta of that range', () => {
     const { delta } = row('a', 2, 2 * CHUNK_LENGTH, 1);
     const part = rangeOfPartial(delta, slices[1]!);
     expect(part.size).toBe(2 * CHUNK_LENGTH);

@@ -332,7 +332,7 @@ function followAll(start: Chain, events: Gathered): Followed {
 /** Without these nobody can say who could decide. */
 const UNSEEN: readonly string[] = ['beacon', 'snapshot'];
 
-/** A made-up key costs a member nothing where no chain can be followed: so many are asked for then. */
+/** Maximum keys to query for while no chain can be followed: inventing a key costs a member nothing. */
 const MOST_BLIND = 4096;
 
 /** Members named by outcomes that founders and their invitees proposed, for chains that cannot be followed. */

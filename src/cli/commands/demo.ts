@@ -129,7 +129,7 @@ const demoFlags = {
   ),
   rule: text('<name>', 'byzantine: what is set against them (default: clipped-mean)'),
   table: toggle('byzantine: every attack against every rule, or those of --attack, --rule'),
-  skewed: toggle('byzantine: each worker trains on a stretch of its own'),
+  skewed: toggle('byzantine: each worker trains on its own range of the text'),
   seeds: whole('<n>', 'byzantine: means of so many seeds, from --seed on', 1, 100),
   keep: text('<file>', 'byzantine: save each battle there as it ends, and play none that is in it'),
   picture: text('<file>', 'byzantine: draw the table as SVG'),

@@ -68,7 +68,7 @@ const sampleFlags = {
   ]),
   corpus: text(
     '<path>',
-    'forecaster, vit: the CSV or the folder of pictures of the run, where it was not made up',
+    'forecaster, vit: CSV file or picture folder of the run, unless its data is synthetic',
   ),
   picture: text('<file>', 'vit: PNG or JPEG to guess the class of'),
   output: {

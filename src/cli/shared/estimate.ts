@@ -23,7 +23,7 @@ export function estimatePayload(
 ): Estimate {
   const { sizes } = protocolOf(settings);
   if (sizes && layout.size >= SLOW_VALUES) {
-    onNotice(`encoding a made-up delta of ${layout.size} values to measure the payload`);
+    onNotice(`encoding a synthetic delta of ${layout.size} values to measure the payload`);
   }
   const { payloadBytes } = largestEvent(settings, layout, { sizes, workers });
   return {

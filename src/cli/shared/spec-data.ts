@@ -100,7 +100,7 @@ const readers: Readonly<Record<FormName, Reader>> = {
 function namedOf(sha256: string | undefined) {
   if (sha256 !== undefined) return { sha256 };
   throw new ConfigError('spec/data', 'the data of the run is not named', {
-    hint: 'name it with --corpus, or leave data out of the document: it is made up then',
+    hint: 'name it with --corpus, or leave data out of the document for synthetic data',
   });
 }
 

@@ -148,7 +148,9 @@ function ropeTables(
   const { base, scaling } = rope;
   const half = headSize / 2;
   const frequencies = Array.from({ length: half }, (_, i) =>
-    Math.fround(stretch(Math.fround(1 / Math.fround(base ** ((2 * i) / headSize))), scaling)),
+    Math.fround(
+      scaledFrequency(Math.fround(1 / Math.fround(base ** ((2 * i) / headSize))), scaling),
+    ),
   );
   const table = (f: (angle: number) => number) => {
     const elements = new Float32Array(length * half);
@@ -160,8 +162,8 @@ function ropeTables(
   return { cos: table(Math.cos), sin: table(Math.sin) };
 }
 
-/** Lower frequencies for longer texts; Llama 3 leaves fast ones as they are and blends in between. */
-function stretch(frequency: number, scaling: RopeScaling | undefined): number {
+/** Returns the rotary frequency for a longer context. `llama3` scaling keeps high frequencies and blends in between. */
+function scaledFrequency(frequency: number, scaling: RopeScaling | undefined): number {
   if (!scaling) return frequency;
   const { factor } = scaling;
   if (scaling.type === 'linear') return frequency / factor;

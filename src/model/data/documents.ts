@@ -16,7 +16,7 @@ export type Document =
   | { readonly kind: 'completion'; readonly prompt: string; readonly completion: string }
   | { readonly kind: 'messages'; readonly messages: readonly ChatTurn[] };
 
-/** A stretch of text all of which counts, or none of it. */
+/** A range of text that is trained on as a whole, or masked as a whole. */
 export interface ChatPiece {
   readonly text: string;
   readonly counted: boolean;

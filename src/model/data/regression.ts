@@ -47,8 +47,8 @@ export interface LinearExamplesOptions {
   readonly noise?: number;
 }
 
-/** The made-up rows of a shard, and those past the last shard for validation. */
-export function madeRows({ seed, shard }: Pick<LinearExamplesOptions, 'seed' | 'shard'>): {
+/** Returns the synthetic rows of a shard, and for validation those after the last shard. */
+export function syntheticRows({ seed, shard }: Pick<LinearExamplesOptions, 'seed' | 'shard'>): {
   readonly own: RegressionSet;
   readonly validation: RegressionSet;
 } {

@@ -3,7 +3,7 @@ import { ConfigError } from '../../base/errors.ts';
 import type { Shard } from '../../run/field.ts';
 import type { Tokens } from './tokens.ts';
 
-/** One stretch of text per worker, or blocks dealt round-robin so that every worker sees every part of it. */
+/** One contiguous range of the text per worker, or blocks dealt round-robin so that each worker sees all parts of it. */
 export type ShardForm = 'contiguous' | 'interleaved';
 
 export interface ShardOptions {
@@ -59,10 +59,10 @@ export function shardText(
   shard: Shard,
   { form, context, block }: ShardOptions,
 ): Tokens {
-  const stretches = stretchesOf(training.length, shard, form, block);
+  const ranges = shardRanges(training.length, shard, form, block);
   const out = training.slice();
   let length = 0;
-  for (const [from, to] of stretches) {
+  for (const [from, to] of ranges) {
     out.copyWithin(length, from, to);
     length += to - from;
   }
@@ -71,8 +71,8 @@ export function shardText(
   return tokens;
 }
 
-/** The parts of `0` to `length` that one shard has: every `count`-th block, or one stretch of whole units. */
-export function stretchesOf(
+/** Returns the ranges of `0` to `length` in one shard: every `count`-th block, or one contiguous range. */
+export function shardRanges(
   length: number,
   { index, count }: Shard,
   form: ShardForm,

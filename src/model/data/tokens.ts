@@ -44,9 +44,9 @@ export interface MaskedTokens {
 export interface StoredTokens {
   readonly file: string;
   readonly countedFile?: string;
-  /** Stretches of the file, one after the other: from and to, in tokens. */
-  readonly stretches: Float64Array;
-  /** Tokens of all stretches. */
+  /** Ranges of the file in order, as pairs of start and end, in tokens. */
+  readonly ranges: Float64Array;
+  /** Tokens in all ranges together. */
   readonly length: number;
   readonly vocabulary: number;
 }

@@ -82,7 +82,7 @@ function checkRows({ inputs, targets }: Rows, features: number, of: string): voi
   );
 }
 
-/** A stretch of a series, and where in it windows begin. */
+/** A range of a series, and the steps at which windows begin. */
 export interface SeriesPart {
   /** Step after step, the number of each channel. */
   readonly values: Float32Array;

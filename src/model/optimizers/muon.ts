@@ -65,7 +65,7 @@ interface Piece {
   readonly matrix?: HiddenMatrix;
 }
 
-/** The matrices inside a range and the stretches between them, in order. */
+/** Returns the matrices inside a range and the ranges between them, in order. */
 function cutPieces(matrices: readonly HiddenMatrix[], { from, to }: Range): readonly Piece[] {
   const pieces: Piece[] = [];
   let at = from;

@@ -137,8 +137,8 @@ type Attempt = (step: number) => number;
 const DEAD_ZONE = 0.6;
 /** How often all values are packed, the target share of the budget, and the share that is full enough. */
 const [TRIES, TARGET_SHARE, FULL] = [5, 0.997, 0.99];
-/** The sample: stretches of this many values, every sixteenth one but no more of them than so many. */
-const [STRETCH, APART, STRETCHES] = [256, 16, 160];
+/** Values per sample, one sample in how many ranges of that length, and the most samples taken. */
+const [SAMPLE_LENGTH, SAMPLE_SPACING, MAX_SAMPLES] = [256, 16, 160];
 /** Bits of a float that are dropped to tell magnitudes apart: 64 kinds between a power of two and the next. */
 const [DROPPED, KINDS] = [17, 16_384];
 const HALVINGS = 24;
@@ -256,12 +256,12 @@ function finestWithin(census: Census, maxBytes: number): number {
 
 /** How many bytes a sample really takes for each that its counts make one expect. */
 function sampledRatio(values: Float32Array, census: Census, maxBytes: number): number {
-  const stretches = Math.min(STRETCHES, Math.floor(values.length / (APART * STRETCH)));
-  if (stretches < APART) return 1;
-  const sample = new Float32Array(stretches * STRETCH);
-  for (let i = 0; i < stretches; i++) {
-    const from = Math.floor((i * values.length) / stretches);
-    sample.set(values.subarray(from, from + STRETCH), i * STRETCH);
+  const count = Math.min(MAX_SAMPLES, Math.floor(values.length / (SAMPLE_SPACING * SAMPLE_LENGTH)));
+  if (count < SAMPLE_SPACING) return 1;
+  const sample = new Float32Array(count * SAMPLE_LENGTH);
+  for (let i = 0; i < count; i++) {
+    const from = Math.floor((i * values.length) / count);
+    sample.set(values.subarray(from, from + SAMPLE_LENGTH), i * SAMPLE_LENGTH);
   }
   const codes = new Int8Array(sample.length);
   quantize(sample, finestWithin(census, TARGET_SHARE * maxBytes), codes);

@@ -14,7 +14,7 @@ const MAX_REJECTIONS = 1000;
 /** Payloads of one worker that are pulled for one round: a second one is its fault, a third one is not looked at. */
 const MAX_PENDING_PER_WORKER = 2;
 const MAX_PENDING = 1024;
-/** Workers of one run that are kept account of: a flood of made-up keys costs no more memory than this. */
+/** Maximum workers of a run to track; bounds the memory that a flood of invented keys can take. */
 export const MAX_WORKERS = 1024;
 /** Bytes that updates of workers whom nobody named may take together, packed. */
 export const MAX_UNNAMED_BYTES = 1 << 30;

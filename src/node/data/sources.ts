@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { concatBytes, toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { parseRegressionCsv } from '../../model/data/csv.ts';
-import { madeSeries, madeShapes } from '../../model/data/made.ts';
 import {
   decodePicture,
   inChannels,
@@ -25,6 +24,7 @@ import {
   type RegressionSet,
 } from '../../model/data/regression.ts';
 import { parseSeriesCsv, type Series } from '../../model/data/series.ts';
+import { syntheticSeries, syntheticShapes } from '../../model/data/synthetic.ts';
 import type { ShardForm } from '../../model/data/text.ts';
 import type { Settings } from '../../run/settings.ts';
 import { dataHome } from '../files/data-home.ts';
@@ -113,7 +113,7 @@ export const openNamedCorpus = ({
 /** More than so many bytes are no series of ours: it is in memory as a whole. */
 const MOST_BYTES = 2 ** 28;
 
-/** A series, and the file it is in; none is made up of. */
+/** A series and the file it came from; a synthetic series has no file. */
 export interface OpenSeries {
   readonly series: Series;
   /** What everybody evaluates on, where each has their own. */
@@ -129,7 +129,7 @@ export async function openSeries(
   const { sha256, evaluation } = sources.fixed ?? {};
   const held = evaluation && parseSeriesCsv(new TextDecoder().decode(evaluation));
   if (sources.corpus === undefined && sha256 === undefined) {
-    return held ? { series: held, held } : { series: madeSeries(seed) };
+    return held ? { series: held, held } : { series: syntheticSeries(seed) };
   }
   // what is too short is said in steps
   const file = await openNamedCorpus({ ...sources, leastBytes: 0 });
@@ -149,7 +149,7 @@ export async function openSeries(
 /** What of a folder is the same on every machine. */
 export interface OpenPictures {
   readonly pictures: Pictures;
-  /** Of the decoded pixels and their classes; none of shapes that are made up. */
+  /** Digest of the decoded pixels and their classes; absent for synthetic shapes. */
   readonly sha256?: string;
   /** What everybody evaluates on, where each has their own. */
   readonly held?: Pictures | undefined;
@@ -163,7 +163,7 @@ export async function openPictures(
   const held = fixed.evaluation && unpackPictures(fixed.evaluation);
   if (corpus === undefined) {
     if (held) return { pictures: held, held };
-    if (fixed.sha256 === undefined) return { pictures: madeShapes(seed, pixels) };
+    if (fixed.sha256 === undefined) return { pictures: syntheticShapes(seed, pixels) };
     throw new ConfigError('corpus/missing', 'the run trains on a folder of pictures', {
       hint:
         'name it with --corpus ' +

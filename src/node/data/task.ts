@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { AnyModel } from '../../model/architectures/table.ts';
 import { dividePictures } from '../../model/data/pictures.ts';
-import { asRows, dealRows, madeRows } from '../../model/data/regression.ts';
+import { asRows, dealRows, syntheticRows } from '../../model/data/regression.ts';
 import { divideSeries } from '../../model/data/series.ts';
 import { type Tokenizer, tokenizers } from '../../model/data/tokens.ts';
 import type { TrainerData } from '../../model/forms/table.ts';
@@ -70,7 +70,7 @@ const prepares: Readonly<Record<FormName, Prepare>> = {
   rows: async ({ model: name, hidden, seed, shard }, { dataset, target }) => {
     const { own, validation } =
       dataset === undefined
-        ? madeRows({ seed, shard })
+        ? syntheticRows({ seed, shard })
         : dealRows(await readRows(dataset, target), shard);
     const { features } = own;
     const data = {

@@ -173,21 +173,21 @@ export const openTokens = (part: TokenPart): TokenReader => openParts(part, open
 export function openStored({
   file,
   countedFile,
-  stretches,
+  ranges,
   length,
   vocabulary,
 }: StoredTokens): TokenReader {
   const ids = openSync(file, 'r');
   const counted = countedFile === undefined ? undefined : openSync(countedFile, 'r');
-  const starts = new Float64Array(stretches.length / 2);
+  const starts = new Float64Array(ranges.length / 2);
   for (let i = 1; i < starts.length; i++) {
-    starts[i] = starts[i - 1]! + stretches[2 * i - 1]! - stretches[2 * i - 2]!;
+    starts[i] = starts[i - 1]! + ranges[2 * i - 1]! - ranges[2 * i - 2]!;
   }
   const read = (handle: number, name: string, from: number, to: number, width: number) => {
     const bytes = new Uint8Array((to - from) * width);
-    for (let at = from, i = stretchAt(starts, from); at < to; i++) {
-      const position = stretches[2 * i]! + at - starts[i]!;
-      const end = Math.min(to, at + stretches[2 * i + 1]! - position);
+    for (let at = from, i = rangeIndexAt(starts, from); at < to; i++) {
+      const position = ranges[2 * i]! + at - starts[i]!;
+      const end = Math.min(to, at + ranges[2 * i + 1]! - position);
       const piece = bytes.subarray((at - from) * width, (end - from) * width);
       readAll(handle, name, piece, position * width);
       at = end;
@@ -213,8 +213,8 @@ export function openStored({
   };
 }
 
-/** The stretch that holds the token at a position: the last one that starts there or before. */
-function stretchAt(starts: Float64Array, position: number): number {
+/** Returns the index of the range that holds the token at a position. */
+function rangeIndexAt(starts: Float64Array, position: number): number {
   let [low, high] = [0, starts.length - 1];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);

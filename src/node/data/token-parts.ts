@@ -6,7 +6,7 @@ import {
   assertLongEnough,
   divideText,
   type ShardForm,
-  stretchesOf,
+  shardRanges,
   VALIDATION_SHARE,
 } from '../../model/data/text.ts';
 import {
@@ -171,8 +171,8 @@ function divideTokens(
   { context, shard, form, keepsAll, vocabulary }: TokenDivision,
 ): { readonly shard: StoredTokens; readonly validation: StoredTokens | undefined } {
   const part = (bounds: readonly number[], what: string): StoredTokens => {
-    const stretches = joined(bounds);
-    const length = stretches.reduce((sum, bound, i) => sum + (i % 2 === 0 ? -bound : bound), 0);
+    const ranges = joined(bounds);
+    const length = ranges.reduce((sum, bound, i) => sum + (i % 2 === 0 ? -bound : bound), 0);
     assertLongEnough(what, length, context);
     if (length > MOST_TOKENS) {
       throw new ConfigError('data/too-large', `${what} has ${length} tokens, more than 2^31`, {
@@ -180,15 +180,15 @@ function divideTokens(
       });
     }
     const counted = file.counted === undefined ? {} : { countedFile: file.counted };
-    return { file: file.ids, ...counted, stretches, length, vocabulary };
+    return { file: file.ids, ...counted, ranges, length, vocabulary };
   };
   const cut = keepsAll ? file.tokens : cutOf(file);
   // a text is dealt in blocks, documents in whole ones
   const edges = [0, ...file.stops.filter((stop) => stop <= cut)];
   const bounds =
     file.stops.length === 0
-      ? stretchesOf(cut, shard, form).flat()
-      : stretchesOf(edges.length - 1, shard, form, 1).flatMap(([from, to]) => [
+      ? shardRanges(cut, shard, form).flat()
+      : shardRanges(edges.length - 1, shard, form, 1).flatMap(([from, to]) => [
           edges[from]!,
           edges[to]!,
         ]);
@@ -216,7 +216,7 @@ function cutOf({ tokens, stops, documents }: TokenFile): number {
   return inner.find((stop) => stop >= wanted) ?? inner.at(-1)!;
 }
 
-/** Stretches that touch become one. */
+/** Merges adjacent ranges. */
 function joined(bounds: readonly number[]): Float64Array {
   const all: number[] = [];
   for (let i = 0; i < bounds.length; i += 2) {

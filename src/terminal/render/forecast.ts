@@ -111,7 +111,7 @@ export function plot(values: readonly number[], width: number, height: number): 
   });
 }
 
-/** Means of equal stretches, where there are more values than columns. */
+/** Returns the means of equal ranges if there are more values than columns. */
 function resample(values: readonly number[], width: number): readonly number[] {
   if (values.length <= width) return values;
   return Array.from({ length: width }, (_, i) => {

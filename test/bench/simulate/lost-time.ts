@@ -51,7 +51,7 @@ export interface KilledRound {
 
 export class TimeBook {
   readonly #clock: VirtualClock;
-  readonly #stretches = new Map<number, Range[]>();
+  readonly #intervals = new Map<number, Range[]>();
   readonly #rows = new Map<string, boolean>();
 
   constructor(clock: VirtualClock) {
@@ -60,19 +60,19 @@ export class TimeBook {
 
   /** From now on a worker is doing this, in the round it plays. */
   is(worker: number, doing: Doing, round?: number): void {
-    const all = this.#stretches.get(worker) ?? [];
+    const all = this.#intervals.get(worker) ?? [];
     const last = all.at(-1);
     const now = this.#clock.now();
     if (last) last.toMs = now;
-    const stretch = { doing, round: round ?? last?.round ?? 0, fromMs: now, toMs: now };
-    this.#stretches.set(worker, all);
-    all.push(stretch);
+    const interval = { doing, round: round ?? last?.round ?? 0, fromMs: now, toMs: now };
+    this.#intervals.set(worker, all);
+    all.push(interval);
   }
 
   /** How many workers do what now. */
   doing(): Readonly<Record<string, number>> {
     const counts: Record<string, number> = {};
-    for (const all of this.#stretches.values()) {
+    for (const all of this.#intervals.values()) {
       const { doing, round } = all.at(-1)!;
       const name = `${doing} ${round}`;
       counts[name] = (counts[name] ?? 0) + 1;
@@ -102,7 +102,7 @@ export class TimeBook {
       idle: 0,
     };
     let whole = 0;
-    for (const [worker, all] of this.#stretches) {
+    for (const [worker, all] of this.#intervals) {
       for (const { doing, round, fromMs, toMs } of all) {
         const ms = Math.max(0, Math.min(endMs, toMs) - Math.min(endMs, fromMs));
         whole += ms;
@@ -122,7 +122,7 @@ export class TimeBook {
 
   /** Each round of each worker that was away in it. */
   killed(): readonly KilledRound[] {
-    return [...this.#stretches].flatMap(([worker, all]) => {
+    return [...this.#intervals].flatMap(([worker, all]) => {
       const rounds = new Set(all.filter(({ doing }) => doing === 'away').map(({ round }) => round));
       return [...rounds].map((round) => {
         const of = (doing: Doing) =>

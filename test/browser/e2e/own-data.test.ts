@@ -6,7 +6,7 @@ import { chromium } from 'playwright-core';
 import { expect } from 'vitest';
 import { createRelay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
-import { madeSeries, madeShapes } from '../../../src/model/data/made.ts';
+import { syntheticSeries, syntheticShapes } from '../../../src/model/data/synthetic.ts';
 import { readTab, servePage } from '../../../src/node/net/http-server.ts';
 import { itInChromium } from '../../support/chromium.ts';
 import { runProgram, startProgram, temporaryFolder } from '../../support/processes.ts';
@@ -31,7 +31,7 @@ const SMALL = [
 
 /** Steps of a series as CSV. */
 function csv(name: string, from: number, change = (text: string) => text): string {
-  const { channels, names, values } = madeSeries(5);
+  const { channels, names, values } = syntheticSeries(5);
   const rows = Array.from({ length: 200 }, (_, i) =>
     [i, ...values.subarray((from + i) * channels, (from + i + 1) * channels)].join(','),
   );
@@ -42,7 +42,7 @@ function csv(name: string, from: number, change = (text: string) => text): strin
 
 /** Some of the shapes, as a folder of PNG files for each class. */
 function folder(name: string, rest: number, change = (file: Uint8Array) => file): string {
-  const { classes, bytes, labels } = madeShapes(5, 12);
+  const { classes, bytes, labels } = syntheticShapes(5, 12);
   for (let i = 0; i < 48; i++) {
     if (i % 3 !== rest) continue;
     const place = join(home, name, classes[labels[i]!]!);

@@ -1,12 +1,12 @@
-/** Certified runs of models of series, pictures and text: the same protocol, another `--model`; on data made up and on files. */
+/** Certified runs of models of series, pictures and text: the same protocol, another `--model`; on synthetic data and on files. */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { encode } from 'fast-png';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRelay, type Relay } from '../../../relay/server.ts';
 import { toHex } from '../../../src/base/bytes.ts';
-import { madeSeries, madeShapes } from '../../../src/model/data/made.ts';
 import { writePlay } from '../../../src/model/data/playwright.ts';
+import { syntheticSeries, syntheticShapes } from '../../../src/model/data/synthetic.ts';
 import { parseRunSpec } from '../../../src/run/spec/read-spec.ts';
 import {
   type Program,
@@ -26,12 +26,12 @@ const folder = join(home, 'shapes');
 
 beforeAll(async () => {
   relay = await createRelay();
-  const { steps, channels, names, values } = madeSeries(5);
+  const { steps, channels, names, values } = syntheticSeries(5);
   const rows = Array.from({ length: steps }, (_, step) =>
     [step, ...values.subarray(step * channels, (step + 1) * channels)].join(','),
   );
   writeFileSync(csv, `${['time', ...names].join(',')}\n${rows.slice(0, 1200).join('\n')}\n`);
-  const { classes, bytes, labels } = madeShapes(5, 12);
+  const { classes, bytes, labels } = syntheticShapes(5, 12);
   for (const name of classes) mkdirSync(join(folder, name), { recursive: true });
   for (let i = 0; i < 80; i++) {
     const data = bytes.slice(i * 144, (i + 1) * 144);

@@ -1,8 +1,8 @@
-/** Series from CSV, made-up ones, and how workers share them. */
+/** Series from CSV, synthetic ones, and how workers share them. */
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/base/errors.ts';
-import { madeSeries } from '../../../src/model/data/made.ts';
 import { divideSeries, parseSeriesCsv, scaleOf } from '../../../src/model/data/series.ts';
+import { syntheticSeries } from '../../../src/model/data/synthetic.ts';
 
 const lines = (...all: readonly string[]) => `${all.join('\n')}\n`;
 
@@ -97,8 +97,8 @@ describe('workers of a series', () => {
   });
 });
 
-it('made-up series are finite, alike for a seed and different for another', () => {
-  const [one, again, other] = [madeSeries(1), madeSeries(1), madeSeries(2)];
+it('synthetic series are finite, alike for a seed and different for another', () => {
+  const [one, again, other] = [syntheticSeries(1), syntheticSeries(1), syntheticSeries(2)];
   expect(one.values).toEqual(again.values);
   expect(one.values).not.toEqual(other.values);
   expect(one.values.every(Number.isFinite)).toBe(true);

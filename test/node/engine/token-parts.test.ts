@@ -17,7 +17,7 @@ const corpus = chainCorpus(5000, model.vocabulary);
 const answers = Uint8Array.from(corpus, (_, i) => (i % 90 < 60 ? 0 : 1));
 const never = new AbortController().signal;
 
-/** The corpus in a file, in two stretches of which the second comes first. */
+/** The corpus in a file, in two ranges of which the second comes first. */
 async function store(counted?: Uint8Array): Promise<StoredTokens> {
   const bytes = new DataView(new ArrayBuffer(4 * (corpus.length + 100)));
   const places = (i: number) => (i < 3000 ? i + 2100 : i - 3000);
@@ -31,7 +31,7 @@ async function store(counted?: Uint8Array): Promise<StoredTokens> {
   return {
     file: at('ids'),
     ...(counted && { countedFile: at('counted') }),
-    stretches: Float64Array.of(2100, 5100, 0, 2000),
+    ranges: Float64Array.of(2100, 5100, 0, 2000),
     length: 5000,
     vocabulary: model.vocabulary,
   };

@@ -57,7 +57,7 @@ interface Cut {
   readonly end: number;
 }
 
-/** One stretch of a value along an axis. WebGPU slices real numbers only, and picks others one by one. */
+/** Slices a range of a value along an axis. WebGPU slices floats only; other types are gathered element by element. */
 export function emitCut(
   to: Emitter,
   { name, dtype }: NamedValue,

@@ -5,12 +5,12 @@ import type { FormName } from '../../run/data-forms.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { TrainerData } from '../forms/table.ts';
 import { dividePictures, type Pictures } from './pictures.ts';
-import { asRows, madeRows } from './regression.ts';
+import { asRows, syntheticRows } from './regression.ts';
 import { divideSeries, type Series } from './series.ts';
 
-const made: Readonly<Record<Exclude<FormName, 'tokens'>, (settings: Settings) => TrainerData>> = {
+const makers: Readonly<Record<Exclude<FormName, 'tokens'>, (settings: Settings) => TrainerData>> = {
   rows: (settings) => {
-    const { own, validation } = madeRows(settings);
+    const { own, validation } = syntheticRows(settings);
     return {
       kind: 'regression',
       features: own.features,
@@ -19,16 +19,16 @@ const made: Readonly<Record<Exclude<FormName, 'tokens'>, (settings: Settings) =>
     };
   },
   series: (settings) =>
-    divideSeries(madeSeries(settings.seed), { ...settings, form: 'interleaved' }),
-  images: ({ seed, pixels, shard }) => dividePictures(madeShapes(seed, pixels), shard),
+    divideSeries(syntheticSeries(settings.seed), { ...settings, form: 'interleaved' }),
+  images: ({ seed, pixels, shard }) => dividePictures(syntheticShapes(seed, pixels), shard),
 };
 
 /** A worker's part of it, and what all evaluate on. Of texts there is another page: the built-in play. */
-export const madeData = (form: Exclude<FormName, 'tokens'>, settings: Settings): TrainerData =>
-  made[form](settings);
+export const syntheticData = (form: Exclude<FormName, 'tokens'>, settings: Settings): TrainerData =>
+  makers[form](settings);
 
 /** Numbers of a step, as models are laid out by. */
-export const madeSeriesSizes = { channels: 3 } as const;
+export const syntheticSeriesSizes = { channels: 3 } as const;
 
 const STEPS = 4000;
 const NOISE = 0.15;
@@ -36,9 +36,9 @@ const NOISE = 0.15;
 const REGIME = { least: 200, more: 400 } as const;
 
 /** The same bits on every engine for a seed. */
-export function madeSeries(seed: number): Series {
+export function syntheticSeries(seed: number): Series {
   const key = deriveKey('nostrain/made-series', seed);
-  const { channels } = madeSeriesSizes;
+  const { channels } = syntheticSeriesSizes;
   const values = new Float64Array(STEPS * channels);
   let regime = drawRegime(seed, 0);
   let [left, count] = [regime.steps, 0];
@@ -91,7 +91,7 @@ function wave(cycles: number): number {
 const NAMES = ['circle', 'cross', 'square', 'triangle'] as const;
 
 /** As models are laid out by. */
-export const madeShapeSizes = { channels: 1, classes: NAMES.length } as const;
+export const syntheticShapeSizes = { channels: 1, classes: NAMES.length } as const;
 
 const EACH = 500;
 
@@ -105,7 +105,7 @@ const inside: Readonly<Record<(typeof NAMES)[number], (x: number, y: number) => 
 };
 
 /** The same bits on every engine for a seed; classes take turns. */
-export function madeShapes(seed: number, pixels: number): Pictures {
+export function syntheticShapes(seed: number, pixels: number): Pictures {
   const count = EACH * NAMES.length;
   const size = pixels * pixels;
   const bytes = new Uint8Array(count * size);
