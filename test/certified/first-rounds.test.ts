@@ -1,7 +1,7 @@
 /** The first rounds of a run whose workers start together, or nearly: each counts somebody, though nobody knows yet how long others take. */
 import { describe, expect, it } from 'vitest';
-import { certifiedRounds, certifiedSpec } from '../../support/certified-swarm.ts';
-import { createTimedSwarm } from '../../support/timed-swarm.ts';
+import { certifiedRounds, certifiedSpec } from '../support/certified-swarm.ts';
+import { createTimedSwarm } from '../support/timed-swarm.ts';
 
 const HOUR = 3600;
 /** In seconds: when each worker starts, and how long its inner steps take. */

@@ -1,8 +1,8 @@
 /** How soon a newcomer to a run whose workers divide the model sends something that counts. */
 import { expect, it } from 'vitest';
-import { certifiedRounds, certifiedSpec, noticesOf } from '../../support/certified-swarm.ts';
-import { largeLayout } from '../../support/swarm.ts';
-import { createTimedSwarm } from '../../support/timed-swarm.ts';
+import { certifiedRounds, certifiedSpec, noticesOf } from '../support/certified-swarm.ts';
+import { largeLayout } from '../support/swarm.ts';
+import { createTimedSwarm } from '../support/timed-swarm.ts';
 
 const HOUR = 3600;
 const TRAIN = 20;

@@ -1,30 +1,26 @@
 /** The only relay of a certified run is away for longer than an event is tried: workers wait for it and end in one root. */
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import {
   certifiedRounds,
   certifiedSpec,
   rootsOf,
   startCertified,
-} from '../../support/certified-swarm.ts';
-import { openLine } from '../../support/cuttable-line.ts';
-import { createStage } from '../../support/stage.ts';
+} from '../support/certified-swarm.ts';
+import { createTimedStage } from '../support/timed-stage.ts';
 
-const { relay, start } = createStage(startCertified);
+const stage = createTimedStage(startCertified);
 
 it('a relay that is away in the middle of a round ends no worker', async () => {
-  const { url } = await relay();
-  const line = await openLine(url);
-  onTestFinished(() => line.close());
+  const relay = stage.relay();
   const spec = certifiedSpec({ founders: [0, 1, 2], rounds: 5 });
+  const plan = { roundTimeoutMs: 60_000 };
   const members = [0, 1, 2].map((index) =>
-    start({ index, relays: [line.url], spec, trainMs: 1500, plan: { roundTimeoutMs: 60_000 } }),
+    stage.start({ index, relays: [relay.url], spec, trainMs: 1500, plan }),
   );
-  await expect
-    .poll(() => Math.min(...members.map((one) => certifiedRounds(one).length)), { timeout: 30_000 })
-    .toBeGreaterThan(0);
-  line.cut();
-  await new Promise((resolve) => setTimeout(resolve, 7000));
-  line.mend();
+  await stage.until(() => members.every((one) => certifiedRounds(one).length > 0));
+  relay.cut();
+  await stage.clock.sleep(7000);
+  relay.mend();
   const states = await Promise.all(members.map(({ finished }) => finished));
   expect(states.map(({ round }) => round)).toEqual([5, 5, 5]);
   for (const member of members) {
@@ -32,4 +28,4 @@ it('a relay that is away in the middle of a round ends no worker', async () => {
     const notices = member.events.flatMap((each) => (each.type === 'notice' ? each.message : []));
     expect(notices.join('\n')).toContain('relay away, trying again: ');
   }
-}, 120_000);
+});
