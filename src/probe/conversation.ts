@@ -1,4 +1,4 @@
-/** One connection with a relay under test: gives the relay's own answers, unjudged and bounded. */
+/** One connection to a relay under test: returns the relay's answers without judging them, within fixed limits. */
 import { type Clock, within } from '../base/async.ts';
 import { parseEvent, type SignedEvent } from '../network/event.ts';
 import { idOf, isSizeNotice, judgeAnswer } from '../network/transport/answers.ts';
@@ -13,7 +13,7 @@ interface Gone {
 
 type Heard = RelayFrame | Gone;
 
-/** What came back for an event; `silent` when nothing did in time. */
+/** The relay's answer to an event; `silent` if none came in time. */
 export type ProbeAnswer =
   | { readonly type: 'ok'; readonly accepted: boolean; readonly message: string }
   | { readonly type: 'notice'; readonly message: string }
@@ -33,13 +33,13 @@ export interface ConversationOptions {
   readonly openTimeoutMs: number;
 }
 
-/** We never ask for more than one event of 256 KiB and some small ones. */
+/** Limits on what a relay may send; the largest answer is one event of 256 KiB and a few small ones. */
 const MAX_FRAME_BYTES = 1 << 20;
 const MAX_BYTES_IN = 16 << 20;
-const MAX_FOUND = 64;
+const MAX_EVENTS_READ = 64;
 
 export class Conversation {
-  /** What AUTH (NIP-42) asks us to sign, as soon as the relay has said it. */
+  /** The relay's authentication challenge (NIP-42), once it has sent one. */
   challenge: string | undefined;
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
@@ -47,7 +47,7 @@ export class Conversation {
   readonly #waiting = new Set<(heard: Heard) => void>();
   #gone: Gone | undefined;
   #bytesIn = 0;
-  #asked = 0;
+  #queries = 0;
   #notice = '';
   #problem = '';
 
@@ -65,7 +65,7 @@ export class Conversation {
     };
   }
 
-  /** A connection that is open, or why there is none. */
+  /** Opens a connection; resolves with the reason if that fails. */
   static async open(url: string, options: ConversationOptions): Promise<Conversation | string> {
     const conversation = new Conversation(url, options);
     const opened = new Promise<true>((resolve) => {
@@ -88,13 +88,13 @@ export class Conversation {
     return this.#gone === undefined;
   }
 
-  /** Sends an event and waits for what the relay says of it. A NOTICE counts where it can only mean this event. */
+  /** Sends an event and waits for the relay's answer. A NOTICE counts if it can only refer to this event. */
   async publish(event: SignedEvent, timeoutMs: number, verb = 'EVENT'): Promise<ProbeAnswer> {
     this.#notice = '';
     const answer = this.#until((heard): ProbeAnswer | undefined => {
       if (heard.type === 'gone') return heard;
       if (heard.type === 'ok') return heard.id === event.id ? heard : undefined;
-      return heard.type === 'notice' && tells(heard.message) ? heard : undefined;
+      return heard.type === 'notice' && isAnswer(heard.message) ? heard : undefined;
     });
     this.#send(verb, event);
     const heard = await this.#within(answer, timeoutMs);
@@ -102,7 +102,7 @@ export class Conversation {
   }
 
   async ask(filter: Filter, timeoutMs: number): Promise<QueryReply> {
-    const name = `ask${++this.#asked}`;
+    const name = `ask${++this.#queries}`;
     const events: unknown[] = [];
     const answer = this.#until((heard): QueryReply | undefined => {
       if (heard.type === 'gone') return { events, end: 'gone', message: heard.message };
@@ -111,7 +111,7 @@ export class Conversation {
       }
       if (!('subscription' in heard) || heard.subscription !== name) return undefined;
       if (heard.type === 'event') {
-        if (events.length < MAX_FOUND) events.push(heard.event);
+        if (events.length < MAX_EVENTS_READ) events.push(heard.event);
         return undefined;
       }
       if (heard.type === 'closed') return { events, end: 'closed', message: heard.message };
@@ -119,16 +119,17 @@ export class Conversation {
     });
     this.#notice = '';
     this.#send('REQ', name, filter);
-    const found = await this.#within(answer, timeoutMs);
+    const reply = await this.#within(answer, timeoutMs);
     this.#send('CLOSE', name);
-    return found ?? { events, end: 'silent', message: this.#notice || 'no answer in time' };
+    return reply ?? { events, end: 'silent', message: this.#notice || 'no answer in time' };
   }
 
-  /** Subscribes for good; `arrived` tells whether an event with that id comes in time. */
+  /** Subscribes until the connection closes; the returned function reports whether an event arrives in time. */
   listen(filter: Filter): (id: string, timeoutMs: number) => Promise<boolean> {
     const seen = new Set<unknown>();
     this.#waiting.add((heard) => {
-      if (heard.type !== 'event' || heard.subscription !== 'live' || seen.size >= MAX_FOUND) return;
+      if (heard.type !== 'event' || heard.subscription !== 'live' || seen.size >= MAX_EVENTS_READ)
+        return;
       seen.add(idOf(heard.event));
     });
     this.#send('REQ', 'live', filter);
@@ -189,16 +190,16 @@ export class Conversation {
   }
 }
 
-/** Some relays refuse a REQ with a NOTICE that names no subscription. */
+/** A refusal of a REQ in a NOTICE, as some relays send it, without the subscription's name. */
 const ASKS_AUTH = /auth-required/i;
 
-/** Some relays answer an event that is too large, or one too many, with a NOTICE and nothing else. */
-const tells = (notice: string): boolean =>
+/** Reports whether a NOTICE answers an event: some relays refuse events that are too large or too many this way. */
+const isAnswer = (notice: string): boolean =>
   isSizeNotice(notice) || judgeAnswer(false, notice).status === 'throttled';
 
-/** Whether a relay gave back the event it was given; it may add fields and reorder them. */
-export function isSame(found: unknown, event: SignedEvent): boolean {
-  const parsed = parseEvent(found);
+/** Reports whether a relay returned the event that was sent; it may add fields and reorder them. */
+export function isSame(returned: unknown, event: SignedEvent): boolean {
+  const parsed = parseEvent(returned);
   if (!parsed.ok) return false;
   const { id, sig, kind, pubkey, created_at, content, tags } = parsed.value;
   return (

@@ -1,4 +1,4 @@
-/** Tries relays with sample events and reports what each allows. Runs in a browser: all ports come from the caller. */
+/** Tests relays with sample events and reports what each allows. Runs in a browser: all ports come from the caller. */
 import { schnorr } from '@noble/curves/secp256k1.js';
 import type { Clock } from '../base/async.ts';
 import { createSigner } from '../network/event.ts';
@@ -12,33 +12,33 @@ import { createSamples, Trial } from './trial.ts';
 
 const OPEN_TIMEOUT_MS = 10_000;
 const ANSWER_TIMEOUT_MS = 10_000;
-/** A little more than a relay that takes five events a minute needs for the next one. */
+/** Pause after `rate-limited`: slightly longer than the interval of a relay that accepts five events a minute. */
 const PAUSE_MS = 13_000;
 
-/** Fetches what a relay says of itself and how far its clock is off; empty where it does not say. */
+/** Fetches a relay's self-description (NIP-11) and its clock difference; fields that it does not publish are absent. */
 export type DescribeRelay = (url: string, signal: AbortSignal) => Promise<RelayDescription>;
 
-/** What `checkRelays` takes beside the addresses. */
+/** Ports and limits of `checkRelays`. */
 export interface CheckOptions {
   readonly openSocket: OpenSocket;
   readonly clock: Clock;
   readonly describe: DescribeRelay;
   /** For ids, signatures and proof of work; default pure JavaScript. */
   readonly crypto?: EventCrypto;
-  /** Longest time for one relay, but for the deletion at its end. */
+  /** Time limit for one relay, not counting the deletion at the end. */
   readonly timeLimitMs: number;
   readonly signal: AbortSignal;
-  /** Told what is being tried at a relay; `undefined` when its trial is over. */
+  /** Called with the current step of a relay's trial; with `undefined` when the trial is over. */
   readonly onStep?: (url: string, step: string | undefined) => void;
 }
 
-/** What a trial found out about a relay, and what follows for a run. */
+/** Measurements of a relay, and what follows for a run. */
 export interface CheckedRelay {
   readonly report: RelayReport;
   readonly verdict: Verdict;
 }
 
-/** Tries all relays at once, each with a throwaway key. Throws a ConfigError when an address is wrong. */
+/** Tests all relays concurrently, each with a throwaway key. Throws a ConfigError if an address is invalid. */
 export function checkRelays(
   urls: readonly string[],
   options: CheckOptions,
@@ -61,7 +61,10 @@ export function checkRelays(
   return Promise.all(parseRelayUrls(urls).map(check));
 }
 
-/** Tries one relay and deletes what it left there. Rejects only when aborted; an unreachable relay has a `problem`. */
+/**
+ * Tests one relay and deletes the sample events afterwards. Rejects only if aborted; an unreachable relay has a
+ * `problem`.
+ */
 export async function probeRelay(
   url: string,
   options: ProbeOptions & Pick<CheckOptions, 'describe'>,
@@ -83,12 +86,12 @@ export async function probeRelay(
   const sender = new ProbeSender(url, [writer, reader], options, minPowDifficulty);
   try {
     const samples = createSamples(signer.publicKey, () => Math.floor(clock.now() / 1000));
-    const found = await new Trial(sender, samples, options, maxMessageLength).run();
+    const measured = await new Trial(sender, samples, options, maxMessageLength).run();
     return {
       url: withoutSecrets(url),
       openedMs,
       ...about,
-      ...found,
+      ...measured,
       auth: sender.auth,
       rate: sender.rate,
       ...(sender.work === undefined ? {} : { work: sender.work }),

@@ -1,4 +1,4 @@
-/** Measurements of one relay that was tried, what it can carry of a run, why not more, and what to do next. */
+/** Measurements of a relay, and the verdict: what the relay can carry of a run, why no more, and what to do next. */
 import { chunk } from '../../kinds/chunk.ts';
 import { heartbeat } from '../../kinds/heartbeat.ts';
 import { manifest } from '../../kinds/manifest.ts';
@@ -6,21 +6,21 @@ import { presence } from '../../kinds/presence.ts';
 import { MAX_WORK_BITS, MAX_WORK_BYTES } from '../network/proof-of-work.ts';
 import type { RelayInfo } from '../network/transport/limits.ts';
 
-/** `yes`: accepted and found again. `lost`: accepted and not found. `unknown`: not tried, or no verdict. */
+/** `yes`: accepted and read back. `lost`: accepted but not readable. `unknown`: not tried, or inconclusive. */
 export type KindVerdict = 'yes' | 'lost' | 'refused' | 'unknown';
 
-/** Whether a relay takes one kind of event, and in which words it refused. */
+/** Whether a relay accepts one kind of event, and its message if it refused. */
 export interface KindReport {
   readonly verdict: KindVerdict;
   readonly words: string;
 }
 
-/** Whether a tag filter brings exactly the events it should. */
+/** Whether a tag filter returns exactly the matching events. */
 export type FilterVerdict = 'works' | 'brings too much' | 'finds nothing' | 'refused' | 'unknown';
 
-/** How many events a relay took before it asked for slower ones. */
+/** How many events a relay accepted before it limited the rate. */
 export interface RateReport {
-  /** Events accepted before the first `rate-limited`, or in all when there was none. */
+  /** Number of events accepted before the first `rate-limited`, or in total if there was none. */
   readonly accepted: number;
   readonly seconds: number;
   readonly throttled?: string;
@@ -28,64 +28,64 @@ export interface RateReport {
   readonly againAfterSeconds?: number;
 }
 
-/** The largest event that a relay took and brought back. */
+/** The size limit of a relay, as far as it was measured. */
 export interface SizeReport {
-  /** The largest event accepted and read back; 0 when there was none. */
+  /** Size of the largest event that was accepted and read back; 0 if there was none. */
   readonly keptBytes: number;
-  /** The smallest that was too large. */
+  /** Size of the smallest event that was too large. */
   readonly refusedBytes?: number;
   readonly words?: string;
 }
 
-/** What a relay says of itself (NIP-11), and how far its clock is off. */
+/** A relay's self-description (NIP-11) and its clock difference. */
 export interface RelayDescription {
   readonly stated?: RelayInfo;
-  /** This machine's clock minus the relay's. */
+  /** This machine's clock minus the relay's, in seconds. */
   readonly skewSeconds?: number;
 }
 
-/** Everything that a trial found out about a relay. */
+/** All measurements of a relay. */
 export interface RelayReport extends RelayDescription {
   readonly url: string;
-  /** Why there is nothing else. */
+  /** Why the relay could not be tested; then there are no measurements. */
   readonly problem?: string;
   readonly openedMs?: number;
-  /** The relay's words when it refused an event dated now. */
+  /** The relay's message if it refused an event dated now. */
   readonly clockWords?: string;
   readonly auth: {
     readonly write: boolean;
     readonly read: boolean;
-    /** Whether it then let a key in that it has never seen. */
+    /** Whether the relay accepted the authentication of an unknown key. */
     readonly letIn?: boolean;
   };
-  /** Present when proof of work was asked for. */
+  /** Present if the relay requires proof of work. */
   readonly work?: { readonly bits?: number; readonly words: string };
-  /** Present when the relay ended the connection after most messages. */
+  /** Present if the relay closed the connection after most messages. */
   readonly hangUps?: { readonly times: number; readonly messages: number };
   readonly size: SizeReport;
   readonly rate: RateReport;
   readonly kinds: Readonly<Record<number, KindReport>>;
   readonly filters: { readonly s: FilterVerdict; readonly c: FilterVerdict };
-  /** Whether the events are gone after their deletion; absent when that was not seen. */
+  /** Whether the events are gone after their deletion; absent if that is unknown. */
   readonly deletes?: boolean;
   readonly spent: { readonly events: number; readonly bytes: number; readonly seconds: number };
 }
 
-/** The most that a relay can carry of a run. */
+/** What a relay can carry of a run; each level includes those after it. */
 export type Carries = 'chunks' | 'manifests' | 'heartbeats' | 'nothing';
 
-/** What follows from a trial for a run. */
+/** What the measurements mean for a run. */
 export interface Verdict {
   readonly carries: Carries;
-  /** Why it carries no more than that; empty for one that carries chunks. */
+  /** Why it carries no more; empty if it carries chunks. */
   readonly why: readonly string[];
   readonly next?: string;
 }
 
-/** What a worker does to be let in: a relay that asks for more is of no use to it. */
+/** What a worker can do to satisfy a relay; a relay that requires more is unusable. */
 export interface Abilities {
   readonly authenticates: boolean;
-  /** Most bits of proof of work, and the largest event it is done for. */
+  /** Maximum bits of proof of work, and the largest event for which the work is done. */
   readonly workBits: number;
   readonly workBytes: number;
 }
@@ -96,15 +96,15 @@ export const workerAbilities: Abilities = {
   workBytes: MAX_WORK_BYTES,
 };
 
-/** The largest event a worker can give a relay that asks for so many bits of work. */
+/** Returns the size of the largest event a worker can send to a relay that requires `bits` bits of proof of work. */
 export const workLimit = (
   bits: number,
   { workBits, workBytes }: Abilities = workerAbilities,
 ): number => (bits === 0 ? Number.POSITIVE_INFINITY : bits <= workBits ? workBytes : 0);
 
-/** Less than a manifest or a chunk of 44 KiB needs; what was measured is either clearly more or clearly less. */
+/** Event size that a manifest or chunk of 44 KiB needs, rounded down; the sizes tried are well above or well below. */
 const FULL_BYTES = 60_000;
-const OWN_RELAY = 'use a relay you run: nostrain relay --host 0.0.0.0';
+const RUN_A_RELAY = 'use a relay you run: nostrain relay --host 0.0.0.0';
 
 export function judgeRelay(report: RelayReport, abilities = workerAbilities): Verdict {
   const barred = findBar(report, abilities);
@@ -114,25 +114,25 @@ export function judgeRelay(report: RelayReport, abilities = workerAbilities): Ve
   const isSmall = Math.min(size.keptBytes, workBytes) < FULL_BYTES;
   const takes = (kind: number) => kinds[kind]?.verdict === 'yes';
   const refusal = (kind: number) => `kind ${kind}: ${kinds[kind]?.words ?? 'not tried'}`;
-  const isFound = (filter: RelayReport['filters']['s']) =>
+  const isUsable = (filter: RelayReport['filters']['s']) =>
     filter === 'works' || filter === 'brings too much' || filter === 'unknown';
   if (!takes(manifest.kind)) {
     const why = [refusal(manifest.kind)];
-    const next = 'give a run another relay that carries manifests';
+    const next = 'add another relay that carries manifests';
     if (takes(presence.kind) || takes(heartbeat.kind)) return { carries: 'heartbeats', why, next };
-    return { carries: 'nothing', why, next: OWN_RELAY };
+    return { carries: 'nothing', why, next: RUN_A_RELAY };
   }
-  if (!isFound(filters.s)) {
-    const why = [`manifests cannot be asked for: its #s filter ${wordFilter(filters.s)}`];
-    return { carries: 'nothing', why, next: OWN_RELAY };
+  if (!isUsable(filters.s)) {
+    const why = [`manifests cannot be queried: its #s filter ${wordFilter(filters.s)}`];
+    return { carries: 'nothing', why, next: RUN_A_RELAY };
   }
   const why = [
     ...(size.keptBytes < FULL_BYTES ? [wordSmall(size)] : []),
     ...(workBytes < FULL_BYTES
-      ? [`asks for work, done for events of ${workBytes} bytes at most`]
+      ? [`asks for proof of work, which nostrain does for at most ${workBytes} bytes per event`]
       : []),
     ...(takes(chunk.kind) ? [] : [refusal(chunk.kind)]),
-    ...(isFound(filters.c) ? [] : [`its #c filter ${wordFilter(filters.c)}`]),
+    ...(isUsable(filters.c) ? [] : [`its #c filter ${wordFilter(filters.c)}`]),
   ];
   if (why.length === 0) return { carries: 'chunks', why, ...adviceOnRate(report) };
   const next = isSmall
@@ -148,11 +148,11 @@ const wordFilter = (filter: RelayReport['filters']['s']): string =>
   filter === 'refused' ? 'is refused' : filter;
 
 const wordSmall = ({ keptBytes, refusedBytes, words }: RelayReport['size']): string => {
-  const most = refusedBytes === undefined ? '' : `, of ${refusedBytes} it says: ${words}`;
-  return `takes events of ${keptBytes} bytes${most}`;
+  const refused = refusedBytes === undefined ? '' : `, refuses ${refusedBytes} bytes: ${words}`;
+  return `accepts events of ${keptBytes} bytes${refused}`;
 };
 
-/** What keeps a worker out altogether. */
+/** Returns why a relay is unusable, if it is. */
 function findBar(
   { problem, auth, work, clockWords, kinds, hangUps }: RelayReport,
   abilities: Abilities,
@@ -163,24 +163,24 @@ function findBar(
   }
   if (hangUps !== undefined) {
     const { times, messages } = hangUps;
-    return { why: [`hangs up after ${times} of ${messages} messages`], next: OWN_RELAY };
+    return { why: [`hangs up after ${times} of ${messages} messages`], next: RUN_A_RELAY };
   }
   if (auth.letIn === false) {
-    return { why: ['asks for authentication and does not let new keys in'], next: OWN_RELAY };
+    return { why: ['asks for authentication and does not let new keys in'], next: RUN_A_RELAY };
   }
   if ((auth.write || auth.read) && !abilities.authenticates) {
-    return { why: ['asks for authentication, which nostrain does not do'], next: OWN_RELAY };
+    return { why: ['asks for authentication, which nostrain does not do'], next: RUN_A_RELAY };
   }
   if (work !== undefined && workLimit(work.bits ?? 256, abilities) === 0) {
     const bits = work.bits === undefined ? '' : ` of ${work.bits} bits`;
-    return { why: [`asks for proof of work${bits}, more than nostrain does`], next: OWN_RELAY };
+    return { why: [`asks for proof of work${bits}, more than nostrain does`], next: RUN_A_RELAY };
   }
   if (clockWords !== undefined) {
-    const next = 'set the clock of this machine, best by NTP';
+    const next = "set this machine's clock, for example with NTP";
     return { why: [`refuses events dated now: ${clockWords}`], next };
   }
   if (tried?.verdict === 'lost') {
-    return { why: ['accepts events and does not have them when asked'], next: OWN_RELAY };
+    return { why: ['accepts events but does not return them'], next: RUN_A_RELAY };
   }
   return undefined;
 }

@@ -1,4 +1,4 @@
-/** Sends sample events to one relay, one at a time and within a budget, and tells what became of each. */
+/** Sends sample events to one relay, one at a time and within a budget, and reports the result of each. */
 import type { Clock } from '../base/async.ts';
 import type { EventDraft, SignedEvent, Signer } from '../network/event.ts';
 import { pureCrypto, type Sha256Text } from '../network/event-crypto.ts';
@@ -17,20 +17,20 @@ import type { RateReport } from './report.ts';
 
 export interface ProbeOptions extends ConversationOptions {
   readonly clock: Clock;
-  /** A key used for nothing else. */
+  /** Signer with a throwaway key. */
   readonly signer: Signer;
-  /** Nothing but the deletion is begun after this. */
+  /** Time after which only the deletion may start. */
   readonly timeLimitMs: number;
-  /** Wait for an answer, besides what a large event needs on a slow line. */
+  /** Time to wait for an answer, not counting the upload of a large event. */
   readonly answerTimeoutMs: number;
-  /** Wait after `rate-limited` before the same event is tried again. */
+  /** Time to wait after `rate-limited` before sending the same event again. */
   readonly pauseMs: number;
   readonly onStep: (words: string) => void;
   /** For proof of work; default pure JavaScript. */
   readonly sha256Text?: Sha256Text;
 }
 
-/** `lost`: accepted, but not there when asked for. `unsent`: over the budget, or the relay had stopped answering. */
+/** `lost`: accepted, but not returned by a query. `unsent`: over the budget, or the relay had stopped answering. */
 export type ProbeOutcome =
   | 'kept'
   | 'lost'
@@ -53,29 +53,29 @@ export interface ProbeSent {
 type Judged = Pick<ProbeSent, 'outcome' | 'words'>;
 
 export interface How {
-  /** How to see that the relay has it; default `ask`. */
+  /** How to check that the relay stored the event: by a query (`ask`, default), not at all, or with a function. */
   readonly seen?: 'ask' | 'not' | ((id: string, timeoutMs: number) => Promise<boolean>);
   /** Whether to wait and try again after `rate-limited`; default true. */
   readonly patient?: boolean;
-  /** Whether it may use what is left after the time limit. */
+  /** Whether the event may be sent after the time limit, from the reserved budget. */
   readonly last?: boolean;
 }
 
 const MAX_EVENTS = 40;
 const MAX_BYTES = 1_000_000;
-/** What the deletion may still use. */
+/** Budget reserved for the deletion. */
 const RESERVED = { events: 4, bytes: 20_000 } as const;
 const SLOWEST_BYTES_PER_MS = 64;
-/** Waits before each look for an accepted event: some relays store a moment after they say so. */
+/** Waits before each query for an accepted event: some relays store it shortly after their OK. */
 const READ_BACK_DELAYS_MS = [0, 300, 1200] as const;
-/** A relay that answers neither of so many events, or hangs up so often, is given up. */
+/** Number of unanswered events, and of dropped connections, after which the trial gives up. */
 const MOST_SILENT = 2;
 const MOST_HUNG_UP = 12;
-/** Connections that ended, from which on a relay that hangs up after most messages does so on principle. */
+/** Smallest number of dropped connections that counts as a habit, if the relay drops them after most messages. */
 const HABIT = 5;
-/** Characters of content that may be what a relay hangs up for. */
+/** Characters of content from which a dropped connection is blamed on the size of the event. */
 const LARGE = 10_000;
-/** Bytes hashed on average before proof of work is found, about a second; more is not begun. */
+/** Maximum bytes hashed on average to find a proof of work (about a second); a harder one is not attempted. */
 const MOST_HASHED_BYTES = 2.5e8;
 const CLOCK = /created_at|expire|too (?:early|late|old)|in the (?:future|past)|timestamp/i;
 
@@ -115,7 +115,7 @@ export class ProbeSender {
     return this.#rateMeter.rate;
   }
 
-  /** Messages, and how often the connection had ended before the next one; absent where that is no habit. */
+  /** Number of messages, and how often the connection had ended before the next one; undefined if that is no habit. */
   get hangUps(): { readonly times: number; readonly messages: number } | undefined {
     const [times, messages] = [this.#reopened, this.#messages];
     return times >= HABIT && 2 * times >= messages ? { times, messages } : undefined;
@@ -144,13 +144,13 @@ export class ProbeSender {
     }
   }
 
-  /** Whether the relay has exactly this event, seen from the other connection. */
+  /** Reports whether the relay has exactly this event, queried on the other connection. */
   async has(event: SignedEvent): Promise<boolean> {
     const { events } = await this.ask({ ids: [event.id], limit: 1 });
-    return events.some((found) => isSame(found, event));
+    return events.some((returned) => isSame(returned, event));
   }
 
-  /** Asks for stored events from the other connection, authenticating when that is asked for. */
+  /** Queries stored events on the other connection; authenticates if the relay requires it. */
   async ask(filter: Filter): Promise<QueryReply> {
     const timeoutMs = this.#options.answerTimeoutMs;
     if (!this.#reader.isOpen) {
@@ -160,12 +160,12 @@ export class ProbeSender {
       this.#reopened++;
     }
     this.#messages++;
-    const found = await this.#reader.ask(filter, timeoutMs);
+    const reply = await this.#reader.ask(filter, timeoutMs);
     const isGuarded =
-      found.end === 'closed' && judgeAnswer(false, found.message).status === 'auth-needed';
-    if (!isGuarded) return found;
+      reply.end === 'closed' && judgeAnswer(false, reply.message).status === 'auth-needed';
+    if (!isGuarded) return reply;
     this.auth.read = true;
-    if (!(await this.#authenticate(this.#reader))) return found;
+    if (!(await this.#authenticate(this.#reader))) return reply;
     return this.#reader.ask(filter, timeoutMs);
   }
 
@@ -178,7 +178,7 @@ export class ProbeSender {
     this.#reader.close();
   }
 
-  /** Why nothing more may be sent; connects again where the relay had hung up. */
+  /** Returns why nothing more may be sent, or undefined; reconnects if the relay had dropped the connection. */
   async #blocked(bytes: number, { last = false }: How): Promise<string | undefined> {
     const { clock, timeLimitMs } = this.#options;
     if (this.isMute) return 'not tried: the relay had stopped answering';
@@ -187,10 +187,10 @@ export class ProbeSender {
     const isOver =
       this.spent.events >= MAX_EVENTS - reserved.events ||
       this.spent.bytes + bytes > MAX_BYTES - reserved.bytes;
-    if (isOver) return 'not tried: enough was sent';
+    if (isOver) return 'not tried: the budget of the trial is used up';
     if (this.#writer.isOpen) return undefined;
     const opened = await Conversation.open(this.#url, this.#options);
-    if (typeof opened === 'string') return `not tried: it cannot be reached again: ${opened}`;
+    if (typeof opened === 'string') return `not tried: reconnecting failed: ${opened}`;
     this.#writer = opened;
     this.#reopened++;
     return undefined;
@@ -200,7 +200,7 @@ export class ProbeSender {
     return this.#options.answerTimeoutMs + bytes / SLOWEST_BYTES_PER_MS;
   }
 
-  /** What the answer means; undefined when the event is to be sent again. */
+  /** Returns the result of an event; undefined if the event must be sent again. */
   async #judge(
     event: SignedEvent,
     answer: ProbeAnswer,
@@ -236,10 +236,10 @@ export class ProbeSender {
       return { outcome: 'silent', words };
     }
     this.#count(event);
-    return { outcome: 'kept', words: 'no answer, but it is there' };
+    return { outcome: 'kept', words: 'no answer, but the event is stored' };
   }
 
-  /** Relays hang up on a frame that is too long, with 1009 or without a reason; once may be chance. */
+  /** Judges a dropped connection: a frame was too long (1009), or the cause is unknown; the first may be chance. */
   #judgeEnd(event: SignedEvent, code: number, words: string): Judged | undefined {
     if (code === 1009) return { outcome: 'too-large', words: 'it hung up (1009, message too big)' };
     this.#hungUp++;
@@ -271,8 +271,8 @@ export class ProbeSender {
     const { clock, pauseMs, timeLimitMs, signal, onStep } = this.#options;
     const nowMs = clock.now();
     this.#rateMeter.throttle(nowMs, words);
-    // the last event is the deletion: it gets the time that is kept for it, the others leave that alone
-    // and a moment more, for relays that count by the minute
+    // the deletion, which is last, may use the time reserved for it, and a little more for relays that count by the
+    // minute; the other events must leave that time
     const graceMs = last ? pauseMs / 10 : 0;
     const leftMs = this.#startMs + timeLimitMs + graceMs - nowMs;
     const waitMs = last ? Math.min(pauseMs, leftMs) : pauseMs;
@@ -283,7 +283,7 @@ export class ProbeSender {
     return undefined;
   }
 
-  /** The draft with the work the relay asks for; undefined when that would take too long. */
+  /** Adds the proof of work that the relay requires; undefined if that would take too long. */
   #withWork(draft: EventDraft): EventDraft | undefined {
     const { signer, sha256Text = pureCrypto.sha256Text } = this.#options;
     const bits = this.work?.bits ?? 0;
@@ -302,7 +302,7 @@ export class ProbeSender {
     return undefined;
   }
 
-  /** Proves the throwaway key to one connection; false when there is nothing to sign or the relay says no. */
+  /** Authenticates the throwaway key on one connection; false without a challenge, or if the relay refuses. */
   async #authenticate(conversation: Conversation): Promise<boolean> {
     const { challenge } = conversation;
     if (challenge === undefined) return false;

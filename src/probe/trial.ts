@@ -1,4 +1,4 @@
-/** The trial of one relay with sample events, the most important first; they are deleted at the end, or expire. */
+/** Tests one relay with sample events, the most important first. The events are deleted at the end, or expire. */
 import { CHUNK_BYTES, chunk } from '../../kinds/chunk.ts';
 import { gradient } from '../../kinds/gradient.ts';
 import { heartbeat } from '../../kinds/heartbeat.ts';
@@ -13,7 +13,7 @@ import type { FilterVerdict, KindReport, KindVerdict, RelayReport, SizeReport } 
 import type { How, ProbeOptions, ProbeOutcome, ProbeSender, ProbeSent } from './sender.ts';
 
 const KIB = 1024;
-/** Tried downwards when a full manifest is too large, and upwards when it is not. */
+/** Sizes tried in descending order if a full manifest is too large, and in ascending order if it is not. */
 const SMALLER = [48 * KIB, 32 * KIB, 16 * KIB, KIB] as const;
 const LARGER = [64 * KIB, 100 * KIB, 256 * KIB] as const;
 const ENOUGH = 20;
@@ -28,7 +28,7 @@ const HEARTBEAT = heartbeat.kind;
 const GRADIENT = gradient.kind;
 const EPHEMERAL = 27_811;
 
-/** Kinds that can stand in for a manifest where a relay takes no manifests. */
+/** Kinds with which sizes are measured, in order of preference; the first is the manifest. */
 const CARRIERS = [MANIFEST, CHUNK, GRADIENT, PRESENCE, HEARTBEAT] as const;
 
 const VERDICTS: Partial<Record<ProbeOutcome, KindVerdict>> = {
@@ -79,13 +79,13 @@ export class Trial {
     };
   }
 
-  /** A manifest as large as it gets, then smaller ones. */
+  /** Sends a manifest of the maximum size, then smaller ones. */
   async #tryManifest(): Promise<ProbeOutcome> {
     const { manifest } = this.#samples;
     const ofBytes = (bytes: number) => manifest(Math.floor(((bytes - 1000) * 3) / 4));
     const full = await this.#try('a manifest of 44 KiB', manifest());
     if (full.outcome === 'refused') {
-      // the words did not say why: if a small one gets through, it was the size
+      // the message gave no reason: if a small manifest is accepted, it was the size
       const small = await this.#try('a small manifest', ofBytes(2 * KIB));
       if (small.outcome !== 'kept') return small.outcome;
       this.#refuseSize(full);
@@ -114,7 +114,7 @@ export class Trial {
     await this.#try('an ephemeral event', ephemeral(), { seen: arrived });
   }
 
-  /** Asks for one of the events that are there by a tag that only it has. */
+  /** Queries each tag filter with a value that only some of the stored events have. */
   async #tryFilters(): Promise<RelayReport['filters']> {
     this.#options.onStep('filters');
     const keyOf = (event: SignedEvent) => event.tags.find(([name]) => name === 'c')?.[1];
@@ -127,20 +127,20 @@ export class Trial {
 
   async #tryFilter(name: 's' | 'c', value: string): Promise<FilterVerdict> {
     const fits = ({ tags }: SignedEvent) => tags.some((tag) => tag[0] === name && tag[1] === value);
-    const wanted = this.#kept.filter(fits);
-    if (wanted.length === 0 || wanted.length === this.#kept.length) return 'unknown';
+    const expected = this.#kept.filter(fits);
+    if (expected.length === 0 || expected.length === this.#kept.length) return 'unknown';
     const authors = [this.#options.signer.publicKey];
     const kinds = [...new Set(this.#kept.map(({ kind }) => kind))];
     const tag = name === 's' ? { '#s': [value] } : { '#c': [value] };
-    const found = await this.#sender.ask({ authors, kinds, ...tag });
-    if (found.end === 'closed') return 'refused';
-    if (found.end !== 'eose') return 'unknown';
-    const ids = new Set(found.events.map((event) => (event as { id?: unknown } | null)?.id));
-    if (!wanted.every(({ id }) => ids.has(id))) return 'finds nothing';
-    return ids.size > wanted.length ? 'brings too much' : 'works';
+    const reply = await this.#sender.ask({ authors, kinds, ...tag });
+    if (reply.end === 'closed') return 'refused';
+    if (reply.end !== 'eose') return 'unknown';
+    const ids = new Set(reply.events.map((event) => (event as { id?: unknown } | null)?.id));
+    if (!expected.every(({ id }) => ids.has(id))) return 'finds nothing';
+    return ids.size > expected.length ? 'brings too much' : 'works';
   }
 
-  /** The size of a full manifest by another kind where manifests are refused, then ever larger ones. */
+  /** Sends ever larger events; if manifests are refused, first one of another kind with the size of a full manifest. */
   async #trySizes(): Promise<void> {
     const kind = this.#carrier;
     if (kind === undefined) return;
@@ -154,7 +154,7 @@ export class Trial {
       if (bytes + FRAME_BYTES > this.#statedBytes) {
         this.#size = {
           ...this.#size,
-          words: `not tried above the ${this.#statedBytes} bytes of a message it states`,
+          words: `not tried above the relay's stated message limit of ${this.#statedBytes} bytes`,
         };
         return;
       }
@@ -164,7 +164,7 @@ export class Trial {
     }
   }
 
-  /** Small events one after the other until the relay has enough of them, or we have. */
+  /** Sends small events in sequence until the relay limits the rate or ENOUGH were accepted. */
   async #tryBurst(): Promise<void> {
     const kind = this.#carrier;
     const sender = this.#sender;
@@ -174,7 +174,10 @@ export class Trial {
         kind === CHUNK || this.#kinds[CHUNK]?.verdict === 'yes'
           ? this.#samples.chunk()
           : this.#samples.padded(kind, SMALL + sender.rate.accepted);
-      const sent = await this.#try('how many at once', draft, { seen: 'not', patient: false });
+      const sent = await this.#try('a burst of small events', draft, {
+        seen: 'not',
+        patient: false,
+      });
       if (sent.outcome !== 'kept') return;
     }
   }
@@ -184,7 +187,10 @@ export class Trial {
     const { accepted } = this.#sender;
     if (accepted.length === 0) return undefined;
     const deletion = this.#samples.deletion(accepted);
-    const sent = await this.#try('deleting it all', deletion, { seen: 'not', last: true });
+    const sent = await this.#try('deleting the sample events', deletion, {
+      seen: 'not',
+      last: true,
+    });
     const [kept] = this.#kept;
     if (sent.outcome !== 'kept' || kept === undefined) return undefined;
     await this.#options.clock.sleep(DELETION_MS, this.#options.signal);
@@ -195,7 +201,7 @@ export class Trial {
     return CARRIERS.find((kind) => this.#kinds[kind]?.verdict === 'yes');
   }
 
-  /** Sends one event and remembers what that says about kinds and sizes. */
+  /** Sends one event and records what its result means for kinds and sizes. */
   async #try(step: string, draft: EventDraft, how: How = {}): Promise<ProbeSent> {
     this.#options.onStep(step);
     const sent = await this.#sender.send(draft, how);
@@ -226,7 +232,7 @@ const ZEROS = '0'.repeat(64);
 
 export type Samples = ReturnType<typeof createSamples>;
 
-/** Every sample is made now, that is at `nowSeconds()`; `scope` is what `#s` finds the manifest by. */
+/** Creates sample events, dated `nowSeconds()` when each is made; an `#s` filter with `scope` matches the manifest. */
 export function createSamples(publicKey: string, nowSeconds: () => number) {
   const run = `relay-check-${toHex(randomBytes(4))}`;
   const scope = `${run}/0`;
@@ -245,11 +251,11 @@ export function createSamples(publicKey: string, nowSeconds: () => number) {
   return {
     run,
     scope,
-    /** A manifest with a payload of that many bytes inside; by default as large as it gets. */
+    /** A manifest with a payload of that many bytes; by default the maximum. */
     manifest(payloadBytes = CHUNK_BYTES): EventDraft {
-      const own = { run, round: 0, base: ZEROS, codec: 'relay-check', examples: 1, steps: 1 };
+      const fields = { run, round: 0, base: ZEROS, codec: 'relay-check', examples: 1, steps: 1 };
       const lifetime = { createdAt: nowSeconds(), expiresAt: expiration() };
-      return buildManifest(own, randomBytes(payloadBytes), lifetime, sha256).draft;
+      return buildManifest(fields, randomBytes(payloadBytes), lifetime, sha256).draft;
     },
     chunk() {
       const bytes = randomBytes(64);
@@ -258,17 +264,17 @@ export function createSamples(publicKey: string, nowSeconds: () => number) {
       return chunk.build({ ...fields, expiration: expiration() }, nowSeconds());
     },
     presence() {
-      const said = { run, round: 0, interval: 60, slot: run, scope: [run] };
-      return presence.build({ ...said, expiration: expiration() }, nowSeconds());
+      const fields = { run, round: 0, interval: 60, slot: run, scope: [run] };
+      return presence.build({ ...fields, expiration: expiration() }, nowSeconds());
     },
     heartbeat(): EventDraft {
-      const said = { run, worker: publicKey, round: 0, interval: 60, leaving: true as const };
-      const built = heartbeat.build({ ...said, scope: true }, nowSeconds());
+      const fields = { run, worker: publicKey, round: 0, interval: 60, leaving: true as const };
+      const built = heartbeat.build({ ...fields, scope: true }, nowSeconds());
       return { ...built, tags: [...built.tags, ['expiration', String(expiration())]] };
     },
     gradient: () => draft(gradient.kind, [['d', `run:${run}:worker:${publicKey}:round:0`]]),
     ephemeral: () => draft(27_811, []),
-    /** An event of the kind whose JSON is that many bytes once signed. */
+    /** An event of this kind whose JSON has that many bytes when signed. */
     padded(kind: number, bytes: number): EventDraft {
       const slot = kind >= 30_000 ? [['d', `${run}:${bytes}`]] : [];
       const empty = draft(kind, slot);
@@ -286,7 +292,7 @@ export function createSamples(publicKey: string, nowSeconds: () => number) {
   };
 }
 
-/** Random bytes do not compress, whatever a relay does to what it stores. */
+/** Returns random bytes, so that a relay that compresses cannot make the event smaller. */
 function randomBytes(length: number): Uint8Array {
   const bytes = new Uint8Array(length);
   const most = 65_536; // of one call

@@ -206,7 +206,7 @@ describe('a relay that', () => {
     expect(report.kinds[7810]?.verdict).toBe('lost');
     expect(judgeRelay(report)).toMatchObject({
       carries: 'nothing',
-      why: ['accepts events and does not have them when asked'],
+      why: ['accepts events but does not return them'],
     });
   });
 
@@ -238,7 +238,7 @@ describe('a relay that', () => {
     expect(none.report.filters).toEqual({ s: 'finds nothing', c: 'finds nothing' });
     expect(judgeRelay(none.report)).toMatchObject({
       carries: 'nothing',
-      why: ['manifests cannot be asked for: its #s filter finds nothing'],
+      why: ['manifests cannot be queried: its #s filter finds nothing'],
     });
   });
 
