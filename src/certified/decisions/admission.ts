@@ -1,6 +1,6 @@
 /**
- * Decides who may join a certified run: founders, listed keys, or keys whose join shows work, stake or trust. Everybody
- * judges the same join, whatever relays have by then.
+ * Decides who may join a certified run: founders, listed keys, or keys whose join carries proof of work, stake or
+ * trust. The decision depends only on the join and the stake table, so every worker decides alike.
  */
 
 import type { Clock } from '../../base/async.ts';
@@ -31,10 +31,13 @@ export type AdmissionFault =
 type Admission = RunSpec['admission'];
 type Trust = Extract<Admission, { readonly kind: 'trust' }>;
 
-/** Nonces are counted from 0. */
+/** Decimal nonce without leading zeros, as the search counts it from 0. */
 const NONCE = /^(0|[1-9][0-9]{0,15})$/;
 
-/** Why a key is not admitted; undefined where it is, or where the roster says. */
+/**
+ * Returns why a join is refused; undefined if it is admitted, or if `admission` is by list (the roster rules check
+ * that).
+ */
 export function refuseAdmission(
   spec: Pick<RunSpec, 'admission' | 'founders'>,
   run: Digest,
@@ -50,7 +53,10 @@ export function refuseAdmission(
   return isDelegated ? undefined : 'join-without-delegation';
 }
 
-/** The same for whoever it is in whose name the key asks, which is not looked at; work is of the key itself. */
+/**
+ * Checks the principal if the key is a session key, without its delegation. Proof of work always belongs to the joining
+ * key itself.
+ */
 function refuseName(
   { admission, founders }: Pick<RunSpec, 'admission' | 'founders'>,
   run: Digest,
@@ -82,14 +88,14 @@ function zeroBits(hash: Uint8Array): number {
   return first < 0 ? 8 * hash.length : 8 * first + Math.clz32(hash[first]!) - 24;
 }
 
-/** Work is done in turns, between which others have theirs. */
+/** Nonces tried before the search yields to other tasks. */
 const TURN_TRIES = 2000;
 
 const FOLLOWS = 3;
-/** NIP-85: what somebody asserts of a key. */
+/** Kind of trusted assertions about a key (NIP-85). */
 const ASSERTION = 30_382;
 
-/** Those found good or not, by the events that were shown: the same ones are looked at for each proposal. */
+/** Caches the verdict on a proof: every proposal lists the same joins again. */
 const judged = new WeakMap<readonly JsonObject[], { readonly of: string; readonly is: boolean }>();
 
 function isTrusted(
@@ -102,7 +108,7 @@ function isTrusted(
   const cached = judged.get(proof);
   if (cached?.of === of) return cached.is;
   const events = proof.map(parseEvent).flatMap((read) => (read.ok ? [read.value] : []));
-  // what it says is looked at before it is hashed, and that before its signature is checked
+  // cheapest check first: content, then ids, then signatures
   const is =
     events.length === proof.length &&
     leadsTo(trust, key, events) &&
@@ -111,7 +117,9 @@ function isTrusted(
   return is;
 }
 
-/** Whether these events lead from a key that the spec names to this one, each naming the author of the next. */
+/**
+ * Reports whether the events form a chain from an anchor of the spec to `key`: each names the author of the next one.
+ */
 function leadsTo(trust: Trust, key: WorkerId, events: readonly SignedEvent[]): boolean {
   const { anchors, by, hops, rank, since } = trust;
   const isRecent = events.every(({ created_at }) => created_at >= since);
@@ -126,7 +134,10 @@ const follows = ({ kind, tags }: SignedEvent, key: WorkerId): boolean =>
 
 const RANK = /^(0|[1-9][0-9]?|100)$/;
 
-/** One `d`, and the first `rank`, count. */
+/**
+ * Reports whether an assertion gives `key` at least this rank. It must have exactly one `d` tag; only its first `rank`
+ * tag counts.
+ */
 function asserts({ kind, tags }: SignedEvent, key: WorkerId, rank: number): boolean {
   const subjects = tags.filter(([name]) => name === 'd').map(([, value]) => value);
   const rankText = tags.find(([name]) => name === 'rank')?.[1] ?? '';
@@ -139,11 +150,14 @@ export type JoinCredentials = Pick<JoinRequest, 'evidence' | 'features'>;
 interface Means {
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Genuine events that relays have; asked where the run wants trust. */
+  /** Returns verified events from relays; called only if the run admits by trust. */
   find(filters: readonly Filter[]): Promise<readonly SignedEvent[]>;
 }
 
-/** Returns what a join of this key must show; nothing where the run asks for nothing, or no proof is found. */
+/**
+ * Returns the evidence and features that a join of this key must carry; empty if the run requires none or no proof is
+ * found.
+ */
 export async function credentialsFor(
   spec: Pick<RunSpec, 'admission' | 'founders' | 'sessions'>,
   run: Digest,
@@ -175,10 +189,12 @@ async function keyCredentials(
   }
 }
 
-/** Follow lists of others that are looked at on the way from a key of the spec to this one. */
+/** Maximum follow lists examined per hop between an anchor and this key. */
 const MOST_LISTS = 200;
 
-/** The shortest way that relays know of, by the smallest events; empty where there is none that fits. */
+/**
+ * Returns the shortest proof of trust that relays have, made of the smallest events; empty if none fits in an event.
+ */
 async function findTrust(
   trust: Trust,
   key: WorkerId,
@@ -189,7 +205,7 @@ async function findTrust(
     const assertions = await find([{ kinds: [ASSERTION], authors: [...authors], '#d': [key] }]);
     return fitting(trust, key, [assertions]);
   }
-  // from the key back, hop by hop: who lists whoever lists it
+  // search backwards from the key: each hop asks who follows the previous authors
   let ways: readonly (readonly SignedEvent[])[] = [[]];
   for (let hop = 0; hop < hops; hop++) {
     const heads = [...new Set(ways.map(([first]) => first?.pubkey ?? key))].slice(0, MOST_LISTS);

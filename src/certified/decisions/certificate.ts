@@ -1,4 +1,4 @@
-/** Judges which votes decide a round: a quorum of commits for one outcome, of one view of one committee. */
+/** Judges which votes decide a round: a quorum of commits for one outcome, in one view of one committee. */
 import { hasQuorum } from '../../consensus/committee/quorum.ts';
 import type { SignedEvent } from '../../network/event.ts';
 import type { Committee } from '../../run/committee.ts';
@@ -33,11 +33,14 @@ export interface JudgedCertificate {
   readonly attempt: number;
   readonly view: number;
   readonly committee: Committee;
-  /** Ascending by key. */
+  /** Sorted by key, ascending. */
   readonly commits: readonly Signed<Commit>[];
 }
 
-/** The events an outcome lists in one place, all of one kind. */
+/**
+ * Returns the messages with these ids, all of one type. Lacking if some are absent, invalid (`other-event`) if one has
+ * another type.
+ */
 export function listed<T extends ProtocolMessage>(
   ids: readonly EventId[],
   at: string,
@@ -53,7 +56,7 @@ export function listed<T extends ProtocolMessage>(
   return invalid('other-event', at, `${other.id} is of type ${other.type}`);
 }
 
-/** Whether these votes of an outcome decided the round of this situation for the outcome before it: its parent. */
+/** Judges the votes that an outcome lists for its parent: they must be a quorum of commits in this round. */
 export function judgeVotes(
   situation: Situation,
   digest: Digest,
@@ -65,7 +68,7 @@ export function judgeVotes(
   return judgeListed(situation, digest, votes, evidence, electorateOf(situation, stakes.value));
 }
 
-/** The same where the electorate is known. Seats are counted before any signature is checked. */
+/** Judges listed votes with a known electorate. Counts seats before it checks any signature, which costs more. */
 function judgeListed(
   situation: Situation,
   digest: Digest,
@@ -74,14 +77,15 @@ function judgeListed(
   electorate: Electorate,
 ): Ruling<JudgedCertificate> {
   const events = votes && commitsOf(situation, digest, votes);
-  if (events === null) return invalid('no-quorum', 'votes', 'a vote of nobody in the roster');
+  if (events === null)
+    return invalid('no-quorum', 'votes', 'a vote names an index outside the roster');
   const commits = events.map(({ commit }) => commit);
   const certificate = certify(situation, digest, commits, evidence, electorate);
   if (!certificate.ok) return certificate;
   const forged = events.find(({ event }) => !evidence.isSigned(event));
   if (forged === undefined) return certificate;
   const { key } = forged.commit;
-  return invalid('bad-signature', 'votes', `the signature of the vote of ${key} does not hold`);
+  return invalid('bad-signature', 'votes', `the vote of ${key} has an invalid signature`);
 }
 
 interface RebuiltCommit {
@@ -89,7 +93,7 @@ interface RebuiltCommit {
   readonly event: SignedEvent;
 }
 
-/** The commits that an outcome lists, each with its event made again; null when one is of nobody in the roster. */
+/** Rebuilds the event of each commit that an outcome lists; null if a vote's index is outside the roster. */
 function commitsOf(
   { run, round, parent, ledger }: Situation,
   digest: Digest,
@@ -119,7 +123,10 @@ function commitsOf(
   return made;
 }
 
-/** A quorum of commits as the next outcome lists it, given the ledger of the round that they decided. */
+/**
+ * Converts a quorum of commits to the form in which the next outcome lists them; `members` is the roster of the decided
+ * round.
+ */
 export function listVotes(
   { members }: Ledger,
   { attempt, view, ctx }: Pick<ListedVotes, 'attempt' | 'view' | 'ctx'>,
@@ -135,7 +142,10 @@ export function listVotes(
   return { attempt, view, ctx, rows: rows.sort((a, b) => a.index - b.index) };
 }
 
-/** The same of commits that are at hand. All of them must belong to the certificate. */
+/**
+ * Judges commits whose events are available. All of them must belong to the certificate; signatures are not checked
+ * here.
+ */
 export function certify(
   situation: Situation,
   digest: Digest,
@@ -169,15 +179,15 @@ export function certify(
       commits.map(({ key }) => key),
     )
   ) {
-    return wrong(`${commits.length} of ${committee.size} seats are no quorum`);
+    return wrong(`${commits.length} of ${committee.size} seats are not a quorum`);
   }
   const sorted = [...commits].sort((a, b) => (a.key < b.key ? -1 : 1));
   return valid({ digest, attempt, view, committee, commits: sorted });
 }
 
 /**
- * The committee that a vote names. A recovery epoch where everybody sits takes it from the view-change votes of a
- * proposal; sampled seats follow from the round's randomness alone.
+ * Returns the committee that a vote names. With sampled seats it follows from the round's randomness; if everyone sits,
+ * a recovery epoch draws it from the view-change votes that a proposal lists.
  */
 function seatedIn(
   situation: Situation,
@@ -191,7 +201,7 @@ function seatedIn(
       ? valid(committee)
       : invalid('other-committee', 'votes', `the votes name the committee ${ctx}`);
   }
-  // anybody may write the name of a committee on a proposal: the one whose view-change votes make it counts
+  // any proposal may claim a committee hash; the claim holds if its view-change votes produce that committee
   const missing: Missing[] = [];
   for (const proposal of evidence.proposals(digest)) {
     if (proposal.attempt !== attempt || proposal.ctx !== ctx) continue;
@@ -206,7 +216,7 @@ function seatedIn(
   return lacking({ what: 'proposal', id: digest }, ...missing);
 }
 
-/** Whose view-change votes these are, when they are enough for a recovery epoch. */
+/** Returns the authors of these view-change votes if they suffice to start a recovery epoch. */
 export function judgeViewChanges(
   { run, round, parent }: Situation,
   ids: readonly EventId[],
@@ -237,14 +247,14 @@ export interface Decided {
   readonly certificate: JudgedCertificate;
 }
 
-/** All of them; none once the run is over. */
+/** Returns every outcome that a quorum certified after this state; empty once the run is over. */
 export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly Decided[]> {
   if (chain.round >= chain.spec.training.rounds) return { ok: true, value: [] };
   const roster = new Set(chain.ledger.members.map(({ key }) => key));
   const proposals = events
     .proposalsAfter(chain.parent)
     .filter(({ round }) => round === chain.round);
-  // what strangers sign has no consequence, nor may it look like something that is missing
+  // only roster members count: a stranger's vote must not look like missing evidence
   const commits = events
     .commitsAfter(chain.parent)
     .filter(({ round, key }) => round === chain.round && roster.has(key));
@@ -263,7 +273,7 @@ export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly 
   for (const group of inGroups(commits)) {
     const { digest, attempt } = group[0]!;
     const keys = group.map(({ key }) => key);
-    // fewer than any quorum of that epoch: whatever they name need not be here
+    // too few for any quorum of that epoch, so the events they name are not needed
     if (!hasQuorum(electorate.draw(attempt, keys), keys)) continue;
     const committee = seatedIn(state, group[0]!, events, electorate);
     const judged = committee.ok
@@ -286,7 +296,7 @@ export function certifiedAfter(chain: Chain, events: Gathered): Ruling<readonly 
   return { ok: true, value: [...decided.values()] };
 }
 
-/** The certificate that an outcome after this one lists: it stands when every commit was deleted. */
+/** Returns the certificate that a later outcome lists for this one; it holds even if authors deleted all commits. */
 function certifiedByNext(
   state: Chain,
   digest: Digest,
@@ -301,7 +311,7 @@ function certifiedByNext(
   return undefined;
 }
 
-/** One commit of each member; what others say does not count, nor may it spoil a quorum. */
+/** Returns one commit per committee member; votes of other keys are ignored, so they cannot spoil a quorum. */
 function votesOf(
   { members }: Committee,
   commits: readonly Signed<Commit>[],
@@ -313,7 +323,7 @@ function votesOf(
   return [...byKey.values()];
 }
 
-/** Commits that may add up: of one outcome, attempt, view and committee. */
+/** Groups commits by outcome, epoch, view and committee: only commits of one group can form a quorum. */
 function inGroups(commits: readonly Signed<Commit>[]): readonly (readonly Signed<Commit>[])[] {
   const groups = new Map<string, Signed<Commit>[]>();
   for (const commit of commits) {

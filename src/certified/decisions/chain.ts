@@ -1,4 +1,7 @@
-/** The certified state of a run between two rounds, with and without the model, and who votes in the round to come. */
+/**
+ * The certified state of a run between two rounds, with or without the model parameters, and the electorate of the next
+ * round.
+ */
 import { ConfigError } from '../../base/errors.ts';
 import type { Aggregate } from '../../consensus/aggregate/rules.ts';
 import {
@@ -37,13 +40,13 @@ import type { Params } from '../../tensor/params.ts';
 import { type Evidence, lacking, type Ruling, valid } from './evidence.ts';
 import { declaredRoots, firstRoots, type Roots, tierOf } from './slices.ts';
 
-/** A round that is over, as far as its votes and its late work are judged in the next one. */
+/** A finished round, with what the next round needs to judge its votes and late contributions. */
 export interface FinishedRound {
   readonly round: number;
   readonly parent: Digest;
-  /** Model root it started from. */
+  /** Model root that the round started from. */
   readonly base: Digest;
-  /** Of each slice, in a run with tiers. */
+  /** Root of each slice; only in runs with tiers. */
   readonly sliceRoots?: readonly Digest[] | undefined;
   /** Of that round, with its entropy. */
   readonly ledger: Ledger;
@@ -53,43 +56,49 @@ export interface FinishedRound {
 export interface Chain extends Situation, Roots {
   readonly spec: RunSpec;
   readonly run: Digest;
-  /** The round to come. */
+  /** Index of the next round. */
   readonly round: number;
-  /** Digest of the outcome before; the run id in round 0. */
+  /** Digest of the previous outcome; the run id in round 0. */
   readonly parent: Digest;
-  /** Unix seconds of the outcome before; 0 in round 0. */
+  /** Time of the previous outcome in Unix seconds; 0 in round 0. */
   readonly time: number;
-  /** Of the round to come; its entropy is null while the beacon is not known. */
+  /** Ledger of the next round; its entropy is null until the beacon value is known. */
   readonly ledger: Ledger;
   readonly ledgerRoot: Digest;
-  /** The round before; null in round 0. */
+  /** The previous round; null in round 0. */
   readonly before: FinishedRound | null;
-  /** The run id and the digests of the last outcomes, the newest last: what a join may name as recent. */
+  /** The run id and the digests of recent outcomes, newest last. A join must name one of them. */
   readonly recent: readonly Digest[];
-  /** Leaves that outcomes listed, as long as an older join could still name a recent outcome. */
+  /** Certified leaves, kept while an older join of the same key could still name a recent outcome. */
   readonly departed: readonly Departure[];
 }
 
-/** What a round took of the rows that it listed. */
+/** What the aggregation rule took from the listed contributions of a round. */
 export type Taken = Aggregate;
 
 export interface Certified extends Chain, ModelState {
-  /** Of the round before, where this worker applied its outcome itself: what was not taken goes back to its authors. */
+  /**
+   * Aggregation result of the previous round if this worker computed it: authors keep what was not taken in their
+   * residual.
+   */
   readonly taken?: Taken | undefined;
 }
 
-/** An outcome without the roots, which follow from the rest. */
+/** An outcome without its roots, which are computed from the rest. */
 export type Draft = Omit<Outcome, 'rowSize' | 'modelRoot' | 'ledgerRoot'>;
 
-/** What is certified without model and spec, and why it is. */
+/** Certified state without model and spec, with the votes that certified it; saved in the worker's state file. */
 export interface ChainHead extends Omit<Chain, 'spec'> {
-  /** A quorum of commits for the outcome before; none in round 0. */
+  /** Quorum of commits for the previous outcome; null in round 0. */
   readonly votes: ListedVotes | null;
-  /** Outcomes of branches that this worker left. It does not vote after them: it may have signed there. */
+  /** Outcomes on branches that this worker left. It never votes after them, since it may have signed there already. */
   readonly left: readonly Digest[];
 }
 
-/** The round of the outcome with this digest, -1 for the run id; undefined where a join may not name it. */
+/**
+ * Returns the round of a recent outcome, -1 for the run id; undefined if the digest is not recent, so a join may not
+ * name it.
+ */
 export function roundAfter({ round, recent }: Chain, digest: Digest): number | undefined {
   const index = recent.indexOf(digest);
   return index < 0 ? undefined : round - recent.length + index;
@@ -141,19 +150,19 @@ export interface Situation {
 
 export interface Electorate extends Election {
   readonly roster: readonly WorkerId[];
-  /** live(r): who was seen lately. */
+  /** live(r): members seen in recent rounds. */
   readonly live: readonly WorkerId[];
-  /** Whose contributions a member waits for: live(r) and newcomers in their first rounds, as far as they weigh. */
+  /** Keys whose contributions a member waits for: live(r) and newcomers in their first rounds, if they have weight. */
   readonly awaited: readonly WorkerId[];
 }
 
-/** A round that can be opened: its entropy and stakes are here. */
+/** A round whose entropy and stakes are known, so it can be opened. */
 export interface ReadyRound {
   readonly state: Certified;
   readonly electorate: Electorate;
 }
 
-/** A round that a quorum decided, and the state it leads to. */
+/** A decided round: its outcome, its certificate and the state after it. */
 export interface Decision {
   readonly outcome: Outcome;
   readonly certificate: Certificate;
@@ -164,7 +173,7 @@ export const membershipOf = (spec: RunSpec, run: Digest): MembershipRules => ({ 
 
 export type StakeEvidence = Pick<Evidence, 'stakes'>;
 
-/** The stakes that count with this ledger; null in a run without. */
+/** Returns the stakes that apply to this ledger; null in a run without stakes. */
 export function stakesOf(ledger: Ledger, evidence: StakeEvidence): Ruling<Stakes> {
   const snapshot = snapshotOf(ledger);
   if (snapshot === null) return valid(null);
@@ -176,7 +185,7 @@ export function stakesOf(ledger: Ledger, evidence: StakeEvidence): Ruling<Stakes
 
 const lent = new WeakMap<Ledger, { readonly of: Stakes; readonly stakes: Stakes }>();
 
-/** The stakes with those of principals under the session keys that take part in their names. */
+/** Returns the stakes with each session key credited with the stake of its principal. */
 function bySession(ledger: Ledger, stakes: ReadonlyMap<WorkerId, bigint>): Stakes {
   const cached = lent.get(ledger);
   if (cached?.of === stakes) return cached.stakes;
@@ -188,20 +197,20 @@ function bySession(ledger: Ledger, stakes: ReadonlyMap<WorkerId, bigint>): Stake
   return all;
 }
 
-/** Rounds in which a newcomer is waited for, so that one as fast as the others is seen. */
+/** Rounds during which members wait for a newcomer's first contribution. */
 const NEWCOMER_ROUNDS = 3;
 
-/** Ascending. */
+/** Returns the keys that members wait for, ascending. */
 function awaitedIn(
   { ledger, spec, run, round }: Situation,
   live: readonly WorkerId[],
   stakes: Stakes,
 ): readonly WorkerId[] {
   const isLive = new Set(live);
-  // a key without stake sends nothing: it is new from the table on that has it
+  // a key without stake sends nothing; it counts as new from the first table that lists it
   const isNew = ({ joined, lastSeen, seenBefore, seatFrom }: Member) => {
     if (joined === 0) return false;
-    // whoever was first seen in the round before is live from the next one on
+    // first seen in the previous round: live from the next round on
     if (lastSeen >= 0 && seenBefore < 0) return true;
     return stakes === null ? lastSeen < 0 && round - joined < NEWCOMER_ROUNDS : seatFrom < 0;
   };
@@ -212,13 +221,13 @@ function awaitedIn(
   return weigh({ eligible, stakes, rules: spec.committee }).map(({ key }) => key);
 }
 
-/** A draw hashes each key, and each outcome of a round that is judged asks for it. */
+/** Electorates by ledger: a draw hashes every key, and each judged outcome of a round asks for it. */
 const electorates = new WeakMap<
   Ledger,
   { readonly parent: Digest; readonly stakes: Stakes; readonly electorate: Electorate }
 >();
 
-/** The committees of a round. Throws without the entropy of its ledger. */
+/** Returns the electorate of a round. Throws if the ledger has no entropy. */
 export function electorateOf(situation: Situation, stakes: Stakes): Electorate {
   const { parent, ledger } = situation;
   const cached = electorates.get(ledger);
@@ -237,7 +246,7 @@ function draw(situation: Situation, stakes: Stakes): Electorate {
   const about = { run, round, entropy, stakes, rules };
   const willing = weigh({ eligible: seatable(ledger, live), stakes, rules });
   const election = createElection({
-    // where nobody who weighs anything wants a seat, all sit: a run without a committee would end
+    // if no key with weight wants a seat, all of them sit: the run needs a committee
     weighed:
       willing.length > 0 ? willing : weigh({ eligible: entitled(ledger, live), stakes, rules }),
     size: rules.size,
@@ -250,7 +259,7 @@ function draw(situation: Situation, stakes: Stakes): Electorate {
   return { ...election, roster, live, awaited: awaitedIn(situation, live, stakes) };
 }
 
-/** The same state with the entropy of its round, when the beacon it may need is there. */
+/** Returns the state with the entropy of its round filled in; lacking while the beacon value is unknown. */
 export function withEntropy<T extends Chain>(chain: T, evidence: Evidence): Ruling<T> {
   if (chain.ledger.entropy !== null) return valid(chain);
   const { spec, run, time } = chain;
@@ -268,9 +277,9 @@ export function genesisOf(spec: RunSpec, params: Params, hash?: Sha256): Certifi
   if (specRoot !== root) {
     throw new ConfigError(
       'base/other',
-      `the base gives model root ${root}, the run says ${specRoot}`,
+      `the base gives model root ${root}, the spec has ${specRoot}`,
       {
-        hint: 'name the files that the run was made with (--base)',
+        hint: 'pass the files that the run was created with: --base',
       },
     );
   }
@@ -296,8 +305,8 @@ function firstChain(spec: RunSpec, roots: Roots): Chain {
 }
 
 /**
- * The first parameters: from the seed, or `first` where all of a published model is trained; in a tiered run those of
- * one tier. Throws a ConfigError if they are needed and missing, or of another length.
+ * Returns the first parameters: from the seed, or `first` if the run trains all of a published model; of one tier in a
+ * tiered run. Throws a ConfigError (`base/needed`) if `first` is needed and missing or has another length.
  */
 export function startOf(spec: RunSpec, first?: Float32Array, tier = 0): Params {
   const { training, start } = spec;
@@ -308,11 +317,14 @@ export function startOf(spec: RunSpec, first?: Float32Array, tier = 0): Params {
   }
   if (first?.length === layout.size) return { layout, values: Float32Array.from(first) };
   throw new ConfigError('base/needed', 'this run trains all parameters of a published model', {
-    hint: 'its first ones are in the files of the base: name them with --base',
+    hint: 'pass the files of the base model, which have the first parameters: --base',
   });
 }
 
-/** The state a run starts from; without the model if its first parameters are in files that are not here. */
+/**
+ * Returns the state that a run starts from; without the model if its first parameters come from files that are not
+ * given.
+ */
 export function openingOf(
   spec: RunSpec,
   { first, sha256 }: { first?: Float32Array | undefined; sha256?: Sha256 | undefined },
@@ -323,7 +335,7 @@ export function openingOf(
   return genesisOf(spec, startOf(spec, first, tier), sha256);
 }
 
-/** The round of a state, once it is over. */
+/** Returns the finished-round record of a state whose round is decided. */
 export const finishedRound = ({
   round,
   parent,
@@ -338,7 +350,7 @@ export const finishedRound = ({
   ...(sliceRoots && { sliceRoots }),
 });
 
-/** A join names one of so many last outcomes. */
+/** Number of recent outcomes that a join may name. */
 const RECENT = 16;
 
 export function follow(

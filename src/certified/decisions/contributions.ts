@@ -33,12 +33,12 @@ import { sliceCountOf, slicesOfRun } from './slices.ts';
 
 /** What a contribution to a round is checked against. */
 export interface RoundParameters extends Situation {
-  /** Model root it starts from. */
+  /** Model root that the round starts from. */
   readonly base: string;
-  /** Of each slice, in a run with tiers. */
+  /** Root of each slice; only in runs with tiers. */
   readonly sliceRoots?: readonly Digest[] | undefined;
   readonly layout: Layout;
-  /** Of that round; null in a run without. */
+  /** Stakes of that round; null in a run without stakes. */
   readonly stakes: Stakes;
 }
 
@@ -64,13 +64,16 @@ export function previousRoundParametersOf(
   return valid({ spec, run, ...before, layout: params.layout, stakes: stakes.value });
 }
 
-/** The value where the stakes are known to be here: those of a round are waited for before it is opened. */
+/**
+ * Returns the value of a ruling on stakes that must be available: a round opens only once its stakes are. Throws a
+ * TypeError otherwise.
+ */
 export function unwrapRuling<T>(verdict: Ruling<T>): T {
   if (verdict.ok) return verdict.value;
-  throw new TypeError('the stakes of a round that was opened are not here');
+  throw new TypeError('the stakes of an open round are missing');
 }
 
-/** Those of the keys whose rows weigh something: all of them in a run without stakes. */
+/** Returns the keys whose contributions have weight: all of them in a run without stakes. */
 export const weighingOf = (
   { committee: rules }: RunSpec,
   stakes: Stakes,
@@ -78,8 +81,8 @@ export const weighingOf = (
 ): readonly WorkerId[] => weigh({ eligible, stakes, rules }).map(({ key }) => key);
 
 /**
- * Keys that may sit own the chunks; others of the roster, such as newcomers, send chunks beside them. In a run with
- * stakes, keys without enough stake send nothing.
+ * Returns the owners of parameter chunks, which are the keys that may have a seat, and the other senders, such as
+ * newcomers. In a run with stakes, keys without enough stake send nothing.
  */
 function sendersOf({ spec, run, ledger, stakes }: Omit<RoundParameters, 'base' | 'parent'>) {
   const rules = membershipOf(spec, run);
@@ -91,7 +94,7 @@ function sendersOf({ spec, run, ledger, stakes }: Omit<RoundParameters, 'base' |
   return { owners, beside: weighingOf(spec, stakes, roster).filter((key) => !isOwner.has(key)) };
 }
 
-/** Who sends what in a round. Throws without the entropy of its ledger. */
+/** Returns which chunks each worker sends in a round. Throws if the ledger has no entropy. */
 export function assignmentOf(
   roundParameters: Omit<RoundParameters, 'base' | 'parent'>,
 ): ChunkAssignment {
@@ -122,7 +125,7 @@ export function assignmentOf(
   return assignment;
 }
 
-/** Dividing costs a hash for each key and chunk, and every row of a round asks for the same division. */
+/** Assignments by ledger: computing one hashes every key and chunk, and each contribution of a round needs it. */
 const divided = new WeakMap<
   Ledger,
   { readonly size: number; readonly stakes: Stakes; readonly assignment: ChunkAssignment }
@@ -133,7 +136,7 @@ export interface CountedContribution {
   readonly contribution: Contribution;
 }
 
-/** All accepted rows, opened. Whoever lacks some is told all of what it lacks at once. */
+/** Decodes all accepted contributions. If evidence is missing, the ruling lists all of it at once. */
 export function openAccepted(
   state: Certified,
   { accepted }: Draft,
@@ -149,7 +152,7 @@ export function openAccepted(
   return valid(verdicts.flatMap((verdict) => (verdict.ok ? [verdict.value] : [])));
 }
 
-/** The rows with a mark on those whose payload brings no value but zeros. */
+/** Marks the contributions whose payload has only zeros. */
 export const markEmpty = (
   accepted: readonly AcceptedContribution[],
   rows: readonly CountedContribution[],
@@ -174,19 +177,19 @@ function openAcceptedOne(
 ): Ruling<CountedContribution> {
   const key = state.ledger.members[index]?.key;
   const wrong = (reason: string, detail: string) =>
-    invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'nobody'}: ${detail}`);
-  if (key === undefined) return wrong('not-in-roster', `no member ${index} of the roster`);
+    invalid(reason, 'accepted', `manifest ${id} of ${key ?? 'no member'}: ${detail}`);
+  if (key === undefined) return wrong('not-in-roster', `the roster has no member ${index}`);
   const of = late ? previousRoundParametersOf(state, evidence) : roundParametersOf(state, evidence);
   if (!of.ok) return of;
   const roundParameters = of.value;
   if (roundParameters === null || (late && !lateOf(state.ledger).includes(key))) {
-    return wrong('not-late', 'nothing of the round before may be listed for it');
+    return wrong('not-late', 'no contribution to the previous round may be listed for this key');
   }
   const message = evidence.message(id);
   if (message === undefined) return lacking({ what: 'event', id });
-  if (!isSubmission(message)) return wrong('other-event', `it is of type ${message.type}`);
+  if (!isSubmission(message)) return wrong('other-event', `the event is a ${message.type}`);
   const { manifest } = message;
-  if (manifest.worker !== key) return wrong('other-author', `it is by ${manifest.worker}`);
+  if (manifest.worker !== key) return wrong('other-author', `its author is ${manifest.worker}`);
   const claim = judgeManifest(manifest, roundParameters, assignmentOf(roundParameters));
   if (!claim.ok) return wrong(claim.rejection.reason, claim.rejection.detail);
   const payload = evidence.payload(manifest);
@@ -199,7 +202,7 @@ function openAcceptedOne(
 const isSubmission = (message: ProtocolMessage): message is Signed<Submission> =>
   message.type === 'manifest';
 
-/** Whether each rejected row is one, for its reason. */
+/** Checks that each rejected contribution is invalid for the stated reason. */
 export function checkRejected(
   state: Certified,
   { rejected, accepted }: Draft,
@@ -212,7 +215,7 @@ export function checkRejected(
     const why = whyRejected(state, row, evidence);
     if (!why.ok) return why;
     if (why.value?.reason === reason) continue;
-    const truth = why.value?.reason ?? 'nothing is wrong with it';
+    const truth = why.value?.reason ?? 'it is valid';
     return invalid('untrue-reason', 'rejected', `${id} of ${index} is not ${reason}: ${truth}`);
   }
   return valid(null);
@@ -248,7 +251,7 @@ function whyRejected(
   return valid(judged.ok ? null : judged.rejection);
 }
 
-/** What a manifest says, held against the round: why it cannot count, before its payload is looked at. */
+/** Checks a manifest against the round before its payload is fetched; returns the manifest, or why it cannot count. */
 export function judgeManifest(
   manifest: Manifest,
   roundParameters: RoundParameters,
@@ -272,7 +275,7 @@ export function judgeManifest(
     );
   }
   if (manifest.parent === undefined) {
-    return refusal(worker, 'uncommitted', 'it does not say which outcome it follows');
+    return refusal(worker, 'uncommitted', 'it names no previous outcome');
   }
   if (manifest.parent !== parent) {
     return refusal(worker, 'base-mismatch', `follows ${manifest.parent}, not ${parent}`);
@@ -297,7 +300,10 @@ export function judgeManifest(
   return accept(manifest);
 }
 
-/** Why a manifest does not name the slices of the tier that its author joined with, as they are certified. */
+/**
+ * Returns the refusal of a manifest whose slice roots are not the certified ones of its author's tier; undefined if
+ * they match.
+ */
 function refuseSlices(
   { worker, features }: Manifest,
   { spec, ledger, sliceRoots }: RoundParameters,
@@ -310,7 +316,7 @@ function refuseSlices(
     return refusal(
       worker,
       'other-tier',
-      `${claimed.length} slices, its author's tier ${tier} has ${expected}`,
+      `names ${claimed.length} slices; tier ${tier} of its author has ${expected}`,
     );
   }
   const at = claimed.findIndex((digest, i) => digest !== sliceRoots[i]);
@@ -322,14 +328,14 @@ function refuseSlices(
   );
 }
 
-/** A contribution is judged on arrival, in a proposal and when it is applied; the result is kept. */
+/** Judgments of one round: a contribution is judged on arrival, in proposals and when it is applied. */
 type Judgments = Map<
   string,
   { readonly payload: Uint8Array; readonly judged: Judged<Contribution> }
 >;
 const judgments = new WeakMap<Ledger, Judgments>();
 
-/** The contribution inside a payload, or why it does not count; decoded once for each round it is held against. */
+/** Decodes a payload into a contribution, or returns why it does not count. Caches the result per round. */
 export function judgeSubmission(
   manifest: Manifest,
   payload: Uint8Array,
@@ -371,7 +377,10 @@ function judgePayloadOf(
   return openContribution(manifest, payload, packer, assignment);
 }
 
-/** A contribution that is here and good, of this round or late of the one before. */
+/**
+ * Returns a valid contribution to this round, or a late one to the previous round; undefined if it is missing or
+ * invalid.
+ */
 export function contributionOf(
   id: EventId,
   state: Certified,

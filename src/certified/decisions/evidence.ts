@@ -1,6 +1,6 @@
 /**
- * The evidence behind an outcome: everything it names by id, verified and read, so that everybody with the same bytes
- * finds the same. A worker's store is bounded by rounds and bytes; of strangers it keeps only joins and leaves.
+ * The evidence for judging an outcome: every event, payload, stake table and beacon value it refers to, verified and
+ * parsed. A worker's store is bounded by rounds and bytes; from strangers it keeps only joins, leaves and fault proofs.
  */
 
 import { FairStore, Recent } from '../../base/bounded.ts';
@@ -15,22 +15,22 @@ import type { Commit, Proposal, Signed } from '../../run/vote.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { ContradictionProof } from '../wire/faults.ts';
 
-/** Findings about signatures that are kept. */
+/** Maximum cached signature checks. */
 const MOST_JUDGED = 65_536;
 
 export interface Evidence {
   message(id: EventId): ProtocolMessage | undefined;
-  /** The whole payload a manifest commits to, checked against its hash. */
+  /** Returns the complete payload of a manifest, checked against its hash. */
   payload(manifest: Manifest): Uint8Array | undefined;
-  /** Proposals of an outcome: they have its body, and name the view-change votes of their committee. */
+  /** Returns the proposals of an outcome. They carry its body and the view-change votes of their committee. */
   proposals(digest: Digest): readonly Signed<Proposal>[];
   isSigned(event: SignedEvent): boolean;
   stakes(snapshot: Digest): ReadonlyMap<WorkerId, bigint> | undefined;
-  /** The value that comes after an outcome of this time, where the run has a beacon. */
+  /** Returns the beacon value that follows an outcome of this time (Unix seconds); undefined if it is not known. */
   beacon(time: number): Digest | undefined;
 }
 
-/** Judges signatures, each once. Of an event that is here its own was checked already. */
+/** Returns a signature check that caches its results. An event equal to a stored message was verified on arrival. */
 export function signatureJudge(
   message: Evidence['message'],
   { schnorr }: EventCrypto,
@@ -47,13 +47,13 @@ export function signatureJudge(
   };
 }
 
-/** Something that is not at hand, so that a judgment has to wait. */
+/** Evidence that a judgment lacks; it waits until this arrives. */
 export interface Missing {
   readonly what: 'event' | 'payload' | 'proposal' | 'snapshot' | 'beacon';
   readonly id: string;
 }
 
-/** What a judgment found: a value, why not, or what it lacks to say either. */
+/** Result of a judgment: a value, the reason it is invalid, or the evidence that is missing. */
 export type Ruling<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly invalid: Invalid }
@@ -83,35 +83,40 @@ export const lacking = (
   ...missing: readonly Missing[]
 ): { readonly ok: false; readonly missing: readonly Missing[] } => ({ ok: false, missing });
 
-/** Functions that hash and verify; default pure JavaScript. */
+/** Hash and signature functions; default pure JavaScript. */
 export interface Hashing {
   readonly sha256?: Sha256 | undefined;
   readonly crypto?: EventCrypto | undefined;
 }
 
 export interface EvidenceStore extends Evidence {
-  /** False if it was here already or is not kept: unreadable events, and what strangers say of rounds unasked. */
+  /**
+   * Stores a message. Returns false if it is known or not kept: unreadable events, and unrequested round messages of
+   * strangers.
+   */
   add(message: ProtocolMessage, wasRequested?: boolean): boolean;
-  /** Whose messages are kept from now on; everybody's before. */
+  /** Sets whose messages are kept from now on; before the first call, everyone's are. */
   admit(members: readonly WorkerId[]): void;
   addPayload(manifest: Manifest, payload: Uint8Array): void;
   addStakes(snapshot: Digest, stakes: ReadonlyMap<WorkerId, bigint>): void;
   addBeacon(time: number, value: Digest): void;
   messages(): Iterable<ProtocolMessage>;
-  /** A proof of a contradiction, whoever made it, against the author of these events: one is enough. */
+  /** Returns a contradiction proof against the author of these events, if any is stored. */
   proofOf(events: readonly [EventId, EventId]): Signed<ContradictionProof> | undefined;
-  /** Lets go of what belongs to rounds before this one; joins, leaves and faults stay. */
+  /** Drops messages and payloads of rounds before this one; joins, leaves and fault proofs stay. */
   forgetBefore(round: number): void;
 }
 
-/** Messages of members, and asked for: bytes of one key, and of all. An outcome has 4 MiB at most. */
+/**
+ * Limits in bytes for messages of members and requested messages: per key and in total. An outcome has at most 4 MiB.
+ */
 const MEMBER_BYTES = { perOwner: 32 << 20, inAll: 512 << 20 };
-/** Joins, leaves and proofs against members of everybody else. */
+/** Limits in bytes for joins, leaves and fault proofs of other keys. */
 const STRANGER_BYTES = { perOwner: 16 << 10, inAll: 32 << 20 };
-/** Payloads that travelled in chunks: per key two for each round that is kept, and a limit for all keys together. */
+/** Limits for payloads that arrived in chunks: payloads per key (two for each stored round), and bytes in total. */
 const PAYLOADS_PER_KEY = 8;
 const PAYLOAD_BYTES = 4 * 2 ** 30;
-/** Stake tables kept: those of this round, of the one before and of the next. Each may have a hundred thousand rows. */
+/** Maximum stake tables: those of the previous, this and the next round. One may have 100,000 rows. */
 const MOST_TABLES = 16;
 const MOST_BEACONS = 16;
 
@@ -198,7 +203,7 @@ export function createEvidenceStore(
   };
 }
 
-/** The round a message belongs to; undefined for what outlives rounds. */
+/** Returns the round that a message belongs to; undefined for messages that outlive rounds. */
 function roundOf(message: ProtocolMessage): number | undefined {
   if (message.type === 'manifest') return message.manifest.round;
   if (message.type === 'unreadable') return -1;
@@ -212,14 +217,17 @@ function bytesOf(message: ProtocolMessage): number {
   return 512 + JSON.stringify(message).length;
 }
 
-/** Evidence that is whole: nothing is added any more. */
+/** A complete, immutable set of evidence, indexed for a replay. */
 export interface Gathered extends Evidence {
   readonly messages: ReadonlyMap<EventId, ProtocolMessage>;
   proposalsAfter(parent: Digest): readonly Signed<Proposal>[];
   commitsAfter(parent: Digest): readonly Signed<Commit>[];
-  /** The bytes of a root, where all of their chunks are at hand: a model root names those of the state. */
+  /**
+   * Returns the bytes under a Merkle root if all of their chunks are available. A model root names the bytes of a
+   * state.
+   */
   bytesOf: BodyOf;
 }
 
-/** Of a state: parameter and momentum in f32. */
+/** Bytes of a state per parameter: parameter and momentum, both f32. */
 export const BYTES_PER_PARAMETER = 8;

@@ -1,6 +1,6 @@
 /**
- * The one way the certified state moves: outcome by outcome, with its roster change and model step. Workers and replays
- * use the same functions, so a replay checks what was really done.
+ * Applies outcomes to the certified state: roster change, then model step. Workers and replays share these functions,
+ * so a replay recomputes exactly what a worker computed.
  */
 import { canonicalJson } from '../../base/canonical-json.ts';
 import { weightOf } from '../../consensus/aggregate/mean.ts';
@@ -33,7 +33,7 @@ import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
 import { rosterChange } from './roster-change.ts';
 import { heldOf, isPart, type Roots, rootsAfter, rootsOfSlices } from './slices.ts';
 
-/** A draft with its roots, and the state it leads to: what a proposer composes. */
+/** Computes the roots of a proposer's draft and the state it leads to. */
 export function completeOutcome(
   before: Certified,
   draft: Draft,
@@ -68,9 +68,9 @@ const isFiniteModel = ({ params, momentum }: ModelStep['model']): boolean =>
   params.values.every(Number.isFinite) && momentum.every(Number.isFinite);
 
 const notFinite = () =>
-  invalid('not-finite', 'accepted', 'the outer step leaves a value that is not finite');
+  invalid('not-finite', 'accepted', 'the outer step gives a value that is not finite');
 
-/** The state after an outcome, when it is valid: everything of it recomputed, both roots compared. */
+/** Returns the state after an outcome. Recomputes everything and compares both roots; invalid if anything differs. */
 export function applyOutcome(
   state: Certified,
   outcome: Outcome,
@@ -86,7 +86,10 @@ export function applyOutcome(
   return wrong ?? valid(completed.value.next);
 }
 
-/** The same with some slices of the model: those are recomputed and compared; for the others the quorum is trusted. */
+/**
+ * Applies an outcome for a worker that has only some slices: recomputes and compares those, and trusts the quorum for
+ * the others.
+ */
 function applyToPart(
   before: Certified,
   outcome: Outcome,
@@ -111,7 +114,10 @@ function applyToPart(
   return wrong ?? valid({ ...followed.value, ...stepped.model, taken: stepped.taken });
 }
 
-/** The first slice of those that are here of which an outcome says something else. */
+/**
+ * Returns an error for the first local slice whose root or typical size differs from the outcome; undefined if all
+ * match.
+ */
 function sliceMismatch(
   sizes: readonly number[],
   sliceRoots: readonly string[],
@@ -126,7 +132,7 @@ function sliceMismatch(
   return invalid('wrong-ring', 'features.widths', words);
 }
 
-/** The same without the model: manifests are not looked at, and the model root is taken from the outcome. */
+/** Applies an outcome without the model: does not read manifests and takes the model root from the outcome. */
 export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence): Ruling<Chain> {
   const ready = withEntropy(chain, evidence);
   if (!ready.ok) return ready;
@@ -142,7 +148,7 @@ export function applyToChain(chain: Chain, outcome: Outcome, evidence: Evidence)
   return differentRoot(outcome, followed.outcome) ?? valid(followed.next);
 }
 
-/** Whether an outcome speaks of as many slices as the model has, and its model root is over them. */
+/** Returns an error unless the outcome has a root for every slice of the model and its model root covers them. */
 function sliceSetMismatch(
   { spec: { tiers } }: Chain,
   { modelRoot, sliceRoots }: Roots,
@@ -154,7 +160,9 @@ function sliceSetMismatch(
   return invalid('wrong-rings', 'features.widths', `not ${tiers + 1} slices of model ${modelRoot}`);
 }
 
-/** Everything of an outcome but its rows and roots: the roster change that it makes, by the stakes that hold. */
+/**
+ * Checks everything in an outcome except contributions and roots; returns the roster change and the stakes that apply.
+ */
 function judgeDraft(
   chain: Chain,
   draft: Draft,
@@ -167,10 +175,10 @@ function judgeDraft(
     return invalid(`wrong-${name}`, name, `${name} is ${draft[name]}, not ${expected[name]}`);
   }
   if (draft.result === 'final' && draft.accepted.length === 0) {
-    return invalid('nothing-accepted', 'accepted', 'a final outcome accepts something');
+    return invalid('nothing-accepted', 'accepted', 'a final outcome must accept a contribution');
   }
   if (draft.result === 'void' && draft.accepted.length > 0) {
-    return invalid('void-accepts', 'accepted', 'a void outcome accepts nothing');
+    return invalid('void-accepts', 'accepted', 'a void outcome must accept no contribution');
   }
   const stakes = stakesOf(chain.ledger, evidence);
   if (!stakes.ok) return stakes;
@@ -179,8 +187,8 @@ function judgeDraft(
 }
 
 /**
- * What a row weighs beside its examples: with stakes as its author weighs in the committee draw, else 1. A key that
- * this outcome proves faulty weighs nothing.
+ * Returns the stake weight of each worker's contribution: with stakes its weight in the committee draw, otherwise 1. A
+ * key that this outcome proves faulty has weight 0.
  */
 function contributionWeights(
   { spec, ledger }: Certified,
@@ -193,7 +201,7 @@ function contributionWeights(
   return (worker) => weights.get(worker) ?? 0;
 }
 
-/** The first row that says wrongly whether its payload is empty. */
+/** Returns an error for the first contribution whose `empty` mark is wrong; undefined if all are right. */
 function differentEmptyMarks(
   proposed: Outcome,
   computed: Outcome,
@@ -227,12 +235,14 @@ function differentRoot(
 export interface ModelStep {
   readonly model: ModelState;
   readonly roots: Roots;
-  /** Typical size of the rows in each slice that is here; of all of them in a run without tiers. */
+  /** Typical contribution norm in each local slice; one number in a run without tiers. */
   readonly typical: readonly number[];
   readonly taken: Taken | undefined;
 }
 
-/** Mean of the rows, outer step. Without rows nothing moves, not even the momentum. */
+/**
+ * Aggregates the contributions and takes the outer step. Without contributions nothing changes, including the momentum.
+ */
 export function stepModel(
   state: Certified,
   rows: readonly CountedContribution[],

@@ -1,6 +1,6 @@
 /**
- * Replays a run from its events alone: who decided each round, and with the payloads every parameter and both roots. No
- * key, no clock, no network. A path is one branch without the model.
+ * Replays a run from its events: checks who decided each round and, given the payloads, recomputes all parameters and
+ * both roots. Needs no key, clock or network. A path is one branch of the run without its model.
  */
 import { quorumOf } from '../../consensus/committee/quorum.ts';
 import { type Branch, isBetter } from '../../consensus/round/fork-choice.ts';
@@ -14,16 +14,16 @@ import { type Gathered, type Invalid, type Missing, type Ruling, valid } from '.
 import { applyOutcome, applyToChain } from './outcomes.ts';
 import { payloadsOf, readSlices } from './slices.ts';
 
-/** How much of a round was checked. `chain`: signatures, committees, entropy, rosters. `full`: the model too. */
+/** How much of a round was checked. `chain`: signatures, committees, entropy and rosters. `full`: the model as well. */
 export type Checked = 'full' | 'chain' | 'nothing';
 
 export interface ReplayedRound {
   readonly round: number;
   readonly checked: Checked;
   readonly before: Chain | Certified;
-  /** Undefined where no quorum is at hand. */
+  /** Undefined if the events have no quorum for the round. */
   readonly decided: Decided | undefined;
-  /** Other outcomes of the round that a quorum decided as well: a fork. */
+  /** Other outcomes of the round with a quorum of their own: a fork. */
   readonly forks: readonly Digest[];
   readonly invalid?: Invalid;
   readonly missing?: readonly Missing[];
@@ -37,8 +37,8 @@ export interface ReplayEnd {
 export const hasModel = (state: Chain | Certified): state is Certified => 'params' in state;
 
 /**
- * Yields rounds as they are checked, until the run ends, something is wrong or too little is here. At a fork it follows
- * the branch through this outcome, else the one that the fork rule prefers.
+ * Yields each round once it is checked. Ends with the run, at the first invalid outcome, or when evidence is missing.
+ * At a fork it follows the branch that contains `through`, else the one that the fork rule prefers.
  */
 export function* replay(
   start: Chain | Certified,
@@ -81,7 +81,7 @@ function reasonsOf(
   return 'invalid' in verdict ? { invalid: verdict.invalid } : { missing: verdict.missing };
 }
 
-/** Events of later rounds are at hand, so this one was decided; but not by votes that are here. */
+/** A round that was decided, since events of later rounds exist, but whose votes are missing. */
 const undecided = (state: Chain): ReplayedRound => ({
   round: state.round,
   checked: 'nothing',
@@ -91,7 +91,7 @@ const undecided = (state: Chain): ReplayedRound => ({
   missing: [{ what: 'event', id: `a quorum of commits of ${roundName(state.round)}` }],
 });
 
-/** Whether more members than may be hostile speak of later rounds, of no branch that was left. */
+/** Reports whether more members than may be hostile sent votes or proposals for later rounds of this branch. */
 function goesOn({ spec, round, ledger }: Chain, { events, chains }: Following): boolean {
   if (round >= spec.training.rounds) return false;
   const roster = new Set(ledger.members.map(({ key }) => key));
@@ -121,7 +121,10 @@ function stepOver(state: Chain | Certified, { outcome }: Decided, events: Gather
   return { checked: 'chain', next: bare.value, missing };
 }
 
-/** The same with the model, if it was lost and the chunks of a checkpoint are here: they lead to the certified root. */
+/**
+ * Adds the model to a state that lacks it if checkpoint chunks are available; they are checked against the certified
+ * root.
+ */
 function withModel(state: Chain | Certified, events: Gathered, layout: Layout): Chain | Certified {
   if (hasModel(state)) return state;
   const slices = payloadsOf(state.spec, state, layout).map((slice) => events.bytesOf(slice));
@@ -135,21 +138,21 @@ export function withoutModel(state: Chain | Certified): Chain {
   return chain;
 }
 
-/** What a replay has found so far, by the outcome before: with many forks every outcome is still judged once. */
+/** Results of a replay so far, by parent outcome, so that each outcome is judged once however many forks there are. */
 interface Following {
   readonly events: Gathered;
   readonly through: Digest | undefined;
   readonly decided: Map<Digest, Ruling<readonly Decided[]>>;
-  /** The chain after each outcome that was applied. */
+  /** Chain after each applied outcome. */
   readonly chains: Map<Digest, Chain>;
 }
 
-/** Outcomes that a quorum decided after this state, the one to follow first. */
+/** Returns the outcomes certified after this state, the preferred one first. */
 function decidedAfter(state: Chain, following: Following): Ruling<readonly Decided[]> {
   const cached = following.decided.get(state.parent);
   if (cached !== undefined) return cached;
   const after = inOrder(state, certifiedAfter(state, following.events), following);
-  // what is missing may come
+  // a lacking result is not cached: the evidence may still arrive
   if (after.ok) following.decided.set(state.parent, after);
   return after;
 }
@@ -178,7 +181,10 @@ interface Followed extends Branch {
   readonly isNamed: boolean;
 }
 
-/** What a branch is worth: followed to its end, without the model. Without a beacon on the way nobody knows its end. */
+/**
+ * Follows a branch to its end without the model and scores it for the fork rule. Lacking if a beacon value on the way
+ * is unknown.
+ */
 function branchFrom(state: Chain, decided: Decided, following: Following): Ruling<Followed> {
   const { events, through, chains } = following;
   const { digest, attempt, commits } = decided.certificate;
@@ -209,7 +215,7 @@ type Lacking = Extract<Ruling<never>, { readonly missing: unknown }>;
 const lacksBeacon = (verdict: Ruling<unknown>): verdict is Lacking =>
   'missing' in verdict && verdict.missing.some(({ what }) => what === 'beacon');
 
-/** The time of the outcome after which a replay lacks a value of the beacon; undefined when it lacks none. */
+/** Returns the time of the outcome whose beacon value a replay lacks; undefined if it lacks none. */
 export const beaconLack = ({
   missing = [],
 }: Pick<ReplayedRound, 'missing'>): number | undefined => {
@@ -219,12 +225,12 @@ export const beaconLack = ({
 
 export interface Stop {
   readonly chain: Chain;
-  /** What led there; undefined in round 0. */
+  /** The outcome that led to this state; undefined in round 0. */
   readonly outcome: Outcome | undefined;
   readonly votes: ListedVotes | null;
 }
 
-/** Two outcomes of one round that a quorum decided each. */
+/** Two outcomes of one round, each with a quorum. */
 export interface Fork {
   readonly round: number;
   readonly followed: Digest;
@@ -232,13 +238,13 @@ export interface Fork {
 }
 
 export interface Path {
-  /** By the outcome before, oldest first; the run id stands for none. */
+  /** States along the path by their parent outcome (the run id for round 0), oldest first. */
   readonly stops: ReadonlyMap<Digest, Stop>;
   readonly tip: Stop;
   readonly forks: readonly Fork[];
 }
 
-/** The branch to be on: the one through this outcome, else the one that the fork rule prefers. */
+/** Returns the branch to follow: the one that contains `through`, else the one that the fork rule prefers. */
 export function pathOf(start: Chain, events: Gathered, through?: Digest): Path {
   const stops = new Map<Digest, Stop>();
   const forks: Fork[] = [];
@@ -248,7 +254,7 @@ export function pathOf(start: Chain, events: Gathered, through?: Digest): Path {
   for (;;) {
     const { done, value } = playing.next();
     const chain = done ? value.state : value.before;
-    // an outcome that cannot be leads nowhere
+    // an invalid outcome leads to no state
     if (before?.decided.certificate.digest === chain.parent) {
       const { certificate, outcome } = before.decided;
       const votedView = { ...certificate, ctx: certificate.committee.ctx };

@@ -1,6 +1,6 @@
 /**
- * The change that an outcome makes to the roster: joins, leaves, and keys put out by proofs. Verdicts of failed checks
- * count if a quorum of the next round's committee signed them.
+ * Computes the roster change of an outcome: joins, leaves and ejections. A failed-check proof counts if a quorum of the
+ * next round's committee signed its verdicts.
  */
 import { toHex } from '../../base/bytes.ts';
 import { bytes32, taggedHash, u32 } from '../../base/hash.ts';
@@ -35,7 +35,10 @@ import {
 import { unwrapRuling } from './contributions.ts';
 import { type Evidence, invalid, type Ruling, valid } from './evidence.ts';
 
-/** The change that an outcome makes, when it may. `beacon` and `rowSize` are left open: they come later. */
+/**
+ * Returns the roster change of an outcome, or why it is invalid. The caller fills in `beacon`, `rowSize` and
+ * `outerSizes`.
+ */
 export function rosterChange(
   chain: Chain,
   outcome: Draft,
@@ -62,15 +65,24 @@ export function rosterChange(
   }));
   const unknown = accepted.findIndex(({ key }) => key === undefined);
   if (unknown >= 0) {
-    return invalid('not-in-roster', 'accepted', `row ${unknown} is of nobody in the roster`);
+    return invalid(
+      'not-in-roster',
+      'accepted',
+      `contribution ${unknown} names no member of the roster`,
+    );
   }
   const drawn = drawnOf(membershipOf(chain.spec, chain.run), chain.ledger);
   if (drawn !== null && accepted.some(({ key }) => !drawn.has(key!))) {
-    return invalid('not-drawn', 'accepted', 'a row is of somebody who was not drawn');
+    return invalid('not-drawn', 'accepted', 'a contribution is from a key that was not drawn');
   }
   const keys = (rows: typeof accepted) => rows.map(({ key }) => key!);
   const dropped = keys(accepted).find((key) => convictedBy(faults.value).has(key));
-  if (dropped) return invalid('row-of-ejected', 'accepted', `${dropped} is put out, and counts`);
+  if (dropped)
+    return invalid(
+      'row-of-ejected',
+      'accepted',
+      `${dropped} is ejected by this outcome, yet its contribution is listed`,
+    );
   const { round, result, proposer, reveal } = outcome;
   const snapshot = outcome.features.stake?.snapshot ?? '';
   const change: RosterChange = {
@@ -95,18 +107,18 @@ export function rosterChange(
   const wrong = refuseChange(membershipOf(chain.spec, chain.run), chain.ledger, change);
   return wrong === undefined
     ? valid(change)
-    : invalid(wrong, 'roster', `the outcome cannot change the roster so: ${wrong}`);
+    : invalid(wrong, 'roster', `the roster change is not allowed: ${wrong}`);
 }
 
 interface Voters {
   readonly keys: readonly WorkerId[];
-  /** What their votes make of the contributions of the round before theirs. */
+  /** Weighted medians of the scores in their votes, by contributor to the round before theirs. */
   readonly scores: ReadonlyMap<WorkerId, number> | null;
 }
 
 /**
- * Who signed the listed votes. Keys proven faulty are among them, since a certificate must not depend on who has seen
- * the proof; their scores weigh nothing.
+ * Returns who signed the listed votes. Keys proven faulty stay among them, since a certificate must not depend on who
+ * has seen the proof; their scores are ignored.
  */
 function votersOf(
   { spec, run, before, parent, ledger }: Chain,
@@ -127,7 +139,10 @@ function votersOf(
   return valid({ keys: certificate.value.commits.map(({ key }) => key), scores });
 }
 
-/** What the listed commits of a round make of the contributions of the one before it; null where too few scored. */
+/**
+ * Returns the score of each member that could contribute to the previous round, from the listed commits; null if too
+ * few commits score it.
+ */
 function scoresOf(
   { round, ledger }: FinishedRound,
   { committee, commits }: JudgedCertificate,
@@ -144,7 +159,7 @@ function scoresOf(
     );
   const scores = new Map<WorkerId, number>();
   for (const [index, { key, joined }] of ledger.members.entries()) {
-    // who was not in the roster could send nothing
+    // not in the roster then, so it could send nothing
     if (joined >= round) continue;
     const score = scoreAt(index, witnesses);
     if (score === null) return null;
@@ -153,7 +168,10 @@ function scoresOf(
   return scores;
 }
 
-/** The first join that names no recent outcome, is older than its key's leave, or is not signed by its key. */
+/**
+ * Returns the error of the first listed join that names no recent outcome, predates a leave of its key, is not
+ * admitted, or has an invalid signature.
+ */
 function wrongJoin(
   chain: Chain,
   { joins }: Draft,
@@ -165,14 +183,14 @@ function wrongJoin(
   for (const { key, after, tip, evidence: shownEvidence, features, ...signature } of joins) {
     const followed = roundAfter(chain, after);
     if (followed === undefined) {
-      return invalid('old-join', 'joins', `the join of ${key} follows none of the last outcomes`);
+      return invalid('old-join', 'joins', `the join of ${key} names no recent outcome`);
     }
     if (isUndone({ key, after: followed })) {
-      return invalid('join-before-leave', 'joins', `${key} left after it had asked to join so`);
+      return invalid('join-before-leave', 'joins', `the join of ${key} predates its leave`);
     }
     const asking = { key, evidence: shownEvidence, ...withFeatures(features) };
     const unfit = refuseAdmission(spec, run, stakes, asking, evidence.isSigned);
-    if (unfit) return invalid(unfit, 'joins', `the join of ${key} does not admit it: ${unfit}`);
+    if (unfit) return invalid(unfit, 'joins', `the join of ${key} is not admitted: ${unfit}`);
     const join: Join = {
       type: 'join',
       run,
@@ -182,12 +200,12 @@ function wrongJoin(
       ...withFeatures(features),
     };
     if (evidence.isSigned(rebuildEvent(join, key, signature))) continue;
-    return invalid('bad-signature', 'joins', `the signature of the join of ${key} does not hold`);
+    return invalid('bad-signature', 'joins', `the join of ${key} has an invalid signature`);
   }
   return undefined;
 }
 
-/** The first leave that is of another time, or that its key did not sign. */
+/** Returns the error of the first listed leave that is for another round or has an invalid signature. */
 function wrongLeave(
   { run, ledger }: Chain,
   { leaves, round }: Draft,
@@ -196,17 +214,17 @@ function wrongLeave(
   for (const { key, last, ...signature } of leaves) {
     const joined = ledger.members.find((member) => member.key === key)?.joined ?? 0;
     if (last < joined || last > round) {
-      return invalid('wrong-leave', 'leaves', `the leave of ${key} is not of ${roundName(round)}`);
+      return invalid('wrong-leave', 'leaves', `the leave of ${key} is not for ${roundName(round)}`);
     }
     if (evidence.isSigned(rebuildEvent({ type: 'leave', run, last }, key, signature))) continue;
-    return invalid('bad-signature', 'leaves', `the signature of the leave of ${key} does not hold`);
+    return invalid('bad-signature', 'leaves', `the leave of ${key} has an invalid signature`);
   }
   return undefined;
 }
 
 /**
- * Authors of the listed view-change votes, where they decide who is counted; checks that the proposer may sit. With
- * sampled seats the list has no effect, so a replay does not need its events.
+ * Returns the authors of the listed view-change votes if they decide who is counted, and checks that the proposer may
+ * sit. With sampled seats the list has no effect, so a replay does not need its events: null.
  */
 function viewChangesOf(
   chain: Chain,
@@ -223,18 +241,21 @@ function viewChangesOf(
     : invalid('not-a-member', 'proposer', `${proposer} has no seat in ${roundName(chain.round)}`);
 }
 
-/** One member alone puts nobody out, however small the committee. */
+/** Minimum verdicts of a conviction, so that no single member can eject another, however small the committee. */
 const LEAST_VERDICTS = 2;
 
-/** Juries by ledger and round: strangers may show any number of proofs that do not count. */
+/** Juries by ledger and round, cached: strangers may send any number of proofs that do not count. */
 const juries = new WeakMap<Ledger, Map<number, Committee>>();
 
-/** The jury on contributions of a round: the next round's committee as far as it is in the roster, as it weighs now. */
+/**
+ * Returns the jury on contributions of round `checked`: the members of the next round's committee that are still in the
+ * roster, with their current weights.
+ */
 export function juryOf(chain: Chain, checked: number, evidence: Evidence): Committee {
   const drawn = juries.get(chain.ledger) ?? new Map<number, Committee>();
   juries.set(chain.ledger, drawn);
   const jury = drawn.get(checked) ?? drawJury(chain, checked, evidence);
-  // of other rounds nobody sat in any
+  // an empty jury is not cached: proofs may name any round
   if (jury.size > 0) drawn.set(checked, jury);
   return jury;
 }
@@ -269,14 +290,14 @@ export function convicts(jury: Committee, keys: readonly WorkerId[]): boolean {
   return jurors.length >= LEAST_VERDICTS && hasQuorum(jury, jurors);
 }
 
-/** Whether a proof puts its culprit out in the round to come. */
+/** Reports whether a proof ejects its culprit from the next round. */
 export function isUpheld(chain: Chain, proof: FaultProof, evidence: Evidence): boolean {
   if (proof.kind !== 'failed-check') return true;
   const { verdicts } = proof;
   const [{ checked }] = verdicts as readonly [(typeof verdicts)[number]];
   const jury = juryOf(chain, checked, evidence);
   const seated = verdicts.filter(({ key }) => jury.members.includes(key));
-  // signatures cost the most: those of strangers are never looked at
+  // signature checks cost most, so votes of non-jurors are never checked
   if (
     !convicts(
       jury,
@@ -290,7 +311,7 @@ export function isUpheld(chain: Chain, proof: FaultProof, evidence: Evidence): b
   );
 }
 
-/** The proofs that an outcome lists, where all of them count. */
+/** Returns the proofs that an outcome lists; invalid (`weak-proof`) if one of them does not count. */
 function upheldIn(
   chain: Chain,
   faults: readonly EventId[],
@@ -307,13 +328,13 @@ function upheldIn(
 const isFault = (message: ProtocolMessage): message is Signed<FaultProof> =>
   message.type === 'fault';
 
-/** Whom the checks among these proofs put out: nothing of theirs counts any more. */
+/** Returns the keys that failed-check proofs eject: none of their contributions count any more. */
 export const convictedBy = (proofs: readonly FaultProof[]): ReadonlySet<WorkerId> =>
   new Set(proofs.filter(isConviction).map(({ culprit }) => culprit));
 
 const isConviction = (proof: FaultProof): proof is CheckProof => proof.kind === 'failed-check';
 
-/** The proofs that an outcome lists, as far as they are here. */
+/** Returns those listed proofs that are available. */
 export const proofsIn = (
   faults: readonly string[],
   { message }: Pick<Evidence, 'message'>,
@@ -323,7 +344,7 @@ export const proofsIn = (
     return proof?.type === 'fault' ? [proof] : [];
   });
 
-/** Members of a committee, its author left out, in the order in which they check a contribution that was drawn. */
+/** Returns the committee members without the author, in the order in which they check a drawn contribution. */
 export function jurorsOf(
   { run, round, worker, entropy }: Drawn,
   members: readonly WorkerId[],
