@@ -58,7 +58,7 @@ describe('T-21: cheats among members that check by themselves', { timeout: 120_0
       expect(rosterOf(ended[honest]!)).toEqual([0, 1, 2].map(keyOf).sort());
       expect([...faultsIn(ended[honest]!)].sort()).toEqual([3, 4].map(keyOf).sort());
     }
-    expect(noticesOf(ended[0]!)).toContain('NOT WHAT IT SAYS');
+    expect(noticesOf(ended[0]!)).toContain('MISMATCH');
     const told = ended[0]!.events.flatMap((event) => (event.type === 'fault' ? [event] : []));
     expect(told.map(({ worker, kind }) => [worker, kind]).sort()).toEqual(
       [3, 4].map((index) => [keyOf(index), 'failed-check']).sort(),
@@ -150,8 +150,8 @@ describe('T-21: members that lie about checks', { timeout: 120_000 }, () => {
     const spec = specOf(8, 4, 3);
     const ended = await playRerun(spec, relay.url, 4, {}, { lying: [3] });
     expect(rosterOf(ended[0]!)).toEqual([0, 1, 2, 3].map(keyOf).sort());
-    expect(noticesOf(ended[3]!)).toContain('NOT WHAT IT SAYS');
-    expect(noticesOf(ended[0]!)).not.toContain('NOT WHAT IT SAYS');
+    expect(noticesOf(ended[3]!)).toContain('MISMATCH');
+    expect(noticesOf(ended[0]!)).not.toContain('MISMATCH');
     expect(noticesOf(ended[0]!)).toContain('the same bits');
   });
 });

@@ -17,19 +17,19 @@ import { partsOf } from '../../worker/apply-round.ts';
 import type { Plan } from '../../worker/plan.ts';
 import { BYTES_PER_PARAMETER } from './evidence.ts';
 
-/** The slices of a model, or those that a worker has, and how many values the whole model has. */
+/** Slices of a model, or those that a worker has, and the number of parameters of the full model. */
 type ModelSlices = NonNullable<Plan['tiers']>;
 
 /** Roots by which a model is certified. */
 export interface Roots {
   readonly modelRoot: Digest;
-  /** Of each slice, in a run with tiers. */
+  /** Root of each slice; only in runs with tiers. */
   readonly sliceRoots?: readonly Digest[] | undefined;
 }
 
 const laidOut = new WeakMap<RunSpec, ModelSlices>();
 
-/** All slices of a run's model; undefined in a run without tiers. */
+/** Returns all slices of a run's model; undefined in a run without tiers. */
 export function slicesOfRun(spec: RunSpec): ModelSlices | undefined {
   if (spec.tiers === 0) return undefined;
   const model = modelOfRun(spec);
@@ -38,7 +38,7 @@ export function slicesOfRun(spec: RunSpec): ModelSlices | undefined {
   return found;
 }
 
-/** Those of a worker that has so many values; undefined in a run without tiers. */
+/** Returns the slices of a worker whose layout has this size; undefined in a run without tiers. */
 export function heldOf(
   spec: RunSpec,
   { size: held }: Pick<Layout, 'size'>,
@@ -47,7 +47,7 @@ export function heldOf(
   return all && { ...all, slices: all.slices.filter(({ to }) => to <= held) };
 }
 
-/** The roots of the slices that a state has, in a run with tiers. */
+/** Returns the roots of the slices that a state has; undefined in a run without tiers. */
 export const localSliceRoots = ({
   spec,
   sliceRoots,
@@ -55,27 +55,30 @@ export const localSliceRoots = ({
 }: Roots & { readonly spec: RunSpec; readonly params: Params }): readonly Digest[] | undefined =>
   sliceRoots?.slice(0, heldOf(spec, params.layout)!.slices.length);
 
-/** Whether some of the model is missing: whoever has so much of it cannot tell its root. */
+/** Reports whether a layout lacks part of the model; such a worker cannot compute the model root. */
 export const isPart = (spec: RunSpec, { size }: Pick<Layout, 'size'>): boolean =>
   size < (slicesOfRun(spec)?.size ?? size);
 
-/** The tier of a worker that has so many values; 0 in a run without tiers. Throws where no tier has so many. */
+/**
+ * Returns the tier of a worker whose layout has this size; 0 in a run without tiers. Throws a ConfigError (`run/tier`)
+ * if no tier has this size.
+ */
 export function tierOf(spec: RunSpec, layout: Pick<Layout, 'size'>): number {
   const held = heldOf(spec, layout);
   if (held?.slices.at(-1)?.to === layout.size) return spec.tiers + 1 - held.slices.length;
   if (held === undefined) return 0;
-  throw new ConfigError('run/tier', `no tier of this run has ${layout.size} values`, {
-    hint: `say which it is: --tier 0 to --tier ${spec.tiers}`,
+  throw new ConfigError('run/tier', `no tier of this run has ${layout.size} parameters`, {
+    hint: `choose one of --tier 0 to --tier ${spec.tiers}`,
   });
 }
 
-/** How many slices a worker of this tier has; undefined in a run without tiers. */
+/** Returns how many slices a worker of this tier has; undefined in a run without tiers. */
 export const sliceCountOf = (
   { tiers }: Pick<RunSpec, 'tiers'>,
   tier: number,
 ): number | undefined => (tiers === 0 ? undefined : tiers + 1 - tier);
 
-/** The slices of a state that are here, each as a state of its own; all of it as one in a run without tiers. */
+/** Returns each local slice as a state of its own; one state for the whole model in a run without tiers. */
 export function sliceStates(
   spec: RunSpec,
   { params, momentum }: ModelState,
@@ -88,7 +91,10 @@ export function sliceStates(
   });
 }
 
-/** The roots after a step: computed for the slices here that it moved; the others stay as they were or as said. */
+/**
+ * Returns the roots after a step: recomputed for local slices that moved, unchanged or taken from the outcome for the
+ * others.
+ */
 export function rootsAfter(
   spec: RunSpec,
   model: ModelState,
@@ -100,7 +106,7 @@ export function rootsAfter(
   }: {
     readonly before: Roots;
     readonly moved: (slice: Range) => boolean;
-    /** What an outcome says of slices that are not here. */
+    /** Roots that an outcome declares for slices this worker does not have. */
     readonly outer?: readonly Digest[] | undefined;
     readonly hash?: Sha256 | undefined;
   },
@@ -123,7 +129,7 @@ export function declaredRoots({ start }: Pick<RunSpec, 'start'>): Roots | undefi
   return typeof root === 'string' ? { modelRoot: root } : rootsOfSlices(root);
 }
 
-/** The roots of round 0. Slices that are not here are taken from the spec, or drawn from the seed and hashed. */
+/** Returns the roots of round 0. Missing slices are taken from the spec, or drawn from the seed and hashed. */
 export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots {
   const momentum = params.values.slice().fill(0);
   const own = sliceStates(spec, { params, momentum }).map((slice) => modelRoot(slice, hash));
@@ -139,7 +145,7 @@ export function firstRoots(spec: RunSpec, params: Params, hash?: Sha256): Roots 
   return rootsOfSlices(sliceRoots);
 }
 
-/** The payloads that a state of this layout travels as: one per slice, or one in all. */
+/** Returns the payloads by which a state of this layout is transferred: one per slice, or a single one. */
 export function payloadsOf(spec: RunSpec, roots: Roots, layout: Layout): readonly PayloadRoot[] {
   const slices = heldOf(spec, layout)?.slices ?? [{ from: 0, to: layout.size }];
   return slices.map(({ from, to }, i) => ({

@@ -1,6 +1,6 @@
 /**
- * The worker's side of reruns: the bytes of its private state, the commitment in its manifest, and showing the state of
- * drawn contributions on the relays that the run names.
+ * The author's side of reruns: encodes private state, commits to it in the manifest, and discloses it on the run's
+ * rerun relays when the contribution is drawn for a check.
  */
 import { ConfigError } from '../../base/errors.ts';
 import { type ChunkRelays, sendChunks } from '../../network/attachments/publish.ts';
@@ -19,10 +19,13 @@ import type { ReadyRound } from '../decisions/chain.ts';
 import type { CertifiedState } from '../state.ts';
 import type { CertifiedFeature, FeatureHost, MemberFeature, PrivateStore } from './feature.ts';
 
-/** Of any optimizer, and the count of the steps that they have seen. */
+/** Maximum vectors of an inner optimizer's state, including its step count. */
 const MOST_VECTORS = 8;
 
-/** Canonical bytes: the number of vectors, their lengths (u32, little-endian), values in f64, then vectors in f32. */
+/**
+ * Encodes private state: the number of moment vectors and their lengths (u32, little-endian), the delta in f64, then
+ * the moments in f32.
+ */
 export function encodePrivate({ delta, moments }: PrivateState): Uint8Array {
   const head = 4 * (1 + moments.length);
   const size = moments.reduce((sum, { byteLength }) => sum + byteLength, head + delta.byteLength);
@@ -38,7 +41,10 @@ export function encodePrivate({ delta, moments }: PrivateState): Uint8Array {
   return bytes;
 }
 
-/** Reads the state of a model with `size` parameters; undefined if the bytes are malformed or not finite. */
+/**
+ * Decodes the private state of a model with `size` parameters; undefined if the bytes are malformed or have non-finite
+ * values.
+ */
 export function readPrivate(bytes: Uint8Array, size: number): PrivateState | undefined {
   if (bytes.length < 4) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -62,29 +68,32 @@ export function readPrivate(bytes: Uint8Array, size: number): PrivateState | und
 export const mostPrivateBytes = (size: number): number =>
   4 * (1 + MOST_VECTORS) + 8 * size + 4 * MOST_VECTORS * size;
 
-/** What its bytes are asked for by. */
+/** Returns the Merkle root and length under which the bytes are fetched. */
 export function rootOf(bytes: Uint8Array, hash?: Sha256): PayloadRoot {
   const { root, bytes: length } = chunkTree(bytes, hash);
   return { root, bytes: length };
 }
 
-/** What a manifest says of it. */
+/** What a manifest commits to: root and length of the private state, data shard, and engine build. */
 export type Commitment = NonNullable<FeatureValues<'manifest'>['rerun']>;
 
-/** The commitment to these bytes by a trainer that says where its numbers come from. */
+/** Returns the commitment to these bytes, with the origin of the trainer. */
 const commitmentTo = (bytes: Uint8Array, { shard, build }: Origin, hash?: Sha256): Commitment => ({
   ...rootOf(bytes, hash),
   shard,
   build,
 });
 
-/** Of a trainer that says nothing: its bits are like nobody else's. */
+/** Origin of a trainer that reports none: no other machine is expected to reproduce its bits. */
 export const unknownOrigin = (shard: Shard): Origin => ({
   shard: formatShard(shard),
   build: 'unknown',
 });
 
-/** Of a contribution and of the one before it, with one to spare for a round in progress. */
+/**
+ * Number of private states to keep: a check needs that of a contribution and of the one before it, the others are for
+ * rounds in progress.
+ */
 export const KEPT_STATES = 4;
 
 export function memoryStates(): PrivateStore {
@@ -99,7 +108,7 @@ export function memoryStates(): PrivateStore {
   };
 }
 
-/** How long relays are asked to keep what is shown. */
+/** Lifetime of disclosed chunks on relays, in seconds. */
 const DISCLOSURE_SECONDS = 7 * 86_400;
 
 type DisclosureOptions = FeatureHost & NonNullable<FeatureHost['disclosure']>;
@@ -108,17 +117,17 @@ class DisclosureMember implements MemberFeature {
   readonly #options: DisclosureOptions;
   readonly #run: Digest;
   readonly #features: FeatureSet;
-  /** Of what was drawn last. */
-  #shown: readonly Digest[] = [];
+  /** Roots disclosed for the last drawn contribution. */
+  #disclosed: readonly Digest[] = [];
 
-  /** Throws a `ConfigError` where none of the named relays is among those that are connected. */
+  /** Throws a ConfigError (`run/rerun-relays`) if no relay in use is one of the spec's rerun relays. */
   constructor(options: DisclosureOptions) {
     const { spec, relays } = options;
     const named = namedOf(spec, relays.relays);
     if (named.length === 0) {
       throw new ConfigError(
         'run/rerun-relays',
-        `this run shows private state on ${spec.rerun.relays.join(', ')}, and none of them is ` +
+        `this run discloses private state on ${spec.rerun.relays.join(', ')}, and none of them is ` +
           'among the relays in use',
         { hint: 'add one: --relay URL' },
       );
@@ -128,7 +137,7 @@ class DisclosureMember implements MemberFeature {
     this.#features = featureSet(spec.features);
   }
 
-  /** What a manifest says of this state, which is kept from now on. */
+  /** Saves the state and returns what the manifest says about it. */
   async commit(state: PrivateState): Promise<FeatureValues<'manifest'>> {
     const { store, origin, sha256 } = this.#options;
     const bytes = encodePrivate(state);
@@ -138,15 +147,15 @@ class DisclosureMember implements MemberFeature {
   }
 
   begin({ state: { ledger } }: ReadyRound, before: CertifiedState): void {
-    void this.#show(before, ledger.entropy);
+    void this.#disclose(before, ledger.entropy);
   }
 
   ended(state: CertifiedState): Promise<void> {
-    return this.#show(state, state.head.ledger.entropy);
+    return this.#disclose(state, state.head.ledger.entropy);
   }
 
-  /** Shows the state that the last round drew, if any. Never rejects; resolves when relays answered. */
-  async #show(state: CertifiedState, entropy: string | null): Promise<void> {
+  /** Discloses the state if the last round's contribution was drawn. Resolves when relays answered; never rejects. */
+  async #disclose(state: CertifiedState, entropy: string | null): Promise<void> {
     const { spec, me, store, reporter, signal } = this.#options;
     const last = state.rounds.at(-1);
     if (last === undefined || entropy === null || last.index !== state.round - 1) return;
@@ -155,11 +164,11 @@ class DisclosureMember implements MemberFeature {
     if (!isDrawn(drawn, spec.rerun.permille)) return;
     try {
       const wanted = this.#wanted(state, last.index).map(({ root }) => root);
-      const fresh = wanted.filter((root) => !this.#shown.includes(root));
-      this.#shown = wanted;
+      const fresh = wanted.filter((root) => !this.#disclosed.includes(root));
+      this.#disclosed = wanted;
       for (const root of fresh) {
         const bytes = await store.load(root);
-        if (bytes === undefined) throw new Error(`the state ${root.slice(0, 8)} is not kept here`);
+        if (bytes === undefined) throw new Error(`the state ${root.slice(0, 8)} is not stored`);
         await this.#send(bytes);
       }
       reporter.disclosed(last.index);
@@ -168,7 +177,7 @@ class DisclosureMember implements MemberFeature {
     }
   }
 
-  /** What the contribution to a round commits to, and the one before it. */
+  /** Returns the commitments of the contribution to a round and of the one before it. */
   #wanted({ contributed = [] }: CertifiedState, round: number): readonly Commitment[] {
     const manifests = contributed.map(({ sent }) => {
       const read = readManifest(sent.event, this.#options.sha256, this.#features);
@@ -191,7 +200,7 @@ class DisclosureMember implements MemberFeature {
   }
 }
 
-/** Those of the relays that the run names for it. */
+/** Returns the relays in use that the spec lists for reruns. */
 function namedOf({ rerun }: RunSpec, relays: readonly string[]): readonly string[] {
   const named = new Set(rerun.relays.map(plain));
   return relays.filter((relay) => named.has(plain(relay)));
@@ -205,7 +214,7 @@ const narrowModel = (relays: ChunkRelays, named: readonly string[]): ChunkRelays
   status: () => relays.status(),
 });
 
-/** Commits to private state with each contribution, and shows that of contributions that were drawn. */
+/** Commits to private state with each contribution, and discloses the states of drawn contributions. */
 export const rerun: CertifiedFeature = {
   isIn: (spec) => spec.rerun.permille > 0,
   create: (host) => host.disclosure && new DisclosureMember({ ...host, ...host.disclosure }),

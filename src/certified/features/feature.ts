@@ -1,6 +1,6 @@
 /**
- * A certified feature as one object: its hooks in a member, in the judging of a round and in the summary. The callers
- * go through the list (list.ts) and know no feature by name. What changes certified state is in decisions/ and
+ * Interfaces of a certified feature: its hooks in a member, in the judging of a round, and in the round summary.
+ * Callers iterate over list.ts and know no feature by name. Changes to certified state are in decisions/ and
  * consensus/.
  */
 import type { Clock } from '../../base/async.ts';
@@ -25,34 +25,36 @@ import type { CertifiedState } from '../state.ts';
 import type { ProtocolMessage } from '../wire/certified-events.ts';
 import type { Control } from '../wire/control.ts';
 
-/** Where private states are kept until they may have to be shown, by root. */
+/** Stores private states by root until they may have to be disclosed. */
 export interface PrivateStore {
-  /** Older ones may be let go of. */
+  /** Saves a state; older ones may be deleted. */
   save(root: Digest, bytes: Uint8Array): Promise<void>;
   load(root: Digest): Promise<Uint8Array | undefined>;
 }
 
-/** Makes trainers like those of others, apart from the one that this worker trains with. */
+/** Opens trainers that reproduce those of other workers, apart from this worker's own trainer. */
 export interface RecomputationTrainers {
-  /** On the shard that the manifest names, computing as its author does where this machine can. */
+  /**
+   * Returns a trainer on the shard that the manifest names, configured like its author's as far as this machine allows.
+   */
   like(manifest: Manifest): Promise<Pick<Trainer, 'train' | 'origin'>>;
   close(): Promise<void>;
 }
 
-/** What a machine gives to features. A feature that lacks what it needs does its part without, or nothing. */
+/** What the machine provides to features. A feature that lacks something does its part without it, or nothing. */
 export interface FeatureMachine {
-  /** Measures losses, for screening and scores; `secret` makes this worker's own rows nobody else's. */
+  /** Measures losses, for screening and scores. `secret` seeds the draw of data rows that only this worker knows. */
   readonly measuring?:
     | { readonly measure: NonNullable<Trainer['measure']>; readonly secret: string }
     | undefined;
-  /** Runs steps of others again, for a jury. */
+  /** Recomputes the steps of other workers, for juries; `fetch` gets disclosed states. */
   readonly recomputation?:
     | {
         readonly steps: RecomputationTrainers;
         fetch(root: PayloadRoot): Promise<Uint8Array | undefined>;
       }
     | undefined;
-  /** Keeps and shows private state, for reruns. */
+  /** Stores and discloses private state, for reruns. */
   readonly disclosure?:
     | {
         readonly origin: Origin;
@@ -64,7 +66,7 @@ export interface FeatureMachine {
   readonly sha256: Sha256;
 }
 
-/** The member that a feature is part of. */
+/** The member that hosts a feature. */
 export interface FeatureHost extends FeatureMachine {
   readonly spec: RunSpec;
   readonly me: WorkerId;
@@ -73,69 +75,72 @@ export interface FeatureHost extends FeatureMachine {
   readonly control: Control;
   readonly evidence: EvidenceStore;
   readonly reporter: RunReporter;
-  /** Takes in this worker's own message. */
+  /** Processes a message of this worker as if a relay had sent it. */
   take(message: ProtocolMessage): void;
 }
 
-/** A round that is being judged. */
+/** A round in progress, as features judge it. */
 export interface JudgedRound {
   readonly state: Certified;
   readonly context: RoundContext;
-  /** Aborted when the round is closed. */
+  /** Aborts when the round closes. */
   readonly signal: AbortSignal;
-  /** A contribution that is here and good. */
+  /** Returns a valid contribution; undefined if it is missing or invalid. */
   find(manifest: EventId): Contribution | undefined;
-  /** Those of this round, in the order in which they arrived. */
+  /** Returns the valid contributions to this round in order of arrival. */
   arrived(): readonly Contribution[];
-  /** Called when something may be judged now. */
+  /** Asks the round to judge again. */
   wake(): void;
 }
 
-/** One member's opinion of contributions, by their manifests. */
+/** One member's opinion of contributions, by manifest id. */
 export interface ContributionOpinion {
-  /** Whether it would list it in an outcome of its own. */
+  /** Reports whether this member would list the contribution in its own proposal. */
   mayPropose(id: EventId): boolean;
-  /** Whether it accepts an outcome that lists it, in this view. */
+  /** Reports whether this member accepts an outcome that lists the contribution, in this view. */
   mayAccept(id: EventId, view: number): boolean;
-  /** Whether others must list it. */
+  /** Reports whether others must list the contribution. */
   isGood(id: EventId): boolean;
 }
 
 /** A feature's part in judging one round. */
 export interface RoundFeature {
-  /** A contribution is here in full. */
+  /** Called when a contribution is complete. */
   arrived?(manifest: EventId): void;
-  /** Whether a vote that concerns these may be cast now; `wake` is called when that changes. */
+  /** Reports whether a vote about these contributions may be cast now; if not, the feature calls `wake` later. */
   isReady?(manifests: readonly EventId[], view: ViewId): boolean;
-  /** What this member thinks of the contributions that it holds; reports the harmful ones. */
+  /** Returns this member's opinion of the available contributions and reports the harmful ones. */
   judgment?(available: readonly Pick<Arrival, 'worker' | 'manifest'>[]): ContributionOpinion;
-  /** What this member's commit adds; `held` are the contributions that it holds and that weigh anything. */
+  /**
+   * Returns the feature fields of this member's commit; `available` are the contributions that it has and that have
+   * weight.
+   */
   commitFields?(available: readonly Arrival[]): FeatureValues<'vote'>;
 }
 
 /** A feature's part in one member. */
 export interface MemberFeature {
-  /** A round begins; `before` is this worker's state. */
+  /** Called when a round begins; `before` is this worker's state. */
   begin?(round: ReadyRound, before: CertifiedState): void;
   judge?(round: JudgedRound): RoundFeature;
-  /** This worker trains, or has sent what it learned. */
+  /** Called when this worker starts or stops training. */
   training?(isTraining: boolean): void;
   heard?(message: ProtocolMessage): void;
-  /** What a manifest says of the state after an inner phase. */
+  /** Returns the manifest fields that follow from the state after an inner phase. */
   commit?(made: PrivateState): Promise<FeatureValues<'manifest'>>;
   decided?(round: ReadyRound, outcome: Outcome, taken: Certified['taken']): void;
-  /** What is left to do after the last round. Never rejects. */
+  /** Called after the last round, for remaining work. Never rejects. */
   ended?(state: CertifiedState): Promise<void>;
   close?(): void;
 }
 
 export interface CertifiedFeature {
   isIn(spec: RunSpec): boolean;
-  /** Whether all members hear joins, leaves and verdicts all the time. */
+  /** Whether all members subscribe to joins, leaves and verdicts at all times. */
   readonly hearsMembers?: boolean;
-  /** Undefined where this machine cannot do what the feature asks. */
+  /** Creates the member's part; undefined if the machine lacks what the feature needs. */
   create(host: FeatureHost): MemberFeature | undefined;
-  /** What it adds to the summary of a round that these commits certified. */
+  /** Returns what the feature adds to the summary of a round that these commits certified. */
   describe?(
     next: Certified,
     commits: readonly Signed<Commit>[],

@@ -1,7 +1,7 @@
 /**
- * A member's part in a jury: reruns the steps of drawn contributions, signs what it found, and shows the verdicts of a
- * quorum. The first jurors check at once, others when somebody reports a failure; steps run one at a time while this
- * worker does not train, and no vote waits for them.
+ * A member's part in a jury: recomputes the steps of drawn contributions, signs verdicts, and publishes the verdicts of
+ * a quorum as a proof. The first jurors check at once, the others once a juror reports a failure. Recomputation runs
+ * one job at a time while this worker does not train; votes never wait for it.
  */
 import { anySignal, createNotifier } from '../../base/async.ts';
 import { isDrawn } from '../../run/committee.ts';
@@ -28,26 +28,29 @@ import {
 type JuryOptions = FeatureHost & NonNullable<FeatureHost['recomputation']>;
 
 const MOST_CASES = 64;
-/** Checks at once: all but one of them wait for relays. The last place is kept for what somebody says failed. */
+/** Concurrent checks; most of them wait for relays. The last slot is for contributions that another juror reported. */
 const MOST_AT_ONCE = 4;
-/** Of past parameters. */
+/** Limit in bytes for stored parameters of earlier rounds. */
 const MOST_KEPT_BYTES = 2 ** 30;
 
 interface Case {
   readonly round: number;
   readonly contribution: CheckableContribution;
   readonly isFirst: boolean;
-  /** Its place among jurors: the first of those who see a quorum shows it. */
+  /** Position among the jurors: the lowest rank that sees a quorum publishes the proof. */
   readonly rank: number;
   readonly stop: AbortController;
   readonly verdicts: Map<WorkerId, Signed<CheckVerdict>>;
   isBusy: boolean;
-  /** Found something, or nothing in this round. */
+  /** Checked in this round, with or without a result. */
   isDone: boolean;
   isOver: boolean;
 }
 
-/** What every machine finds: other bits within the band are seen by those alone that compute as the author does. */
+/**
+ * Failures that any machine can reproduce. Differing bits within the band are conclusive only on a machine like the
+ * author's.
+ */
 const REPEATABLE: readonly CheckReason[] = [
   'not-a-state',
   'other-steps',
@@ -55,7 +58,7 @@ const REPEATABLE: readonly CheckReason[] = [
   'other-count',
 ];
 
-/** The reason that a verdict gives for a finding; undefined if others could not repeat the finding. */
+/** Returns the reason for a verdict; undefined if other machines could not reproduce the finding. */
 function verdictOf(
   { result, reason, apartPpm }: CheckFinding,
   bandPpm: number,
@@ -65,30 +68,32 @@ function verdictOf(
   return apartPpm !== undefined && apartPpm > bandPpm ? 'other-steps' : undefined;
 }
 
-/** For how many rounds contributions are checked here: parameters of large models are kept for fewer. */
+/**
+ * Returns for how many rounds a contribution can be checked; fewer for large models, whose parameters must be stored.
+ */
 const roundsKept = ({ params }: Certified): number =>
   Math.max(1, Math.min(JURY_ROUNDS, Math.floor(MOST_KEPT_BYTES / params.values.byteLength) - 3));
 
 const RESULT_TEXTS: Readonly<Record<CheckResult, string>> = {
   same: 'the same bits',
-  near: 'near enough for another machine',
-  fault: 'NOT WHAT IT SAYS',
-  unanswered: 'nothing can be said yet',
+  near: 'within the tolerance for another machine',
+  fault: 'MISMATCH',
+  unanswered: 'not enough disclosed yet',
 };
 
 const findingText = (worker: WorkerId, { result, reason }: CheckFinding): string =>
-  `ran the steps of ${worker.slice(0, 8)} again: ${RESULT_TEXTS[result]}${reason ? ` (${reason})` : ''}`;
+  `recomputed the steps of ${worker.slice(0, 8)}: ${RESULT_TEXTS[result]}${reason ? ` (${reason})` : ''}`;
 
 const mostAccused = (cases: readonly Case[]): Case | undefined =>
   [...cases].sort((a, b) => b.verdicts.size - a.verdicts.size || a.round - b.round)[0];
 
 const failureText = (error: unknown): string =>
-  `steps of others cannot be run again here: ${String(error)}`;
+  `cannot recompute the steps of others on this machine: ${String(error)}`;
 
 class JuryMember implements MemberFeature {
   readonly #options: JuryOptions;
   readonly #kept = new Map<number, CheckedRound>();
-  /** Who said that a contribution failed which came out bit for bit here is not followed any more. */
+  /** Jurors that reported a failure which this worker recomputed bit for bit; their later reports are ignored. */
   readonly #liars = new Set<WorkerId>();
   #cases: readonly Case[] = [];
   #state: Certified | undefined;
@@ -102,7 +107,7 @@ class JuryMember implements MemberFeature {
     this.#options = options;
   }
 
-  /** A round is decided: what its contributions were made from is kept as long as it may be needed. */
+  /** Stores what a decided round's contributions started from for as long as checks may need it. */
   decided({ state }: ReadyRound, outcome: Outcome, taken: Certified['taken']): void {
     const light = { ...state, momentum: new Float32Array() };
     this.#kept.set(outcome.round, { state: light, outcome, taken });
@@ -111,7 +116,7 @@ class JuryMember implements MemberFeature {
     }
   }
 
-  /** A round begins: its randomness says which contributions of the one before are checked. */
+  /** Starts checks: the round's randomness draws contributions of the previous round. */
   begin({ state, electorate }: ReadyRound): void {
     this.#state = state;
     const members = new Set(state.ledger.members.map(({ key }) => key));
@@ -119,13 +124,13 @@ class JuryMember implements MemberFeature {
     const isDue = ({ round, contribution }: Case) =>
       state.round <= round + 1 + last && members.has(contribution.manifest.worker);
     for (const each of this.#cases) {
-      if (!isDue(each)) each.stop.abort(new Error('too late'));
+      if (!isDue(each)) each.stop.abort(new Error('the round is too old'));
       else if (!each.isBusy) each.isDone = each.isOver;
     }
     const fresh = this.#casesOf(state, electorate.committee.members);
     this.#cases = [...this.#cases, ...fresh].filter(isDue);
     for (const message of this.#options.evidence.messages()) this.#note(message);
-    for (const each of this.#cases) this.#show(each);
+    for (const each of this.#cases) this.#publishProof(each);
     this.#next();
   }
 
@@ -136,7 +141,7 @@ class JuryMember implements MemberFeature {
 
   heard(message: ProtocolMessage): void {
     const noted = this.#note(message);
-    if (noted) this.#show(noted);
+    if (noted) this.#publishProof(noted);
     if (noted) this.#next();
     const state = this.#state;
     if (message.type !== 'fault' || message.kind !== 'failed-check' || !state) return;
@@ -170,7 +175,7 @@ class JuryMember implements MemberFeature {
     return cases.slice(0, MOST_CASES);
   }
 
-  /** Takes in a verdict of a juror; the case it is on, where that is news. */
+  /** Records a juror's verdict; returns the case it belongs to, or undefined if it changes nothing. */
   #note(message: ProtocolMessage): Case | undefined {
     if (message.type !== 'verdict') return undefined;
     const { key, manifest, accused, checked } = message;
@@ -223,7 +228,10 @@ class JuryMember implements MemberFeature {
     };
   }
 
-  /** Runs one at a time, while this worker does not train; the most accused of those that are ready goes first. */
+  /**
+   * Runs jobs one at a time while this worker does not train; of the waiting cases the one with most verdicts runs
+   * first.
+   */
   async #inTurn<T>(each: Case, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
     let result: Promise<T> | undefined;
     this.#ready.add(each);
@@ -256,7 +264,7 @@ class JuryMember implements MemberFeature {
         sha256,
         signal,
       });
-      // what is not shown yet may be shown later: without it nobody can say how far bits lie apart
+      // the state may be disclosed later; without it the distance of differing bits is unknown
       const { result, reason: why, apartPpm } = finding;
       const isOpen = result === 'unanswered' || (why === 'other-bits' && apartPpm === undefined);
       each.isOver = !isOpen;
@@ -286,8 +294,8 @@ class JuryMember implements MemberFeature {
     this.heard(message);
   }
 
-  /** Publishes the proof once a quorum found the same: the first juror at once, others a round later. */
-  #show(each: Case): void {
+  /** Publishes a proof once a quorum convicts: the first juror at once, the others one round later. */
+  #publishProof(each: Case): void {
     const { control, evidence, take } = this.#options;
     const state = this.#state;
     if (state === undefined || state.round < each.round + 1 + Math.min(each.rank, 1)) return;
@@ -319,7 +327,7 @@ class JuryMember implements MemberFeature {
   close(): void {
     for (const { stop } of this.#cases) stop.abort(new Error('closed'));
     this.#cases = [];
-    // steps that are under way end first
+    // wait for the recomputation in progress
     const running = this.#running ?? Promise.resolve();
     void running
       .catch(() => undefined)
@@ -328,7 +336,7 @@ class JuryMember implements MemberFeature {
   }
 }
 
-/** Runs drawn contributions again and signs verdicts; all members hear those of others. */
+/** Recomputes drawn contributions and signs verdicts; all members subscribe to verdicts. */
 export const jury: CertifiedFeature = {
   isIn: (spec) => spec.jury > 0,
   hearsMembers: true,

@@ -8,6 +8,6 @@ import { screening } from './screening.ts';
 
 const features: readonly CertifiedFeature[] = [rerun, jury, screening, scores];
 
-/** Those that a run names. */
+/** Returns the features that a run uses. */
 export const featuresOf = (spec: RunSpec): readonly CertifiedFeature[] =>
   features.filter((feature) => feature.isIn(spec));

@@ -1,6 +1,6 @@
 /**
- * Which contributions can be checked by running their steps again, and the check: it starts from the private state that
- * the author committed to and compares bits, or distances within the run's band.
+ * Checks a contribution by recomputing its inner steps from the private state its author committed to. Compares bits,
+ * or distances within the run's band. Also lists which contributions can be checked.
  */
 
 import { toHex } from '../../base/bytes.ts';
@@ -43,16 +43,16 @@ import {
   rootOf,
 } from './disclosure.ts';
 
-/** A contribution that the outcome of its round lists. */
+/** A contribution that the outcome of its own round lists. */
 export interface ListedContribution {
   readonly round: number;
   readonly worker: WorkerId;
   readonly manifest: EventId;
-  /** The randomness of the round after it drew it: its author shows its private state. */
+  /** The next round's randomness drew it, so its author discloses its private state. */
   readonly drawn: boolean;
 }
 
-/** All of them, round by round, late ones left out. */
+/** Returns all listed contributions round by round, without late ones. */
 export function listedContributions(start: Chain, events: Gathered): readonly ListedContribution[] {
   const stops = [...pathOf(withoutModel(start), events).stops.values()];
   return stops.flatMap(({ chain, outcome }, i) => {
@@ -77,14 +77,17 @@ export interface Checkable {
   readonly contribution: CheckableContribution | CheckReason;
 }
 
-/** A round that is over, as far as contributions to it are checked. */
+/** A decided round, with what a check of its contributions needs. */
 export interface CheckedRound {
   readonly state: Certified;
   readonly outcome: Outcome;
   readonly taken: Certified['taken'];
 }
 
-/** Yields these contributions in the order of their rounds, as the model is recomputed; ends early if it cannot be. */
+/**
+ * Yields the wanted contributions round by round while a replay recomputes the model. Ends early if the model cannot be
+ * recomputed.
+ */
 export function* checkable(
   start: Certified,
   events: Gathered,
@@ -114,7 +117,7 @@ export function* checkable(
 
 type Sent = Pick<Evidence, 'message' | 'payload'>;
 
-/** What a check of a contribution to the round of this state needs. */
+/** Returns what a check of this contribution needs, or why it cannot be checked; `state` is that of its round. */
 export function checkableOf(
   listed: ListedContribution,
   state: Certified,
@@ -125,7 +128,7 @@ export function checkableOf(
   return checkableFrom(state, current, last, kept, events);
 }
 
-/** The manifest of a contribution and the one that it names as the last before it, where they are here. */
+/** Returns a contribution's manifest and the previous manifest that it names, as far as they are available. */
 function manifestsOf({ manifest, worker, round }: ListedContribution, events: Sent) {
   const current = manifestBy(manifest, worker, events);
   const last = current?.prev === undefined ? undefined : manifestBy(current.prev, worker, events);
@@ -151,27 +154,27 @@ function checkableFrom(
   if (manifest.prev === undefined) return { ...now, last: undefined };
   const before = last && kept.get(last.round);
   const sent = last && events.payload(last);
-  // on a branch that was left, or never sent
+  // the previous contribution is on an abandoned branch, or was never sent
   if (!before || !sent || before.state.parent !== last.parent) return 'not-linked';
   return { ...now, last: { ...before, manifest: last, payload: sent } };
 }
 
 export interface SentFrom {
-  /** With the entropy of its round. */
+  /** State that the contribution starts from, with the entropy of its round. */
   readonly state: Certified;
   readonly manifest: Manifest;
   readonly payload: Uint8Array;
 }
 
-/** A listed contribution, with what its author had sent before. */
+/** A listed contribution together with its author's previous one. */
 export interface CheckableContribution extends SentFrom {
-  /** The contribution before it, and what became of that; undefined where it is the first. */
+  /** The author's previous contribution and its outcome; undefined for a first contribution. */
   readonly last:
     | (SentFrom & { readonly outcome: Outcome; readonly taken: Taken | undefined })
     | undefined;
 }
 
-/** How a check ended: the same bits; near enough; not what the author says; or not enough was shown. */
+/** Result of a check: identical bits, within the band, a mismatch, or too little disclosed. */
 export type CheckResult = 'same' | 'near' | 'fault' | 'unanswered';
 
 export type CheckReason =
@@ -183,29 +186,29 @@ export type CheckReason =
   | 'other-payload'
   | 'other-count';
 
-/** What a check found. */
+/** Finding of a check. */
 export interface CheckFinding {
   readonly result: CheckResult;
   readonly reason?: CheckReason;
-  /** How far the result lies from what the author committed to, in millionths of the length of the step. */
+  /** Distance between the result and the committed state, in millionths of the length of the step. */
   readonly apartPpm?: number;
 }
 
 export interface CheckTools {
-  /** On the shard that the author named. */
+  /** Trains on the shard that the author named. */
   readonly trainer: Pick<Trainer, 'train' | 'origin'>;
   readonly evidence: StakeEvidence;
-  /** The bytes of this root, from where the run says that they are; undefined where they are not. */
+  /** Returns the bytes of a root from the run's rerun relays; undefined if they have none. */
   fetch(root: PayloadRoot): Promise<Uint8Array | undefined>;
   readonly sha256: Sha256;
   readonly signal: AbortSignal;
   onProgress?(step: number, steps: number): void;
 }
 
-/** A private state of which no chunk comes for this long is not there. */
+/** Time without a new chunk after which a private state counts as not disclosed. */
 const IDLE_MS = 20_000;
 
-/** Returns a reader of private states by root from these relays. */
+/** Returns a function that fetches private states by root from these relays. */
 export function statesOn(session: RelaySession): CheckTools['fetch'] {
   const attachments = new Attachments(session);
   const limits = { signal: session.signal, idleMs: IDLE_MS };
@@ -215,7 +218,9 @@ export function statesOn(session: RelaySession): CheckTools['fetch'] {
 const unanswered = (reason: CheckReason): CheckFinding => ({ result: 'unanswered', reason });
 const fault = (reason: CheckReason): CheckFinding => ({ result: 'fault', reason });
 
-/** Runs the steps of a contribution again and compares. Rejects if the signal aborts or this machine fails. */
+/**
+ * Recomputes the steps of a contribution and compares the result. Rejects if the signal aborts or this machine fails.
+ */
 export async function checkContribution(
   contribution: CheckableContribution,
   tools: CheckTools,
@@ -236,7 +241,7 @@ export async function checkContribution(
   return compare(contribution, commitment, end, tools);
 }
 
-/** What the author knew when it had sent the contribution before; nothing where there is none. */
+/** Returns the author's private state after its previous contribution; undefined if there was none. */
 async function previousState(
   { last, state }: CheckableContribution,
   tools: CheckTools,
@@ -259,7 +264,7 @@ async function fetchDisclosed(
   return readPrivate(bytes, size) ?? fault('not-a-state');
 }
 
-/** The residual of a private state after the outcome of its round; undefined if its payload is invalid. */
+/** Returns the residual after the outcome of the previous contribution; undefined if its payload is invalid. */
 function residualAfter(
   { state, manifest, payload, outcome, taken }: NonNullable<CheckableContribution['last']>,
   disclosed: PrivateState,
@@ -277,7 +282,7 @@ function residualAfter(
   return residualLeft(learned, state, outcome, evidence, taken);
 }
 
-/** The inner phase once more; undefined where its numbers stop being finite, or the moments are of no such model. */
+/** Repeats the inner phase; undefined if values become non-finite or the moments do not fit the model. */
 async function rerunSteps(
   { state, manifest }: CheckableContribution,
   residual: Float64Array | undefined,
@@ -358,7 +363,10 @@ function energyOf(a: Numbers, b: Numbers): number {
   return sum;
 }
 
-/** The largest relative distance, in millionths, rounded up: of the delta to the step, of each moment vector. */
+/**
+ * Returns the largest relative distance in millionths, rounded up: of the delta relative to the step, and of each
+ * moment vector.
+ */
 function apart(
   whole: Float64Array,
   moments: readonly Float32Array[],

@@ -1,7 +1,7 @@
 /**
- * Scores: members measure the last round's contributions on shared rows and say so in their next commits; the weighted
- * median of listed commits is certified. The rows are drawn with the coming round's randomness, unknown when
- * contributions are sent.
+ * Scores: members measure the previous round's contributions on shared data rows and report them in their next commits;
+ * the weighted median of the listed commits is certified. The rows are drawn with the next round's randomness, which is
+ * unknown when contributions are sent.
  */
 
 import { deriveKey, type Key } from '../../base/rng.ts';
@@ -19,7 +19,7 @@ import type { CertifiedFeature } from './feature.ts';
 import { gainOf } from './screening.ts';
 
 const ROWS = 32;
-/** Contributions that are scored in one round at most; the same ones by everybody. */
+/** Maximum contributions scored in one round; all members choose the same ones. */
 const MOST_SCORED = 64;
 
 export const sharedRows = ({
@@ -31,7 +31,7 @@ export const sharedRows = ({
 
 type Arrived = Pick<Contribution, 'worker' | 'delta'>;
 
-/** Marks of the chunks that bring anything: equal values have one mark. */
+/** Returns a fingerprint of each non-empty chunk; equal values give equal fingerprints. */
 function marksOf(delta: PartialVector): readonly string[] {
   const values = new Float64Array(CHUNK_LENGTH);
   const words = new Int32Array(values.buffer);
@@ -50,8 +50,8 @@ function marksOf(delta: PartialVector): readonly string[] {
 }
 
 /**
- * Finds contributions that mostly repeat chunks of others in this round, or of anybody in the round before. A copier
- * must wait for the original, so most members see the original first.
+ * Finds contributions of which at least half the chunks repeat chunks of this round or of the previous one. A copier
+ * has to wait for the original, so most members receive the original first.
  */
 export function duplicatesAmong(
   arrived: readonly Arrived[],
@@ -71,7 +71,7 @@ export function duplicatesAmong(
 interface Known {
   readonly params: Vector;
   readonly round: number;
-  /** Listed or not, in the order in which they arrived. */
+  /** Contributions in order of arrival, whether listed or not. */
   arrived(): readonly Arrived[];
 }
 
@@ -92,12 +92,12 @@ class RoundScoring {
     this.#onFailure = onFailure;
   }
 
-  /** Resolves when everything is scored that was given until now. */
+  /** Resolves when all scoring started so far is done. */
   get idle(): Promise<void> {
     return this.#working;
   }
 
-  /** Begins a round: what arrived in the one before is scored from now on, and said in commits of this one. */
+  /** Begins a round: scores the contributions that arrived in the previous round, for the commits of this round. */
   begin(
     state: Pick<Certified, 'run' | 'round' | 'ledger' | 'params'>,
     arrived: Known['arrived'],
@@ -113,7 +113,7 @@ class RoundScoring {
       .catch((error: unknown) => this.#onFailure(ended.round, error));
   }
 
-  /** What a commit of this round says, by index in its roster; of what is scored by now. */
+  /** Returns the scores for a commit of this round by roster index, as far as they are measured. */
   reportedScores({ round, ledger }: Pick<Certified, 'round' | 'ledger'>): readonly IndexedScore[] {
     if (round !== this.#round) return [];
     return ledger.members
@@ -134,7 +134,7 @@ class RoundScoring {
     const losses = (values: Vector) => this.#measure(values, 'validation', { key, rows: ROWS });
     const before = await losses(params);
     for (const contribution of chosen) {
-      // a later round began
+      // a later round has begun
       if (this.#round > round + 1) return;
       const { gain } = await gainOf(params, contribution, before, losses);
       const isDuplicate = duplicates.has(contribution.worker);
@@ -146,7 +146,7 @@ class RoundScoring {
   }
 }
 
-/** The certified scores of a ledger. */
+/** Returns the certified scores of a ledger. */
 const scoresIn = ({ members }: Ledger): NonNullable<CertifiedRound['scores']> =>
   members.flatMap(({ key: worker, features }) => {
     const { history = [], low } = features?.scores ?? {};
@@ -156,7 +156,7 @@ const scoresIn = ({ members }: Ledger): NonNullable<CertifiedRound['scores']> =>
       : [{ worker, last: history.at(-1)!, rolling, isLow: low === 1 }];
   });
 
-/** Members score the contributions of each round, and say so in the commits of the next. */
+/** Scores the contributions of each round and reports them in commits of the next round. */
 export const scores: CertifiedFeature = {
   isIn: (spec) => spec.scores,
   create({ measuring, reporter }) {

@@ -1,7 +1,7 @@
 /**
- * Screening by loss (Zeno, arXiv 1805.10032): a member measures, on rows that only it can draw, the model's loss with
- * each contribution applied. It does not propose harmful ones and rejects proposals with very harmful ones: an opinion,
- * which no replay repeats. A vote waits at most a quarter of a view.
+ * Screening by loss (Zeno, arXiv 1805.10032): a member applies each contribution and measures the loss on data rows
+ * that only it can draw. It does not propose harmful contributions and rejects proposals that list very harmful ones.
+ * This is an opinion that replays do not repeat. A vote waits at most a quarter of a view for measurements.
  */
 
 import type { Clock } from '../../base/async.ts';
@@ -17,21 +17,21 @@ import { rosterIndicesOf } from '../rounds/compose.ts';
 import type { Screened } from '../rounds/events.ts';
 import type { CertifiedFeature, ContributionOpinion, FeatureHost } from './feature.ts';
 
-/** What one contribution does to the loss, as one member measured it. */
+/** Effect of one contribution on the loss, as one member measured it. */
 export interface MeasuredGain {
-  /** How much it lowers the loss; -Infinity where the loss is no number any more. */
+  /** Decrease of the loss; -Infinity if the loss becomes NaN or infinite. */
   readonly gain: number;
-  /** Standard error of the gain over the rows it was measured on. */
+  /** Standard error of the gain over the measured rows. */
   readonly error: number;
 }
 
-/** Spreads worse than nothing from which a member does not propose a contribution. */
+/** Deviations below zero gain at which a member does not propose a contribution. */
 const STRICT = 3;
-/** The same for refusing what somebody else proposes, in view 0; doubles with each view. */
+/** Deviations below zero gain at which a member rejects a proposal that lists it, in view 0; doubles with each view. */
 const LOOSE = 9;
 const MOST_DOUBLINGS = 10;
 
-/** One member's opinion of the contributions it measured. What it did not measure it has nothing against. */
+/** One member's opinion of the contributions that it measured. Unmeasured contributions are accepted. */
 export class Judgment implements ContributionOpinion {
   readonly #findings: ReadonlyMap<EventId, MeasuredGain>;
   readonly #spread: GainSpread | undefined;
@@ -39,7 +39,7 @@ export class Judgment implements ContributionOpinion {
   constructor(findings: ReadonlyMap<EventId, MeasuredGain>) {
     this.#findings = findings;
     const finite = [...findings.values()].filter(({ gain }) => Number.isFinite(gain));
-    // of a single one nobody knows whether others do better
+    // a single contribution gives nothing to compare with
     if (findings.size < 2 || finite.length === 0) return;
     const errors = finite.map(({ error }) => error).sort((a, b) => a - b);
     const gains = finite.map(({ gain }) => gain);
@@ -54,12 +54,14 @@ export class Judgment implements ContributionOpinion {
     return this.#isAbove(id, LOOSE * 2 ** Math.min(view, MOST_DOUBLINGS));
   }
 
-  /** Whether others must list it: it does no harm at all, so that no honest proposer finds much in it. */
+  /**
+   * Reports whether others must list it: it does no harm at all, so an honest proposer cannot measure much harm either.
+   */
   isGood(id: EventId): boolean {
     return this.#isAbove(id, 0);
   }
 
-  /** Its gain, and the bound it would have had to keep to be proposed. */
+  /** Returns its gain and the bound that it had to reach to be proposed. */
   gainAndBound(id: EventId): Pick<Screened, 'gain' | 'bound'> {
     const { gain = 0, error = 0 } = this.#findings.get(id) ?? {};
     const bound = this.#spread ? harmBound(this.#spread, STRICT, error) : 0;
@@ -76,7 +78,7 @@ export class Judgment implements ContributionOpinion {
 
 export type Losses = (params: Vector) => Promise<Float32Array>;
 
-/** What a contribution does to the loss: `before` are the losses of the model without it, row by row. */
+/** Measures what a contribution does to the loss; `before` has the losses without it, one per data row. */
 export async function gainOf(
   params: Vector,
   { delta }: Pick<Contribution, 'delta'>,
@@ -100,15 +102,21 @@ export async function gainOf(
   return { gain, error: Math.sqrt(squares / Math.max(1, gains.length - 1) / gains.length) };
 }
 
-/** Rows that a contribution is measured on: fewer of each where many contributions show the spread. */
+/**
+ * Returns how many data rows a contribution is measured on: fewer if many contributions share the work of estimating
+ * the deviation.
+ */
 export const rowsFor = (workers: number): number => (workers > 24 ? 8 : workers > 16 ? 16 : 32);
-/** Contributions that a member measures in a round: half a committee of 64 meets each of 64 contributions. */
+/**
+ * Maximum contributions that a member measures in a round. With a committee of 64, half its members measure each of 64
+ * contributions.
+ */
 const MOST_MEASURED = 32;
-/** The part of a view that a vote waits for a measurement at most. */
+/** Longest wait of a vote for measurements, as a share of the view. */
 const WAIT_SHARE = 1 / 4;
 
 export interface ScreenOptions {
-  /** What contributions of the round start from. */
+  /** Parameters that the round's contributions start from. */
   readonly params: Vector;
   readonly round: number;
   readonly workers: number;
@@ -146,7 +154,7 @@ export class Screen {
     return this.#secondsMeasuring;
   }
 
-  /** Puts a contribution on the list; the rest follows in the background. */
+  /** Queues a contribution; it is measured in the background. */
   want(manifest: EventId): void {
     if (this.#wanted.has(manifest) || this.#findings.has(manifest) || this.#isBroken) return;
     const worker = this.#options.find(manifest)?.worker;
@@ -155,7 +163,7 @@ export class Screen {
     if (!this.#isMeasuring) void this.#measureAll();
   }
 
-  /** Whether a vote in this view may be cast: these were measured, or there was time enough for it. */
+  /** Reports whether a vote in this view may be cast: all these contributions are measured, or the wait is over. */
   isReady(manifests: readonly EventId[], { attempt, view }: ViewId): boolean {
     for (const each of manifests) this.want(each);
     if (!this.#isMeasuring || !manifests.some((each) => this.#wanted.has(each))) return true;
@@ -193,7 +201,7 @@ export class Screen {
     wake();
   }
 
-  /** The first by this member's own draw; none once it measured enough. */
+  /** Returns the next contribution in this member's own random order; undefined once it has measured enough. */
   #next(): EventId | undefined {
     if (this.#findings.size >= MOST_MEASURED) return undefined;
     const queue = [...this.#wanted].map(([id, worker]) => ({ id, order: this.#order(worker)[0] }));
@@ -201,7 +209,7 @@ export class Screen {
   }
 }
 
-/** The screen of one round; `secret` is known to this member alone. */
+/** Creates the screen of one round; only this member knows `secret`. */
 function screenOf(
   { measure, secret }: NonNullable<FeatureHost['measuring']>,
   options: ScreenOptions,
@@ -213,7 +221,10 @@ function screenOf(
   return new Screen(options, (params) => measure(params, 'shard', { key, rows }), order);
 }
 
-/** Measures what each contribution does to the loss and votes against harm. Without an engine it has no opinion. */
+/**
+ * Measures what each contribution does to the loss and votes against harmful ones. Without a training engine it has no
+ * opinion.
+ */
 export const screening: CertifiedFeature = {
   isIn: (spec) => spec.screening,
   create: ({ measuring, clock, reporter }) => ({
@@ -258,7 +269,7 @@ export const screening: CertifiedFeature = {
   }),
 };
 
-/** Roster indices that more than half of the votes screen. */
+/** Returns the roster indices that more than half of the votes screen. */
 function screenedBy(votes: readonly Signed<Commit>[]): readonly number[] {
   const counts = new Map<number, number>();
   for (const { features } of votes) {

@@ -1,6 +1,7 @@
 /**
- * Stake refresh: which next stake table an outcome may name. Read from the chain where this worker reaches it, else
- * checked for its form. It is an opinion for first votes; validity is in consensus/round/roster-change.ts.
+ * Stake refresh: decides which new stake table an outcome may name. Compares it with the chain if this worker can read
+ * the chain, otherwise checks its form. This is an opinion for first votes; validity is in
+ * consensus/round/roster-change.ts.
  */
 import { Recent } from '../../base/bounded.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
@@ -20,23 +21,23 @@ import type { Chain } from '../decisions/chain.ts';
 import type { EvidenceStore } from '../decisions/evidence.ts';
 import type { RunReporter } from '../rounds/events.ts';
 
-/** How a worker gets tables of stakes and hands them on. */
+/** Source and publisher of stake tables. */
 export interface RefreshPort {
-  /** The table of an epoch as the chain states it for this roster; absent if this worker reaches no chain. */
+  /** Reads the table of an epoch for this roster from the chain; absent if this worker has no chain access. */
   derive?(epoch: number, roster: readonly WorkerId[]): Promise<StakeSnapshot>;
   find(id: Digest): Promise<StakeSnapshot>;
-  /** So that workers without a chain can follow. */
+  /** Publishes a table, so that workers without chain access can follow. */
   publish(snapshot: StakeSnapshot): Promise<void>;
 }
 
-/** What a chain is asked to say again: balances of these keys at the block of an epoch. */
+/** A request for the chain: balances of these keys at the block of an epoch. */
 export interface Rederived {
   readonly keys: readonly WorkerId[] | undefined;
   readonly schedule: SnapshotSchedule;
   readonly epoch: number;
 }
 
-/** Returns `derive` for a port: reads the successor of the first table; undefined if the table never changes. */
+/** Returns `derive` for a port, which reads successors of the first table; undefined if the table never changes. */
 export function deriveNext(
   { stake }: RunSpec,
   find: RefreshPort['find'],
@@ -53,17 +54,17 @@ export function deriveNext(
   };
 }
 
-/** What to think of a table that an outcome names; `wait` while it is being read. */
+/** Opinion of a table that an outcome names; `wait` while it is being read. */
 export type StakeOpinion = 'good' | 'bad' | 'wait';
 
-/** A table with what is asked of it again and again: it may have a hundred thousand rows. */
+/** A stake table with its id and lookup map, computed once: a table may have 100,000 rows. */
 interface Table {
   readonly id: Digest;
   readonly snapshot: StakeSnapshot;
   readonly stakes: ReadonlyMap<WorkerId, bigint>;
 }
 
-/** Tables kept: those of the chain for each branch, and the documents that outcomes name. */
+/** Maximum cached tables: derived ones for each branch, and the documents that outcomes name. */
 const MOST_KEPT = 16;
 
 const tableOf = (snapshot: StakeSnapshot): Table => ({
@@ -77,7 +78,7 @@ export class Refresh {
   readonly #port: RefreshPort;
   readonly #evidence: EvidenceStore;
   readonly #reporter: RunReporter;
-  /** Chain tables by the outcome before the round that may name them; `failed` if the chain could not be read. */
+  /** Derived tables by parent outcome of the round that may name them; `failed` if the chain could not be read. */
   readonly #derived = new Recent<Table | 'reading' | 'failed'>(MOST_KEPT);
   readonly #documents = new Recent<Table | 'reading'>(MOST_KEPT);
   #published: Digest | undefined;
@@ -93,12 +94,12 @@ export class Refresh {
     this.#reporter = reporter;
   }
 
-  /** Gets the table with this id, from whoever has it. Rejects when nobody does. */
+  /** Finds the table with this id and adds it to the evidence. Rejects if no source has it. */
   async obtain(id: Digest): Promise<void> {
     this.#evidence.addStakes(id, stakeOf(await this.#port.find(id)));
   }
 
-  /** Starts reading what a round may name. */
+  /** Starts reading the table that a round may name. */
   begin({ round, parent, ledger }: Chain): void {
     const epoch = this.#epochOf(round);
     if (epoch === undefined || !this.#port.derive || this.#derived.get(parent)) return;
@@ -114,7 +115,7 @@ export class Refresh {
     });
   }
 
-  /** The table that an outcome of this worker's own names: the next one where it is here, else the one that holds. */
+  /** Returns the table id for this worker's own proposal: the new table if it is available, else the current one. */
   offer(chain: Chain): Digest | '' {
     const kept = nextSnapshotOf(chain.ledger) ?? '';
     const next = this.#derivedFor(chain);
@@ -127,7 +128,7 @@ export class Refresh {
     return id;
   }
 
-  /** The document of a table that counts; undefined, and said, where nobody has it. */
+  /** Returns the document of the table; undefined, after a report, if no source has it. */
   async document(round: number, id: Digest): Promise<StakeSnapshot | undefined> {
     return this.#port.find(id).catch(() => {
       this.#reporter.unpublished(round, id);
@@ -135,13 +136,13 @@ export class Refresh {
     });
   }
 
-  /** Publishes a table once more, so that it does not go with whoever published it first. */
+  /** Publishes a table again, so that it survives if its first publisher deletes it. */
   async publish(round: number, table: StakeSnapshot): Promise<void> {
     const sent = this.#port.publish(table);
     await sent.catch(() => this.#reporter.unpublished(round, snapshotId(table)));
   }
 
-  /** Whether an outcome may name this table, as far as this worker can tell. */
+  /** Judges whether an outcome may name this table, as far as this worker can tell. */
   judge(chain: Chain, id: Digest | ''): StakeOpinion {
     if (id === (nextSnapshotOf(chain.ledger) ?? '')) return 'good';
     const next = this.#derivedFor(chain);
@@ -151,7 +152,7 @@ export class Refresh {
     return id === '' ? 'bad' : this.#judgeForm(chain, id);
   }
 
-  /** Without a chain: the document must be one of the same source, of the block that follows from the schedule. */
+  /** Judges a table without chain access: it must have the same source and the block that follows from the schedule. */
   #judgeForm(chain: Chain, id: Digest): StakeOpinion {
     const { stake } = this.#spec;
     const epoch = this.#epochOf(chain.round);
@@ -175,7 +176,7 @@ export class Refresh {
           this.#documents.set(id, table);
           this.#evidence.addStakes(id, table.stakes);
         },
-        // it is asked for again
+        // the next call tries again
         () => this.#documents.delete(id),
       );
     }
@@ -186,7 +187,7 @@ export class Refresh {
     return this.#epochOf(round) === undefined ? undefined : this.#derived.get(parent);
   }
 
-  /** Which table a round may name; undefined for none. */
+  /** Returns the epoch of the table that a round may name; undefined if it may name none. */
   #epochOf(round: number): number | undefined {
     const { stake } = this.#spec;
     if (stake.source !== 'evm' || stake.every === 0 || round === 0) return undefined;
@@ -196,7 +197,7 @@ export class Refresh {
 
 const keysOf = ({ members }: Ledger): readonly WorkerId[] => members.map(principalOf);
 
-/** A table by which nobody of the roster may sit would end the run. */
+/** Reports whether a table leaves at least one member eligible for a seat; without any the run would end. */
 function hasSeats({ spec, ledger }: Chain, { stakes }: Table): boolean {
   const least = BigInt(spec.committee.minStake);
   return keysOf(ledger).some((key) => (stakes.get(key) ?? -1n) >= least);
