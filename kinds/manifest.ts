@@ -64,9 +64,9 @@ them all.
 An erasure-coded payload is sent as shards instead, each chunked under a root of its own, so that
 relays can hold a part each: with k = \`need\` and n shards, shards 0 to k-1 are the payload cut
 into k parts of \`bytes\` / k bytes, rounded up, zeros after its end; shard k+i is the sum over
-j < k of shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition being XOR (a
-Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked, not asked
-for.
+j < k of shard j times 1 / ((k+i) + j) in GF(2^8), the field of the polynomial 0x11d, addition
+being XOR (a Cauchy matrix). Any k of them restore the payload, whose \`root\` is then only checked,
+not asked for.
 `;
 
 /** 7810: one worker's commitment to its payload for one round. */

@@ -5,7 +5,7 @@ import { ConfigError } from 'nostrain';
 import { utf8 } from '../../src/base/bytes.ts';
 import { type Json, parseJson } from '../../src/base/canonical-json.ts';
 import { formatLoss } from '../../src/base/numbers.ts';
-import { writeWhole } from '../../src/node/files/whole-file.ts';
+import { writeAtomically } from '../../src/node/files/atomic-file.ts';
 import { JsonReader } from '../../src/run/json-reader.ts';
 import { bar } from '../../src/terminal/render/forecast.ts';
 import { alignColumns } from '../../src/terminal/render/text.ts';
@@ -200,7 +200,7 @@ export class KeptBattles {
     this.#kept.set(keyOf(name), { ...name, ...result });
     if (this.#file !== undefined) {
       const lines = [...this.#kept.values()].map((each) => `${JSON.stringify(each)}\n`);
-      await writeWhole(this.#file, utf8(lines.join('')));
+      await writeAtomically(this.#file, utf8(lines.join('')));
     }
     return result;
   }

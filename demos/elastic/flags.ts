@@ -76,7 +76,7 @@ export const elasticOptions = (): readonly Option[] => [
     '--tiers <t,..>',
     'elastic: which MatFormer tier each worker trains (default: 0,0,1,2)',
   ).argParser(tiersFlag),
-  new Option('--no-controls', 'elastic: without the workers of the whole model to compare with'),
+  new Option('--no-controls', 'elastic: without the workers of the full model to compare with'),
   faultOption('--latency', '<ms>', 'delay of everything the relay delivers'),
   faultOption(
     '--loss',

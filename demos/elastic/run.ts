@@ -47,18 +47,18 @@ export async function runElasticDemo(flags: DemoFlags): Promise<number> {
       const isOver = exits.some(({ code }) => code !== 0) || stage.signal.aborted;
       if (flags.controls === false || isOver) return null;
       const who = count === 1 ? 'one worker' : `${count} workers`;
-      stage.onNotice(`to compare: ${who} of the whole model`);
+      stage.onNotice(`to compare: ${who} of the full model`);
       return controlOf((await play(name, Array(count).fill(0))).played);
     };
     const alone = await compare('alone', 1);
-    const whole = await compare('whole', tiers.length);
+    const full = await compare('whole', tiers.length);
     const [end] = log.rounds.get(settings.rounds - 1)?.values() ?? [];
     const last = controlOf(played).validationLoss;
     const base = alone?.validationLoss ?? null;
     const document = {
       ...played,
       alone,
-      whole,
+      whole: full,
       aboveAlone: last === null || base === null ? null : last / base,
       replay: spec && played.agreed ? await replayed(spec, relays, stage, end!.digest) : null,
       faults: faults ?? null,
@@ -133,7 +133,7 @@ const costWords = ({ secondsPerStep, peakBytes }: Cost): string => {
 function tellEnd(document: ElasticDocument, exits: readonly Exit[], stage: Stage): number {
   const { say } = stage;
   const failed = stage.end(document, exits);
-  const { workers, alone, whole, aboveAlone, replay, agreed } = document;
+  const { workers, alone, whole: full, aboveAlone, replay, agreed } = document;
   for (const { tier, validationLosses } of document.tiers) {
     const members = workers.filter((worker) => worker.tier === tier);
     const { width, share } = members[0]!;
@@ -143,8 +143,8 @@ function tellEnd(document: ElasticDocument, exits: readonly Exit[], stage: Stage
     say(`${who}: ${size}; loss ${losses}; ${costWords(members[0]!)}`);
   }
   const controls = [
-    ['one worker of the whole model alone', alone],
-    ['as many workers of the whole model', whole],
+    ['one worker of the full model alone', alone],
+    ['as many workers of the full model', full],
   ] as const;
   for (const [who, control] of controls) {
     if (control) say(`${who}: loss ${fixed(control.validationLoss, 3)}, ${costWords(control)}`);
@@ -153,7 +153,7 @@ function tellEnd(document: ElasticDocument, exits: readonly Exit[], stage: Stage
     const percent = 100 * (aboveAlone - 1);
     const where = percent > 0 ? 'above' : 'below';
     const distance = fixed(Math.abs(percent), 1);
-    say(`the whole model among tiers: ${distance} % ${where} the loss of the one alone`);
+    say(`the full model among tiers: ${distance} % ${where} the loss of the one alone`);
   }
   if (replay?.ok) {
     const root = `${replay.modelRoot.slice(0, 16)}…`;

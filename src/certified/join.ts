@@ -349,7 +349,7 @@ export async function firstCertified(
     tier,
     ...parts
   }: Pick<ReadOptions, 'relays' | 'signal' | 'clock' | 'onNotice'> & {
-    /** Of the width, in a run with tiers; default the whole model. */
+    /** Of the width, in a run with tiers; default the full model. */
     readonly tier?: number;
   },
 ): Promise<CertifiedState> {

@@ -29,7 +29,7 @@ export interface MemberOptions extends Pick<InputPorts, 'beacon'> {
   readonly journal: Journal;
   /** End of this worker's reveal chain, and its value for a round. */
   readonly chain: { readonly tip: Digest; reveal(round: number): Digest | '' };
-  /** In a run with tiers: the tier that this worker trains; default the whole model. */
+  /** In a run with tiers: the tier that this worker trains; default the full model. */
   readonly tier?: number | undefined;
   /** What its join shows, where the run asks for something. */
   readonly admission?: JoinCredentials | undefined;

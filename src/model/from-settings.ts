@@ -40,7 +40,7 @@ export interface ModelParts {
   readonly input?: SpecInput | null;
 }
 
-/** The tiers of a run's model, where it has some; of a tier that is still to be chosen, the whole model. */
+/** The tiers of a run's model, where it has some; of a tier that is still to be chosen, the full model. */
 export function tiersIn(settings: Partial<TierSettings>): { readonly tiers?: Tiers } {
   const { tiers = 0, tier = 'auto', helper = false, helperRotation = 0 } = settings;
   if (tiers === 0) return {};
@@ -148,7 +148,7 @@ export const layoutOf = (settings: ModelSettings, parts?: ModelParts): Layout =>
 
 type RunOfModel = Pick<RunSpec, 'training' | 'start' | 'input'> & Partial<Pick<RunSpec, 'tiers'>>;
 
-/** The model that a run trains; in a run with tiers one of them, the whole model where none is said. */
+/** The model that a run trains; in a run with tiers one of them, the full model where none is said. */
 export const modelOfRun = (spec: RunOfModel, tier = 0): AnyModel =>
   modelOf({ ...spec.training, tiers: spec.tiers ?? 0, tier: `${tier}` as Settings['tier'] }, spec);
 

@@ -37,8 +37,8 @@ export function sliceRanges(spec: AnyModel): readonly Range[] {
   return starts.map(({ offset }, i) => ({ from: offset, to: starts[i + 1]?.offset ?? size }));
 }
 
-/** The whole model of which the spec means a tier; the spec itself where there are none. */
-export function wholeOf(spec: AnyModel): AnyModel {
+/** The full model of which the spec means a tier; the spec itself where there are none. */
+export function fullModelOf(spec: AnyModel): AnyModel {
   const tiers = tiersOf(spec);
   if (!tiers) return spec;
   return spec.architecture === 'own'

@@ -6,7 +6,7 @@ import type { RunEvent } from '../certified/rounds/events.ts';
 import type { Journal } from '../certified/rounds/journal.ts';
 import type { Signer } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
-import type { EventSize, WholePayloadEvents } from '../network/wire/cost.ts';
+import type { EventSize, SingleEventSizes } from '../network/wire/cost.ts';
 import { createWire } from '../network/wire/create-wire.ts';
 import type { Wire, WireOptions } from '../network/wire/wire.ts';
 import type { Settings } from '../run/settings.ts';
@@ -45,7 +45,7 @@ export interface OpenProtocol<M extends object> {
 }
 
 /** Sizes of the events of a protocol that sends each payload whole, in one event. */
-export interface ProtocolSizes extends WholePayloadEvents {
+export interface ProtocolSizes extends SingleEventSizes {
   /** Encodes a random delta to measure the event of a round. */
   largestEvent(run: string, layout: Layout, ratio: number): EventSize;
   /** Bytes of the checkpoint event after a round; undefined where the state does not fit one. */

@@ -5,7 +5,7 @@ import { ConfigError } from '../base/errors.ts';
 import type { RunEvent } from '../certified/rounds/events.ts';
 import { type AnyModel, tiersOf } from '../model/architectures/table.ts';
 import type { Tokenizer } from '../model/data/tokens.ts';
-import { initialParameters, modelLayout, sliceRanges, wholeOf } from '../model/parameters.ts';
+import { fullModelOf, initialParameters, modelLayout, sliceRanges } from '../model/parameters.ts';
 import { mostPayloadBytes } from '../network/codec/codecs.ts';
 import { createSigner } from '../network/event.ts';
 import type { RelaySet } from '../network/transport/relay-set.ts';
@@ -167,7 +167,7 @@ function sendingOf(
   { model }: Task,
   { maxPayloadBytes }: Pick<Protocol, 'maxPayloadBytes'>,
 ) {
-  const whole = wholeOf(model);
+  const full = fullModelOf(model);
   const own = tiersOf(model);
   const helpers = own?.even && { count: own.count, rotation: helperRotation, tier: own.own };
   return {
@@ -176,8 +176,8 @@ function sendingOf(
     packing,
     eventBudget,
     ratio: topk,
-    maxContainerBytes: maxPayloadBytes ?? mostPayloadBytes(modelLayout(whole)),
-    ...(tiers > 0 && { sliceEnds: sliceRanges(whole).map(({ to }) => to), features: tierFeatures }),
+    maxContainerBytes: maxPayloadBytes ?? mostPayloadBytes(modelLayout(full)),
+    ...(tiers > 0 && { sliceEnds: sliceRanges(full).map(({ to }) => to), features: tierFeatures }),
     ...(helpers && { helpers, features: helperFeatures }),
   };
 }
@@ -240,8 +240,8 @@ function startingFrom({ layout, values }: Params, wanted: Layout): Float32Array 
 /** What a worker has of a model with tiers: a helper all of it. */
 function tiersHeld(model: AnyModel): NonNullable<Plan['tiers']> {
   const { own, even } = tiersOf(model)!;
-  const whole = wholeOf(model);
-  const { size } = modelLayout(whole);
+  const full = fullModelOf(model);
+  const { size } = modelLayout(full);
   return { slices: sliceRanges(heldModel(model)), size, ...(even && { tier: own }) };
 }
 

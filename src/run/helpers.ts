@@ -1,5 +1,5 @@
 /**
- * Helpers: workers that hold the whole model and have the time for a small tier and one slice more. Which slice
+ * Helpers: workers that hold the full model and have the time for a small tier and one slice more. Which slice
  * follows from the round alone, so that everybody knows what a helper sends, and helpers of one tier train the same
  * one together.
  */

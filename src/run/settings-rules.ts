@@ -38,7 +38,7 @@ const exclusions: readonly Exclusion[] = [
   },
   {
     code: 'flag/fragments',
-    says: 'nostrain/0 sends the whole model, never a fragment',
+    says: 'nostrain/0 sends the full model, never a fragment',
     hint: 'give --set profile=nostrain/1, or --set fragments=1',
     isBroken: (settings) => isReference(settings) && settings.fragments > 1,
   },

@@ -4,7 +4,7 @@ import type { Range } from '../tensor/partial-vector.ts';
 import type { EngineTrainer } from './trainer.ts';
 
 interface Helped {
-  /** Of the whole model. */
+  /** Of the full model. */
   readonly layout: Layout;
   /** Where the tier's own numbers end. */
   readonly own: number;

@@ -25,7 +25,7 @@ export interface Division {
   /** Number of fragments of the model; each round moves one, in turn. */
   readonly fragments: number;
   readonly size: number;
-  /** In a run with tiers, whose roster has the whole model: its slices, and who of `beside` has each. */
+  /** In a run with tiers, whose roster has the full model: its slices, and who of `beside` has each. */
   readonly slices?: readonly AssignedSlice[] | undefined;
 }
 

@@ -40,16 +40,16 @@ export interface RoundSummary {
 
 /** What a worker trains of a model with tiers. */
 export interface WorkerTier {
-  /** 0 is the whole model. */
+  /** 0 is the full model. */
   readonly own: number;
   /** The smallest one of the run. */
   readonly of: number;
-  /** Of its feed-forward layers, and of those of the whole model. */
+  /** Of its feed-forward layers, and of those of the full model. */
   readonly width: number;
   readonly wholeWidth: number;
-  /** Of the whole model's parameters. */
+  /** Of the full model's parameters. */
   readonly share: number;
-  /** A slice of the base was loaded, or a part of the whole model. */
+  /** A slice of the base was loaded, or a part of the full model. */
   readonly strategy: 'sliced' | 'universal';
 }
 

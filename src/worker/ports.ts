@@ -142,7 +142,7 @@ export interface Trainer {
   close(): Promise<void>;
 }
 
-/** Where a run lives on disk: what is saved is there whole or not at all. */
+/** Where a run is stored on disk. Files are replaced atomically. */
 export interface Store<S extends WorkerState = WorkerState> {
   load(layout: Layout): Promise<S | undefined>;
   save(state: WorkerState): Promise<void>;

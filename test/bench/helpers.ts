@@ -1,6 +1,6 @@
 /**
- * What helpers bring a run (docs/tiers.md): two workers of the whole model alone, with two of a quarter of its width, and with the same two as helpers
- * that take a slice more in turn. Every worker is a process, each with a quarter of the text; told is the validation loss of the whole model.
+ * What helpers bring a run (docs/tiers.md): two workers of the full model alone, with two of a quarter of its width, and with the same two as helpers
+ * that take a slice more in turn. Every worker is a process, each with a quarter of the text; told is the validation loss of the full model.
  *
  *   npm run --silent build && npm run bench:helpers -- FILE
  */
@@ -30,7 +30,7 @@ const SAME = [
   ...['--tiers', '2', '--device', 'cpu', '--threads', '1', '--report', 'ndjson'],
 ];
 
-/** Flags of the workers beside the two of the whole model, and rounds after which helpers take another slice. */
+/** Flags of the workers beside the two of the full model, and rounds after which helpers take another slice. */
 const casts: Readonly<
   Record<string, { readonly small: readonly string[][]; readonly rotation: number }>
 > = {

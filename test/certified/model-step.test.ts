@@ -35,7 +35,7 @@ const rowsFor = (tiers: readonly number[], held: number) =>
 const everyone = () => 1;
 
 describe('a step of several tiers', () => {
-  it('E-09: one of the whole model and three of half of it move all values alike, whatever their examples', () => {
+  it('E-09: one of the full model and three of half of it move all values alike, whatever their examples', () => {
     const state = stateOf(0);
     const { model, taken } = stepModel(state, rowsFor([0, 1, 1, 1], size), everyone);
     const rate = 1 + spec.training.momentum;
@@ -115,7 +115,7 @@ it('a payload of another tier than its author has is refused', () => {
   const small = createPacker({ ...shared, layout: tierOfModel(spec, 2).layout });
   const of = (count: number) => ({
     ...context,
-    sliceFeature: { rings: new Array<string>(count).fill('a'.repeat(64)) },
+    widths: { rings: new Array<string>(count).fill('a'.repeat(64)) },
   });
   const whole = packer.pack(new Float64Array(size).fill(1), context);
   const part = small.pack(new Float64Array(slices[0]!.to).fill(1), context);

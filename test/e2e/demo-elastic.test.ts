@@ -43,7 +43,7 @@ it('E-11: tiers 0, 1 and 2 train one model; every loss falls, and all agree wher
   expect(document.rounds.every(({ accepted }) => accepted === 3)).toBe(true);
 });
 
-it('E-09: as a certified run, which only those of the whole model sign, it replays to the root that all hold', async () => {
+it('E-09: as a certified run, which only those of the full model sign, it replays to the root that all hold', async () => {
   const { code, stdout, stderr } = await runProgram([
     ...smallDemo(),
     ...['--tiers', '0,2', '--certified'],

@@ -1,4 +1,4 @@
-/** Helpers: workers that hold the whole model, and train a small tier and one slice more; what they move, and that all end in the same bits. */
+/** Helpers: workers that hold the full model, and train a small tier and one slice more; what they move, and that all end in the same bits. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';

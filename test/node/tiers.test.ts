@@ -35,8 +35,8 @@ const readJson = async (...path: string[]): Promise<Json> =>
 const weightsIn = async (folder: string) =>
   readWeights(await openPretrained(folderOf(folder), { context: 8 }));
 
-/** The folder of a whole model; in two files of weights where asked. */
-async function wholeModel({ shards = 1, config = llama.config, name = 'model' } = {}) {
+/** The folder of a full model; in two files of weights where asked. */
+async function fullModel({ shards = 1, config = llama.config, name = 'model' } = {}) {
   const folder = at(name);
   const { base, pretrained } = await learn({ ...llama, config });
   if (shards === 1) {
@@ -73,7 +73,7 @@ function prefixOf(name: string, values: Float32Array, tier: number): Float32Arra
 
 describe('tiers export', () => {
   it('E-01: writes folders beside the model, with their widths, and a manifest with every hash', async () => {
-    const folder = await wholeModel();
+    const folder = await fullModel();
     await exportTiers(folder, [2, 1, 2], { signal });
     for (const tier of [1, 2]) {
       expect(await readJson(tierFolder(folder, tier), 'config.json')).toEqual({
@@ -110,7 +110,7 @@ describe('tiers export', () => {
   });
 
   it('E-01: what does not divide is refused by name and divisor, and a slice is not sliced again', async () => {
-    const folder = await wholeModel();
+    const folder = await fullModel();
     await expect(exportTiers(folder, [1, 4], { signal })).rejects.toMatchObject({
       code: 'tiers/width',
       data: { what: 'intermediate_size', width: 40, divisor: 16 },
@@ -123,7 +123,7 @@ describe('tiers export', () => {
     await expect(exportTiers(folder, [1], { signal })).rejects.toMatchObject({
       code: 'export/exists',
     });
-    const gpt2 = await wholeModel({ name: 'other' });
+    const gpt2 = await fullModel({ name: 'other' });
     await writeFile(join(gpt2, 'config.json'), JSON.stringify({ model_type: 'gpt2' }));
     await expect(exportTiers(gpt2, [1], { signal })).rejects.toMatchObject({
       code: 'tiers/config',
@@ -131,24 +131,24 @@ describe('tiers export', () => {
   });
 
   it.each([1, 2])(
-    'E-02: tensors are the prefixes of the whole model, in %d files',
+    'E-02: tensors are the prefixes of the full model, in %d files',
     async (shards) => {
-      const folder = await wholeModel({ shards });
+      const folder = await fullModel({ shards });
       await exportTiers(folder, [1, 2, 3], { signal });
-      const whole = await weightsIn(folder);
+      const full = await weightsIn(folder);
       for (const tier of [1, 2, 3]) {
         const slice = await weightsIn(tierFolder(folder, tier));
-        expect([...slice.keys()]).toEqual([...whole.keys()]);
+        expect([...slice.keys()]).toEqual([...full.keys()]);
         for (const [name, values] of slice) {
-          expect(values, name).toEqual(prefixOf(name, whole.get(name)!, tier));
+          expect(values, name).toEqual(prefixOf(name, full.get(name)!, tier));
         }
       }
       expect((await findTier(folder, { tier: 2, strategy: 'sliced', signal })).slicing).toBe(0);
     },
   );
 
-  it('E-02: a slice computes what the whole model does with everything but the prefix at zero', async () => {
-    const folder = await wholeModel();
+  it('E-02: a slice computes what the full model does with everything but the prefix at zero', async () => {
+    const folder = await fullModel();
     await exportTiers(folder, [1], { signal });
     const lossOf = async (
       from: string,
@@ -248,7 +248,7 @@ describe('a manifest', () => {
   });
 
   it('E-03: a tier that is not there is named beside those that are; no config and no weights are told apart', async () => {
-    const folder = await wholeModel();
+    const folder = await fullModel();
     await exportTiers(folder, [1], { signal });
     const sliced = { tier: 2, strategy: 'sliced', signal } as const;
     await expect(findTier(folder, sliced)).rejects.toMatchObject({
@@ -272,7 +272,7 @@ describe('a manifest', () => {
   });
 
   it('E-03: a link out of the family is not followed', async () => {
-    const folder = await wholeModel();
+    const folder = await fullModel();
     await exportTiers(folder, [1], { signal });
     const file = join(tierFolder(folder, 1), 'model.safetensors');
     await rename(file, at('elsewhere'));
@@ -285,7 +285,7 @@ describe('a manifest', () => {
   it.each(['config.json', 'model.safetensors', 'tokenizer.json'])(
     'E-04: one byte of %s that is another is refused with both hashes',
     async (name) => {
-      const folder = await wholeModel();
+      const folder = await fullModel();
       await exportTiers(folder, [1], { signal });
       const file = join(name === 'tokenizer.json' ? folder : tierFolder(folder, 1), name);
       const bytes = await readFile(file);
@@ -308,7 +308,7 @@ describe('what a worker of a tier loads', () => {
   type Layout = (typeof layouts)[number];
 
   async function laidOut(layout: Layout): Promise<string> {
-    const folder = await wholeModel();
+    const folder = await fullModel();
     if (layout === 'alone') return folder;
     await exportTiers(folder, [1, 2], { signal });
     if (layout === 'slice') return tierFolder(folder, 1);
@@ -361,7 +361,7 @@ describe('what a worker of a tier loads', () => {
     ).rejects.toMatchObject({
       code: 'tiers/DoubleSlicing',
       data: { checkpoint_tier: 1, requested: 2 },
-      hint: expect.stringContaining('whole model'),
+      hint: expect.stringContaining('full model'),
     });
   });
 
@@ -404,7 +404,7 @@ describe('what a worker of a tier loads', () => {
 
   it('E-07: a slice of another model in the place of a tier is refused', async () => {
     const folder = await laidOut('complete');
-    const other = await wholeModel({
+    const other = await fullModel({
       name: 'other',
       config: { ...llama.config, rms_norm_eps: 0.5 },
     });

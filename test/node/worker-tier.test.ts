@@ -38,7 +38,7 @@ describe('--tier auto', () => {
     expect(why).toBe('tier 1 took 100 MiB; 100 MiB are free');
   });
 
-  it('takes the whole model where all of it fits', async () => {
+  it('takes the full model where all of it fits', async () => {
     const { tier, why } = await chooseTier(machine({ room: 1000 * MIB }).choosing);
     expect([tier, why]).toEqual([0, 'all of it fits here']);
   });

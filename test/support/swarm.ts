@@ -94,7 +94,7 @@ export interface MemberOptions {
   /** Payloads in zstd, of profile `nostrain/0`. */
   readonly zstd?: Zstd;
   readonly layout?: Layout;
-  /** In a run with tiers, where the slices of the whole model end. */
+  /** In a run with tiers, where the slices of the full model end. */
   readonly sliceEnds?: readonly number[];
   /** Default the system's. */
   readonly clock?: Clock;

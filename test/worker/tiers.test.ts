@@ -90,7 +90,7 @@ describe('a run with workers of several tiers', () => {
     });
     const { values } = await play({ tiers: [1, 1, 1], trainer: quiet });
     expect(values[0]).toHaveLength(12_288);
-    // a worker of the whole model that only watches: one whose contribution is refused still applies the others'
+    // a worker of the full model that only watches: one whose contribution is refused still applies the others'
     const { values: mixed } = await play({
       tiers: [1, 1, 0],
       trainer: (layout, index) =>

@@ -78,7 +78,7 @@ export const sliceCountOf = (
   tier: number,
 ): number | undefined => (tiers === 0 ? undefined : tiers + 1 - tier);
 
-/** Returns each local slice as a state of its own; one state for the whole model in a run without tiers. */
+/** Returns each local slice as a state of its own; one state for the full model in a run without tiers. */
 export function sliceStates(
   spec: RunSpec,
   { params, momentum }: ModelState,

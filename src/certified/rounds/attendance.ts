@@ -43,7 +43,7 @@ function assertTier(member: Member, tier: number, { founders }: RunSpec): void {
   throw new ConfigError(
     'run/tier',
     isFounder
-      ? `founders have the whole model, and this one would train tier ${tier}`
+      ? `founders have the full model, and this one would train tier ${tier}`
       : `this key takes part with tier ${joined}, and would train tier ${tier}`,
     {
       hint: isFounder

@@ -144,13 +144,13 @@ const types = {
 
 const exportFlags = {
   peft: text('<dir>', 'folder to write the adapter to, as PEFT loads it'),
-  merged: text('<dir>', 'folder to write the whole model to, as transformers loads it'),
-  gguf: text('<file>', 'file to write the whole model to, as llama.cpp loads it'),
+  merged: text('<dir>', 'folder to write the full model to, as transformers loads it'),
+  gguf: text('<file>', 'file to write the full model to, as llama.cpp loads it'),
   state: text('<file>', 'models of our own: .safetensors, .npz or .json to write all tensors to'),
   dtype: withDefault(
     choice(
       '<type>',
-      'number format of the whole model; q8_0 for GGUF only',
+      'number format of the full model; q8_0 for GGUF only',
       Object.keys(types) as (keyof typeof types)[],
     ),
     'f32',
@@ -224,7 +224,7 @@ function planned(run: TrainedRun, base: BaseModel, flags: ExportFlags): readonly
 const unfit = (message: string, instead: string): ConfigError =>
   new ConfigError('export/unfit', message, { hint: `use ${instead}` });
 
-/** The adapter, or the whole model; of a tier in ordinary rows and columns. */
+/** The adapter, or the full model; of a tier in ordinary rows and columns. */
 function learnedOf({ values }: TrainedRun, base: BaseModel): Learned {
   const { pretrained, adapter, spec, model } = base;
   const own = valuesByName(modelLayout(model), values);

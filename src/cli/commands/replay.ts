@@ -14,7 +14,7 @@ import {
 import { prepareTask } from '../../node/data/task.ts';
 import { createTrainer } from '../../node/engine/trainer.ts';
 import { toNpub } from '../../node/files/keys.ts';
-import { type BaseModel, openWholeBaseOf } from '../../node/pretrained/base-model.ts';
+import { type BaseModel, openFullBaseOf } from '../../node/pretrained/base-model.ts';
 import { roundName, roundNumber } from '../../run/ids.ts';
 import { settingsOf } from '../../run/spec/read-spec.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -166,7 +166,7 @@ const settingsIn = (spec: RunSpec, base: string) =>
 /** The base of a run, held against its spec. */
 export function openBaseIn(spec: RunSpec, options: EvaluateOptions): Promise<BaseModel> {
   if (spec.start !== null) {
-    return openWholeBaseOf(spec.start, settingsIn(spec, options.base), options);
+    return openFullBaseOf(spec.start, settingsIn(spec, options.base), options);
   }
   throw new ConfigError('flag/unused', 'this run starts from no published model', {
     hint: 'leave --base out',

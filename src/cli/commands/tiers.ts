@@ -40,7 +40,7 @@ function readTier(text: string): number {
 }
 
 const exportFlags = {
-  src: required(text('<dir>', 'folder of the whole model, as transformers loads it')),
+  src: required(text('<dir>', 'folder of the full model, as transformers loads it')),
   tiers: required(
     repeated(parsed('<n...>', 'tiers to write: 1 is half as wide, 2 a quarter', readTier)),
   ),
@@ -61,7 +61,7 @@ const exportCommand = (): Command =>
   );
 
 const inspectFlags = {
-  tier: withDefault(whole('<n>', '0 is the whole model, 1 half as wide', 0, MOST_TIER), 0),
+  tier: withDefault(whole('<n>', '0 is the full model, 1 half as wide', 0, MOST_TIER), 0),
   strategy: withDefault(
     choice('<name>', 'the slice if it is whole, else all; the slice; or all', tierStrategies),
     'auto',
@@ -77,7 +77,7 @@ const inspectCommand = (): Command =>
     'say what a worker of a tier loads of a model, after checking every file of it',
     inspectFlags,
   )
-    .argument('<dir>', 'folder of the whole model, or of one tier')
+    .argument('<dir>', 'folder of the full model, or of one tier')
     .action((folder: string, { tier, strategy, json }: TiersFlags) =>
       interruptibly(async (signal) => {
         const found = await findTier(folder, { tier, strategy, signal });

@@ -28,8 +28,8 @@ import { bytesRoot } from '../../consensus/roots.ts';
 import type { BodyOf } from '../../network/attachments/bodies.ts';
 import { manifestDigest } from '../../network/chunks/manifest.ts';
 import { packFile } from '../../node/checkpoint/pack.ts';
+import { writeAtomically } from '../../node/files/atomic-file.ts';
 import { readDocument } from '../../node/files/documents.ts';
-import { writeWhole } from '../../node/files/whole-file.ts';
 import { nativeCrypto } from '../../node/native/event-crypto.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { RelayReach as Reach } from '../../node/net/relays.ts';
@@ -193,10 +193,10 @@ export async function writeRecord(
     await rm(join(folder, each), { recursive: true, force: true });
   await mkdir(join(folder, 'states'), { recursive: true });
   const keep = (state: RecordedState, bytes: Uint8Array) =>
-    writeWhole(join(folder, stateIn(state)), bytes);
+    writeAtomically(join(folder, stateIn(state)), bytes);
   const { record: found, report } = await recordRun(archive, options, { every, keep });
   const record = { ...found, eventsSha256: await sha256Of(eventsIn(folder)) };
-  await writeWhole(join(folder, RECORD), utf8(recordText(record)));
+  await writeAtomically(join(folder, RECORD), utf8(recordText(record)));
   const files = [
     { file: eventsIn(folder), name: 'run' },
     ...record.states.map((state) => ({ file: join(folder, stateIn(state)), name: nameOf(state) })),

@@ -34,9 +34,9 @@ import {
 import { pushToRelays } from '../../node/checkpoint/push-relays.ts';
 import type { NamedSource } from '../../node/checkpoint/sources.ts';
 import { createAskHttp } from '../../node/checkpoint/sources.ts';
+import { writeAtomically } from '../../node/files/atomic-file.ts';
 import { dataHome } from '../../node/files/data-home.ts';
 import { homeSigner } from '../../node/files/keys.ts';
-import { writeWhole } from '../../node/files/whole-file.ts';
 import type { TrainingFiles } from '../../node/join/join-run.ts';
 import { nativeSha256 } from '../../node/native/sha256.ts';
 import type { RunSpec } from '../../run/spec/run-spec.ts';
@@ -279,7 +279,7 @@ async function pushTo(
   const text = utf8(manifestText(manifest));
   const sha256 = manifestDigest(manifest, nativeSha256);
   if (isAddress) await send({ sha256, bytes: text.length, offset: undefined }, async () => text);
-  else await writeWhole(join(to, MANIFEST_FILE), text);
+  else await writeAtomically(join(to, MANIFEST_FILE), text);
   return pieces.size;
 }
 

@@ -26,7 +26,7 @@ export function entitled(ledger: Ledger, keys: readonly WorkerId[]): readonly Wo
   return withTip(ledger, keys).filter((key) => !out.has(key) && !parts.has(key));
 }
 
-/** Which MatFormer tier a member trains; 0, the whole model, in a run without tiers. */
+/** Which MatFormer tier a member trains; 0, the full model, in a run without tiers. */
 export const tierOfMember = ({ features }: Pick<Member, 'features'>): number =>
   features?.widths?.tier ?? 0;
 

@@ -25,7 +25,7 @@ export function sliceWidths(ffn: number, { count, own, even, helps }: Tiers): re
   return widths.map((width, slice) => (slice === 0 ? width : width / 2));
 }
 
-/** Of the whole model, which nothing follows. */
+/** Of the full model, which nothing follows. */
 const lastSlice = ({ count, even }: Tiers): number => (even ? 2 ** count - 1 : count);
 
 /** The largest tier whose slices are among the first so many. */
@@ -36,7 +36,7 @@ export const tierWith = ({ count, even }: Omit<Tiers, 'own'>, slices: number): n
 export const widthIn = (ffn: number, tiers: Tiers): number =>
   sliceWidths(ffn, tiers).reduce((sum, width) => sum + width, 0);
 
-/** A model of a tier's width, with its tensors in slices; `ffn` is the width of the whole model. */
+/** A model of a tier's width, with its tensors in slices; `ffn` is the width of the full model. */
 export function sliceModel<M extends Model>(model: M, tiers: Tiers, ffn: number): M {
   const widths = sliceWidths(ffn, tiers);
   const { tensors, frozen = [], decoding } = model;

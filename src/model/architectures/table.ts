@@ -143,20 +143,20 @@ function checkTiers(ffn: number, { count, own, even, helps }: Tiers): void {
   const isTier = (tier: number) => Number.isSafeInteger(tier) && tier >= 0;
   if (!isTier(count) || count > MOST_TIERS || !isTier(own) || own > count) {
     throw new ConfigError('model/tiers', `there is no tier ${own} of ${count}`, {
-      hint: `a run has at most ${MOST_TIERS} tiers beside the whole model, and tier 0 is that`,
+      hint: `a run has at most ${MOST_TIERS} tiers beside the full model, and tier 0 is that`,
     });
   }
   if (even && count > MOST_HELPED) {
     throw new ConfigError(
       'model/tiers',
-      `a run with helpers has at most ${MOST_HELPED} tiers beside the whole model`,
+      `a run with helpers has at most ${MOST_HELPED} tiers beside the full model`,
       {
         hint: 'give fewer --tiers, or --set helperRotation=0',
       },
     );
   }
   if (helps && own === 0) {
-    throw new ConfigError('model/tiers', 'a worker of the whole model has nothing to help with', {
+    throw new ConfigError('model/tiers', 'a worker of the full model has nothing to help with', {
       hint: 'leave helper out, or take a smaller --tier',
     });
   }

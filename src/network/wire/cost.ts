@@ -17,14 +17,14 @@ import { buildManifest, buildPresence } from './native-profile.ts';
 import { packingFor } from './packer.ts';
 
 /** Sizes of the events of a profile that sends each payload whole, in one event. */
-export interface WholePayloadEvents {
+export interface SingleEventSizes {
   gradientBytes(input: CostInput): number;
   heartbeatBytes(input: CostInput): number;
 }
 
 export interface CostInput {
   /** For a profile that sends payloads whole; without it a payload goes out as a manifest and chunks. */
-  readonly whole?: WholePayloadEvents | undefined;
+  readonly whole?: SingleEventSizes | undefined;
   readonly run: string;
   readonly payloadBytes: number;
   /** How a payload in chunks is spread over relays. */

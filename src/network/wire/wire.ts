@@ -126,7 +126,7 @@ export interface WireOptions {
   /** Those of a certified run; none outside of one. */
   readonly features?: FeatureSet | undefined;
   readonly layout: Layout;
-  /** In a run with tiers, where the slices of the whole model end; the layout is one of its prefixes then. */
+  /** In a run with tiers, where the slices of the full model end; the layout is one of its prefixes then. */
   readonly sliceEnds?: readonly number[] | undefined;
   /** In a run with helpers, and which tier is this worker's. */
   readonly helpers?: (HelperSlicing & { readonly tier: number }) | undefined;

@@ -13,8 +13,8 @@ import type { FetchEvent } from '../../network/chunks/fetch.ts';
 import { type FileManifest, manifestDigest, manifestText } from '../../network/chunks/manifest.ts';
 import type { ChunkedFile } from '../../run/chunked-files.ts';
 import type { Digest } from '../../run/ids.ts';
+import { hashFile, writeAtomically } from '../files/atomic-file.ts';
 import { takeKeyLock } from '../files/run-folder.ts';
-import { hashFile, writeWhole } from '../files/whole-file.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import type { Connection } from '../net/relays.ts';
 import { fetchFolder } from './fetch-folder.ts';
@@ -130,7 +130,7 @@ async function bring(
     assertSame(manifest, wanted);
     assertSmall(manifest.bytes, options);
     await assertRoom(manifest.bytes, folder);
-    await writeWhole(manifestFile(wanted, options), utf8(manifestText(manifest)));
+    await writeAtomically(manifestFile(wanted, options), utf8(manifestText(manifest)));
     const mostBytes = Math.max(LEAST_CAP, EXCESS * manifest.bytes);
     await fetchFolder(manifest, chunks, { sources, signal, mostBytes, report });
   } finally {

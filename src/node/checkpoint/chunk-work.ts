@@ -39,19 +39,19 @@ interface CombineTask {
   readonly targets: readonly { readonly file: string; readonly bytes: number }[];
 }
 
-/** Hashes the files of one whole in order. A final task without a file asks for the hashes and the Merkle root. */
-interface WholeTask {
+/** Hashes the chunk files of one file in order. A final task without a file asks for the hashes and the Merkle root. */
+interface FileHashTask {
   readonly kind: 'whole';
   readonly name: string;
   readonly file: string | undefined;
 }
 
-export type ChunkTask = HashTask | CombineTask | WholeTask;
+export type ChunkTask = HashTask | CombineTask | FileHashTask;
 
 /** Hashes of a file; those that were not asked for are empty. */
 export interface FileHashes extends Hashes {
   readonly bytes: number;
-  /** Merkle root of a whole; null if it is too long for chunk events. */
+  /** Merkle root of a file; null if it is too long for chunk events. */
   readonly root?: Digest | null;
 }
 
@@ -136,12 +136,12 @@ export const nativeDigester = (): Promise<Digester> =>
   createDigester(createNativeSha256, createNativeBlake3);
 
 /** Hashes a whole file that comes in pieces: SHA-256, BLAKE3 and the root that certified outcomes name. */
-export interface WholeHasher {
+export interface FileHasher {
   update(piece: Uint8Array): void;
   digest(): FileHashes & { readonly root: Digest | null };
 }
 
-export async function createWholeHasher(): Promise<WholeHasher> {
+export async function createFileHasher(): Promise<FileHasher> {
   const digester = await nativeDigester();
   const tree = new RootHasher(createNativeSha256);
   let bytes = 0;
@@ -166,16 +166,16 @@ export const isFileOf = (
   bytes === manifest.bytes;
 
 /** Wholes that are not finished, by name. */
-const wholes = new Map<string, WholeHasher>();
+const hashers = new Map<string, FileHasher>();
 
-async function hashOn({ name, file }: WholeTask): Promise<FileHashes> {
-  const whole = wholes.get(name) ?? (await createWholeHasher());
+async function hashOn({ name, file }: FileHashTask): Promise<FileHashes> {
+  const hasher = hashers.get(name) ?? (await createFileHasher());
   if (file === undefined) {
-    wholes.delete(name);
-    return whole.digest();
+    hashers.delete(name);
+    return hasher.digest();
   }
-  wholes.set(name, whole);
-  for await (const piece of readPieces(file)) whole.update(piece);
+  hashers.set(name, hasher);
+  for await (const piece of readPieces(file)) hasher.update(piece);
   return { bytes: 0, sha256: '', blake3: '' };
 }
 

@@ -20,7 +20,7 @@ import {
 } from '../../network/chunks/manifest.ts';
 import type { SourceReport } from '../../network/chunks/source.ts';
 import type { Digest } from '../../run/ids.ts';
-import { cannotWrite, writeWhole } from '../files/whole-file.ts';
+import { cannotWrite, writeAtomically } from '../files/atomic-file.ts';
 import { createNativeSha256, nativeSha256 } from '../native/sha256.ts';
 import { inOrder, isFileOf, judge, startChunkWorkers } from './chunk-work.ts';
 import { chunkFile, MANIFEST_FILE, readBytes, readManifest } from './folder.ts';
@@ -66,11 +66,11 @@ export async function fetchFolder(
 ): Promise<FetchedFolder> {
   await claim(folder, manifest);
   if (options.until !== undefined) return fetchAll(manifest, folder, options);
-  const whole = followWhole(folder, manifest);
+  const follower = followFile(folder, manifest);
   try {
-    return await fetchAll(manifest, folder, options, whole);
+    return await fetchAll(manifest, folder, options, follower);
   } finally {
-    await whole.close();
+    await follower.close();
   }
 }
 
@@ -78,14 +78,14 @@ async function fetchAll(
   manifest: FileManifest,
   folder: string,
   options: FetchFolderOptions,
-  whole?: WholeFollower,
+  follower?: FileFollower,
 ): Promise<FetchedFolder> {
   const all = piecesOf(manifest);
   const index = new Map(all.map((piece, i) => [piece, i]));
   const { until } = options;
   const pieces = until === undefined ? all : all.filter(({ offset = until }) => offset < until);
   const onChunk = (piece: Piece) => {
-    whole?.add(piece);
+    follower?.add(piece);
     options.onChunk?.(piece);
   };
   const held = await findIntactPieces(folder, manifest, pieces, options);
@@ -113,7 +113,7 @@ async function fetchAll(
     assertEnough(manifest, first.missing, more?.missing ?? [], held);
     await mendFolder(folder, manifest, { signal: options.signal, threads: options.threads });
   }
-  if (whole && !(await whole.isThis())) throw otherWhole();
+  if (follower && !(await follower.isThis())) throw wrongFile();
   return {
     kept: bytesOf(held),
     bytes: first.bytes + (more?.bytes ?? 0),
@@ -150,7 +150,7 @@ async function claim(folder: string, manifest: FileManifest): Promise<void> {
         hint: 'name a folder that is empty, or the one where this fetch began',
       });
     }
-    await writeWhole(join(folder, MANIFEST_FILE), utf8(text));
+    await writeAtomically(join(folder, MANIFEST_FILE), utf8(text));
   } catch (cause) {
     throw cause instanceof CheckpointError ? cause : cannotWrite(folder, cause);
   }
@@ -229,7 +229,7 @@ function assertEnough(
   );
 }
 
-const otherWhole = (): CheckpointError =>
+const wrongFile = (): CheckpointError =>
   new CheckpointError('checkpoint/other', 'the whole is not what the manifest says', {
     hint: 'every chunk was right, so the manifest contradicts itself: take it from somebody else',
   });
@@ -299,7 +299,7 @@ function joined(
 }
 
 /** Hashes a file while its chunks arrive in any order. */
-interface WholeFollower {
+interface FileFollower {
   /** Notes a chunk that is in the folder now. */
   add(piece: Pick<Piece, 'sha256'>): void;
   /** Reports whether the file is the one of the manifest; false too if a chunk is lost. */
@@ -311,7 +311,7 @@ interface WholeFollower {
 const WORTH_A_THREAD = { bytes: 2 ** 26, chunks: 32 };
 
 /** Hashes each chunk as soon as those before it are there. */
-function followWhole(folder: string, manifest: FileManifest): WholeFollower {
+function followFile(folder: string, manifest: FileManifest): FileFollower {
   const { bytes, chunks } = manifest;
   const isWorthIt = bytes >= WORTH_A_THREAD.bytes && chunks.length >= WORTH_A_THREAD.chunks;
   const workers = startChunkWorkers(bytes, isWorthIt ? 1 : 0);

@@ -14,7 +14,7 @@ import {
   type SafetensorsEntry,
 } from '../../tensor/safetensors.ts';
 import { STATE_TENSOR_PREFIX } from '../../worker/state-file.ts';
-import { cannotWrite } from '../files/whole-file.ts';
+import { cannotWrite } from '../files/atomic-file.ts';
 import { type FetchedFolder, type FetchFolderOptions, fetchFolder } from './fetch-folder.ts';
 import { readBytes, readRange } from './folder.ts';
 

@@ -18,11 +18,11 @@ import {
 } from '../../network/chunks/manifest.ts';
 import type { ErasureCode } from '../../network/chunks/reed-solomon.ts';
 import { parityMatrix } from '../../network/chunks/reed-solomon.ts';
-import { cannotWrite, writeWhole } from '../files/whole-file.ts';
+import { cannotWrite, writeAtomically } from '../files/atomic-file.ts';
 import type { FileHashes } from './chunk-work.ts';
 import {
   type ChunkWorkers,
-  createWholeHasher,
+  createFileHasher,
   nativeDigester,
   startChunkWorkers,
 } from './chunk-work.ts';
@@ -60,7 +60,7 @@ export async function packFile(
     await mkdir(folder, { recursive: true });
     const packing = new Packing(source, size, folder, options);
     const manifest = await packing.run();
-    await writeWhole(join(folder, MANIFEST_FILE), utf8(manifestText(manifest)));
+    await writeAtomically(join(folder, MANIFEST_FILE), utf8(manifestText(manifest)));
     return manifest;
   } catch (cause) {
     options.signal?.throwIfAborted();
@@ -112,17 +112,17 @@ class Packing {
 
   async run(): Promise<FileManifest> {
     const { chunkBytes, erasure } = this.#options;
-    const whole = await createWholeHasher();
+    const hasher = await createFileHasher();
     try {
       const count = chunkCount(this.#size, chunkBytes);
       for (let i = 0; i < count; i++) {
-        await this.#write(i, whole.update);
+        await this.#write(i, hasher.update);
         if (erasure && ((i + 1) % erasure.data === 0 || i + 1 === count))
           this.#addParity(i, erasure);
       }
       const chunks = await Promise.all(this.#chunks);
       const parity = (await Promise.all(this.#parity)).flat();
-      return { ...whole.digest(), chunkBytes, erasure, chunks, parity };
+      return { ...hasher.digest(), chunkBytes, erasure, chunks, parity };
     } finally {
       await Promise.allSettled([...this.#chunks, ...this.#parity]);
       await this.#workers.close();

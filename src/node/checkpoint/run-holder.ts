@@ -22,7 +22,7 @@ import type { RelaySet } from '../../network/transport/relay-set.ts';
 import { buildHolder, type HolderOffer } from '../../network/wire/holders.ts';
 import type { Digest, WorkerId } from '../../run/ids.ts';
 import { CHECKPOINT_CLASS, type PlacementPolicy } from '../../run/placement-policy.ts';
-import { writeWhole } from '../files/whole-file.ts';
+import { writeAtomically } from '../files/atomic-file.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
 import { nativeSha256 } from '../native/sha256.ts';
 import { judge, startChunkWorkers } from './chunk-work.ts';
@@ -330,7 +330,7 @@ class HolderChunkStore {
     if (before) return before;
     const folder = join(this.#options.folder, digest.slice(0, 32));
     await mkdir(folder, { recursive: true });
-    await writeWhole(join(folder, MANIFEST_FILE), utf8(manifestText(manifest)));
+    await writeAtomically(join(folder, MANIFEST_FILE), utf8(manifestText(manifest)));
     return this.#shelve(folder, manifest);
   }
 

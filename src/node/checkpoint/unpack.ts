@@ -12,10 +12,10 @@ import {
   type Piece,
 } from '../../network/chunks/manifest.ts';
 import { MOST_SHARDS, recoveryOf } from '../../network/chunks/reed-solomon.ts';
-import { cannotWrite } from '../files/whole-file.ts';
+import { cannotWrite } from '../files/atomic-file.ts';
 import {
   type ChunkWorkers,
-  createWholeHasher,
+  createFileHasher,
   inOrder,
   isFileOf,
   judge,
@@ -46,7 +46,7 @@ export async function unpackFolder(
   const target = await create(part, out);
   const workers = startChunkWorkers(manifest.bytes, options.threads);
   try {
-    const hasher = await createWholeHasher();
+    const hasher = await createFileHasher();
     let have = 0;
     for (const group of erasureGroups(manifest)) {
       const files = await filesOf(group, { workers, folder, part, manifest, options });
@@ -256,7 +256,7 @@ async function isWhole(
   manifest: FileManifest,
   signal: AbortSignal | undefined,
 ): Promise<boolean | undefined> {
-  const hasher = await createWholeHasher();
+  const hasher = await createFileHasher();
   try {
     for (const { sha256 } of manifest.chunks) {
       for await (const piece of readPieces(chunkFile(folder, sha256))) {

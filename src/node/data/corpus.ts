@@ -6,7 +6,7 @@ import { concatBytes } from '../../base/bytes.ts';
 import { ConfigError, safeLine } from '../../base/errors.ts';
 import { sha256Hex } from '../../base/hash.ts';
 import { writePlay } from '../../model/data/playwright.ts';
-import { hashFile, readInPieces } from '../files/whole-file.ts';
+import { hashFile, readInPieces } from '../files/atomic-file.ts';
 import { resumeDownload } from '../pretrained/hub.ts';
 import type { CorpusSource } from './tokenize.ts';
 

@@ -2,7 +2,7 @@
 
 import type { RecomputationTrainers } from '../../certified/features/feature.ts';
 import { type AnyModel, tiersOf } from '../../model/architectures/table.ts';
-import { modelLayout, sliceRanges, wholeOf } from '../../model/parameters.ts';
+import { fullModelOf, modelLayout, sliceRanges } from '../../model/parameters.ts';
 import type { Manifest } from '../../network/wire/manifests.ts';
 import { formatShard, parseShard } from '../../run/field.ts';
 import { helperSlice } from '../../run/helpers.ts';
@@ -45,7 +45,7 @@ export async function openTrainer(
 
 /** What a worker has of a model: a helper all of it. */
 export const heldModel = (model: AnyModel): AnyModel =>
-  tiersOf(model)?.helps ? wholeOf(model) : model;
+  tiersOf(model)?.helps ? fullModelOf(model) : model;
 
 /** The trainer as it is, or of a helper. */
 function asHelper(
@@ -55,11 +55,11 @@ function asHelper(
 ): EngineTrainer {
   const { count, own, helps } = tiersOf(model) ?? {};
   if (count === undefined || own === undefined || !helps) return trainer;
-  const whole = wholeOf(model);
-  const slices = sliceRanges(whole);
+  const full = fullModelOf(model);
+  const slices = sliceRanges(full);
   const run = { count, rotation: helperRotation };
   return helperTrainer(trainer, {
-    layout: modelLayout(whole),
+    layout: modelLayout(full),
     own: slices[2 ** (count - own) - 1]!.to,
     sliceAt: (round) => slices[helperSlice(run, own, round)]!,
   });

@@ -8,8 +8,8 @@ import { fromHex, toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
 import { createSigner, type Signer } from '../../network/event.ts';
 import { nativeCrypto } from '../native/event-crypto.ts';
+import { kindOf } from './atomic-file.ts';
 import { dataHome } from './data-home.ts';
-import { kindOf } from './whole-file.ts';
 
 export interface KeySource {
   readonly secKey?: string | undefined;

@@ -16,9 +16,9 @@ import {
   parseRound,
   STATE_TENSOR_PREFIX,
 } from '../../worker/state-file.ts';
+import { kindOf } from './atomic-file.ts';
 import { dataHome } from './data-home.ts';
 import { lockOwner } from './run-folder.ts';
-import { kindOf } from './whole-file.ts';
 
 /** One run, or a demo with all its workers. */
 export interface LocalRun {

@@ -23,7 +23,7 @@ import type { Layout } from '../../tensor/params.ts';
 import type { Store } from '../../worker/ports.ts';
 import type { WorkerState } from '../../worker/state.ts';
 import { type AddedMembers, decodeState, encodeState } from '../../worker/state-file.ts';
-import { cannotWrite, writeWhole } from './whole-file.ts';
+import { cannotWrite, writeAtomically } from './atomic-file.ts';
 
 export interface RunLock {
   release(): Promise<void>;
@@ -172,10 +172,10 @@ export async function openRunFolder<M extends object = object>(
     dir,
     store: {
       load: (layout) => loadState(file, layout, added),
-      save: (state) => writeWhole(file, encodeState(state, added)),
+      save: (state) => writeAtomically(file, encodeState(state, added)),
       phase: {
         load: () => readFile(phase).catch(() => undefined),
-        save: (bytes) => writeWhole(phase, bytes),
+        save: (bytes) => writeAtomically(phase, bytes),
       },
     },
     votes: {
@@ -198,13 +198,13 @@ function append(file: string, line: Readonly<Record<string, unknown>>): void {
 
 const createVoteJournal = (file: string): Journal => ({
   load: () => load(file),
-  save: (entry) => writeWhole(file, new TextEncoder().encode(formatEntry(entry))),
+  save: (entry) => writeAtomically(file, new TextEncoder().encode(formatEntry(entry))),
 });
 
 const createBackfillStore = (folder: string): BackfillStore => ({
   async save(round, text) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    await writeWhole(join(folder, `${round}.json`), new TextEncoder().encode(text));
+    await writeAtomically(join(folder, `${round}.json`), new TextEncoder().encode(text));
   },
   load: (round) => readFile(join(folder, `${round}.json`), 'utf8').catch(() => undefined),
 });
@@ -213,7 +213,7 @@ const createBackfillStore = (folder: string): BackfillStore => ({
 const createPrivateStore = (folder: string): PrivateStore => ({
   async save(root, bytes) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    await writeWhole(join(folder, root), bytes);
+    await writeAtomically(join(folder, root), bytes);
     const files = (await readdir(folder)).filter((name) => name !== root && isHex32(name));
     const dated = await Promise.all(
       files.map(async (name) => ({ name, at: (await stat(join(folder, name))).mtimeMs })),

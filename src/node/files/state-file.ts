@@ -9,7 +9,7 @@ import {
   type StorageOptions,
   type StoredState,
 } from '../../formats/stored-state.ts';
-import { kindOf } from './whole-file.ts';
+import { kindOf } from './atomic-file.ts';
 
 const FORMATS = 'name a state as JSON, .npz, .pt, .pth or .safetensors, or the folder of a run';
 

@@ -18,8 +18,8 @@ import {
   spell,
 } from '../../run/settings.ts';
 import { assertSameBase, type BaseIdentity, readIdentity } from '../../run/spec/start.ts';
+import { writeAtomically } from './atomic-file.ts';
 import { readState } from './local-runs.ts';
-import { writeWhole } from './whole-file.ts';
 
 /** Settings that may differ when a run resumes: each worker's own, unless their row says that they are fixed. */
 const MAY_CHANGE: readonly string[] = namesIn('personal', 'alone').filter(
@@ -48,7 +48,7 @@ export async function agreeOnSettings(
     assertSame(dir, before, withoutRemoved(settings, dir), free);
     if (mayExtend && Number(settings.rounds) < done) throw tooFew(dir, settings, done);
   }
-  await writeWhole(file, new TextEncoder().encode(`${JSON.stringify(settings, null, 2)}\n`));
+  await writeAtomically(file, new TextEncoder().encode(`${JSON.stringify(settings, null, 2)}\n`));
 }
 
 /** Records the base of a new run, which cannot change later. Throws a ConfigError that names the file that differs. */
@@ -62,7 +62,7 @@ export async function agreeOnBase(
     assertSameBase({ files, tokenizerSha256 }, readIdentity(kept));
   }
   const text = JSON.stringify({ files, tokenizerSha256 }, null, 2);
-  await writeWhole(file, new TextEncoder().encode(`${text}\n`));
+  await writeAtomically(file, new TextEncoder().encode(`${text}\n`));
 }
 
 /** The settings of a run that has begun in this folder, known ones only; none where no round was trained yet. */

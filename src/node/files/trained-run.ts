@@ -140,7 +140,7 @@ export async function readTrainedRun(named: string, given: PartialSettings): Pro
   const unused = { run: 'trained', relay: [] } as const;
   const isBased = given.base !== undefined && given.base !== '';
   const model = kept.model ?? (isBased ? 'pretrained' : 'char-gpt');
-  // a helper keeps the whole model
+  // a helper keeps the full model
   const held = kept.helper ? { ...kept, helper: false, tier: '0' as const } : kept;
   const settings = completeSettings(presets[model], unused, { model }, held, given);
   const run = { path, isFolder, layout, values: Float32Array.from(values) };

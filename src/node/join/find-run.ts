@@ -18,10 +18,10 @@ import { hintProblem, withoutSecrets } from '../../network/transport/relay-urls.
 import type { Digest } from '../../run/ids.ts';
 import { readSpec } from '../../run/spec/read-spec.ts';
 import { canonicalSpec, type RunSpec, runIdOf } from '../../run/spec/run-spec.ts';
+import { kindOf } from '../files/atomic-file.ts';
 import { dataHome } from '../files/data-home.ts';
 import { readDocument } from '../files/documents.ts';
 import { findLocalRun, readKeptSpec } from '../files/local-runs.ts';
-import { kindOf } from '../files/whole-file.ts';
 import { type Connection, type RelayReach, withRelays } from '../net/relays.ts';
 
 export interface LocateOptions {

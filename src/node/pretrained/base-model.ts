@@ -115,7 +115,7 @@ export async function openBase(settings: BaseSettings, options: OpenBase): Promi
     frozen: async () => (adapter === undefined ? {} : readers(pretrained)),
     first: async (of) =>
       adapter === undefined
-        ? await flatWeights(pretrained, wholeIfHelping(trained))
+        ? await flatWeights(pretrained, fullIfHelping(trained))
         : initialParameters(model, of),
   };
 }
@@ -127,7 +127,7 @@ export async function startFrom(
   more: readonly string[] = [],
 ): Promise<Start> {
   const { files, tokenizerSha256, spec, pretrained, from } = base;
-  if (count > 0) assertWhole(pretrained);
+  if (count > 0) assertFullModel(pretrained);
   const tiers = count > 0 ? { count, own: 0 } : undefined;
   const trained = tiers ? { ...spec, tiers } : spec;
   return {
@@ -156,13 +156,13 @@ const rootOf = (params: Params): Digest =>
   modelRoot({ params, momentum: new Float32Array(params.layout.size) }, nativeSha256);
 
 /** Throws a ConfigError for a slice: what the larger tiers of a run hold is not in it. */
-function assertWhole({ config, name }: Pretrained): void {
+function assertFullModel({ config, name }: Pretrained): void {
   const { tier } = tierOf(config, name);
   if (tier > 0) throw slice(name, tier, 'a run is made');
 }
 
 const slice = (name: string, tier: number, what: string): ConfigError =>
-  new ConfigError('tiers/slice', `${name} is tier ${tier}, and ${what} with the whole model`, {
+  new ConfigError('tiers/slice', `${name} is tier ${tier}, and ${what} with the full model`, {
     hint: 'name the folder that its tiers were exported from with --base',
   });
 
@@ -186,15 +186,15 @@ export async function openBaseOf(
   const base = await openBase({ ...settings, base: reference }, wanted);
   if (base.sliceHashes === undefined) assertSameBase(base, start);
   else assertSameSlices({ ...base, rings: base.sliceHashes }, start);
-  const { tiers: _, ...whole } = base.tier?.spec ?? base.spec;
-  if (canonicalJson(shapeOf(whole) as never) === canonicalJson(start.model as never)) return base;
+  const { tiers: _, ...full } = base.tier?.spec ?? base.spec;
+  if (canonicalJson(shapeOf(full) as never) === canonicalJson(start.model as never)) return base;
   throw new ConfigError('base/other', 'the run says another shape of this model than its files', {
     hint: 'whoever made the run wrote something false in it; ask for a new one',
   });
 }
 
 /** The same for who needs all of it, whatever tiers the run has. */
-export async function openWholeBaseOf(
+export async function openFullBaseOf(
   start: Start,
   settings: BaseSettings,
   options: OpenBase,
@@ -248,7 +248,7 @@ const readers = ({ tensors }: Pretrained): Readonly<Record<string, FrozenNumbers
   Object.fromEntries([...tensors].map(([name, tensor]) => [name, () => readFinite(name, tensor)]));
 
 /** A helper has all of the model. */
-const wholeIfHelping = (spec: DecoderSpec): DecoderSpec =>
+const fullIfHelping = (spec: DecoderSpec): DecoderSpec =>
   spec.tiers?.helps ? { ...spec, tiers: { ...spec.tiers, own: 0, helps: false } } : spec;
 
 /** All weights by the layout of what is trained of it, which may be kept in slices. */

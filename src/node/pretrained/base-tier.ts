@@ -1,4 +1,4 @@
-/** A worker's tier of a published model: a slice, or cut out of the whole model while reading; and its identity. */
+/** A worker's tier of a published model: a slice, or cut out of the full model while reading; and its identity. */
 import { stat } from 'node:fs/promises';
 import { toHex } from '../../base/bytes.ts';
 import { ConfigError } from '../../base/errors.ts';
@@ -18,7 +18,7 @@ import { findTier, type TierLoad } from './tier-files.ts';
 export interface BaseTier {
   /** Of that width. */
   readonly pretrained: Pretrained;
-  /** The whole model's, with the tier that is meant. */
+  /** The full model's, with the tier that is meant. */
   readonly spec: DecoderSpec & { readonly tiers: Tiers };
   /** Which files it came from. */
   readonly strategy: 'sliced' | 'universal';
@@ -48,7 +48,7 @@ export async function openBaseTier(
       'tiers/helper',
       `${load.folder} is tier ${load.tier}, and a helper trains slices of all of the model`,
       {
-        hint: 'name the folder of the whole model, or leave helper out',
+        hint: 'name the folder of the full model, or leave helper out',
         data: { tier: load.tier },
       },
     );

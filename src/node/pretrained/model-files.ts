@@ -1,4 +1,4 @@
-/** The files of a published model on disk: opened and hashed, and written whole or not at all. */
+/** The files of a published model on disk: opened and hashed, and written atomically. */
 import { type FileHandle, mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { CheckpointError, ConfigError } from '../../base/errors.ts';
@@ -10,8 +10,8 @@ import {
 } from '../../pretrained/pretrained.ts';
 import type { ByteSource, ModelFiles } from '../../pretrained/weights.ts';
 import type { BaseFile } from '../../run/spec/start.ts';
+import { hashFile } from '../files/atomic-file.ts';
 import { dataHome } from '../files/data-home.ts';
-import { hashFile } from '../files/whole-file.ts';
 
 /** Where `npm run fetch:smollm2` puts SmolLM2-135M-Instruct, and the demo looks for it. */
 export const smolLM2File = (env: NodeJS.ProcessEnv = process.env): string =>
@@ -117,7 +117,7 @@ export const writeFolder = (
   files: readonly OutFile[],
   options: WriteOptions = {},
 ): Promise<number> =>
-  whole(folder, async (part) => {
+  writeThenRename(folder, async (part) => {
     await mkdir(part);
     let bytes = 0;
     const onBytes = (of: number) => options.onBytes?.(bytes + of);
@@ -134,10 +134,13 @@ export const writeFile = (
   path: string,
   file: OutFile,
   options: WriteOptions = {},
-): Promise<number> => whole(path, (part) => write(part, file, options));
+): Promise<number> => writeThenRename(path, (part) => write(part, file, options));
 
-/** Under another name until it is finished. */
-async function whole(path: string, work: (part: string) => Promise<number>): Promise<number> {
+/** Writes under a temporary name and renames it when all is written. */
+async function writeThenRename(
+  path: string,
+  work: (part: string) => Promise<number>,
+): Promise<number> {
   await assertFree(path);
   const part = `${path}.part`;
   try {

@@ -21,7 +21,7 @@ import {
 } from '../../pretrained/tiers/tier.ts';
 import { INDEX, type ModelFiles, readJson, SINGLE, weightFiles } from '../../pretrained/weights.ts';
 import type { TierStrategy } from '../../run/spec/model-spec.ts';
-import { kindOf, writeWhole } from '../files/whole-file.ts';
+import { kindOf, writeAtomically } from '../files/atomic-file.ts';
 import { assertFree, folderOf, hashFiles, writeFolder } from './model-files.ts';
 
 const CONFIG = 'config.json';
@@ -55,20 +55,20 @@ export async function exportTiers(
 ): Promise<TierManifest> {
   const files = folderOf(source);
   const config = await readConfig(files);
-  const whole = tierOf(config, source);
-  if (whole.tier > 0) {
-    const message = `${source} is tier ${whole.tier} of a model ${whole.base} wide already`;
-    const hint = 'cut tiers out of the whole model';
-    throw new ConfigError('tiers/already-sliced', message, { hint, data: { ...whole } });
+  const full = tierOf(config, source);
+  if (full.tier > 0) {
+    const message = `${source} is tier ${full.tier} of a model ${full.base} wide already`;
+    const hint = 'cut tiers out of the full model';
+    throw new ConfigError('tiers/already-sliced', message, { hint, data: { ...full } });
   }
   const wanted = [...new Set(tiers)].sort((a, b) => a - b);
-  for (const tier of wanted) widthAt(whole.base, tier, 'intermediate_size');
+  for (const tier of wanted) widthAt(full.base, tier, 'intermediate_size');
   for (const tier of wanted) await assertFree(tierFolder(source, tier));
   const common = await commonFiles(source, files);
   // every refusal comes before the first file
   const planned = await Promise.all(
     wanted.map(async (tier) => {
-      const at = { tier, base: whole.base };
+      const at = { tier, base: full.base };
       const weights = await cutWeights(files, at);
       return { tier, own: [jsonFile(CONFIG, configAt(config, at)), ...weights] };
     }),
@@ -100,12 +100,12 @@ export async function exportTiers(
   );
   const described: ManifestTier[] = [];
   for (const { tier, folder, names: own } of entries) {
-    const width = widthAt(whole.base, tier, 'intermediate_size');
+    const width = widthAt(full.base, tier, 'intermediate_size');
     described.push({ tier, width, files: await hashed(folder, own) });
   }
-  const manifest = { base: whole.base, common: shared, tiers: described, sha256 };
+  const manifest = { base: full.base, common: shared, tiers: described, sha256 };
   const text = `${JSON.stringify(writeManifest(manifest), null, 2)}\n`;
-  await writeWhole(join(source, MANIFEST), utf8(text));
+  await writeAtomically(join(source, MANIFEST), utf8(text));
   return manifest;
 }
 
@@ -162,7 +162,7 @@ export async function findTier(folder: string, wanted: TierRequest): Promise<Tie
   const schema = schemaHash(config, await tensorNames(files), folder);
   if (own.tier > 0) return { ...ofSlice(folder, own.tier, wanted), schema };
   const manifest = await manifestIn(folder);
-  const whole = async (notice?: string): Promise<TierLoad> => ({
+  const full = async (notice?: string): Promise<TierLoad> => ({
     folder,
     tier: 0,
     slicing: tier,
@@ -172,11 +172,11 @@ export async function findTier(folder: string, wanted: TierRequest): Promise<Tie
       ? await verify(folder, manifest, 0, signal)
       : 0,
   });
-  if (tier === 0 || strategy === 'universal') return whole();
+  if (tier === 0 || strategy === 'universal') return full();
   const lacking = await whyNot(folder, manifest, tier);
   if (lacking !== undefined) {
     if (strategy === 'sliced') throw lacking;
-    return whole(`${lacking.message}: the whole model is loaded instead`);
+    return full(`${lacking.message}: the full model is loaded instead`);
   }
   const slice = await verifiedSlice(folder, manifest!, tier, signal);
   if (slice.schema === schema) return slice;
@@ -197,7 +197,7 @@ function ofSlice(
       'tiers/DoubleSlicing',
       `${folder} is tier ${checkpointTier} already: tier ${tier} of it would be cut twice`,
       {
-        hint: 'name the folder of the whole model, or --strategy auto',
+        hint: 'name the folder of the full model, or --strategy auto',
         data: { checkpoint_tier: checkpointTier, requested: tier },
       },
     );

@@ -4,7 +4,7 @@ import { deriveKey } from '../../base/rng.ts';
 import type { FrozenTensor } from '../../model/architectures/architecture.ts';
 import { widthIn } from '../../model/architectures/slices.ts';
 import { type AnyModel, modelOf, tiersOf } from '../../model/architectures/table.ts';
-import { countParameters, initialParameters, wholeOf } from '../../model/parameters.ts';
+import { countParameters, fullModelOf, initialParameters } from '../../model/parameters.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { WorkerTier } from '../../worker/events.ts';
 import type { Trainer } from '../../worker/ports.ts';
@@ -177,7 +177,7 @@ export function tierShown({ model, base }: Pick<Task, 'model' | 'base'>): Worker
     of: tiers.count,
     width: widthIn(ffn, tiers),
     wholeWidth: ffn,
-    share: numbersOf(model) / numbersOf(wholeOf(model)),
+    share: numbersOf(model) / numbersOf(fullModelOf(model)),
     strategy: base?.tier?.strategy ?? 'universal',
   };
 }

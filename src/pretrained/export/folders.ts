@@ -110,7 +110,7 @@ export const folderTypes = {
   },
 } as const;
 
-/** The whole model. */
+/** The full model. */
 export function modelFiles(learned: Learned, type: keyof typeof folderTypes): readonly OutFile[] {
   const { pretrained } = learned;
   const { chatTemplate, tokenizerFiles } = pretrained;

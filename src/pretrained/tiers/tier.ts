@@ -15,7 +15,7 @@ export const MOST_TIER = 16;
 /** Families whose feed-forward layer is gate, up and down. */
 const FAMILIES = ['llama', 'mistral', 'qwen2', 'qwen3'];
 
-/** Which tier a checkpoint is of, and how wide the whole model is. */
+/** Which tier a checkpoint is of, and how wide the full model is. */
 export interface CheckpointTier {
   readonly tier: number;
   readonly base: number;
@@ -52,7 +52,7 @@ function widthOf({ intermediate_size: width, model_type: type }: Config, name: s
 
 const unfit = (name: string, reason: string): ConfigError =>
   new ConfigError('tiers/config', `config.json of ${name}: ${reason}`, {
-    hint: 'name the folder of a whole model with gate, up and down matrices',
+    hint: 'name the folder of a full model with gate, up and down matrices',
   });
 
 /** The width of a tier. Throws a `ConfigError` that names what cannot be cut. */
@@ -106,11 +106,11 @@ export interface ManifestTier {
 }
 
 export interface TierManifest {
-  /** The width of the whole model. */
+  /** The width of the full model. */
   readonly base: number;
   /** Files that all tiers share. */
   readonly common: readonly string[];
-  /** The whole model is tier 0. */
+  /** The full model is tier 0. */
   readonly tiers: readonly ManifestTier[];
   /** By path, in hex. */
   readonly sha256: ReadonlyMap<string, string>;

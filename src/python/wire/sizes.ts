@@ -8,7 +8,7 @@ import {
   filler,
   longest,
   longestHeartbeat,
-  type WholePayloadEvents,
+  type SingleEventSizes,
 } from '../../network/wire/cost.ts';
 import type { Settings } from '../../run/settings.ts';
 import type { Layout } from '../../tensor/params.ts';
@@ -17,7 +17,7 @@ import { buildGradient, buildHeartbeat } from './messages.ts';
 import { plainRecord, roundRecord } from './records.ts';
 
 /** One gradient event (33333) a round with the payload inside, and heartbeats of kind 33334. */
-export const gradientEvents: WholePayloadEvents = { gradientBytes, heartbeatBytes };
+export const gradientEvents: SingleEventSizes = { gradientBytes, heartbeatBytes };
 
 function gradientBytes({ run, payloadBytes }: CostInput): number {
   const { hex, round, codec, seconds } = longest;

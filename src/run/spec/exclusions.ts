@@ -193,7 +193,7 @@ const HALVED = {
   nearest: 'take fewer --tiers',
 };
 const UNMEASURED = 'what a small tier learned is measured by nobody yet at its own width';
-const WHOLE = 'manifests of checkpoints are of whole models';
+const WHOLE = 'manifests of checkpoints are of full models';
 
 const tieredRules: readonly SpecRule[] = when<RunSpec>(field('tiers', 'is above', 0), {
   'training.model': {

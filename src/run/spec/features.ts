@@ -224,7 +224,7 @@ export const features = {
   },
   widths: {
     says:
-      'workers train MatFormer tiers: the whole model, or the first part of every ' +
+      'workers train MatFormer tiers: the full model, or the first part of every ' +
       'feed-forward layer',
     join: { tier: tierField('which tier its key trains, as long as it is a member') },
     member: { tier: tierField('which tier it trains') },

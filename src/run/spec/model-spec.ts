@@ -20,7 +20,7 @@ export const MOST_TIERS = 8;
 export interface Tiers {
   /** The smallest tier that the run has. */
   readonly count: number;
-  /** The one that is meant, from 0, the whole model, to `count`. */
+  /** The one that is meant, from 0, the full model, to `count`. */
   readonly own: number;
   /** In a run with helpers every slice is as wide as the smallest tier; a helper's model has one more than its tier. */
   readonly even?: boolean;
@@ -41,7 +41,7 @@ export interface GptSpec {
   readonly heads: number;
   /** Longest sequence, in tokens. */
   readonly context: number;
-  /** Width of the hidden layer of each feed-forward block, in all tiers that of the whole model. */
+  /** Width of the hidden layer of each feed-forward block, in all tiers that of the full model. */
   readonly ffn: number;
   readonly tiers?: Tiers;
 }

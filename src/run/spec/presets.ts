@@ -80,7 +80,7 @@ const regression: PartialSettings = {
   localLearningRate: 0.03,
 };
 
-/** Small transformers over patches: two workers send each part of the whole model, so all of it moves from round 1. */
+/** Small transformers over patches: two workers send each part of the full model, so all of it moves from round 1. */
 const patches: PartialSettings = {
   ...common,
   width: 64,

@@ -61,7 +61,7 @@ const specOf = (file: string) => parseRunSpec(readFileSync(file, 'utf8'));
 
 const roundsOf = ({ events }: Program) => events.filter((each) => each.type === 'round');
 
-/** Tiers 0 and 0, who found the run, 1 that is all there is of it, and 2 out of the whole model; each in a folder of its own. */
+/** Tiers 0 and 0, who found the run, 1 that is all there is of it, and 2 out of the full model; each in a folder of its own. */
 async function playedBy(file: string, name: string) {
   const cast = [
     ['0', base],
@@ -176,7 +176,7 @@ describe('a certified run of tiers of a published model', { timeout: 180_000 }, 
   it('a run is made neither of a slice, nor with adapters that the smallest tier has no room for', async () => {
     const slice = await runProgram(making('refused', '--base', tierFolder(base, 1)));
     expect(slice.code).toBe(1);
-    expect(slice.stderr).toMatch(/tiers\/slice.*is tier 1, and a run is made with the whole model/);
+    expect(slice.stderr).toMatch(/tiers\/slice.*is tier 1, and a run is made with the full model/);
     const wide = ['--base', base, '--set', 'targets=all-linear', '--rank', '16'];
     const large = await runProgram(making('large', ...wide));
     expect(large.code).toBe(1);

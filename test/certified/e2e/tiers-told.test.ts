@@ -165,7 +165,7 @@ it('what the workers report folds into one view, in which nobody differs', () =>
   expect(view.workers.map(({ failure }) => failure)).toEqual(members.map(() => undefined));
 });
 
-it('its security report measures what the whole model sends', async () => {
+it('its security report measures what the full model sends', async () => {
   const measure = measuring(() => undefined);
   const report = securityReportOf(spec, { workersPerIp: 1, relays: [relay.url], measure });
   const archive = await readArchive((await readFile(file, 'utf8')).split('\n'));

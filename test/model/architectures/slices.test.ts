@@ -1,4 +1,4 @@
-/** MatFormer tiers: a tier is a prefix of the whole model's vector, and its program is that of the whole model with its outer slices at zero. */
+/** MatFormer tiers: a tier is a prefix of the full model's vector, and its program is that of the full model with its outer slices at zero. */
 import { describe, expect, test } from 'vitest';
 import type { TieredSpec } from '../../../src/model/architectures/table.ts';
 import { initialParameters, modelLayout, sliceRanges } from '../../../src/model/parameters.ts';
@@ -28,7 +28,7 @@ const vector = (elements: ArrayLike<number>) =>
   ({ dtype: 'f32', shape: [elements.length], elements }) as const;
 
 describe.each(models)('tiers of $architecture', (spec) => {
-  test('a tier has the first slots of the whole model, at the same places and with the same first values', () => {
+  test('a tier has the first slots of the full model, at the same places and with the same first values', () => {
     const whole = modelLayout(at(spec, 0));
     const values = initialParameters(at(spec, 0), 7);
     for (const own of [1, 2]) {
@@ -49,7 +49,7 @@ describe.each(models)('tiers of $architecture', (spec) => {
     expect(sliceRanges(spec)).toEqual([]);
   });
 
-  test('E-02: a tier computes what the whole model does whose outer slices are zero', async () => {
+  test('E-02: a tier computes what the full model does whose outer slices are zero', async () => {
     const whole = initialParameters(at(spec, 0), 3);
     const gradient = async (own: number, params: Float32Array) => {
       const run = await load(compileTraining(at(spec, own), adamwSpec, batch).gradient());

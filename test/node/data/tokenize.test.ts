@@ -18,7 +18,7 @@ import {
   tokenizeCorpus,
   usualLimits,
 } from '../../../src/node/data/tokenize.ts';
-import { readInPieces } from '../../../src/node/files/whole-file.ts';
+import { readInPieces } from '../../../src/node/files/atomic-file.ts';
 import { createTokenizer } from '../../../src/pretrained/tokenizer.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import { tinyTokenizer } from '../../support/tiny-llama.ts';

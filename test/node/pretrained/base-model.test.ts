@@ -15,7 +15,7 @@ import {
   type BaseSettings,
   openBase,
   openBaseOf,
-  openWholeBaseOf,
+  openFullBaseOf,
   startFrom,
 } from '../../../src/node/pretrained/base-model.ts';
 import { exportTiers, tierFolder } from '../../../src/node/pretrained/tier-files.ts';
@@ -222,11 +222,11 @@ describe('the base of a run with tiers', () => {
     expect(part).toEqual(values.slice(0, part.length));
   });
 
-  it('is the whole model where a run is made or recomputed', async () => {
+  it('is the full model where a run is made or recomputed', async () => {
     const start = await startOf();
     const slice = { base: tierFolder(join(home, 'tiny'), 1) };
     await expect(startOf(slice)).rejects.toMatchObject({ code: 'tiers/slice' });
-    const whole = openWholeBaseOf(start, asked(slice), options);
-    await expect(whole).rejects.toMatchObject({ code: 'tiers/slice' });
+    const full = openFullBaseOf(start, asked(slice), options);
+    await expect(full).rejects.toMatchObject({ code: 'tiers/slice' });
   });
 });

@@ -85,7 +85,7 @@ function head({ model, parameters, sharing, rounds, input, cost }: PlanReport): 
 function wordSharing(sharing: Sharing): string {
   const { owners, fragments, packing, outerLearningRate, momentum } = sharing;
   const what =
-    fragments === 1 ? 'the whole model' : `one of ${fragments} parts of the model in turn`;
+    fragments === 1 ? 'the full model' : `one of ${fragments} parts of the model in turn`;
   const who = owners === 0 ? 'from everybody' : `each value from ${many(owners, 'worker')}`;
   const step =
     outerLearningRate === 1 && momentum === 0

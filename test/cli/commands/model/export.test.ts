@@ -47,7 +47,7 @@ describe('nostrain model export', () => {
     async (name) => {
       const [folder, file] = [at(`${name}-merged`), at(`${name}.gguf`)];
       const done = await exported(run(name), '--merged', folder, '--gguf', file);
-      const told = TIERED.includes(name) ? /the whole model is loaded instead\n$/ : /^$/;
+      const told = TIERED.includes(name) ? /the full model is loaded instead\n$/ : /^$/;
       expect(done).toMatchObject({ exitCode: 0, stderr: expect.stringMatching(told) });
       expect(done.stdout).toContain(`${folder}: `);
       const text = await sampled(run(name));

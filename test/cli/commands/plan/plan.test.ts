@@ -70,7 +70,7 @@ describe('the numbers', () => {
     expect(small).toMatchObject({ payloadBytes: 45_056, cost: { form: 'inside' } });
     const { stdout } = await runCommand('plan', ...asked);
     expect(stdout).toContain(
-      'a round: the whole model, each value from 4 workers, packing rotated; outer step 0.6, momentum 0.5',
+      'a round: the full model, each value from 4 workers, packing rotated; outer step 0.6, momentum 0.5',
     );
     const large = await planned(
       ...asked,

@@ -1,12 +1,15 @@
-/** Files on disk: replaced whole, so that they hold the old bytes or the new ones; hashed; and what is at a path. */
+/** Writes files atomically, reads and hashes them, and reports what is at a path. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '../../base/errors.ts';
 
-/** Replaces a file as a whole: after a crash it holds the old bytes or the new ones. */
-export async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
+/**
+ * Replaces a file atomically: after a crash it holds the old bytes or the new ones. Throws a CheckpointError
+ * (`run/write`) if it cannot be written.
+ */
+export async function writeAtomically(file: string, bytes: Uint8Array): Promise<void> {
   const temporary = `${file}.tmp`;
   try {
     const handle = await open(temporary, 'w', 0o600);
@@ -33,7 +36,7 @@ async function syncFolder(folder: string): Promise<void> {
 
 export const cannotWrite = (file: string, cause: unknown): CheckpointError =>
   new CheckpointError('run/write', `cannot write ${file} (${(cause as Error).message})`, {
-    hint: 'make room on the disk and repeat the command; what was saved before is whole',
+    hint: 'free disk space and run the same command again; what was saved before is intact',
     cause,
   });
 
