@@ -220,12 +220,17 @@ export const texts = (): Reader<readonly string[]> =>
     return list.every(isText) ? list : undefined;
   });
 
+/** Anybody may publish a spec, so a reader must be able to lay out every model that a spec can describe. */
+const MOST_SIZES = 16;
+const LARGEST_SIZE = 65_536;
+
 /** Whole numbers from 1, as a JSON list or written `64,32`. */
 export const sizes = (): Reader<readonly number[]> =>
-  reading('sizes like 64 or 64,32', (value) => {
+  reading(`at most ${MOST_SIZES} sizes of at most ${LARGEST_SIZE}, like 64 or 64,32`, (value) => {
     const items: readonly unknown[] = Array.isArray(value) ? value : String(value).split(',');
     const numbers = items.map(numeric);
-    const isGood = numbers.every((item) => Number.isSafeInteger(item) && item > 0);
+    const isSize = (item: number) => Number.isSafeInteger(item) && item > 0 && item <= LARGEST_SIZE;
+    const isGood = numbers.every(isSize) && numbers.length <= MOST_SIZES;
     return isGood && numbers.length > 0 ? numbers : undefined;
   });
 

@@ -167,14 +167,14 @@ export const fields = {
       choice(['char-gpt', 'gpt', 'linear', 'mlp', 'pretrained', 'forecaster', 'vit']),
       { flag: '--model <name>' },
     ),
-    width: row('width of the residual stream', whole(1), { default: 128, needs: 'blocks' }),
-    layers: row('number of blocks', whole(1), { default: 4, needs: 'blocks' }),
-    heads: row('attention heads of each block', whole(1), { default: 4, needs: 'blocks' }),
-    ffn: row('hidden width of the feed-forward layers', whole(1), {
+    width: row('width of the residual stream', whole(1, 65_536), { default: 128, needs: 'blocks' }),
+    layers: row('number of blocks', whole(1, 1024), { default: 4, needs: 'blocks' }),
+    heads: row('attention heads of each block', whole(1, 1024), { default: 4, needs: 'blocks' }),
+    ffn: row('hidden width of the feed-forward layers', whole(1, 262_144), {
       default: 512,
       needs: 'blocks',
     }),
-    context: row('tokens of a window; forecaster: steps it reads', whole(2), {
+    context: row('tokens of a window; forecaster: steps it reads', whole(2, 65_536), {
       flag: '--context <n>',
       default: 128,
       needs: 'context',

@@ -29,7 +29,13 @@ export interface Params {
   readonly values: Vector;
 }
 
-/** Lays tensors end to end in the order given. Throws on an empty list, an empty or repeated name, a bad dimension. */
+/** Maximum parameters of one state: positions of values are 31-bit numbers, and the values take 8 GiB. */
+export const MOST_PARAMETERS = 2 ** 31 - 1;
+
+/**
+ * Lays tensors end to end in the order given. Throws a ConfigError on an empty list, an empty or repeated name, a bad
+ * dimension, and too many parameters (`state/size`).
+ */
 export function createLayout(
   tensors: readonly { readonly name: string; readonly shape: readonly number[] }[],
 ): Layout {
@@ -52,6 +58,11 @@ export function createLayout(
     const size = shape.reduce((product, dim) => product * dim, 1);
     slots.push({ name, shape, offset, size });
     offset += size;
+  }
+  if (offset > MOST_PARAMETERS) {
+    throw new ConfigError('state/size', `${offset} parameters are more than ${MOST_PARAMETERS}`, {
+      hint: 'choose fewer or smaller layers',
+    });
   }
   return { slots, size: offset };
 }

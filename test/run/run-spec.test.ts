@@ -227,6 +227,14 @@ describe('a spec is refused by path and accepted form', () => {
       /^training\.relay is not shared/,
     ],
     [{ ...document, training: { ...document.training, speed: 1 } }, /^training\.speed is unknown/],
+    [
+      { ...document, training: { ...document.training, layers: 1e15 } },
+      /^training\.layers is 1000000000000000; it must be a whole number from 1 to 1024/,
+    ],
+    [
+      { ...document, training: { ...document.training, hidden: Array(17).fill(1) } },
+      /^training\.hidden is \[1,.*; it must be at most 16 sizes of at most 65536/,
+    ],
     [without('joinsPerRound'), /^joinsPerRound is missing; it must be a whole number/],
     [without('admission'), /^admission is missing; it must be an object of kind/],
     [{ ...document, features: ['beacon'] }, /^beacon is missing; it must be said where features/],
@@ -239,12 +247,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it.each<[string, Parameters<typeof sampleSpec>[0]]>([
-    ['training.width', { training: { width: 65_537 } }],
-    ['training.layers', { training: { layers: 1e15 } }],
-    ['training.heads', { training: { heads: 1025 } }],
-    ['training.context', { training: { context: 65_537 } }],
-    ['training.ffn', { training: { ffn: 2 ** 53 - 1 } }],
-    ['training.hidden', { training: { hidden: Array(17).fill(1) } }],
+    ['training.layers', { training: { model: 'gpt', layers: 1024, width: 4096 } }],
     ['training.width', { training: { model: 'gpt', heads: 3 } }],
     ['founders', { founders: [bob, carol] }],
     ['dataFrom', { features: ['address'], dataFrom: 'https://example.org/play.txt' }],
@@ -311,7 +314,7 @@ describe('a spec is refused by path and accepted form', () => {
   });
 
   it('has a case above for every rule, or in start.test.ts, chunked-files.test.ts, input.test.ts or tier-rules.test.ts', () => {
-    expect(specRules).toHaveLength(40 + 1 + 1 + 2 + tierRules.length);
+    expect(specRules).toHaveLength(35 + 1 + 1 + 2 + tierRules.length);
   });
 
   it('takes every kind of data, stake, beacon and admission', () => {

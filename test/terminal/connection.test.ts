@@ -27,7 +27,7 @@ test('what relays take', () => {
   ).toMatchObject({
     eventsPerMinute: 0,
     maxEventBytes: 200_000,
-    copies: 2,
+    redundancy: 2,
   });
   expect(() => read('--set', 'relayRate=-1')).toThrow('--set relayRate is "-1"');
 });

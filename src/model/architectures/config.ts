@@ -4,6 +4,7 @@
  */
 import { ConfigError } from '../../base/errors.ts';
 import type { DecoderSpec, Gpt2Spec, LlamaSpec, RopeScaling } from '../../run/spec/model-spec.ts';
+import { shapes } from '../../run/spec/start.ts';
 
 /** Options without effect on logits: of generation, heads for other tasks, other training, file formats. */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(
@@ -64,7 +65,20 @@ export function readModelConfig(
   reader.only('is_causal', [true], true);
   const spec = read(reader, context);
   reader.finish();
+  assertSizes(spec);
   return spec;
+}
+
+/** Refuses sizes that no run spec may have, before anything of the model is built. */
+function assertSizes(spec: DecoderSpec): void {
+  for (const [name, { read, accepted }] of Object.entries(shapes[spec.architecture])) {
+    const value = spec[name as keyof DecoderSpec];
+    try {
+      read(value, name);
+    } catch (cause) {
+      throw wrong(`config.json gives ${name} ${value}: it must be ${accepted}`, name, cause);
+    }
+  }
 }
 
 interface Family {
@@ -288,8 +302,9 @@ const isSize = (value: unknown): value is number =>
 const isPositive = (value: unknown): value is number =>
   typeof value === 'number' && Number.isFinite(value) && value > 0;
 
-const wrong = (message: string, at?: string): ConfigError =>
+const wrong = (message: string, at?: string, cause?: unknown): ConfigError =>
   new ConfigError('model/config', message, {
     hint: `models of the families ${Object.keys(families).join(', ')} can be read`,
+    cause,
     ...(at === undefined ? {} : { data: { at } }),
   });

@@ -1,5 +1,6 @@
 /** What excludes what in a run spec: bounds of sizes, and what must hold between its sections. */
 import { ConfigError } from '../../base/errors.ts';
+import { MOST_PARAMETERS } from '../../tensor/params.ts';
 import { areNeeded } from '../chunked-files.ts';
 import { formOf, runDataOf } from '../data-forms.ts';
 import {
@@ -17,6 +18,10 @@ import type { RunSpec } from './run-spec.ts';
 const hasBlocks = ({ training }: RunSpec): boolean =>
   formOf(training) !== 'rows' && training.model !== 'pretrained';
 
+/** Parameters of the blocks of a transformer, without embeddings and norms. */
+const blockParameters = ({ layers, width, ffn }: RunSpec['training']): number =>
+  layers * width * (4 * width + 2 * ffn);
+
 /** What `limits.weightCap` is by default: the examples of a round, or fewer. */
 export const weightCapOf = ({
   maxExamples,
@@ -24,26 +29,6 @@ export const weightCapOf = ({
   batchSize,
 }: Pick<RunSpec['training'], 'maxExamples' | 'innerSteps' | 'batchSize'>): number =>
   maxExamples || innerSteps * batchSize;
-
-/** Anybody may publish a spec: a reader must be able to lay its model out. */
-const MOST = { width: 65_536, layers: 1024, heads: 1024, context: 65_536, ffn: 262_144 } as const;
-const MOST_HIDDEN = 16;
-
-const sizeRules: readonly SpecRule[] = [
-  ...Object.entries(MOST).map(([name, most]) =>
-    rule(
-      `training.${name}`,
-      `it is at most ${most}`,
-      ({ training }) => training[name as keyof typeof MOST] <= most,
-    ),
-  ),
-  rule(
-    'training.hidden',
-    `it is at most ${MOST_HIDDEN} sizes of at most ${MOST.width}`,
-    ({ training: { hidden } }) =>
-      hidden.length <= MOST_HIDDEN && hidden.every((size) => size <= MOST.width),
-  ),
-];
 
 const dataRules: readonly SpecRule[] = [
   ...when(field('data.kind', 'is not', 'corpus'), { dataFrom: { only: [''] } }),
@@ -64,6 +49,11 @@ const dataRules: readonly SpecRule[] = [
     'it is at most start.model.positions where the model has a table of positions',
     ({ training, start }) =>
       start?.model.architecture !== 'gpt2' || training.context <= start.model.positions,
+  ),
+  rule(
+    'training.layers',
+    `with training.width and training.ffn it makes at most ${MOST_PARAMETERS} parameters`,
+    (spec) => !hasBlocks(spec) || blockParameters(spec.training) <= MOST_PARAMETERS,
   ),
   rule(
     'training.width',
@@ -257,7 +247,6 @@ export const tierRules: readonly SpecRule[] = [
 
 /** All rules, in the order in which they are judged. */
 export const specRules: readonly SpecRule[] = [
-  ...sizeRules,
   ...dataRules,
   ...roundRules,
   ...aggregationRules,
