@@ -123,7 +123,7 @@ export const inlineOrChunksRule = (says: string): Rule<InlineOrChunks> => ({
       : root === undefined && bytes === undefined && base64Bytes(data) <= CHUNK_BYTES,
 });
 
-/** Whether a content leaves room for the rest of its event. */
+/** Whether an event with this content stays within the size limit. */
 export const fitsInside = (content: string): boolean =>
   new TextEncoder().encode(JSON.stringify(content)).length <= MOST_CONTENT_BYTES;
 

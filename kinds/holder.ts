@@ -1,4 +1,4 @@
-/** Holder (37812, addressable): a key offers room for chunks, and says where it can be reached. */
+/** Holder (37812, addressable): a key offers storage for chunks, and says where it can be reached. */
 import { canonicalObject, listMember, member } from './_content.ts';
 import { defineKind } from './_define.ts';
 import { hex32, integer, many, nostrain, one, pattern, seconds } from './_tags.ts';
@@ -27,15 +27,15 @@ const members = {
   ),
   free: member(
     integer(0, Number.MAX_SAFE_INTEGER),
-    'bytes of one object that it has room for, older ones giving way',
+    'bytes of one object that it can store, deleting older ones',
   ),
 };
 
-/** 37812: a key offers room for chunks. */
+/** 37812: a key offers storage for chunks. */
 export const holder = defineKind({
   kind: 37812,
   name: 'holder',
-  summary: 'a key offers room for chunks, and says where it can be reached',
+  summary: 'a key offers storage for chunks, and says where it can be reached',
   sent: 'when a holder starts, when a value changes, before it expires; a newer one replaces it',
   tags: {
     slot: one('d', pattern(/^holder$/, '`holder`'), 'one announcement per key'),

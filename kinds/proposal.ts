@@ -41,9 +41,9 @@ The content is canonical JSON: keys sorted, no spaces, plain integers.
 <members>
 
 \`digest\` is the SHA-256 of \`nostrain/outcome/2\` and the body. The body is canonical JSON too,
-kept as text because the digest is over its spelling. A body for which there is no room goes out in
+kept as text because the digest is over its spelling. A body that does not fit goes out in
 chunks before the proposal. Anybody may serve them, and until all are here there is nothing to vote
-on. One that is in chunks although there is room is refused, so each body has one form.
+on. One that is in chunks although it fits is refused, so each body has one form.
 
 One proposal has one place with its author's prepare of the same view: two different contents there
 are a fault, whatever their bodies.

@@ -97,7 +97,7 @@ function* keep(session: Connection, arrival: Arrival): Work<string | undefined> 
   if (kept === 'replaced') return 'replaced: have a newer event';
   if (kept === 'deleted') return 'deleted: its author has deleted this event';
   if (kept === 'too-large') return 'error: the event is more than this relay can keep';
-  if (kept === 'full') return 'error: there is no room for more events of this author';
+  if (kept === 'full') return 'error: the store is full and this author has too many events in it';
   forgetLater(core, id);
   return undefined;
 }

@@ -46,13 +46,13 @@ export class Admission {
   mayAsk(remote: string, nowMs: number): boolean {
     const source = sourceOf(remote);
     if (source.isNear) return true;
-    return this.#hasRoom(source) && this.#rate.takes(source.address, nowMs);
+    return this.#hasCapacity(source) && this.#rate.takes(source.address, nowMs);
   }
 
   /** A place for a connection, or undefined when it is one too many. */
   admit(request: IncomingMessage, nowMs: number): Admitted | undefined {
     const source = sourceOfRequest(request, this.#hasProxy);
-    if (!this.#hasRoom(source)) return undefined;
+    if (!this.#hasCapacity(source)) return undefined;
     const isForwarded = this.#hasProxy && sourceOf(request.socket.remoteAddress ?? '').isNear;
     if (isForwarded && !this.#rate.takes(source.address, nowMs)) return undefined;
     const { address, isNear } = source;
@@ -67,7 +67,7 @@ export class Admission {
     return { address, isNear, account: isNear ? newAccount() : guest.account, leave };
   }
 
-  #hasRoom({ address, isNear }: Source): boolean {
+  #hasCapacity({ address, isNear }: Source): boolean {
     const { maxConnections, publicAddress } = this.#limits;
     const most = isNear ? maxConnections / 2 : (publicAddress?.connections ?? maxConnections);
     return this.#count < maxConnections && (this.#guests.get(address)?.count ?? 0) < most;

@@ -98,9 +98,9 @@ export interface Connection extends PolicySession {
   answer(id: string, accepted: boolean, message: string): void;
   /** Sends an event to one subscription, as the faults have it; resolves once every copy has left or was lost. */
   deliver(frames: EventFrames, subscription: string): Promise<unknown> | undefined;
-  /** Resolves when the reader has caught up enough for more, or is gone, or what the caller has is no longer wanted. */
-  room(isWanted: () => boolean): Promise<void>;
-  /** Whoever waits for room looks whether it is still wanted. */
+  /** Resolves when the reader can take more, is gone, or no longer wants the data. */
+  drained(isWanted: () => boolean): Promise<void>;
+  /** Wakes callers of `drained`, which check again whether their data is still wanted. */
   wake(): void;
   /** Bytes it was sent and has not taken yet. */
   readonly unsentBytes: number;

@@ -17,7 +17,7 @@ export interface Limits {
   readonly maxEventBytes: number;
   /** Longest content, in characters; undefined leaves it to `maxEventBytes`. */
   readonly maxContentLength: number | undefined;
-  /** Longest frame read before the connection is closed; undefined leaves room for an answer to an oversize event. */
+  /** Longest frame read before the connection is closed; undefined also allows an answer to an oversize event. */
   readonly frameBytes: number | undefined;
   /** A longer message is answered with a NOTICE and nothing else; undefined never does that. */
   readonly noticeAboveBytes: number | undefined;
@@ -131,6 +131,6 @@ export const defaultLimits: Limits = {
 /** The longest message answered with OK true: an event of full size and its `["EVENT",…]` brackets. */
 export const maxMessageBytes = (limits: Limits): number => limits.maxEventBytes + 64;
 
-/** The longest frame read at all; the room above `maxMessageBytes` lets an oversize event get its OK false. */
+/** The longest frame read at all; the margin above `maxMessageBytes` lets an oversize event get its OK false. */
 export const maxFrameBytes = (limits: Limits): number =>
   limits.frameBytes ?? maxMessageBytes(limits) + MIB;

@@ -276,8 +276,8 @@ function agrees(ids: IdList, lower: number, upper: number, query: Reader) {
 
 /** Lists as many ids of the range as an answer holds, and says where it stopped. */
 function list(ids: IdList, lower: number, upper: number, bound: Item, answer: Writer): number {
-  const room = Math.max(1, Math.ceil((ANSWER_BYTES - answer.length) / ID_BYTES) + 1);
-  const end = Math.min(upper, lower + room);
+  const budget = Math.max(1, Math.ceil((ANSWER_BYTES - answer.length) / ID_BYTES) + 1);
+  const end = Math.min(upper, lower + budget);
   answer.range(end === upper ? bound : ids.at(end), ID_LIST!);
   answer.varint(end - lower);
   for (let i = lower; i < end; i++) answer.bytes(ids.at(i).id);

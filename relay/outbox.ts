@@ -1,11 +1,11 @@
-/** What one reader is sent: frames of the same moment leave in one write, and whoever has more can wait for room. */
+/** Send buffer of one connection: frames of the same tick leave in one write, and callers can wait until it drains. */
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { Line } from './faults/adversary.ts';
 import type { Frame } from './messages.ts';
 
 /** Stored events wait while more than this is unsent, so that live ones are not stuck behind them. */
-const ROOM_BYTES = 1 << 20;
+const MAX_UNSENT_BYTES = 1 << 20;
 
 /** A reader that leaves more than this of our answers unread says more than it listens. */
 const UNREAD_BYTES = 1 << 20;
@@ -54,8 +54,8 @@ export class Outbox {
     else this.#write(frame);
   }
 
-  /** Resolves when there is room for more, the reader is gone, or `wake` says that it is time to look again. */
-  async room(isWanted: () => boolean): Promise<void> {
+  /** Resolves when the buffer is below its limit, the reader is gone, or the data is no longer wanted (see `wake`). */
+  async drained(isWanted: () => boolean): Promise<void> {
     while (this.#isFull && isWanted()) await this.#change();
   }
 
@@ -87,7 +87,7 @@ export class Outbox {
   }
 
   get #isFull(): boolean {
-    return this.#isOpen && this.unsent > ROOM_BYTES;
+    return this.#isOpen && this.unsent > MAX_UNSENT_BYTES;
   }
 
   #write(frame: Frame): void {
@@ -107,7 +107,7 @@ export class Outbox {
     this.#give(Number.POSITIVE_INFINITY);
   }
 
-  /** Gives the socket what it has room for, and more once it has written that. */
+  /** Writes to the socket as much as it accepts, and more once that is written. */
   #give(most = HELD_BYTES): void {
     if (!this.#isOpen) return;
     const parts: Buffer[] = [];

@@ -55,7 +55,7 @@ async function sendStored(
   const isWanted = () => session.subscriptions.get(id) === subscription;
   const deliveries: Promise<unknown>[] = [];
   for (const stored of ids) {
-    await session.room(isWanted);
+    await session.drained(isWanted);
     await core.turns.next(account);
     if (!isWanted()) return;
     const entry = core.store.find(stored);
@@ -84,7 +84,7 @@ function hold(
   }
   forget(session, id);
   const size = bytes + FILTER_BYTES * filters.length;
-  if (!hasRoom(session, size)) {
+  if (!hasCapacity(session, size)) {
     refuse(session, id, 'error: the open subscriptions are too large together');
     return undefined;
   }
@@ -103,7 +103,7 @@ function hold(
 }
 
 /** Whether so much more fits what this connection, its address and all together may keep open. */
-function hasRoom({ core, account, isNear, subscriptions, limits }: Connection, size: number) {
+function hasCapacity({ core, account, isNear, subscriptions, limits }: Connection, size: number) {
   const { maxSubscriptionBytes, maxSubscriptionBytesInAll } = limits;
   let own = size;
   for (const { bytes } of subscriptions.values()) own += bytes;

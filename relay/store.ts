@@ -96,7 +96,7 @@ export class Store {
     return finish(this.adding(entry, nowSeconds));
   }
 
-  /** Keeps the event unless it is known, deleted, its slot already holds a newer one, or there is no room for it. */
+  /** Keeps the event unless it is known, deleted, its slot already holds a newer one, or the store is full. */
   *adding(entry: Entry, nowSeconds: number): Work<StoreOutcome> {
     if (this.has(entry.id)) return 'duplicate';
     if (this.#tombstones.covers(entry)) return 'deleted';
@@ -114,7 +114,7 @@ export class Store {
     this.#bytes += entry.json.length;
     const end = this.#endOf(entry);
     if (end !== undefined) this.#ends.set(entry, end);
-    yield this.#makeRoom(nowSeconds);
+    yield this.#evict(nowSeconds);
     yield* this.#bury(entry);
     return this.has(entry.id) ? 'stored' : 'full';
   }
@@ -249,8 +249,8 @@ export class Store {
     return [...valuesOf(tags, 'e'), ...slots].flatMap((id) => this.#index.get(id) ?? []);
   }
 
-  /** Makes room in a full store: expired events go first, then those of the fullest class. Returns units spent. */
-  #makeRoom(nowSeconds: number): number {
+  /** Evicts from a full store: expired events first, then the oldest of the fullest class. Returns the units spent. */
+  #evict(nowSeconds: number): number {
     if (this.#weight > WHOLE && this.#sweptSeconds !== nowSeconds) this.removeOver(nowSeconds);
     let units = 0;
     while (this.#weight > WHOLE) {

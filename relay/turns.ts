@@ -116,7 +116,7 @@ export class Turns {
     this.#plan();
   }
 
-  /** Resolves when it is the account's turn; undefined when this turn has room left. */
+  /** Resolves when it is the account's turn; undefined if this turn has budget left. */
   next(account: Account): Promise<void> | undefined {
     if (this.#spent < TURN_UNITS) return undefined;
     account.used = Math.max(account.used, this.#floor);

@@ -45,7 +45,7 @@ export function meanOf(vectors: readonly Float64Array[]): Float64Array {
 }
 
 /** The standard deviation of each value. */
-export function spreadOf(vectors: readonly Float64Array[]): Float64Array {
+export function deviationOf(vectors: readonly Float64Array[]): Float64Array {
   const mean = meanOf(vectors);
   const out = new Float64Array(mean.length);
   for (const vector of vectors) {
@@ -150,7 +150,7 @@ export const adversaries: readonly Adversary[] = [
       'send the mean of what honest workers send, ' +
       'less one and a half standard deviations of each value',
     trains: false,
-    delta: ({ honest }) => plus(meanOf(honest), spreadOf(honest), -1.5),
+    delta: ({ honest }) => plus(meanOf(honest), deviationOf(honest), -1.5),
   },
   {
     // Shejwalkar and Houmansadr, NDSS 2021

@@ -109,8 +109,8 @@ function parseItem(item: string): readonly [string, unknown] {
   if (range) return [key, { shape: 'uniform', minMs: Number(range[1]), maxMs: Number(range[2]) }];
   const [, shape, meanMs, second] = SHAPE.exec(text) ?? [];
   if (shape) {
-    const spread = { [shape === 'normal' ? 'deviationMs' : 'maxMs']: Number(second) };
-    return [key, { shape, meanMs: Number(meanMs), ...spread }];
+    const parameter = { [shape === 'normal' ? 'deviationMs' : 'maxMs']: Number(second) };
+    return [key, { shape, meanMs: Number(meanMs), ...parameter }];
   }
   if (text === 'true' || text === 'false') return [key, text === 'true'];
   return [key, text === '' ? Number.NaN : Number(text)];

@@ -111,7 +111,7 @@ export class FairStore<V> {
     return this.#stored.entries();
   }
 
-  /** Keeps it where there is room for it at all, in place of what had the name. */
+  /** Stores the value if it fits at all, replacing the one of the same name. */
   set(name: string, stored: Stored<V>): boolean {
     const { owner, bytes } = stored;
     if (bytes > Math.min(this.#perOwner, this.#inAll)) return false;

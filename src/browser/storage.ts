@@ -52,7 +52,7 @@ export async function openStorage(): Promise<TabStorage> {
 const unusable = (what: string, cause: unknown): CheckpointError =>
   new CheckpointError('tab/storage', `the browser ${what}`, {
     hint:
-      'make room, and leave private windows: a worker that keeps nothing cannot go on ' +
+      'free disk space, and leave private windows: a worker that keeps nothing cannot go on ' +
       'after a reload',
     cause,
   });

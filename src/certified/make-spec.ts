@@ -132,7 +132,7 @@ export async function makeSpec(request: SpecRequest): Promise<Made> {
 /** Of more founders so many are called for the first outcome: more than seats. */
 const CALLED_FOUNDERS = 84;
 /**
- * Newcomers per round in such a run: an event has room for about a hundred joins of 504 bytes beside rows and votes.
+ * Newcomers per round in such a run: an event fits about a hundred joins of 504 bytes beside rows and votes.
  */
 const CROWD_JOINS = 16;
 

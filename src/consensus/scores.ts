@@ -7,11 +7,11 @@
 import type { WorkerId } from '../run/ids.ts';
 import { MOST_SCORE, MOST_SCORES } from '../run/spec/feature-fields.ts';
 
-export interface GainSpread {
+export interface GainDistribution {
   /** The upper median. */
   readonly center: number;
   /** Comparable to a standard deviation; never 0. */
-  readonly size: number;
+  readonly deviation: number;
 }
 
 /** Factor from the lower quartile of the deviations above the median to the standard deviation of normal values. */
@@ -25,7 +25,7 @@ const LEAST_SHARE = 1 / 4;
  * Estimates median and deviation of finite gains (at least one). The deviation follows from the better half, so that a
  * minority cannot widen it much, and is at least `least`.
  */
-export function spreadOf(gains: readonly number[], least: number): GainSpread {
+export function distributionOf(gains: readonly number[], least: number): GainDistribution {
   const falling = [...gains].sort((a, b) => b - a);
   const middle = Math.floor((falling.length - 1) / 2);
   const center = falling[middle]!;
@@ -33,12 +33,15 @@ export function spreadOf(gains: readonly number[], least: number): GainSpread {
   const quartile = middle - 1 - (middle >> 2);
   const deviation = NORMAL * ((falling[quartile] ?? center) - center);
   const floor = Math.max(LEAST_SHARE * Math.abs(center), least);
-  return { center, size: Math.min(Math.max(deviation, floor), MOST_FLOORS * floor) };
+  return { center, deviation: Math.min(Math.max(deviation, floor), MOST_FLOORS * floor) };
 }
 
 /** Returns the gain below which a contribution is harmful: `width` deviations below 0, or below a negative median. */
-export const harmBound = ({ center, size }: GainSpread, width: number, uncertainty = 0): number =>
-  Math.min(0, center) - width * Math.max(size, uncertainty);
+export const harmBound = (
+  { center, deviation }: GainDistribution,
+  width: number,
+  uncertainty = 0,
+): number => Math.min(0, center) - width * Math.max(deviation, uncertainty);
 
 /** Returns a gain in millionths, clamped to ±MOST_SCORE; a gain that is not finite gets the lowest score. */
 export const scoreOfGain = (gain: number): number =>
@@ -101,7 +104,7 @@ const FLOOR = 3;
  */
 const UNCERTAIN_SHARE = 3 / 10;
 /** Smallest uncertainty of rolling scores, in millionths. */
-const LEAST_SPREAD = 1000;
+const MIN_DEVIATION = 1000;
 
 /** Returns the lower median over keys of the mean absolute score. */
 function typicalSize(histories: readonly (readonly number[])[]): number {
@@ -120,7 +123,9 @@ export function floorOf(rated: readonly Rated[]): number | null {
   if (known.length < 2) return null;
   const rolling = known.map(({ history }) => rollingScore(history));
   const uncertainty = UNCERTAIN_SHARE * typicalSize(known.map(({ history }) => history));
-  return Math.trunc(harmBound(spreadOf(rolling, Math.max(LEAST_SPREAD, uncertainty)), FLOOR));
+  return Math.trunc(
+    harmBound(distributionOf(rolling, Math.max(MIN_DEVIATION, uncertainty)), FLOOR),
+  );
 }
 
 /** Returns the keys whose rolling score is below the floor. */

@@ -93,7 +93,7 @@ function drawEven(into: Float32Array, key: Key, bound: number): void {
 
 /** Sum of 8 uniform 16-bit integers: its mean, and its variance 8 (2^32 - 1) / 12. */
 const MEAN = 4 * 0xffff;
-const SPREAD = Math.sqrt((8 * 0xffff_ffff) / 12);
+const DEVIATION = Math.sqrt((8 * 0xffff_ffff) / 12);
 
 /**
  * Approximately normal draws: the sum of the eight 16-bit halves of a Philox block. Unlike logarithms, it has the same
@@ -103,6 +103,6 @@ function drawNormal(into: Float32Array, key: Key, deviation: number): void {
   for (let i = 0; i < into.length; i++) {
     let sum = 0;
     for (const word of philox(key, i, 0, 0, 0)) sum += (word >>> 16) + (word & 0xffff);
-    into[i] = ((sum - MEAN) / SPREAD) * deviation;
+    into[i] = ((sum - MEAN) / DEVIATION) * deviation;
   }
 }

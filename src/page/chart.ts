@@ -7,7 +7,7 @@ import { s } from './dom.ts';
 export interface Drawing {
   readonly width: number;
   readonly chosen: number | undefined;
-  /** Rounds that the axis has room for. */
+  /** Maximum number of rounds on the axis. */
   readonly rounds: number;
 }
 

@@ -278,8 +278,8 @@ export function createSamples(publicKey: string, nowSeconds: () => number) {
     padded(kind: number, bytes: number): EventDraft {
       const slot = kind >= 30_000 ? [['d', `${run}:${bytes}`]] : [];
       const empty = draft(kind, slot);
-      const room = Math.max(0, bytes - signedEventBytes(empty));
-      return { ...empty, content: toBase64(randomBytes(room)).slice(0, room) };
+      const contentBytes = Math.max(0, bytes - signedEventBytes(empty));
+      return { ...empty, content: toBase64(randomBytes(contentBytes)).slice(0, contentBytes) };
     },
     deletion(events: readonly SignedEvent[]): EventDraft {
       const kept = events.filter(({ kind }) => kind < 20_000 || kind >= 30_000);

@@ -271,7 +271,7 @@ export interface ShardCounts {
   readonly of: number;
 }
 
-export const spread = (): Reader<ShardCounts> =>
+export const kOfN = (): Reader<ShardCounts> =>
   reading(
     'like 2/3 (any two of three are enough), at most four times as many',
     (value) => {

@@ -8,12 +8,12 @@ import {
   choice,
   type Group,
   inScope,
+  kOfN,
   origin,
   real,
   row,
   shard,
   sizes,
-  spread,
   sync,
   text,
   texts,
@@ -113,7 +113,7 @@ export const fields = {
       python: true,
       default: 3,
     }),
-    stripe: row('relays that share a large payload, any k of n enough', spread(), {
+    stripe: row('relays that share a large payload, any k of n enough', kOfN(), {
       default: { need: 1, of: 1 },
       fixed: true,
       needs: 'native',

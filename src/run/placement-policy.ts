@@ -110,7 +110,7 @@ export function writePlacement(policy: PlacementPolicy): Untyped {
 const POLICY = ['on_unsatisfiable', 'regions', 'tiers', 'attestors', 'max_over_share', 'objects'];
 const RULE = ['replicas', 'min_distinct', 'attested', 'only'];
 const HOLDER = ['key', 'region', 'tier', 'weight', 'classes', 'attestations'];
-const SPREAD = ['regions', 'tiers'];
+const ATTRIBUTES = ['regions', 'tiers'];
 const WAYS = ['fail', 'degrade-with-alert'] as const;
 
 type Names = Readonly<Record<'regions' | 'tiers', readonly string[]>>;
@@ -143,8 +143,8 @@ function readPolicy(reader: Reader, said: Untyped): PlacementPolicy {
 
 function readRule(reader: Reader, rule: unknown, at: string, names: Names): PlacementRule {
   const said = reader.object(rule, at, RULE);
-  const distinct = reader.object(said.min_distinct ?? {}, `${at}.min_distinct`, SPREAD);
-  const only = reader.object(said.only ?? {}, `${at}.only`, SPREAD);
+  const distinct = reader.object(said.min_distinct ?? {}, `${at}.min_distinct`, ATTRIBUTES);
+  const only = reader.object(said.only ?? {}, `${at}.only`, ATTRIBUTES);
   const replicas = reader.whole(said.replicas, `${at}.replicas`, [1, MOST_REPLICAS]);
   const least = (name: 'regions' | 'tiers'): number => {
     const path = `${at}.min_distinct.${name}`;
@@ -315,8 +315,8 @@ export interface Holder {
   readonly classes: readonly string[];
   /** By which attestor its region and its tier, exactly as it says them, are confirmed; the rest is its own word. */
   readonly attested: Readonly<Partial<Record<Attribute, WorkerId>>>;
-  /** Objects that it still has room for; left out where it has them already, or nobody says. */
-  readonly room?: number | undefined;
+  /** How many more objects it can store; absent if it has them already, or if unknown. */
+  readonly capacity?: number | undefined;
 }
 
 export const MOST_WEIGHT = 1_000_000;

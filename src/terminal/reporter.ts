@@ -77,8 +77,8 @@ function liveReporter(
     // some terminals say 0; one column stays free, for others wrap at the last
     const [columns, rows] = [stream.columns || 80, stream.rows || 24];
     const color = stream.hasColors?.() === true && !process.env.NO_COLOR;
-    const room = isLast ? {} : { rows: rows - 1, ...(saved && { saved }) };
-    const lines = renderLive(view, { title, columns: columns - 1, color, ...room });
+    const limits = isLast ? {} : { rows: rows - 1, ...(saved && { saved }) };
+    const lines = renderLive(view, { title, columns: columns - 1, color, ...limits });
     const home = drawn > 0 ? `\x1b[${drawn}A` : '';
     stream.write(`${home}${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);
     drawn = lines.length;

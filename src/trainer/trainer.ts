@@ -160,7 +160,7 @@ async function evaluate(
   batches: number,
 ): Promise<{ readonly loss: number; readonly accuracy: number }> {
   const { batch, held } = setup;
-  const rows = held.spread(on, evenRows(held.bound(on), held.stride, batches * batch));
+  const rows = held.evaluationRows(on, evenRows(held.bound(on), held.stride, batches * batch));
   if (rows.length === 0) throw tooShort(on);
   await engine.hold(asFloat32(params));
   let [sum, weight, right] = [0, 0, 0];
@@ -224,7 +224,7 @@ interface Training {
   onProgress(progress: TrainProgress): void;
 }
 
-/** Steps until they are taken, or the task has no room for more. */
+/** Runs steps until all are taken, or `remainingSteps` of the task is 0. */
 async function train(
   setup: OpenedSetup,
   { engine, program }: OpenTrainer,
@@ -243,8 +243,8 @@ async function train(
   let slice = 1;
   for (;;) {
     signal.throwIfAborted();
-    const room = task.room?.(done) ?? Infinity;
-    const count = Math.min(slice, steps - done, Math.max(done === 0 ? 1 : 0, room));
+    const remaining = task.remainingSteps?.(done) ?? Infinity;
+    const count = Math.min(slice, steps - done, Math.max(done === 0 ? 1 : 0, remaining));
     if (count <= 0) break;
     const rates = new Float32Array(count * optimizer.rateCount);
     for (let i = 0; i < count; i++) {

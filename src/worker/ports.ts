@@ -42,7 +42,7 @@ export interface TrainTask {
   /** Key of the stream the batches are drawn from; with round and step it fixes every batch. */
   readonly batchKey: Key;
   /** How many more steps may follow; asked between steps. At 0 the phase ends, once one was taken. */
-  room?(done: number): number;
+  remainingSteps?(done: number): number;
   /** Where the phase is kept while it is under way; an engine that does not ask begins it anew after a restart. */
   readonly keeping?: Keeping | undefined;
 }

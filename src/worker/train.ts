@@ -76,7 +76,7 @@ export const stepsOf = (
   batchKey: deriveKey('nostrain/batches', seed, worker),
 });
 
-type Guidance = Pick<TrainTask, 'room' | 'keeping'>;
+type Guidance = Pick<TrainTask, 'remainingSteps' | 'keeping'>;
 
 async function guidanceOf(
   task: TrainTask,
@@ -85,11 +85,14 @@ async function guidanceOf(
 ): Promise<Guidance> {
   const keeping = await keeper.keepingOf(task);
   if (localSteps.innerSeconds === 0) return { keeping };
-  return { keeping, room: roomIn(localSteps, ports.clock, keeping?.from?.seconds) };
+  return {
+    keeping,
+    remainingSteps: remainingStepsIn(localSteps, ports.clock, keeping?.from?.seconds),
+  };
 }
 
 /** How many more steps fit, by the time that those before them took, restarts not counted. */
-export function roomIn(
+export function remainingStepsIn(
   { innerSeconds, leastSteps }: LocalSteps,
   clock: Pick<Clock, 'now'>,
   secondsBefore = 0,

@@ -1,15 +1,16 @@
 /**
- * What a run ends at, without relays: the same trainer, assignment, packing, mean and outer step as the worker loop, several
- * workers in one process. How a run ended is kept in `docs/assets/frontier.ndjson`, unless its model is of another size; a run that
- * was stopped starts anew, one that is finished is not repeated. Each argument is a set of settings as JSON over those of the
- * char-gpt's preset, with `workers` and `form` beside them:
+ * What a run ends at, without relays: the same trainer, assignment, packing, mean and outer step as the worker loop,
+ * several workers in one process. How a run ended is kept in `docs/assets/frontier.ndjson`, unless its model is of
+ * another size; a run that was stopped starts anew, one that is finished is not repeated. Each argument is a set of
+ * settings as JSON over those of the char-gpt's preset, with `workers` and `form` beside them:
  *
  *   npm run bench:compression -- --corpus FILE '{"packing": "ternary"}' '{"packing": "nstr", "topk": 0.3, "owners": 0}'
  *
- * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text; `"moments": "reset"` starts the inner
- * optimizer anew in every round, as the Python reference does. `"stepSeconds": [0.25, 0.25, 0.25, 0.75]` gives workers a speed on a clock that
- * moves by so much with each step: rows then say how long rounds take and how much of that workers wait, and nothing is kept.
- * `--at-once 1` trains one worker after the other instead of two at a time, on one core.
+ * `"workers": 1, "own": "2/4"` trains one worker alone on the second quarter of the text; `"moments": "reset"` starts
+ * the inner optimizer anew in every round, as the Python reference does. `"stepSeconds": [0.25, 0.25, 0.25, 0.75]`
+ * gives workers a speed on a clock that moves by so much with each step: rows then say how long rounds take and how
+ * much of that workers wait, and nothing is kept. `--at-once 1` trains one worker after the other instead of two at a
+ * time, on one core.
  */
 import { appendFileSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -31,7 +32,7 @@ import { stateDigest } from '../../src/tensor/params.ts';
 import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import { assignChunks } from '../../src/worker/chunk-assignment.ts';
 import { deltaOf, localStart, takeSent } from '../../src/worker/residual.ts';
-import { roomIn, stepsOf } from '../../src/worker/train.ts';
+import { remainingStepsIn, stepsOf } from '../../src/worker/train.ts';
 import { meanDelta } from '../support/mean.ts';
 import { FRONTIER, readFrontier } from './frontier/rows.ts';
 
@@ -227,7 +228,7 @@ async function play(
     params: start,
     moments: worker.moments,
     ...stepsOf({ round, worker: worker.name }, settings),
-    ...(settings.innerSeconds > 0 && { room: roomIn(settings, clock) }),
+    ...(settings.innerSeconds > 0 && { remainingSteps: remainingStepsIn(settings, clock) }),
   };
   const { signal } = new AbortController();
   const trained = await worker.trainer.train(task, ({ step }) => taken(step), signal);

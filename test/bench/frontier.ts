@@ -1,6 +1,6 @@
 /**
- * The finished rows of `npm run bench:compression` as a table on stdout and, where a file is named, a picture: bytes per
- * worker and round against validation loss.
+ * The finished rows of `npm run bench:compression` as a table on stdout and, where a file is named, a picture: bytes
+ * per worker and round against validation loss.
  *
  *   npm run bench:frontier -- docs/assets/frontier.svg
  */
@@ -97,7 +97,7 @@ interface Words {
 }
 
 /** Heights of words beside these points, moved apart where they would overlap. */
-function spread(points: readonly Words[]): readonly number[] {
+function avoidOverlap(points: readonly Words[]): readonly number[] {
   const placed: Words[] = [];
   const heights = new Map<number, number>();
   const order = points.map((_, i) => i).sort((a, b) => points[a]!.y - points[b]!.y);
@@ -157,7 +157,7 @@ function renderPicture(all: readonly Point[]): string {
       `<text x="${at}" y="${PLOT.top - 4}" font-size="11" fill="#8250df">${who}: ${bits} bits</text>`,
     );
   }
-  const heights = spread(
+  const heights = avoidOverlap(
     points.map(({ name, bytes, losses: seeds }) => ({
       ...{ x: x(bytes), y: y(mean(seeds)), length: name.length },
     })),

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Attendance } from '../../src/certified/rounds/attendance.ts';
 import { ArrivalTimes } from '../../src/certified/rounds/journal.ts';
 import type { Outcome } from '../../src/run/outcome.ts';
-import { friends, Player } from '../consensus/round/room.ts';
+import { friends, Player } from '../consensus/round/test-network.ts';
 import { certifiedSpec } from '../support/certified-run.ts';
 
 describe('a worker that voted while it still trained', () => {

@@ -1,4 +1,7 @@
-/** Runs whose members hold chunks of checkpoints: each what placement gives it, newcomers get them from there, and nothing of it is believed. */
+/**
+ * Runs whose members hold chunks of checkpoints: each what placement gives it, newcomers get them from there, and
+ * nothing of it is believed.
+ */
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -340,7 +343,7 @@ async function expectMended(relay: string, [leaver, ...others]: readonly RunHold
 }
 
 /** Three holders of a state that nobody trained. */
-async function hold(placement: object, room: (index: number) => number = () => 2 ** 30) {
+async function hold(placement: object, freeBytes: (index: number) => number = () => 2 ** 30) {
   const relay = await createRelay();
   opened.push(relay);
   const policy = readPlacementField({ placement });
@@ -349,7 +352,12 @@ async function hold(placement: object, room: (index: number) => number = () => 2
   const relays = await openRelays(relay.url);
   const stop = new AbortController();
   for (const index of [0, 1, 2]) {
-    const holder = await openHolder(index, policy, (message) => told.push(message), room(index));
+    const holder = await openHolder(
+      index,
+      policy,
+      (message) => told.push(message),
+      freeBytes(index),
+    );
     holder.announce(relays, stop.signal);
     await holder.settled();
     holders.push(holder);

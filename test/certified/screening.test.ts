@@ -1,4 +1,6 @@
-/** Screening by loss: whom a member would not list, whom it refuses, and that members who disagree lose no view over it. */
+/**
+ * Screening by loss: whom a member would not list, whom it refuses, and that members who disagree lose no view over it.
+ */
 import { describe, expect, it } from 'vitest';
 import { philox, unit } from '../../src/base/rng.ts';
 import type { Certified } from '../../src/certified/decisions/chain.ts';
@@ -14,7 +16,7 @@ import type { Effect } from '../../src/consensus/round/round-state.ts';
 import type { WorkerId } from '../../src/run/ids.ts';
 import type { Outcome } from '../../src/run/outcome.ts';
 import { keysOf, outcomeBy } from '../consensus/round/model-check/setup.ts';
-import { friends, Player } from '../consensus/round/room.ts';
+import { friends, Player } from '../consensus/round/test-network.ts';
 import { dense } from '../support/vectors.ts';
 
 /** Normal values by a counter. */
@@ -27,11 +29,11 @@ function normals(seed: number): () => number {
 }
 
 const WORKERS = 8;
-const room = (workers: number) => {
+const setUp = (workers: number) => {
   const setup = friends(workers);
   return { setup, keys: keysOf(setup), rows: rowsFor(workers) };
 };
-const eight = room(WORKERS);
+const eight = setUp(WORKERS);
 
 /** What a member measures of a true gain: rows of its own, and the floats of its engine. */
 function measured(gain: number, by: Measure): MeasuredGain {
@@ -126,8 +128,8 @@ describe('members that measure on rows of their own', () => {
     const normal = normals(1);
     let listed = 0;
     for (let round = 0; round < 1000; round++) {
-      const spread = 0.01;
-      const honest = Array.from({ length: WORKERS - 2 }, () => 0.05 + spread * normal());
+      const deviation = 0.01;
+      const honest = Array.from({ length: WORKERS - 2 }, () => 0.05 + deviation * normal());
       // from harmless to twice the bound for refusing
       const near = [0, 1].map(() => -0.3 * unit(philox([round, 2], listed, 0, 0, 0)[0]));
       const { decided, outcome } = playRound([...honest, ...near], 0.03, round);
@@ -140,7 +142,7 @@ describe('members that measure on rows of their own', () => {
   }, 120_000);
 
   it('lose none where 32 measure on eight rows each', () => {
-    const many = room(32);
+    const many = setUp(32);
     expect(many.rows).toBe(8);
     const normal = normals(5);
     for (let round = 0; round < 25; round++) {

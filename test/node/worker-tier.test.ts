@@ -18,7 +18,7 @@ const MIB = 2 ** 20;
 const machine = (more: Partial<Choosing> = {}): { choosing: Choosing; tried: number[] } => {
   const tried: number[] = [];
   const choosing: Choosing = {
-    ...{ count: 3, room: 100 * MIB, patienceSeconds: 60 },
+    ...{ count: 3, freeBytes: 100 * MIB, patienceSeconds: 60 },
     leastBytes: () => 0,
     measure: async (tier) => {
       tried.push(tier);
@@ -39,12 +39,12 @@ describe('--tier auto', () => {
   });
 
   it('takes the full model where all of it fits', async () => {
-    const { tier, why } = await chooseTier(machine({ room: 1000 * MIB }).choosing);
+    const { tier, why } = await chooseTier(machine({ freeBytes: 1000 * MIB }).choosing);
     expect([tier, why]).toEqual([0, 'all of it fits here']);
   });
 
   it('leaves out a tier whose steps would keep the others waiting', async () => {
-    const slow = machine({ room: 1000 * MIB, patienceSeconds: 6 }).choosing;
+    const slow = machine({ freeBytes: 1000 * MIB, patienceSeconds: 6 }).choosing;
     const { tier, why } = await chooseTier(slow);
     expect(tier).toBe(2);
     expect(why).toContain('a step of tier 1 takes 10.0 s, and rounds leave 6.0 s');

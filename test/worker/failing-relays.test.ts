@@ -50,7 +50,7 @@ describe('relays that fail', () => {
     const asked = () => linesOf(member).find((line) => line.includes(`${slow.url} asks`)) ?? '';
     await stage.until(() => asked() !== '');
     expect(asked()).toMatch(
-      /; ws:\S+ asks us to slow down \(rate-limited: .*\); send less often, or spread over more relays$/,
+      /; ws:\S+ asks us to slow down \(rate-limited: .*\); send less often, or add relays$/,
     );
   });
 

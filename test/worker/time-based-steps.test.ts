@@ -1,4 +1,7 @@
-/** Rounds of seconds instead of steps: how many steps a worker takes follows from its speed, within the cap and the floor, and its contribution weighs as many examples. */
+/**
+ * Rounds of seconds instead of steps: how many steps a worker takes follows from its speed, within the cap and the
+ * floor, and its contribution weighs as many examples.
+ */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/async.ts';
 import { initialParameters } from '../../src/model/parameters.ts';
@@ -7,7 +10,7 @@ import type { EngineTrainer } from '../../src/trainer/trainer.ts';
 import { runWorker } from '../../src/worker/loop.ts';
 import type { TrainTask } from '../../src/worker/ports.ts';
 import { genesis } from '../../src/worker/state.ts';
-import { roomIn } from '../../src/worker/train.ts';
+import { remainingStepsIn } from '../../src/worker/train.ts';
 import { fakePorts, plan } from '../support/fake-ports.ts';
 import { adamwSpec, chainCorpus, smallGpt } from '../support/ort-models.ts';
 
@@ -74,7 +77,7 @@ describe('a budget of seconds', () => {
 
   it('counts what was trained before a restart, and ends within half a step of it', () => {
     let nowMs = 0;
-    const room = roomIn({ innerSeconds: 10, leastSteps: 2 }, { now: () => nowMs }, 4);
+    const room = remainingStepsIn({ innerSeconds: 10, leastSteps: 2 }, { now: () => nowMs }, 4);
     expect(room(0)).toBe(2);
     expect(room(8)).toBe(12);
     nowMs = 5800;

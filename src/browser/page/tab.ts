@@ -152,7 +152,7 @@ at('name').addEventListener('submit', (event) => {
 async function join(chosen?: Chosen, name?: Name): Promise<void> {
   const { hash, hostname: host } = location;
   show('status', 'joining');
-  // asked for again by every tab; a browser that refuses may clear what it kept when room is short
+  // asked for again by every tab; a browser that refuses may clear what it kept when storage is short
   await navigator.storage?.persist?.().catch(() => false);
   tell({ type: 'join', hash, host, chosen, name });
 }

@@ -7,7 +7,7 @@
 import type { Clock } from '../../base/async.ts';
 import { deriveKey, type Key } from '../../base/rng.ts';
 import type { ViewId } from '../../consensus/round/round-state.ts';
-import { type GainSpread, harmBound, spreadOf } from '../../consensus/scores.ts';
+import { distributionOf, type GainDistribution, harmBound } from '../../consensus/scores.ts';
 import type { Contribution } from '../../run/contribution.ts';
 import type { EventId, WorkerId } from '../../run/ids.ts';
 import type { Commit, Signed } from '../../run/vote.ts';
@@ -34,7 +34,7 @@ const MOST_DOUBLINGS = 10;
 /** One member's opinion of the contributions that it measured. Unmeasured contributions are accepted. */
 export class Judgment implements ContributionOpinion {
   readonly #findings: ReadonlyMap<EventId, MeasuredGain>;
-  readonly #spread: GainSpread | undefined;
+  readonly #distribution: GainDistribution | undefined;
 
   constructor(findings: ReadonlyMap<EventId, MeasuredGain>) {
     this.#findings = findings;
@@ -43,7 +43,10 @@ export class Judgment implements ContributionOpinion {
     if (findings.size < 2 || finite.length === 0) return;
     const errors = finite.map(({ error }) => error).sort((a, b) => a - b);
     const gains = finite.map(({ gain }) => gain);
-    this.#spread = spreadOf(gains, Math.max(errors[errors.length >> 1]!, Number.MIN_VALUE));
+    this.#distribution = distributionOf(
+      gains,
+      Math.max(errors[errors.length >> 1]!, Number.MIN_VALUE),
+    );
   }
 
   mayPropose(id: EventId): boolean {
@@ -64,15 +67,15 @@ export class Judgment implements ContributionOpinion {
   /** Returns its gain and the bound that it had to reach to be proposed. */
   gainAndBound(id: EventId): Pick<Screened, 'gain' | 'bound'> {
     const { gain = 0, error = 0 } = this.#findings.get(id) ?? {};
-    const bound = this.#spread ? harmBound(this.#spread, STRICT, error) : 0;
+    const bound = this.#distribution ? harmBound(this.#distribution, STRICT, error) : 0;
     return { gain: Number.isFinite(gain) ? gain : null, bound };
   }
 
   #isAbove(id: EventId, width: number): boolean {
     const finding = this.#findings.get(id);
-    if (finding === undefined || this.#spread === undefined) return true;
+    if (finding === undefined || this.#distribution === undefined) return true;
     if (!Number.isFinite(finding.gain)) return false;
-    return finding.gain >= harmBound(this.#spread, width, finding.error);
+    return finding.gain >= harmBound(this.#distribution, width, finding.error);
   }
 }
 

@@ -228,7 +228,7 @@ export function opinionOf(
   return { acceptable, unlisted: rosterIndicesOf(ledger, proposable) };
 }
 
-/** Roster indices of these workers, ascending; as many as the event of a vote has room for. */
+/** Roster indices of these workers, ascending; as many as fit in the event of a vote. */
 export function rosterIndicesOf(
   { members }: Ledger,
   rows: readonly ContributionRef[],

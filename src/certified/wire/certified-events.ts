@@ -150,7 +150,7 @@ export function buildMessage(message: Message | Notice, lifetime: Lifetime): Eve
   return buildMember(message, lifetime);
 }
 
-/** The body of a message, where its event may have no room for it. */
+/** Returns the body of a message that may not fit in its event. */
 export const bodyOfMessage = (message: Message | Notice): string | undefined =>
   message.type === 'proposal' ? outcomeBody(message.outcome) : undefined;
 

@@ -228,7 +228,7 @@ export function rebuildEvent(
 /** What is in the event of a proposal, wherever its outcome is. */
 export type Proposed = Omit<Proposal, 'outcome'>;
 
-/** An unsigned proposal. The chunks of an outcome that has no room in it are the caller's to send first. */
+/** An unsigned proposal. If the outcome does not fit, the caller must first send its chunks. */
 export function buildProposal(made: Proposal, lifetime: Lifetime): EventDraft {
   const { run, round, digest } = made;
   const body = carryBody(outcomeBody(made.outcome), (carried) => contentOf(made, carried));

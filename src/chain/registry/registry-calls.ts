@@ -199,7 +199,7 @@ function statementOf({ kind, created_at, tags, content, sig }: SignedEvent): Dyn
 
 const MINUS_ONE = 2n ** 256n - 1n;
 
-/** A number that the contract has room for; 0 where there is none. */
+/** A number that fits the type of the contract; 0 if there is none. */
 const count = (value: Json | undefined = 0): bigint | undefined =>
   /^\d{1,19}$/.test(String(value)) ? BigInt(String(value)) : undefined;
 

@@ -28,7 +28,7 @@ const relayFlags = {
   store: text('<folder>', 'keep events in this folder, synced before they are acknowledged'),
   maxStoreBytes: whole(
     '<n>',
-    'bytes of events kept, in memory too; whoever fills it makes room (default: 1 GiB)',
+    'bytes of events kept, in memory too; the oldest events of the largest class are evicted first (default: 1 GiB)',
     1,
   ),
   strict: choice(

@@ -50,7 +50,7 @@ function listWords(found: readonly LocalRun[], home: string): string {
   const bytes = found.reduce((sum, run) => sum + run.bytes, 0);
   const many = `${found.length} run${found.length === 1 ? '' : 's'}`;
   const total = `${many}, ${formatBytes(bytes)} in ${home}`;
-  const more = 'nostrain show NAME: its curve and rounds; nostrain clean: make room';
+  const more = 'nostrain show NAME: its curve and rounds; nostrain clean: free disk space';
   return `${[...alignColumns([heading, ...rows], width), '', total, more].join('\n')}\n`;
 }
 

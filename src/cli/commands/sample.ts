@@ -41,7 +41,7 @@ const sampleFlags = {
   chat: toggle('put the prompt as a question, by the chat template of the model'),
   length: withDefault(whole('<n>', 'tokens to write at most', 1, 1_000_000), 400),
   temperature: withDefault(
-    numeric('<x>', 'spread; 0 always takes the likeliest token', 0, 100),
+    numeric('<x>', 'randomness; 0 always takes the likeliest token', 0, 100),
     0.8,
   ),
   topP: withDefault(

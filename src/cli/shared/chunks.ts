@@ -220,7 +220,7 @@ export async function pushFolders(
 
 const DAY_SECONDS = 86_400;
 
-/** Spreads the file over relays, and says what each has. */
+/** Distributes the file over relays and reports what each one stores. */
 async function pushToAll(urls: readonly string[], pushing: Pushing): Promise<void> {
   const { folder, manifest, flags, signer, signal } = pushing;
   const report = slowly();

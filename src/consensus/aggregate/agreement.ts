@@ -2,7 +2,7 @@
  * Measures how far the contributions of a round agree, to scale the outer learning rate: contributions that agree keep
  * the full rate, opposite ones get the smallest. Only directions count, and only in chunks that several workers sent.
  */
-import { eachChunk, ROOM_STRIDE } from './distances.ts';
+import { BUFFER_STRIDE, eachChunk } from './distances.ts';
 import { inOrder, type Row } from './mean.ts';
 import { rmsOf } from './norm-bound.ts';
 
@@ -20,7 +20,7 @@ export function agreementOf(rows: readonly Row[]): number {
     const energies = senders.map((i) => {
       let energy = 0;
       for (let k = 0; k < length; k++) {
-        const value = values[i * ROOM_STRIDE + k]!;
+        const value = values[i * BUFFER_STRIDE + k]!;
         sum[k]! += value;
         energy += value * value;
       }

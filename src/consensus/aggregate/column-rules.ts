@@ -3,7 +3,7 @@
  * that index (a column). Trimmed mean and coordinate median (Yin et al., arXiv 1803.01498).
  */
 import { CHUNK_LENGTH } from '../../tensor/partial-vector.ts';
-import { eachChunk, type Mixes, ROOM_STRIDE, type Room } from './distances.ts';
+import { BUFFER_STRIDE, type ChunkBuffer, eachChunk, type Mixes } from './distances.ts';
 import type { Mean, Row } from './mean.ts';
 
 /** Returns one value for a column, whose values are ascending; `hostile` is f, the assumed number of attackers. */
@@ -43,29 +43,29 @@ export function chooseColumns(
 ): Mean {
   const mean = new Float64Array(size);
   const moved: number[] = [];
-  const mixed = mixes && new Float64Array(mixes.length * ROOM_STRIDE);
-  eachChunk(rows, (room) => {
-    if (room.senders.length < leastRows) return;
-    moved.push(room.chunk);
-    if (mixed) mixInto(mixed, room, mixes);
-    const from = mixed ?? room.values;
-    const lanes = mixed ? mixes.map((_, k) => k) : room.senders;
+  const mixed = mixes && new Float64Array(mixes.length * BUFFER_STRIDE);
+  eachChunk(rows, (buffer) => {
+    if (buffer.senders.length < leastRows) return;
+    moved.push(buffer.chunk);
+    if (mixed) mixInto(mixed, buffer, mixes);
+    const from = mixed ?? buffer.values;
+    const lanes = mixed ? mixes.map((_, k) => k) : buffer.senders;
     const column = new Float64Array(lanes.length);
-    for (let k = 0; k < room.length; k++) {
-      for (let n = 0; n < lanes.length; n++) column[n] = from[lanes[n]! * ROOM_STRIDE + k]!;
+    for (let k = 0; k < buffer.length; k++) {
+      for (let n = 0; n < lanes.length; n++) column[n] = from[lanes[n]! * BUFFER_STRIDE + k]!;
       sortColumn(column);
-      mean[room.chunk * CHUNK_LENGTH + k] = choose(column, hostile);
+      mean[buffer.chunk * CHUNK_LENGTH + k] = choose(column, hostile);
     }
   });
   return { mean, moved: Uint32Array.from(moved) };
 }
 
-function mixInto(mixed: Float64Array, { values, length }: Room, mixes: Mixes): void {
+function mixInto(mixed: Float64Array, { values, length }: ChunkBuffer, mixes: Mixes): void {
   mixed.fill(0);
   mixes.forEach((weights, k) => {
     weights.forEach((weight, i) => {
       if (weight === 0) return;
-      const [to, from] = [k * ROOM_STRIDE, i * ROOM_STRIDE];
+      const [to, from] = [k * BUFFER_STRIDE, i * BUFFER_STRIDE];
       for (let at = 0; at < length; at++) mixed[to + at]! += weight * values[from + at]!;
     });
   });

@@ -6,10 +6,10 @@ import { CHUNK_LENGTH, chunkCount, chunkLength } from '../../tensor/partial-vect
 import type { Row } from './mean.ts';
 
 /** Values of one row in a `Room`; more than a chunk, so that rows do not share a cache line. */
-export const ROOM_STRIDE = CHUNK_LENGTH + 16;
+export const BUFFER_STRIDE = CHUNK_LENGTH + 16;
 
 /** The values of a chunk, row after row; zero where a row says nothing. */
-export interface Room {
+export interface ChunkBuffer {
   readonly chunk: number;
   readonly values: Float64Array;
   /** Rows that speak of the chunk, ascending. */
@@ -17,8 +17,8 @@ export interface Room {
   readonly length: number;
 }
 
-/** Calls back with each chunk that any row speaks of, ascending. The room is the same one each time. */
-export function eachChunk(rows: readonly Row[], take: (room: Room) => void): void {
+/** Calls back with each chunk that any row speaks of, ascending. The buffer is reused between calls. */
+export function eachChunk(rows: readonly Row[], take: (buffer: ChunkBuffer) => void): void {
   const size = rows[0]?.delta.size ?? 0;
   const positions = rows.map(({ delta }) => {
     if (delta.size !== size) throw new RangeError('rows of different sizes have no aggregate');
@@ -26,14 +26,14 @@ export function eachChunk(rows: readonly Row[], take: (room: Room) => void): voi
     for (let at = 0; at < delta.chunks.length; at++) ofChunk[delta.chunks[at]!] = at;
     return ofChunk;
   });
-  const values = new Float64Array(rows.length * ROOM_STRIDE);
+  const values = new Float64Array(rows.length * BUFFER_STRIDE);
   for (let chunk = 0; chunk < chunkCount(size); chunk++) {
     const senders = rows.flatMap((_, i) => (positions[i]![chunk]! < 0 ? [] : [i]));
     if (senders.length === 0) continue;
     values.fill(0);
     for (const i of senders) {
       const { delta, scale } = rows[i]!;
-      delta.addChunk(positions[i]![chunk]!, scale, values, i * ROOM_STRIDE);
+      delta.addChunk(positions[i]![chunk]!, scale, values, i * BUFFER_STRIDE);
     }
     take({ chunk, values, senders, length: chunkLength(size, chunk) });
   }
@@ -54,7 +54,7 @@ export function distancesOf(rows: readonly Row[]): Distances {
       let j = i + 1;
       for (; j + 3 < count; j += 4) addFour(values, length, i, j, squared, count);
       for (; j < count; j++) {
-        const sum = squareBetween(values, length, i * ROOM_STRIDE, j * ROOM_STRIDE);
+        const sum = squareBetween(values, length, i * BUFFER_STRIDE, j * BUFFER_STRIDE);
         squared[i * count + j] = squared[i * count + j]! + sum;
       }
     }
@@ -83,15 +83,15 @@ function addFour(
   squared: Float64Array,
   count: number,
 ): void {
-  const a = i * ROOM_STRIDE;
-  const b = j * ROOM_STRIDE;
+  const a = i * BUFFER_STRIDE;
+  const b = j * BUFFER_STRIDE;
   let [s0, s1, s2, s3] = [0, 0, 0, 0];
   for (let k = 0; k < length; k++) {
     const value = values[a + k]!;
     const g0 = value - values[b + k]!;
-    const g1 = value - values[b + ROOM_STRIDE + k]!;
-    const g2 = value - values[b + 2 * ROOM_STRIDE + k]!;
-    const g3 = value - values[b + 3 * ROOM_STRIDE + k]!;
+    const g1 = value - values[b + BUFFER_STRIDE + k]!;
+    const g2 = value - values[b + 2 * BUFFER_STRIDE + k]!;
+    const g3 = value - values[b + 3 * BUFFER_STRIDE + k]!;
     s0 += g0 * g0;
     s1 += g1 * g1;
     s2 += g2 * g2;
@@ -107,15 +107,15 @@ function addFour(
 /** Returns the squared distance of each row to the weighted mean of the rows; the weights sum to 1. */
 export function squaresToMean({ count, squared }: Distances, weights: Float64Array): Float64Array {
   const out = new Float64Array(count);
-  let spread = 0;
+  let dispersion = 0;
   for (let i = 0; i < count; i++) {
     let sum = 0;
     for (let j = 0; j < count; j++) sum += weights[j]! * squared[i * count + j]!;
     out[i] = sum;
-    spread += weights[i]! * sum;
+    dispersion += weights[i]! * sum;
   }
   // rounding may leave a small negative number
-  for (let i = 0; i < count; i++) out[i] = Math.max(0, out[i]! - spread / 2);
+  for (let i = 0; i < count; i++) out[i] = Math.max(0, out[i]! - dispersion / 2);
   return out;
 }
 

@@ -102,13 +102,13 @@ function middleOf(
 
 /** Returns the root mean square over all values of the chunks a row sent, summed in index order. */
 export function rmsOf(delta: PartialVector): number {
-  const room = new Float64Array(CHUNK_LENGTH);
+  const buffer = new Float64Array(CHUNK_LENGTH);
   let sum = 0;
   let count = 0;
   for (let position = 0; position < delta.chunks.length; position++) {
-    room.fill(0);
-    delta.addChunk(position, 1, room, 0);
-    for (let i = 0; i < CHUNK_LENGTH; i++) sum += room[i]! * room[i]!;
+    buffer.fill(0);
+    delta.addChunk(position, 1, buffer, 0);
+    for (let i = 0; i < CHUNK_LENGTH; i++) sum += buffer[i]! * buffer[i]!;
     count += chunkLength(delta.size, delta.chunks[position]!);
   }
   return count === 0 ? 0 : Math.sqrt(sum / count);

@@ -15,11 +15,11 @@ import {
   type Lots,
 } from '../committee/draw.ts';
 import {
-  canSpread,
+  attributesOf,
+  canReachDistinct,
   type Exclusion,
   eligible,
-  type Spread,
-  spreadOf,
+  type HolderAttributes,
   type Unsatisfied,
   unsatisfied,
 } from './satisfy.ts';
@@ -69,12 +69,12 @@ export function place(
   const rule = alert === undefined ? requested : isDegraded ? alert.relaxed : undefined;
   if (rule === undefined) return { ok: false, unsatisfied: alert!, excluded };
   const draw = createDraw(objects.id, able);
-  const spread = spreadOf(able);
-  const room = roomOf(able, rule.replicas, count, policy.maxOverShare);
+  const attributes = attributesOf(able);
+  const capacities = capacitiesOf(able, rule.replicas, count, policy.maxOverShare);
   const placed: (readonly WorkerId[])[] = [];
   for (let i = 0; i < count; i++) {
-    const chosen = choose(draw(i), spread, rule, (at) => room[at]! > 0);
-    for (const at of chosen) room[at] = room[at]! - 1;
+    const chosen = choose(draw(i), attributes, rule, (at) => capacities[at]! > 0);
+    for (const at of chosen) capacities[at] = capacities[at]! - 1;
     placed.push(chosen.map((at) => able[at]!.key));
   }
   return { ok: true, rule, alert, holders: placed, excluded };
@@ -105,25 +105,25 @@ function createDraw(id: Digest, able: readonly Holder[]): (object: number) => Or
 
 /**
  * Returns the holders of one object: takes holders in the order of their straws, skipping those that would leave too
- * few replicas for the regions and tiers still missing. Holders without room come last. A skipped holder need not be
- * tried again: with every choice the remaining options only shrink.
+ * few replicas for the regions and tiers still missing. Holders without capacity come last. A skipped holder need not
+ * be tried again: with every choice the remaining options only shrink.
  */
 function choose(
   order: Order,
-  spread: Spread,
+  attributes: HolderAttributes,
   rule: PlacementRule,
-  hasRoom: (at: number) => boolean,
+  hasCapacity: (at: number) => boolean,
 ): readonly number[] {
-  const all = spread.region.length;
+  const all = attributes.region.length;
   for (let count = Math.min(all, rule.replicas + SPARE); ; count = Math.min(all, 2 * count)) {
     const straws = order(count);
-    const chosen = fill(straws.filter(hasRoom), [], spread, rule);
+    const chosen = fill(straws.filter(hasCapacity), [], attributes, rule);
     if (chosen.length === rule.replicas) return chosen;
     if (count === all)
       return fill(
-        straws.filter((at) => !hasRoom(at)),
+        straws.filter((at) => !hasCapacity(at)),
         chosen,
-        spread,
+        attributes,
         rule,
       );
   }
@@ -132,15 +132,15 @@ function choose(
 function fill(
   straws: readonly number[],
   from: readonly number[],
-  spread: Spread,
+  attributes: HolderAttributes,
   { replicas, minDistinct }: PlacementRule,
 ): readonly number[] {
   const chosen = [...from];
-  const regions = new Set(chosen.map((at) => spread.region[at]!));
-  const tiers = new Set(chosen.map((at) => spread.tier[at]!));
+  const regions = new Set(chosen.map((at) => attributes.region[at]!));
+  const tiers = new Set(chosen.map((at) => attributes.tier[at]!));
   for (const at of straws) {
     if (chosen.length === replicas) break;
-    const [region, tier] = [spread.region[at]!, spread.tier[at]!];
+    const [region, tier] = [attributes.region[at]!, attributes.tier[at]!];
     const missing = {
       regions: Math.max(0, minDistinct.regions - new Set(regions).add(region).size),
       tiers: Math.max(0, minDistinct.tiers - new Set(tiers).add(tier).size),
@@ -148,7 +148,7 @@ function fill(
     const left = replicas - chosen.length - 1;
     const hasRegion = (each: number) => each === region || regions.has(each);
     const hasTier = (each: number) => each === tier || tiers.has(each);
-    if (!canSpread(spread, missing, left, hasRegion, hasTier)) continue;
+    if (!canReachDistinct(attributes, missing, left, hasRegion, hasTier)) continue;
     chosen.push(at);
     regions.add(region);
     tiers.add(tier);
@@ -158,9 +158,9 @@ function fill(
 
 /**
  * Returns how many objects each holder may keep: its share by weight plus a margin of `overPercent` percent, at least
- * one, at most its free room and the number of objects.
+ * one, at most its capacity and the number of objects.
  */
-function roomOf(
+function capacitiesOf(
   able: readonly Holder[],
   replicas: number,
   count: number,
@@ -170,7 +170,7 @@ function roomOf(
     const most =
       (BigInt(seats) * BigInt(weight) * BigInt(100 + overPercent) + BigInt(of) * 100n - 1n) /
       (BigInt(of) * 100n);
-    return Math.min(able[i]!.room ?? count, count, Math.max(1, Number(most)));
+    return Math.min(able[i]!.capacity ?? count, count, Math.max(1, Number(most)));
   });
 }
 

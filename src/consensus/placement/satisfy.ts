@@ -59,9 +59,9 @@ function problemOf(
   name: string,
   rule: PlacementRule,
 ): string | undefined {
-  const { region, tier, weight, classes, attested, room } = holder;
+  const { region, tier, weight, classes, attested, capacity } = holder;
   if (weight === 0) return 'its weight is 0';
-  if (room === 0) return 'it has no room left';
+  if (capacity === 0) return 'it has no capacity left';
   if (classes.length > 0 && !classes.includes(name)) return `it takes no objects of class ${name}`;
   const isIn = (word: string, list: readonly string[]) => list.length === 0 || list.includes(word);
   if (!isIn(region, policy.regions)) return `the policy knows no region ${region}`;
@@ -74,14 +74,14 @@ function problemOf(
 }
 
 /** Region and trust tier of each holder in a list, as numbers from 0, and how many of each there are. */
-export interface Spread {
+export interface HolderAttributes {
   readonly region: readonly number[];
   readonly tier: readonly number[];
   readonly regions: number;
   readonly tiers: number;
 }
 
-export function spreadOf(holders: readonly Holder[]): Spread {
+export function attributesOf(holders: readonly Holder[]): HolderAttributes {
   const numbered = (word: (holder: Holder) => string) => {
     const numbers = new Map<string, number>();
     const of = holders.map((holder) => {
@@ -102,8 +102,8 @@ type Has = (number: number) => boolean;
  * Reports whether `left` more holders can add the missing regions and tiers. One holder adds both if its region and its
  * tier are both missing.
  */
-export function canSpread(
-  spread: Spread,
+export function canReachDistinct(
+  attributes: HolderAttributes,
   missing: { readonly regions: number; readonly tiers: number },
   left: number,
   hasRegion: Has,
@@ -113,8 +113,8 @@ export function canSpread(
   if (both <= 0) return true;
   if (both > Math.min(missing.regions, missing.tiers)) return false;
   const edges = new Map<number, Set<number>>();
-  spread.region.forEach((region, i) => {
-    const tier = spread.tier[i]!;
+  attributes.region.forEach((region, i) => {
+    const tier = attributes.tier[i]!;
     if (hasRegion(region) || hasTier(tier)) return;
     edges.set(region, (edges.get(region) ?? new Set()).add(tier));
   });
@@ -151,19 +151,19 @@ interface Shortage {
 }
 
 /** Returns the first part of a rule that these holders cannot satisfy; undefined if they satisfy it. */
-function shortageOf(spread: Spread, rule: PlacementRule): Shortage | undefined {
+function shortageOf(attributes: HolderAttributes, rule: PlacementRule): Shortage | undefined {
   const { replicas, minDistinct } = rule;
-  const count = spread.region.length;
+  const count = attributes.region.length;
   const parts: readonly Shortage[] = [
-    { rule: 'min_distinct.regions', needed: minDistinct.regions, available: spread.regions },
-    { rule: 'min_distinct.tiers', needed: minDistinct.tiers, available: spread.tiers },
+    { rule: 'min_distinct.regions', needed: minDistinct.regions, available: attributes.regions },
+    { rule: 'min_distinct.tiers', needed: minDistinct.tiers, available: attributes.tiers },
     { rule: 'replicas', needed: replicas, available: count },
   ];
   const short = parts.find(({ needed, available }) => needed > available);
-  if (short !== undefined || canSpread(spread, minDistinct, replicas, hasNone, hasNone))
+  if (short !== undefined || canReachDistinct(attributes, minDistinct, replicas, hasNone, hasNone))
     return short;
   let needed = replicas;
-  while (!canSpread(spread, minDistinct, needed, hasNone, hasNone)) needed++;
+  while (!canReachDistinct(attributes, minDistinct, needed, hasNone, hasNone)) needed++;
   return { rule: 'min_distinct', needed, available: replicas };
 }
 
@@ -177,11 +177,11 @@ export function unsatisfied(
   name: string,
   rule: PlacementRule,
 ): Unsatisfied | undefined {
-  const spread = spreadOf(eligible(holders, policy, name, rule).able);
-  const short = shortageOf(spread, rule);
+  const attributes = attributesOf(eligible(holders, policy, name, rule).able);
+  const short = shortageOf(attributes, rule);
   if (short === undefined) return undefined;
   const at = (part: string) => `objects.${name}.${part}`;
-  const relaxed = lowered(spread, rule);
+  const relaxed = lowered(attributes, rule);
   const wider = relaxed ?? withoutDemands(holders, policy, name, rule);
   return {
     ...short,
@@ -195,7 +195,7 @@ export function unsatisfied(
  * Returns the rule with its numbers lowered by the smallest total that makes it satisfiable. Of equal totals, prefers
  * to keep replicas, then regions, then tiers.
  */
-function lowered(spread: Spread, rule: PlacementRule): PlacementRule | undefined {
+function lowered(attributes: HolderAttributes, rule: PlacementRule): PlacementRule | undefined {
   const { replicas, minDistinct } = rule;
   let best: PlacementRule | undefined;
   let least = Number.POSITIVE_INFINITY;
@@ -206,7 +206,7 @@ function lowered(spread: Spread, rule: PlacementRule): PlacementRule | undefined
           replicas - fewer + (minDistinct.regions - regions) + (minDistinct.tiers - tiers);
         if (steps >= least) continue;
         const tried = { ...rule, replicas: fewer, minDistinct: { regions, tiers } };
-        if (shortageOf(spread, tried) !== undefined) continue;
+        if (shortageOf(attributes, tried) !== undefined) continue;
         [best, least] = [tried, steps];
       }
     }
@@ -235,7 +235,7 @@ function withoutDemands(
   ).sort((a, b) => a.length - b.length);
   for (const set of sets) {
     const wider = set.reduce((each, drop) => drop(each), rule);
-    const satisfiable = lowered(spreadOf(eligible(holders, policy, name, wider).able), wider);
+    const satisfiable = lowered(attributesOf(eligible(holders, policy, name, wider).able), wider);
     if (satisfiable !== undefined) return satisfiable;
   }
   return undefined;

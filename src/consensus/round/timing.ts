@@ -37,13 +37,14 @@ export const latestEpoch = ({ since, timing }: RoundContext, now: number): numbe
     ? 0
     : 1 + Math.max(0, Math.floor((now + timing.skewMs - since) / timing.recoveryMs));
 
-/** Arrivals from which on their own spread says how much they differ. */
+/** Number of arrivals from which on their own deviation is a good estimate. */
 const ENOUGH_ARRIVALS = 8;
 /**
- * Least spread of arrivals as a share of their median: for one as in TCP's first round trip (RFC 6298), and for enough.
+ * Minimum deviation of arrivals as a share of their median: for a single arrival (as TCP's first round trip, RFC 6298),
+ * and for `ENOUGH_ARRIVALS` or more.
  */
-const FIRST_SPREAD = 1 / 2;
-const LEAST_SPREAD = 1 / 8;
+const FIRST_DEVIATION_SHARE = 1 / 2;
+const MIN_DEVIATION_SHARE = 1 / 8;
 
 /**
  * Returns how long to wait for contributions: the median of earlier arrivals plus `deadlineC` median absolute
@@ -55,10 +56,11 @@ export function graceOf(delays: readonly number[], timing: RoundTiming): number 
   if (delays.length === 0) return graceMaxMs;
   const middle = median(delays);
   const lacking = Math.max(0, ENOUGH_ARRIVALS - delays.length) / (ENOUGH_ARRIVALS - 1);
-  const spread = LEAST_SPREAD + (FIRST_SPREAD - LEAST_SPREAD) * lacking;
+  const deviationShare =
+    MIN_DEVIATION_SHARE + (FIRST_DEVIATION_SHARE - MIN_DEVIATION_SHARE) * lacking;
   const deviation = Math.max(
     median(delays.map((delay) => Math.abs(delay - middle))),
-    spread * middle,
+    deviationShare * middle,
   );
   return Math.min(graceMaxMs, Math.max(graceMinMs, Math.ceil(middle + deadlineC * deviation)));
 }

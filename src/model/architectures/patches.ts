@@ -82,7 +82,7 @@ function buildForecaster(spec: ForecasterSpec): Model {
   const predict: Model['predict'] = (weights, inputs) => {
     const windows = inputs.shape[0]!;
     const window = spec.scaling === 'window' ? scaleOf(inputs) : undefined;
-    const x = window ? div(sub(inputs, window.mean), window.spread) : inputs;
+    const x = window ? div(sub(inputs, window.mean), window.deviation) : inputs;
     const patches = reshape(x, [windows * length, patch * channels]);
     const embedded = gemm(patches, weights('patches.weight'), { c: weights('patches.bias') });
     const positioned = add(
@@ -96,7 +96,7 @@ function buildForecaster(spec: ForecasterSpec): Model {
     const y = reshape(flat, [windows, horizon, channels, each]);
     if (!window) return y;
     const like = [windows, 1, channels, 1];
-    return add(mul(y, reshape(window.spread, like)), reshape(window.mean, like));
+    return add(mul(y, reshape(window.deviation, like)), reshape(window.mean, like));
   };
   return {
     tensors: [
@@ -115,11 +115,11 @@ function buildForecaster(spec: ForecasterSpec): Model {
   };
 }
 
-/** Mean and spread of each channel over the steps of a window, (B, 1, C) both. */
-function scaleOf(inputs: Value): { readonly mean: Value; readonly spread: Value } {
+/** Mean and standard deviation of each channel over the steps of a window, (B, 1, C) both. */
+function scaleOf(inputs: Value): { readonly mean: Value; readonly deviation: Value } {
   const mean = reduceMean(inputs, [1], true);
   const variance = reduceMean(square(sub(inputs, mean)), [1], true);
-  return { mean, spread: sqrt(add(variance, EPSILON)) };
+  return { mean, deviation: sqrt(add(variance, EPSILON)) };
 }
 
 function pinball(wanted: Value, y: Value): Value {

@@ -81,8 +81,8 @@ export function linearExamples(options: LinearExamplesOptions): RegressionSet {
       inputs[i * features + f] = value;
       target += weights[f]! * value;
     }
-    const spread = unit(n[0]) + unit(n[1]) + unit(n[2]) + unit(n[3]) - 2;
-    targets[i] = target + (noise * spread) / FOUR_UNIFORM;
+    const normal = unit(n[0]) + unit(n[1]) + unit(n[2]) + unit(n[3]) - 2;
+    targets[i] = target + (noise * normal) / FOUR_UNIFORM;
   }
   return { size, features, inputs, targets };
 }

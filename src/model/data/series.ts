@@ -130,10 +130,10 @@ function timeIn(
   return { unit: 'milliseconds', time, ...(isFirst && { months }) };
 }
 
-/** Mean and spread of each channel in the training part: what its numbers are scaled by. */
+/** Mean and standard deviation of each channel in the training part: what its numbers are scaled by. */
 export interface SeriesScale {
   readonly mean: Float64Array;
-  readonly spread: Float64Array;
+  readonly deviation: Float64Array;
 }
 
 export interface DivideSeries {
@@ -172,7 +172,7 @@ export function scaleOf(
   const { channels, values } = series;
   const cut = cutOf(series, sizes);
   const mean = new Float64Array(channels);
-  const spread = new Float64Array(channels);
+  const deviation = new Float64Array(channels);
   for (let channel = 0; channel < channels; channel++) {
     let sum = 0;
     for (let step = 0; step < cut; step++) sum += values[step * channels + channel]!;
@@ -182,20 +182,20 @@ export function scaleOf(
       squares += (values[step * channels + channel]! - mean[channel]!) ** 2;
     }
     // a channel that never moves is left as high as it is
-    spread[channel] = Math.sqrt(squares / cut) || 1;
+    deviation[channel] = Math.sqrt(squares / cut) || 1;
   }
-  return { mean, spread };
+  return { mean, deviation };
 }
 
 /** Some steps of a series as a model reads them. */
 export const scaled = (
   { values, channels }: Pick<Series, 'values' | 'channels'>,
-  { mean, spread }: SeriesScale,
+  { mean, deviation }: SeriesScale,
   [from, to]: readonly [number, number],
 ): Float32Array =>
   Float32Array.from(
     values.subarray(from * channels, to * channels),
-    (value, i) => (value - mean[i % channels]!) / spread[i % channels]!,
+    (value, i) => (value - mean[i % channels]!) / deviation[i % channels]!,
   );
 
 /**

@@ -44,7 +44,7 @@ export interface CheckedData {
   /** Where rows that were drawn lie in the data. */
   offsetsOf(on: DataName, rows: Int32Array): Int32Array;
   /** The same of rows that were taken evenly, to evaluate on. */
-  spread(on: DataName, rows: Int32Array): Int32Array;
+  evaluationRows(on: DataName, rows: Int32Array): Int32Array;
 }
 
 /** What decides over the data inputs of a program. */

@@ -56,7 +56,7 @@ const rows = ({ features }: RowForm): FormRules<RowData> => ({
       bound: (on) => (on === 'shard' ? data : validation)?.targets.length ?? 0,
       stride: 1,
       offsetsOf: (_, at) => at,
-      spread: (_, at) => at,
+      evaluationRows: (_, at) => at,
     };
   },
   anything: () => {
@@ -139,7 +139,7 @@ const series = ({ channels, context, horizon }: SeriesForm): FormRules<SeriesDat
       // of a short series windows overlap, so that its loss is of more than two or three of them
       stride: Math.max(1, Math.min(horizon, Math.floor(data.validation.starts.length / FEW))),
       offsetsOf,
-      spread: offsetsOf,
+      evaluationRows: offsetsOf,
     };
   },
   anything: () => {
@@ -225,7 +225,7 @@ const images = ({ pixels, channels, classes }: ImageForm): FormRules<ImageData> 
         bound: (on) => data[on].labels.length,
         stride: 1,
         offsetsOf: (_, rows) => rows,
-        spread: (_, rows) => rows,
+        evaluationRows: (_, rows) => rows,
       };
     },
     anything: () => {

@@ -88,7 +88,7 @@ function hold(
     stride: context,
     offsetsOf,
     // those in which tokens count; moved ones where none of these has any
-    spread: (on, rows) => {
+    evaluationRows: (on, rows) => {
       const fitted = offsetsOf(on, rows);
       const kept = rows.filter((row, i) => row === fitted[i]);
       return kept.length > 0 ? kept : fitted;

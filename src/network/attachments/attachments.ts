@@ -20,12 +20,12 @@ import {
 import type { PublishOutcome } from '../transport/outbox.ts';
 import {
   type ChunkSending,
+  distributeChunks,
   type Errand,
   errandsOf,
   type Keepers,
   type PublishOptions,
   sendChunks,
-  spreadChunks,
 } from './publish.ts';
 import { type PayloadRequest, type Pull, PullJob } from './pull.ts';
 import { type RelayAccess, RelayChunks } from './relay-chunks.ts';
@@ -128,7 +128,7 @@ export class Attachments {
     const eventOf = (index: number) => options.sign(plan.draft(index));
     const events = { eventOf, onTaken: () => undefined };
     const send = (errands: readonly Errand[]) =>
-      spreadChunks(errands, 1, { ...options, relays }, events).then(
+      distributeChunks(errands, 1, { ...options, relays }, events).then(
         ({ nowhere }) => nowhere === 0,
         () => false,
       );

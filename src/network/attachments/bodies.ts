@@ -28,7 +28,7 @@ export const noBodies: BodyOf = () => undefined;
 /** How a content is written with what it says of its body. */
 type Write = (carried: Carried) => string;
 
-/** What a content says of this body: the body itself where there is room, else where its chunks are. */
+/** What a content says of this body: the body itself if it fits, otherwise a reference to its chunks. */
 export function carryBody(body: string, write: Write): Carried {
   if (fitsInside(write({ body }))) return { body };
   const { root, bytes } = chunkTree(utf8(body));
@@ -36,8 +36,8 @@ export function carryBody(body: string, write: Write): Carried {
 }
 
 /**
- * The body of a content; undefined while its chunks are not here. Refuses what is no text, and what had room
- * inside.
+ * Returns the body of a content, or undefined while its chunks are missing. Refuses a body that is not UTF-8, or that
+ * fits in the event but was sent in chunks.
  */
 export function openBody(
   { body, root, bytes }: Carried,
@@ -51,7 +51,7 @@ export function openBody(
   const text = decode(found);
   if (text === undefined) return refuse('bad-body', 'body', 'the body is not text in UTF-8');
   if (fitsInside(write({ body: text }))) {
-    return refuse('bad-body', 'body', `a body of ${found.length} bytes has room in the content`);
+    return refuse('bad-body', 'body', `a body of ${found.length} bytes must be inside the content`);
   }
   return ok(text);
 }
@@ -183,7 +183,7 @@ export class BodyExchange {
       return;
     }
     if (!isAsked && !this.#mayPull(author)) return;
-    this.#makeRoom(author);
+    this.#dropOldest(author);
     const job = this.#jobs.get(name) ?? this.#begin(wanted, round);
     job.wanted.set(id, wanted);
   }
@@ -233,7 +233,7 @@ export class BodyExchange {
   }
 
   /** Lets go of the oldest event of an author that has too many; somebody else's wish for the same body stays. */
-  #makeRoom(author: WorkerId): void {
+  #dropOldest(author: WorkerId): void {
     const open = [...this.#jobs.values()].flatMap((job) =>
       [...job.wanted.values()].flatMap(({ event }) =>
         event.pubkey === author ? [{ job, id: event.id }] : [],

@@ -1,6 +1,6 @@
 /**
- * Sends a payload as chunk events: whole or erasure-coded to given relays, spread so that each relay gets a share, or
- * the share of one of several keepers.
+ * Sends a payload as chunk events: whole or erasure-coded to given relays, distributed so that each relay gets a share,
+ * or the share of one of several keepers.
  */
 import { anySignal, deferred } from '../../base/async.ts';
 import { Recent } from '../../base/bounded.ts';
@@ -153,8 +153,8 @@ export interface Errand {
   readonly relays: readonly string[];
 }
 
-/** What became of chunks that were spread over relays. */
-export interface Spreading {
+/** Result of distributing chunks over relays. */
+export interface Distribution {
   /** Chunks that no relay took. */
   readonly nowhere: number;
   /** By relay. */
@@ -165,12 +165,12 @@ export interface Spreading {
  * Sends each chunk to the first `redundancy` relays of its list that take it. Throws what `eventOf` throws of this
  * machine.
  */
-export async function spreadChunks(
+export async function distributeChunks(
   errands: readonly Errand[],
   redundancy: number,
   options: Pick<ChunkOptions, 'relays' | 'signal' | 'isPatient'>,
   events: ChunkEvents,
-): Promise<Spreading> {
+): Promise<Distribution> {
   const held = new Map(errands.map(({ index }) => [index, 0]));
   const tried = new Map(errands.map(({ index }) => [index, new Set<string>()]));
   const useless = new Set<string>();

@@ -6,26 +6,26 @@ import { type ChunkValues, MAGNITUDE, singleBits } from './value-code.ts';
 const BELOW_TOP = 20;
 const TOP_DIGITS = 2048;
 
-export interface SelectionRoom {
+export interface SelectionBuffers {
   /** Values per digit; of top digits, those of negative values come after those of positive ones. */
   readonly counts: Uint16Array;
   readonly candidates: Int32Array;
 }
 
-export const selectionRoom = (): SelectionRoom => ({
+export const createSelectionBuffers = (): SelectionBuffers => ({
   counts: new Uint16Array(2 * TOP_DIGITS),
   candidates: new Int32Array(CHUNK_LENGTH),
 });
 
-/** Writes the k ascending indices of the first n values that are sent; `indices` has room for n. */
+/** Writes the k ascending indices of the first n values that are sent; `indices` has at least n elements. */
 export function selectInChunk(
   { bits, sum }: ChunkValues,
   n: number,
   k: number,
-  room: SelectionRoom,
+  buffers: SelectionBuffers,
   indices: Uint16Array,
 ): void {
-  const { counts } = room;
+  const { counts } = buffers;
   countTopDigits(bits, n, counts);
   // no magnitude is above their sum
   let digit = singleBits(sum) >>> BELOW_TOP;
@@ -37,7 +37,7 @@ export function selectInChunk(
     digit--;
   }
   const found = gatherAbove(bits, n, (digit << BELOW_TOP) - 1, indices);
-  if (found > k) dropSmallest(bits, k, found, { digit, above }, room, indices);
+  if (found > k) dropSmallest(bits, k, found, { digit, above }, buffers, indices);
 }
 
 /** Four at a time and signs apart: neighbors that add to the same counter wait for each other. */
@@ -88,7 +88,7 @@ function dropSmallest(
   k: number,
   found: number,
   top: Rank,
-  { counts, candidates }: SelectionRoom,
+  { counts, candidates }: SelectionBuffers,
   indices: Uint16Array,
 ): void {
   const beyond = (top.digit + 1) << BELOW_TOP;
@@ -117,7 +117,7 @@ function dropSmallest(
   for (let i = 0; to < k; i++) {
     const index = indices[i]!;
     const magnitude = bits[index]! & MAGNITUDE;
-    // 1 for one that equals the least and still has room
+    // 1 if the magnitude equals the least and ties are left
     const tie = (((magnitude ^ least) - 1) & -ties) >>> 31;
     indices[to] = index;
     to += ((least - magnitude) >>> 31) + tie;

@@ -23,7 +23,13 @@ import {
   readPayloadHeader,
   writePayloadHeader,
 } from './codecs.ts';
-import { readRice, riceParameter, selectInChunk, selectionRoom, writeRice } from './largest.ts';
+import {
+  createSelectionBuffers,
+  readRice,
+  riceParameter,
+  selectInChunk,
+  writeRice,
+} from './largest.ts';
 import { decodeStream, type EncodedPayload, encodeStream } from './stream.ts';
 import { addUp, chunkValues, loadChunk } from './value-code.ts';
 
@@ -44,7 +50,7 @@ export function encodePayload(
   const out = new Uint8Array(payloadBytesAtMost(packing, chunks.length));
   writePayloadHeader(out, { code: codecs[packing.codec].code, kept: packing.kept }, scope);
   const table = sends === 'all' ? undefined : createIndexTable(packing, size, chunks);
-  const room = selectionRoom();
+  const buffers = createSelectionBuffers();
   const [all, few] = [chunkValues(CHUNK_LENGTH), chunkValues(CHUNK_LENGTH)];
   const indices = new Uint16Array(CHUNK_LENGTH);
   let at = PAYLOAD_HEADER_BYTES;
@@ -57,7 +63,7 @@ export function encodePayload(
       continue;
     }
     const k = keptOf(packing.kept, n);
-    selectInChunk(all, n, k, room, indices);
+    selectInChunk(all, n, k, buffers, indices);
     for (let i = 0; i < k; i++) few.floats[i] = all.floats[indices[i]!]!;
     addUp(few, k);
     code.write(few, k, out, at);

@@ -40,7 +40,7 @@ function fitLevels(
   return [start, weight > 0 ? Math.max(0, beyond / weight) : 0];
 }
 
-interface Room {
+interface CodingOptions {
   readonly at: number;
   readonly maxBytes: number;
   /** Levels are longer by what values that round to 0 leave out, so that what is read has the values' own length. */
@@ -67,7 +67,7 @@ function lengthening(
 export function writeCoded(
   values: Float32Array,
   out: Uint8Array,
-  { at, maxBytes, isLengthened = false }: Room,
+  { at, maxBytes, isLengthened = false }: CodingOptions,
 ): Coded & { readonly end: number } {
   const codes = new Int8Array(values.length);
   if (values.length === 0) return { codes, first: 0, step: 0, end: at };
@@ -203,7 +203,7 @@ function countMagnitudes(values: Float32Array): Census {
   return { below, count: values.length, largest: single[0]! };
 }
 
-/** How many values have at least this magnitude, as if those of a kind were spread evenly. */
+/** How many values have at least this magnitude, as if those of one kind were distributed evenly. */
 function atLeast({ below, count }: Census, magnitude: number): number {
   single[0] = magnitude;
   const kind = word[0]! >>> DROPPED;

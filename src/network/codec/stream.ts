@@ -212,11 +212,11 @@ function valuesOf(delta: Vector, packing: Packing, scope: PayloadScope): Float32
   chunks.forEach((chunk, position) => {
     const n = chunkLength(size, chunk);
     loadChunk(delta, chunk * CHUNK_LENGTH, n, one);
-    const room = whole.subarray(0, lengths[position]!).fill(0);
-    room.set(one.floats.subarray(0, n));
-    if (codecOf(packing).isRotated) rotate(room, chunk, scope);
-    values.set(room, at);
-    at += room.length;
+    const buffer = whole.subarray(0, lengths[position]!).fill(0);
+    buffer.set(one.floats.subarray(0, n));
+    if (codecOf(packing).isRotated) rotate(buffer, chunk, scope);
+    values.set(buffer, at);
+    at += buffer.length;
   });
   return values;
 }

@@ -57,7 +57,7 @@ const MAX_UNSENT_BYTES = 1 << 20;
 const UNSENT_POLL_MS = 10;
 /** Once `retry` is exhausted, waits start here. */
 const SLOW_START_MS = 1000;
-/** A connection that nobody holds any more ends after this, so that relays that take few have room for others. */
+/** A connection that nobody holds any more ends after this, so that relays with few slots can serve others. */
 const IDLE_MS = 500;
 /** Notices and waits told of later; a relay can make any number of both. */
 const REMEMBERED = 100;
@@ -207,8 +207,8 @@ export class RelayConnection {
     if (this.#state === 'open') this.#send(text, utf8(text).length);
   }
 
-  /** Sends a large frame once the socket has room; false when the connection ended before. */
-  async sendWhenRoom(text: string, bytes: number, signal?: AbortSignal): Promise<boolean> {
+  /** Sends a large frame once the socket has drained; returns false if the connection ended before that. */
+  async sendWhenDrained(text: string, bytes: number, signal?: AbortSignal): Promise<boolean> {
     const socket = this.#socket;
     while (this.#isCurrent(socket) && socket.bufferedAmount > MAX_UNSENT_BYTES) {
       await this.#options.clock.sleep(UNSENT_POLL_MS, signal);

@@ -215,7 +215,7 @@ const byStatus: Readonly<Record<Exclude<PublishStatus, 'refused' | 'pow-needed'>
   },
   throttled: {
     happened: 'asks us to slow down',
-    next: 'send less often, or spread over more relays',
+    next: 'send less often, or add relays',
   },
   'auth-needed': {
     happened: 'wants to know who you are',

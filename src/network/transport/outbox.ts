@@ -55,7 +55,7 @@ export interface SendOptions {
   /** Ends waiting; without one a relay that keeps asking for pauses is given up like one that keeps failing. */
   readonly signal?: AbortSignal | undefined;
   readonly only?: readonly string[] | undefined;
-  /** For what is worthless when late: `throttled` at once where the relay's rate has no room now. */
+  /** Drops the event instead of queueing it: the outcome is `throttled` if the rate limit allows no event now. */
   readonly skipWhenBusy?: boolean | undefined;
   /** For what nobody waits for: it gives way to all else that a relay with a rate gets. */
   readonly isPatient?: boolean | undefined;
@@ -336,7 +336,7 @@ class Publishing {
     const { event, frame, bytes } = this.#parcel;
     const { answer, forget } = connection.answers.expectOk(event.id);
     try {
-      if (!(await connection.sendWhenRoom(frame, bytes, this.#signal))) {
+      if (!(await connection.sendWhenDrained(frame, bytes, this.#signal))) {
         return unreachable('connection ended', connection.retryMs);
       }
       const timeoutMs = publishTimeoutMs + bytes / UPLINK_BYTES_PER_MS;

@@ -40,7 +40,7 @@ export class TokenBucket {
     this.#clock = clock;
     this.#random = random;
     this.#perMinute = perMinute;
-    this.#tokens = this.#room();
+    this.#tokens = this.#capacity();
     this.#countedMs = clock.now();
   }
 
@@ -89,7 +89,7 @@ export class TokenBucket {
     try {
       await unlessAborted(before, signal);
       for (;;) {
-        const ms = this.#waitForMs(this.#room());
+        const ms = this.#waitForMs(this.#capacity());
         if (ms === 0 && this.#waiting === 0) return this.#draw();
         this.#busySinceMs ??= Math.max(this.#clock.now(), this.#countedMs);
         if (ms > 0) await this.#clock.sleep(ms, signal);
@@ -106,7 +106,7 @@ export class TokenBucket {
   }
 
   giveBack(): void {
-    this.#tokens = Math.min(this.#room(), this.#tokens + 1);
+    this.#tokens = Math.min(this.#capacity(), this.#tokens + 1);
   }
 
   /** The relay asked for a pause: half the rate from then on. Without its token, a refusal in a pause is an echo. */
@@ -131,7 +131,7 @@ export class TokenBucket {
   }
 
   /** The most tokens that gather while nothing is sent. */
-  #room(): number {
+  #capacity(): number {
     return Number.isFinite(this.#perMinute)
       ? Math.min(BURST, Math.max(1, this.#perMinute))
       : Number.POSITIVE_INFINITY;
@@ -143,7 +143,7 @@ export class TokenBucket {
     if (passedMs <= 0) return;
     const gained = (passedMs * this.#perMinute) / MINUTE_MS;
     // a wait is whole milliseconds; what rounding leaves missing must not cost another one
-    this.#tokens = Math.min(this.#room(), this.#tokens + gained + 1e-9);
+    this.#tokens = Math.min(this.#capacity(), this.#tokens + gained + 1e-9);
     this.#countedMs = nowMs;
   }
 

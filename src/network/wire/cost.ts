@@ -27,7 +27,7 @@ export interface CostInput {
   readonly whole?: SingleEventSizes | undefined;
   readonly run: string;
   readonly payloadBytes: number;
-  /** How a payload in chunks is spread over relays. */
+  /** How a payload in chunks is distributed over relays. */
   readonly stripe: ShardCounts;
   readonly workers: number;
   /** If there are fewer relays than shards, one relay per shard is assumed. */

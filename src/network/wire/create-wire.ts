@@ -164,9 +164,9 @@ function hearHeartbeats(
   { resend, troubles, onOwn }: Watch,
 ): Subscription {
   let forgotMs = Number.NEGATIVE_INFINITY;
-  const hasRoom = (): boolean => {
+  const hasCapacity = (): boolean => {
     const nowMs = clock.now();
-    // in a crowd that does not fit somebody always comes for whom there is no room
+    // if there are more workers than fit, this is false for every new one
     if (heartbeats.size >= MAX_WORKERS && nowMs - forgotMs >= FORGET_MS) {
       forgotMs = nowMs;
       forgetStale(heartbeats, nowMs / 1000);
@@ -180,7 +180,7 @@ function hearHeartbeats(
     if (judged.value.worker === signer.publicKey) onOwn(judged.value);
     const held = heartbeats.get(judged.value.worker);
     if (held && held.createdAt > judged.value.createdAt) return;
-    if (!held && !hasRoom()) return;
+    if (!held && !hasCapacity()) return;
     heartbeats.set(judged.value.worker, judged.value);
     changed.notify();
   };

@@ -46,7 +46,7 @@ export function openRoundInbox(
   const events = new Map<string, SignedEvent>();
   const rejections: Rejection[] = [];
   const pending = new Set<Pending>();
-  const room = new Room(peers);
+  const budget = new ByteBudget(peers);
   let closed = false;
 
   const reject = (rejection: Rejection) => {
@@ -63,8 +63,8 @@ export function openRoundInbox(
     const held = contributions.get(slot);
     if (!held && contributions.size >= MAX_WORKERS) return;
     if (held && !newer(judged.value, held)) return;
-    if (!room.take(judged.value, held)) {
-      reject(noRoom(judged.value.worker));
+    if (!budget.take(judged.value, held)) {
+      reject(overBudget(judged.value.worker));
       return;
     }
     contributions.set(slot, judged.value);
@@ -84,7 +84,7 @@ export function openRoundInbox(
     const round = roundFor(event, request, reader);
     if (round === undefined || closed) return;
     const refusal = isPeer(event.pubkey, peers)
-      ? room.refusal(event.pubkey, pending)
+      ? budget.refusal(event.pubkey, pending)
       : notNamed(event.pubkey);
     if (refusal) {
       reject(refusal);
@@ -137,14 +137,14 @@ const notNamed = (worker: WorkerId): Rejection => ({
   detail: 'not among the workers that --peers names',
 });
 
-const noRoom = (worker: WorkerId): Rejection => ({
+const overBudget = (worker: WorkerId): Rejection => ({
   reason: 'too-large',
   worker,
-  detail: 'updates of workers whom --peers does not name fill the room for them',
+  detail: 'updates of workers whom --peers does not name used up the byte budget for them',
 });
 
-/** Bytes that are left for workers whom nobody named; for those who are named there is room. */
-class Room {
+/** Byte budget of updates from workers that --peers does not name; named workers are not limited. */
+class ByteBudget {
   readonly #isNamed: boolean;
   #bytes = 0;
 
@@ -162,7 +162,7 @@ class Room {
   /** Why nothing more of this worker is pulled beside what is on its way. */
   refusal(worker: WorkerId, pending: ReadonlySet<Pending>): Rejection | undefined {
     const bytes = this.#bytes + progressOf(pending).of * CHUNK_BYTES;
-    return this.#isNamed || bytes <= MAX_UNNAMED_BYTES ? undefined : noRoom(worker);
+    return this.#isNamed || bytes <= MAX_UNNAMED_BYTES ? undefined : overBudget(worker);
   }
 }
 

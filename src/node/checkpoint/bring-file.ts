@@ -129,7 +129,7 @@ async function bring(
   try {
     assertSame(manifest, wanted);
     assertSmall(manifest.bytes, options);
-    await assertRoom(manifest.bytes, folder);
+    await assertFreeSpace(manifest.bytes, folder);
     await writeAtomically(manifestFile(wanted, options), utf8(manifestText(manifest)));
     const mostBytes = Math.max(LEAST_CAP, EXCESS * manifest.bytes);
     await fetchFolder(manifest, chunks, { sources, signal, mostBytes, report });
@@ -168,7 +168,7 @@ function assertSmall(bytes: number, { mostBytes }: BringOptions): void {
 }
 
 /** Its chunks and the file made of them are there at once for a moment. */
-async function assertRoom(bytes: number, folder: string): Promise<void> {
+async function assertFreeSpace(bytes: number, folder: string): Promise<void> {
   const disk = await statfs(folder).catch(() => undefined);
   const free = disk === undefined ? Number.POSITIVE_INFINITY : disk.bavail * disk.bsize;
   const needed = EXCESS * bytes + SPARE_BYTES;
@@ -176,6 +176,6 @@ async function assertRoom(bytes: number, folder: string): Promise<void> {
   throw new CheckpointError(
     'checkpoint/disk',
     `${needed} bytes are needed in ${folder}, and ${free} are free`,
-    { hint: 'make room, or name another data folder with NOSTRAIN_HOME' },
+    { hint: 'free disk space, or name another data folder with NOSTRAIN_HOME' },
   );
 }

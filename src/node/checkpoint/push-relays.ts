@@ -1,5 +1,5 @@
 /**
- * Publishes a packed file on relays: chunk events (kind 7811) spread so that each relay gets its share, then the
+ * Publishes a packed file on relays: chunk events (kind 7811) distributed so that each relay gets its share, then the
  * event with the manifest. What one relay refuses goes to another.
  */
 import { CHUNK_BYTES } from '../../../kinds/chunk.ts';
@@ -9,9 +9,9 @@ import { utf8 } from '../../base/bytes.ts';
 import { CheckpointError } from '../../base/errors.ts';
 import {
   type ChunkDelivery,
+  distributeChunks,
   type Errand,
   remembering,
-  spreadChunks,
 } from '../../network/attachments/publish.ts';
 import { type FileManifest, manifestText, RootHasher } from '../../network/chunks/manifest.ts';
 import { type ChunkTree, draftChunk, type Lifetime } from '../../network/chunks/payload.ts';
@@ -98,7 +98,7 @@ async function pushChunks(
   let taken = 0;
   const onTaken = () => onProgress?.(++taken, tree.count * redundancy);
   const how = { relays, signal };
-  const { nowhere, deliveries } = await spreadChunks(errands, redundancy, how, {
+  const { nowhere, deliveries } = await distributeChunks(errands, redundancy, how, {
     eventOf,
     onTaken,
   });

@@ -241,7 +241,7 @@ export type PlacementMember = Pick<
   'key' | 'region' | 'tier' | 'weight' | 'classes' | 'freeBytes'
 >;
 
-/** Who keeps each chunk of a checkpoint: nobody more than it has room for. */
+/** Assigns each chunk of a checkpoint to its holders, none beyond its capacity. */
 export function placeChunks(
   policy: PlacementPolicy,
   manifest: FileManifest,
@@ -252,8 +252,10 @@ export function placeChunks(
   const id = manifestDigest(manifest, nativeSha256);
   const attested = withAttestations(members, attestations, policy.attestors, now);
   const chunk = Math.min(manifest.chunkBytes, manifest.bytes);
-  const rooms = new Map(members.map(({ key, freeBytes }) => [key, Math.floor(freeBytes / chunk)]));
-  const holders = attested.map((holder) => ({ ...holder, room: rooms.get(holder.key) }));
+  const capacities = new Map(
+    members.map(({ key, freeBytes }) => [key, Math.floor(freeBytes / chunk)]),
+  );
+  const holders = attested.map((holder) => ({ ...holder, capacity: capacities.get(holder.key) }));
   return place(policy, holders, { id, count: manifest.chunks.length, name: CHECKPOINT_CLASS });
 }
 

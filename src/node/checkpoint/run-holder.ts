@@ -219,7 +219,7 @@ export class RunHolder implements ChunkHolder {
     const others = found.filter(({ key }) => key !== signer.publicKey);
     const index = new Map(piecesOf(held.manifest).map(({ sha256 }, i) => [sha256, i]));
     const total = pieces.reduce((sum, { bytes }) => sum + bytes, 0);
-    if (!(await chunks.makeRoom(held, total))) return;
+    if (!(await chunks.freeSpace(held, total))) return;
     await fetchChunks<Piece>({
       digest,
       clock: systemClock,
@@ -241,7 +241,7 @@ export class RunHolder implements ChunkHolder {
       classes: [CHECKPOINT_CLASS],
       contacts: [url.replace(/\/+$/, '')],
       held: held.map(({ digest }) => digest),
-      freeBytes: await chunks.room(),
+      freeBytes: await chunks.capacityBytes(),
     };
   }
 
@@ -334,7 +334,7 @@ class HolderChunkStore {
     return this.#shelve(folder, manifest);
   }
 
-  /** Puts chunks on the disk, until there is no room. */
+  /** Writes chunks to disk until the storage budget is used up. */
   async store(
     held: Shelf,
     pieces: readonly Piece[],
@@ -345,7 +345,7 @@ class HolderChunkStore {
     for (const piece of pieces) {
       const bytes = contents.get(piece.sha256);
       if (bytes === undefined || held.chunks.has(piece.sha256)) continue;
-      if (!(await this.makeRoom(held, piece.bytes))) return;
+      if (!(await this.freeSpace(held, piece.bytes))) return;
       try {
         await source.store!(piece, bytes, signal);
       } catch (error) {
@@ -365,12 +365,12 @@ class HolderChunkStore {
     }
   }
 
-  /** Room for so many bytes of this checkpoint: older ones go first; false where that is not enough. */
-  async makeRoom(held: Shelf, bytes: number): Promise<boolean> {
+  /** Deletes the oldest checkpoints until `bytes` more fit; returns false if that is not enough. */
+  async freeSpace(held: Shelf, bytes: number): Promise<boolean> {
     while (this.#isFull || (await this.#free()) < bytes) {
       const [oldest] = this.#held.values();
       if (oldest === undefined || oldest === held) {
-        this.#fill('the room for chunks is used up');
+        this.#fill('the storage budget for chunks is used up');
         return false;
       }
       await this.#drop(oldest);
@@ -402,10 +402,9 @@ class HolderChunkStore {
   }
 
   /**
-   * Bytes that there is room for of one checkpoint, since older ones give way: the same before it is here and
-   * after.
+   * Returns how many bytes of one checkpoint fit, if older ones are deleted; the same before and after it is stored.
    */
-  async room(): Promise<number> {
+  async capacityBytes(): Promise<number> {
     if (this.#isFull) return bytesOf(this.all.slice(-1));
     return Math.max(0, bytesOf(this.all) + (await this.#free()));
   }

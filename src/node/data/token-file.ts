@@ -104,7 +104,7 @@ export async function writeTokenFile(
 
 const unwritable = (folder: string, cause: Error): ConfigError =>
   new ConfigError('corpus/cache', `tokens cannot be kept in ${folder} (${cause.message})`, {
-    hint: 'make room there, or name another folder with NOSTRAIN_HOME',
+    hint: 'free disk space there, or name another folder with NOSTRAIN_HOME',
     cause,
   });
 

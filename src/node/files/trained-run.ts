@@ -221,7 +221,7 @@ export async function forecastSeries(run: TrainedRun, from: From): Promise<Serie
     const numbers = await trainer.predict(run.values, window);
     const each = forecastsPerNumber(model);
     const at = (step: number, channel: number, quantile: number) =>
-      numbers[(step * channels + channel) * each + quantile]! * scale.spread[channel]! +
+      numbers[(step * channels + channel) * each + quantile]! * scale.deviation[channel]! +
       scale.mean[channel]!;
     const forecast = (step: number, channel: number): Forecast => {
       const last = each === QUANTILES.length ? each - 1 : 0;

@@ -323,7 +323,7 @@ export function erasureOver(
   if (of === 1) return undefined;
   if (relays.length >= of) return { data: need, parity: of - need };
   throw new ConfigError('relay/stripe', `--set stripe=${need}/${of} needs ${of} relays`, {
-    hint: `${relays.length} given: add relays with --relay, or spread over fewer`,
+    hint: `${relays.length} given: add relays with --relay, or distribute over fewer`,
   });
 }
 

@@ -157,7 +157,7 @@ async function writeThenRename(
 
 const cannotWrite = (path: string, cause: Error): CheckpointError =>
   new CheckpointError('export/write', `cannot write ${path} (${cause.message})`, {
-    hint: 'make room on the disk, or name a place where you may write, and repeat the command',
+    hint: 'free disk space, or name a place where you may write, and repeat the command',
     cause,
   });
 

@@ -21,7 +21,7 @@ export interface Choosing {
   /** The smallest tier of the run. */
   readonly count: number;
   /** Memory that is free here. */
-  readonly room: number;
+  readonly freeBytes: number;
   /** What an inner step may take. */
   readonly patienceSeconds: number;
   /** The least memory that a tier takes, known without trying it. */
@@ -41,12 +41,12 @@ const megabytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`
 /** Tries tiers from the smallest to the largest until one does not fit; says why it stopped. */
 export async function chooseTier({
   count,
-  room,
+  freeBytes,
   patienceSeconds,
   leastBytes,
   measure,
 }: Choosing): Promise<{ readonly tier: number; readonly why: string }> {
-  const most = SHARE * room;
+  const most = SHARE * freeBytes;
   let tier = count;
   let why = 'all of it fits here';
   for (let next = count; next >= 0; next--) {
@@ -63,7 +63,7 @@ export async function chooseTier({
     };
     const refused = await refusal();
     if (refused !== undefined) {
-      why = `${refused}; ${megabytes(room)} are free`;
+      why = `${refused}; ${megabytes(freeBytes)} are free`;
       if (next === count) why = `${why}: the smallest tier is tried all the same`;
       break;
     }
@@ -84,19 +84,20 @@ export interface Measuring {
 export async function withTier(settings: Settings, measuring: Measuring): Promise<Chosen> {
   const { tiers: count, tier: asked } = settings;
   if (count === 0) return { settings };
-  const room = Math.min(freemem(), process.constrainedMemory() || totalmem());
+  const freeBytes = Math.min(freemem(), process.constrainedMemory() || totalmem());
   const tasks = new Map<number, Promise<Task>>();
   const taskOf = (tier: number) => {
     const task = tasks.get(tier) ?? measuring.prepare(at(settings, tier));
     tasks.set(tier, task);
     return task;
   };
-  const tier = asked === 'auto' ? await measured(settings, room, taskOf, measuring) : Number(asked);
+  const tier =
+    asked === 'auto' ? await measured(settings, freeBytes, taskOf, measuring) : Number(asked);
   const task = await taskOf(tier);
   const bytes = leastBytesOf(task);
-  if (asked !== 'auto' && bytes > room) {
+  if (asked !== 'auto' && bytes > freeBytes) {
     measuring.onNotice(
-      `tier ${asked} takes ${megabytes(bytes)} at least and ${megabytes(room)} are ` +
+      `tier ${asked} takes ${megabytes(bytes)} at least and ${megabytes(freeBytes)} are ` +
         'free here: --tier auto takes one that fits',
     );
   }
@@ -119,7 +120,7 @@ const leastBytesOf = ({ model }: Task): number => {
 
 async function measured(
   settings: Settings,
-  room: number,
+  freeBytes: number,
   taskOf: (tier: number) => Promise<Task>,
   measuring: Measuring,
 ): Promise<number> {
@@ -131,7 +132,7 @@ async function measured(
   const before = process.memoryUsage().rss;
   const { tier, why } = await chooseTier({
     count,
-    room,
+    freeBytes,
     patienceSeconds: roundTimeout / 2 / innerSteps,
     leastBytes: (one) => leasts[one]!,
     measure: async (one) => measure(await taskOf(one), before, seed, measuring),

@@ -174,8 +174,8 @@ export function expandZstd(frame: Uint8Array, limit: number, zstd: Zstd): Result
     const message = `${contentBytes} bytes inside, at most ${limit} are read`;
     return refuse('too-large', 'container', message);
   }
-  const room = roomOfBlocks(frame, blocksAt, header.hasChecksum);
-  if (room === undefined || room < contentBytes || windowBytes > 2 * contentBytes + 1024) {
+  const capacity = capacityOfBlocks(frame, blocksAt, header.hasChecksum);
+  if (capacity === undefined || capacity < contentBytes || windowBytes > 2 * contentBytes + 1024) {
     return refuse('bad-zstd', 'container', 'the zstd frame cannot hold what it says');
   }
   try {
@@ -220,17 +220,21 @@ function readSize(view: DataView, at: number, bytes: number): number {
 }
 
 /** The most that blocks up to the very end of the frame can hold, or undefined when they do not end there. */
-function roomOfBlocks(frame: Uint8Array, start: number, hasChecksum: boolean): number | undefined {
+function capacityOfBlocks(
+  frame: Uint8Array,
+  start: number,
+  hasChecksum: boolean,
+): number | undefined {
   const end = frame.length - (hasChecksum ? 4 : 0);
-  let room = 0;
+  let capacity = 0;
   for (let at = start; at + 3 <= end; ) {
     const header = frame[at]! | (frame[at + 1]! << 8) | (frame[at + 2]! << 16);
     const type = (header >>> 1) & 3;
     const size = header >>> 3;
     if (type === SKIPPED_TYPE || size > MAX_BLOCK_BYTES) return undefined;
-    room += type === 2 ? MAX_BLOCK_BYTES : size;
+    capacity += type === 2 ? MAX_BLOCK_BYTES : size;
     at += 3 + (type === RLE ? 1 : size);
-    if ((header & 1) === 1) return at === end ? room : undefined;
+    if ((header & 1) === 1) return at === end ? capacity : undefined;
   }
   return undefined;
 }

@@ -293,7 +293,7 @@ function withKeys(params: string, keys: readonly WorkerId[]): string {
   return canonicalJson({ ...parsed.value, keys: keyListHash(keys) });
 }
 
-/** Longest file there can be, with room for spaces. */
+/** Maximum size of a snapshot file, with an allowance for spaces. */
 const MAX_STAKE_JSON = 64 * 1024 * 1024;
 const MEMBERS = 'blockHash chain height id params rows strategy total unit'.split(' ');
 

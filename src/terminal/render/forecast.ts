@@ -22,13 +22,13 @@ export function forecastChart(
   { width, height }: Size,
 ): readonly string[] {
   const margin = 10;
-  const room = Math.max(2, width - margin - 2);
+  const chartWidth = Math.max(2, width - margin - 2);
   // where all steps do not fit each column is one of several
-  const every = Math.max(1, Math.ceil((2 * expected.length) / room));
+  const every = Math.max(1, Math.ceil((2 * expected.length) / chartWidth));
   const ahead = expected.filter((_, i) => i % every === every - 1);
   const before = observed
     .filter((_, i) => (observed.length - 1 - i) % every === 0)
-    .slice(-(room - ahead.length - 1));
+    .slice(-(chartWidth - ahead.length - 1));
   const all = [...before, ...ahead.flatMap(({ low, high }) => [low, high])];
   const [high, low] = [Math.max(...all), Math.min(...all)];
   const row = (value: number) =>
@@ -96,9 +96,9 @@ export function plot(values: readonly number[], width: number, height: number): 
   const [high, low] = [Math.max(...values), Math.min(...values)];
   const labels = [formatLoss(high), formatLoss(low)];
   const margin = Math.max(...labels.map((label) => label.length));
-  const room = Math.max(1, width - margin - 2);
-  const each = Math.min(MOST_COLUMNS, Math.max(1, Math.floor(room / values.length)));
-  const columns = resample(values, room).flatMap((value) => Array<number>(each).fill(value));
+  const chartWidth = Math.max(1, width - margin - 2);
+  const each = Math.min(MOST_COLUMNS, Math.max(1, Math.floor(chartWidth / values.length)));
+  const columns = resample(values, chartWidth).flatMap((value) => Array<number>(each).fill(value));
   const steps = LEVELS.length;
   const filled = columns.map((value) =>
     Math.round(1 + (high > low ? (value - low) / (high - low) : 0) * (height * steps - 1)),

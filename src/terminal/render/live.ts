@@ -18,7 +18,7 @@ export interface Saved {
 export interface LiveOptions {
   readonly title: string;
   readonly columns: number;
-  /** Lines there is room for; without it everything is shown, a line of each round's text included. */
+  /** Maximum number of lines; without it everything is shown, including a line of each round's text. */
   readonly rows?: number;
   readonly color: boolean;
   /** Told of while the run goes on. */
@@ -30,7 +30,7 @@ const NOTICES = 3;
 const NOTICE_LINES = 3;
 /** Lines from which on notices need not be short. */
 const SPACIOUS = 36;
-/** Of the table, where a sample wants the room. */
+/** Maximum rounds in the table while a sample is shown. */
 const ROUNDS_BEFORE_SAMPLE = 6;
 
 /** Lines of at most `columns` cells. */
@@ -64,7 +64,7 @@ export function renderLive(view: View, options: LiveOptions): string[] {
   );
 }
 
-/** Title and how far the run is: on one line, or on two where there is no room. */
+/** Title and how far the run is: on one line, or on two if it does not fit on one. */
 function headline(view: View, { title, columns }: LiveOptions, paint: Paint): readonly string[] {
   const shown = clip(safeLine(title), columns);
   const parts = factsOf(view);
@@ -133,7 +133,9 @@ function sampleLines({ finished }: View, columns: number, paint: Paint): readonl
   ];
 }
 
-/** The newest whole as far as three lines go; the ones before it too, or in one line each where room is short. */
+/**
+ * The newest whole as far as three lines go; the ones before it too, or in one line each if there are too few lines.
+ */
 function noticeLines(
   view: View,
   columns: number,

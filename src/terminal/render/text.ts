@@ -90,7 +90,7 @@ export function wrap(text: string, width: number): readonly string[] {
 const GAP = 2;
 const NARROWEST_FIRST = 20;
 
-/** Rows in columns, the first of which gives way where there is too little room. */
+/** Rows in columns, the first of which is shortened if the line is too narrow. */
 export function alignColumns(
   rows: readonly (readonly string[])[],
   width: number,

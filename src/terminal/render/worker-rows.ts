@@ -7,7 +7,7 @@ import { roundName, type WorkerId } from '../../run/ids.ts';
 import { bar, sparkline } from './forecast.ts';
 import { clip, type Paint, padEnd, padStart, widthOf } from './text.ts';
 
-/** What there is room for. */
+/** Size limits of the table. */
 interface Layout {
   readonly columns: number;
   readonly name: number;
@@ -37,7 +37,7 @@ interface Row {
   readonly rate?: string | undefined;
   readonly losses?: readonly number[];
   readonly style: 'red' | 'green' | 'yellow' | undefined;
-  /** The higher, the sooner it is left out where there is no room. */
+  /** The higher, the sooner it is left out if the line is too narrow. */
   readonly rank: number;
 }
 
@@ -128,7 +128,7 @@ function peerRow(
   };
 }
 
-/** A bar while it trains, where there is room for one; words otherwise. */
+/** A bar while it trains, if it fits; words otherwise. */
 function doing(worker: WorkerView, rounds: number, layout: Layout): string {
   const { phase, step, steps, have, want, moved, round } = worker;
   const chunks = moved && `${moved.have}/${moved.of}`;

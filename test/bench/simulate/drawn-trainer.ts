@@ -1,6 +1,7 @@
 /**
- * Training without an engine: every inner phase takes its time on the clock and moves the parameters by draws that differ from worker to
- * worker. Where it may be cut short it goes in parts: one that is taken up again takes the rest of its time.
+ * Training without an engine: every inner phase takes its time on the clock and moves the parameters by draws that
+ * differ from worker to worker. Where it may be cut short it goes in parts: one that is taken up again takes the rest
+ * of its time.
  */
 import type { Clock } from '../../../src/base/async.ts';
 import { philox, unit } from '../../../src/base/rng.ts';
@@ -23,7 +24,7 @@ export const drawnTrainer = (
 ): Trainer => ({
   device: { device: 'cpu', threads: 1 },
   layout,
-  async train({ params, round, room, keeping }, _onProgress, signal) {
+  async train({ params, round, remainingSteps, keeping }, _onProgress, signal) {
     const from = keeping?.from;
     const [begun] = from?.vectors ?? [];
     const before = begun ? from!.done : 0;
@@ -36,7 +37,7 @@ export const drawnTrainer = (
     };
     const lossesOf = (done: number) => new Float32Array(done).fill(1);
     let done = from?.done ?? 0;
-    while (done < parts && (done === 0 || room?.(done) !== 0)) {
+    while (done < parts && (done === 0 || remainingSteps?.(done) !== 0)) {
       await clock.sleep(msOf(round) / parts, signal);
       done++;
       if (done === parts || !keeping?.isDue()) continue;

@@ -36,15 +36,18 @@ interface Round {
   accepted: number;
 }
 
-/** When things of a round came to pass, in seconds from the beginning of the run: the first, the median and the last of so many. */
-type Spread = readonly [first: number, median: number, last: number, count: number];
+/**
+ * When things of a round came to pass, in seconds from the beginning of the run: the first, the median and the last of
+ * so many.
+ */
+type TimeRange = readonly [first: number, median: number, last: number, count: number];
 
 /** How far a round has come. */
 export interface Phases {
-  readonly contributed: Spread;
-  readonly prepared: Spread;
-  readonly committed: Spread;
-  readonly ended: Spread;
+  readonly contributed: TimeRange;
+  readonly prepared: TimeRange;
+  readonly committed: TimeRange;
+  readonly ended: TimeRange;
   /** By recovery epoch and view. */
   readonly proposed: Readonly<Record<string, number>>;
   readonly stalled: Readonly<Record<string, number>>;
@@ -164,15 +167,15 @@ export class Tally {
 
   #phasesOf({ proposed, stalled, ...times }: Round): Phases {
     const since = (ms: number) => (ms - this.#startedMs) / 1000;
-    const spread = (all: readonly number[]): Spread => {
+    const timeRange = (all: readonly number[]): TimeRange => {
       const sorted = ascending(all);
       return [since(at(sorted, 0)), since(at(sorted, 0.5)), since(at(sorted, 1)), all.length];
     };
     return {
-      contributed: spread(times.contributed),
-      prepared: spread(times.prepared),
-      committed: spread(times.committed),
-      ended: spread(times.ended),
+      contributed: timeRange(times.contributed),
+      prepared: timeRange(times.prepared),
+      committed: timeRange(times.committed),
+      ended: timeRange(times.ended),
       proposed: Object.fromEntries(Object.entries(proposed).map(([view, ms]) => [view, since(ms)])),
       stalled: { ...stalled },
     };

@@ -27,25 +27,25 @@ const loadsOf = (objects: readonly (readonly string[])[]): ReadonlyMap<string, n
   return loads;
 };
 
-const spread = policyOf({ replicas: 5, minDistinct: { regions: 3, tiers: 2 } });
+const distinctPolicy = policyOf({ replicas: 5, minDistinct: { regions: 3, tiers: 2 } });
 
 describe('placement', () => {
   it('R-10: five replicas in three regions and two tiers, for any object and the same for any order of holders', () => {
     const holders = fleet(40, 'h');
     const byKey = new Map(holders.map((each) => [each.key, each]));
     for (let i = 0; i < 50; i++) {
-      const [keys = []] = placed(spread, holders, `object ${i}`).holders;
+      const [keys = []] = placed(distinctPolicy, holders, `object ${i}`).holders;
       const found = keys.map((key) => byKey.get(key)!);
       expect(new Set(keys).size).toBe(5);
       expect(new Set(found.map(({ region }) => region)).size).toBeGreaterThanOrEqual(3);
       expect(new Set(found.map(({ tier }) => tier)).size).toBeGreaterThanOrEqual(2);
       const reordered = [...holders.slice(i % 40), ...holders.slice(0, i % 40)].reverse();
-      expect(placed(spread, reordered, `object ${i}`).holders).toEqual([keys]);
+      expect(placed(distinctPolicy, reordered, `object ${i}`).holders).toEqual([keys]);
     }
   });
 
   it('R-10: an object is drawn to the same holders on every machine', () => {
-    const keys = placed(spread, fleet(40, 'h'), 'golden', 9).holders.map((each) =>
+    const keys = placed(distinctPolicy, fleet(40, 'h'), 'golden', 9).holders.map((each) =>
       each.map((key) => key.slice(0, 4)).join(' '),
     );
     expect(keys).toMatchInlineSnapshot(`
@@ -65,7 +65,7 @@ describe('placement', () => {
 
   it('R-12: of 10,000 objects nobody keeps 15 % more than its share, and a leaver moves at most 1.3 times its own', () => {
     const holders = fleet(200, 'node ');
-    const before = placed(spread, holders, 'many', 10_000).holders;
+    const before = placed(distinctPolicy, holders, 'many', 10_000).holders;
     const loads = loadsOf(before);
     const share = ({ weight }: Holder) => (5 * 10_000 * weight) / 500;
     for (const each of holders) {
@@ -74,7 +74,7 @@ describe('placement', () => {
     }
     const gone = holders[3]!;
     const after = placed(
-      spread,
+      distinctPolicy,
       holders.filter((each) => each !== gone),
       'many',
       10_000,
@@ -85,7 +85,7 @@ describe('placement', () => {
   it('R-12: the same over many seeds, fleets and leavers', () => {
     for (let seed = 0; seed < 8; seed++) {
       const holders = fleet(40, `fleet ${seed} `);
-      const before = placed(spread, holders, `list ${seed}`, 800).holders;
+      const before = placed(distinctPolicy, holders, `list ${seed}`, 800).holders;
       const loads = loadsOf(before);
       const share = ({ weight }: Holder) => (5 * 800 * weight) / 100;
       for (const each of holders) {
@@ -93,7 +93,7 @@ describe('placement', () => {
       }
       const gone = holders[(7 * seed) % 40]!;
       const left = holders.filter((each) => each !== gone);
-      const after = placed(spread, left, `list ${seed}`, 800).holders;
+      const after = placed(distinctPolicy, left, `list ${seed}`, 800).holders;
       expect(movesOf(before, after)).toBeLessThanOrEqual(1.3 * share(gone));
     }
   });

@@ -1,4 +1,7 @@
-/** A worker that comes back in the middle of a round: when it stops waiting for contributions, and which view it is in then. */
+/**
+ * A worker that comes back in the middle of a round: when it stops waiting for contributions, and which view it is in
+ * then.
+ */
 import { describe, expect, test } from 'vitest';
 import { beginRound } from '../../../src/consensus/round/machine.ts';
 import type { RoundContext } from '../../../src/consensus/round/round-state.ts';
@@ -9,7 +12,7 @@ import {
   delaysIn,
   viewStart,
 } from '../../../src/consensus/round/timing.ts';
-import { friends, Player, voteBy } from './room.ts';
+import { friends, Player, voteBy } from './test-network.ts';
 
 const eight = friends(8);
 const times = { graceMinMs: 1000, graceMaxMs: 10_000, viewMs: 2000, voidView: 4 };

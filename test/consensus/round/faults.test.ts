@@ -3,7 +3,7 @@ import { beginRound, step } from '../../../src/consensus/round/machine.ts';
 import { judgeFault, type ManifestClaim } from '../../../src/consensus/round/receive.ts';
 import type { Signed, ViewChangeVote } from '../../../src/run/vote.ts';
 import { contextFor } from './model-check/setup.ts';
-import { cast, friends, Player, proposalBy, voteBy } from './room.ts';
+import { cast, friends, Player, proposalBy, voteBy } from './test-network.ts';
 
 const four = friends(4);
 const commit = (digest: string, view = 0) => voteBy(four, 'w2', 'commit', digest, { view });

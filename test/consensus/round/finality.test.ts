@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { CastVote } from '../../../src/consensus/round/round-state.ts';
-import { cast, friends, Player, proposalBy, Room, voteBy } from './room.ts';
+import { cast, friends, Player, proposalBy, TestNetwork, voteBy } from './test-network.ts';
 
 const four = friends(4);
 const X = proposalBy(four, 'w0', 'X');
@@ -113,20 +113,20 @@ describe('T-10: members go away', () => {
   const three = friends(3, 'cft');
 
   test('two of three gone is a stall that names them, and no outcome', () => {
-    const room = new Room(three, ['w0']);
-    room.waitUntil(20_000);
-    expect(room.decided()).toEqual([undefined]);
-    const stalls = room.players.get('w0')!.all('stalled');
+    const network = new TestNetwork(three, ['w0']);
+    network.waitUntil(20_000);
+    expect(network.decided()).toEqual([undefined]);
+    const stalls = network.players.get('w0')!.all('stalled');
     expect(stalls.length).toBeGreaterThan(10);
     expect(stalls.find(({ view }) => view === 6)?.missing).toEqual(['w1', 'w2']);
     expect(stalls.find(({ view }) => view === 7)?.missing).toEqual(['w1']);
   });
 
   test('when nobody brought anything, a quorum makes the round void in its first view', () => {
-    const room = new Room(three, ['w0', 'w1']);
-    room.waitUntil(200);
-    expect(room.decided()).toEqual(['w0 0/0 void', 'w0 0/0 void']);
-    const [finalized] = room.players.get('w1')!.all('finalized');
+    const network = new TestNetwork(three, ['w0', 'w1']);
+    network.waitUntil(200);
+    expect(network.decided()).toEqual(['w0 0/0 void', 'w0 0/0 void']);
+    const [finalized] = network.players.get('w1')!.all('finalized');
     expect(finalized?.outcome.result).toBe('void');
     expect(finalized?.certificate.commits).toHaveLength(2);
   });
@@ -141,11 +141,11 @@ describe('T-10: members go away', () => {
 
 describe('R-08: witness duty', () => {
   test('an outsider is refused by name, and matching commits close the round before its view ends', () => {
-    const room = new Room(four, ['w0', 'w1', 'w2', 'w3']);
+    const network = new TestNetwork(four, ['w0', 'w1', 'w2', 'w3']);
     for (const worker of ['w0', 'w1', 'w2', 'w3'])
-      room.tell({ type: 'held', worker, manifest: worker });
-    expect(room.now).toBe(0);
-    expect(new Set(room.decided())).toEqual(new Set(['w0 0/0 final']));
+      network.tell({ type: 'held', worker, manifest: worker });
+    expect(network.now).toBe(0);
+    expect(new Set(network.decided())).toEqual(new Set(['w0 0/0 final']));
     const outsider = new Player(four, 'w3');
     outsider.hear(commit('w9'), 1);
     expect(outsider.all('refused')[0]?.refusal).toEqual({ code: 'not-a-member', key: 'w9' });
@@ -165,10 +165,10 @@ describe('R-08: witness duty', () => {
 test('one worker alone, and fewer workers than seats', () => {
   for (const workers of [1, 2, 3]) {
     const keys = Array.from({ length: workers }, (_, i) => `w${i}`);
-    const room = new Room(friends(workers), keys);
-    room.waitUntil(200);
-    expect(new Set(room.decided()).size).toBe(1);
-    expect(room.decided()[0]).toBe('w0 0/0 void');
+    const network = new TestNetwork(friends(workers), keys);
+    network.waitUntil(200);
+    expect(new Set(network.decided()).size).toBe(1);
+    expect(network.decided()[0]).toBe('w0 0/0 void');
   }
 });
 

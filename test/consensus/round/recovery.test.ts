@@ -11,7 +11,7 @@ import { refuseChange } from '../../../src/consensus/round/roster-change.ts';
 import { keyOf, keysUpTo } from '../../support/members.ts';
 import { changeOf, joinOf, rulesOf } from '../../support/run-history.ts';
 import { Dice } from './model-check/dice.ts';
-import { friends, Room } from './room.ts';
+import { friends, TestNetwork } from './test-network.ts';
 
 const rules = { size: 64, quorum: 'bft', weights: 'equal', minStake: '0' } as const;
 const thousand = [...keysUpTo(1000)].sort();
@@ -102,18 +102,18 @@ describe('founders that never start', () => {
   ])('of %i, %i: the others end round 0 in a recovery', (workers, gone) => {
     const floor = Math.floor(workers / 2) + 1;
     const there = Array.from({ length: workers - gone }, (_, i) => `w${i}`);
-    const room = new Room(friends(workers, 'bft', floor), there);
-    room.waitUntil(60_000);
-    const decided = new Set(room.decided());
+    const network = new TestNetwork(friends(workers, 'bft', floor), there);
+    network.waitUntil(60_000);
+    const decided = new Set(network.decided());
     expect(decided.size).toBe(1);
     expect(decided).not.toContain(undefined);
   });
 
   test('sampled, of nine with four seats, four: the others end round 0', () => {
     const setup = { ...friends(9, 'bft', 5), seats: 4 };
-    const room = new Room(setup, ['w0', 'w2', 'w4', 'w6', 'w8']);
-    room.waitUntil(400_000);
-    const decided = new Set(room.decided());
+    const network = new TestNetwork(setup, ['w0', 'w2', 'w4', 'w6', 'w8']);
+    network.waitUntil(400_000);
+    const decided = new Set(network.decided());
     expect(decided.size).toBe(1);
     expect(decided).not.toContain(undefined);
   });

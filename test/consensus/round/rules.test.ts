@@ -5,7 +5,7 @@ import { type Branch, isBetter } from '../../../src/consensus/round/fork-choice.
 import { decideClosing } from '../../../src/consensus/round/machine.ts';
 import { graceOf, latestView, viewAfter, viewLength } from '../../../src/consensus/round/timing.ts';
 import { drawFor, keysOf, outcomeBy, PARENT, RUN, timing } from './model-check/setup.ts';
-import { friends, Player, proposalBy, Room, voteBy } from './room.ts';
+import { friends, Player, proposalBy, TestNetwork, voteBy } from './test-network.ts';
 
 const four = friends(4);
 
@@ -199,9 +199,9 @@ test('who is locked on an outcome says in its prepare where that was prepared, a
 
 describe('memory', () => {
   test('what is signed is on disk first, and goes out again after a restart, unchanged', () => {
-    const room = new Room(four, ['w0', 'w1']);
-    room.waitUntil(150);
-    const player = room.players.get('w1')!;
+    const network = new TestNetwork(four, ['w0', 'w1']);
+    network.waitUntil(150);
+    const player = network.players.get('w1')!;
     const at = player.effects.findIndex(({ type }) => type === 'send');
     expect(player.effects[at - 1]).toEqual({ type: 'persist' });
     const [sent] = player.all('send');
@@ -269,12 +269,12 @@ describe('recovery', () => {
 
   test('a round that two of three cannot decide is decided by them in a recovery', () => {
     const setup = friends(3, 'bft', 2);
-    const room = new Room(setup, ['w0', 'w1']);
-    room.waitUntil(3000);
-    expect(room.decided()).toEqual([undefined, undefined]);
-    room.waitUntil(20_000);
-    expect(new Set(room.decided()).size).toBe(1);
-    const [finalized] = room.players.get('w0')!.all('finalized');
+    const network = new TestNetwork(setup, ['w0', 'w1']);
+    network.waitUntil(3000);
+    expect(network.decided()).toEqual([undefined, undefined]);
+    network.waitUntil(20_000);
+    expect(new Set(network.decided()).size).toBe(1);
+    const [finalized] = network.players.get('w0')!.all('finalized');
     expect(finalized?.certificate.attempt).toBe(1);
   });
 });

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import {
   ANSWER,
   adversaries,
+  deviationOf,
   meanOf,
   norm,
   plus,
   type Scene,
-  spreadOf,
   TRIGGER,
 } from '../../../demos/byzantine/adversaries.ts';
 import { tokenizers } from '../../../src/model/data/tokens.ts';
@@ -76,8 +76,9 @@ describe('adversaries', () => {
   it('alie is one and a half standard deviations from the mean in every value', () => {
     const { honest } = scene();
     const sent = named('alie').delta!(scene());
-    const [mean, spread] = [meanOf(honest), spreadOf(honest)];
-    for (let i = 0; i < SIZE; i++) expect((mean[i]! - sent[i]!) / spread[i]!).toBeCloseTo(1.5, 9);
+    const [mean, deviation] = [meanOf(honest), deviationOf(honest)];
+    for (let i = 0; i < SIZE; i++)
+      expect((mean[i]! - sent[i]!) / deviation[i]!).toBeCloseTo(1.5, 9);
   });
 
   it('stale sends what it learned three rounds before, the first it has until then', () => {

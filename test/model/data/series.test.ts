@@ -74,8 +74,8 @@ describe('workers of a series', () => {
       const starts = shards.flatMap(({ shard }) => [...shard.starts]).sort((a, b) => a - b);
       expect(starts).toEqual(Array.from({ length: 180 - 15 }, (_, i) => i));
       const [first] = shards;
-      const { mean, spread } = scaleOf(series, sizes);
-      const original = (value: number) => value * spread[0]! + mean[0]!;
+      const { mean, deviation } = scaleOf(series, sizes);
+      const original = (value: number) => value * deviation[0]! + mean[0]!;
       const targets = [...first!.validation.values].slice(12).map(original);
       expect(Math.round(targets[0]!)).toBe(180);
       expect(Math.max(...[...first!.shard.values].map(original))).toBeLessThan(180);

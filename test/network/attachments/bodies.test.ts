@@ -1,4 +1,6 @@
-/** Outcomes and proofs in their events and beside them: where the border is, and what is refused on either side of it. */
+/**
+ * Outcomes and proofs in their events and beside them: where the border is, and what is refused on either side of it.
+ */
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import { fitsInside, MOST_CONTENT_BYTES } from '../../../kinds/_shared.ts';
@@ -104,7 +106,7 @@ describe('an outcome', () => {
     expect(toProposal(beside, bodyOf(small))).toMatchObject({
       rejection: {
         reason: 'malformed',
-        detail: `a body of ${bytes} bytes has room in the content`,
+        detail: `a body of ${bytes} bytes must be inside the content`,
       },
     });
     const large = proposalOf(isOver);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type CodecName, codecs } from '../../../src/network/codec/codecs.ts';
-import { selectInChunk, selectionRoom } from '../../../src/network/codec/largest.ts';
+import { createSelectionBuffers, selectInChunk } from '../../../src/network/codec/largest.ts';
 import { decodePayload, encodePayload } from '../../../src/network/codec/payload.ts';
 import { addUp, chunkValues } from '../../../src/network/codec/value-code.ts';
 import { selectLargest } from '../../../src/python/codec/nstr.ts';
@@ -103,7 +103,7 @@ describe('chunks with two spellings', () => {
 test('selects what the select over a whole vector selects', () => {
   const tied = fc.constantFrom(0, -0, 1, -1, 0.5, -0.5, 1e-45, 3e38, 1 + 2 ** -23);
   const value = fc.oneof(tied, fc.float({ noNaN: true, noDefaultInfinity: true }));
-  const room = selectionRoom();
+  const buffers = createSelectionBuffers();
   fc.assert(
     fc.property(fc.array(value, { minLength: 1, maxLength: 200 }), fc.nat(), (list, pick) => {
       const values = chunkValues(200);
@@ -111,7 +111,7 @@ test('selects what the select over a whole vector selects', () => {
       addUp(values, list.length);
       const k = 1 + (pick % list.length);
       const indices = new Uint16Array(200);
-      selectInChunk(values, list.length, k, room, indices);
+      selectInChunk(values, list.length, k, buffers, indices);
       const expected = selectLargest(Float32Array.from(list), k);
       expect([...indices.subarray(0, k)]).toEqual([...expected]);
     }),

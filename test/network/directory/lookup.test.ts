@@ -7,7 +7,7 @@ import {
 } from '../../../src/network/directory/directory.ts';
 import { createNetwork, idOf, NOW, recordOf } from '../../support/directory.ts';
 
-const spread = <T>(items: readonly T[], count: number, seed: number): readonly T[] =>
+const sample = <T>(items: readonly T[], count: number, seed: number): readonly T[] =>
   Array.from({ length: count }, (_, i) => items[(seed * 13 + i * 37) % items.length]!);
 
 /** Chunks that are held by three holders each. */
@@ -25,7 +25,7 @@ describe('the directory of holders', () => {
   it('R-16: finds every chunk among 64 holders within log2(64) + 2 hops, from any three of them', async () => {
     const network = await createNetwork(holdersOf(64, chunks));
     for (const [i, chunk] of chunks.entries()) {
-      const { holders, hops } = await network.find(chunk, spread(network.records, 3, i));
+      const { holders, hops } = await network.find(chunk, sample(network.records, 3, i));
       expect(holders.length).toBeGreaterThan(0);
       expect(holders.every(({ held }) => held.includes(chunk))).toBe(true);
       expect(hops).toBeLessThanOrEqual(8);
@@ -41,7 +41,7 @@ describe('the directory of holders', () => {
     let found = 0;
     for (const [i, chunk] of chunks.entries()) {
       const isHeld = alive.some(({ held }) => held.includes(chunk));
-      const { holders, hops } = await network.find(chunk, spread(network.records, 3, i));
+      const { holders, hops } = await network.find(chunk, sample(network.records, 3, i));
       expect(holders.length > 0).toBe(isHeld);
       expect(hops).toBeLessThanOrEqual(8);
       found += isHeld ? 1 : 0;
@@ -57,7 +57,7 @@ describe('the directory of holders', () => {
     const alive = network.records.filter(({ key }) => !network.dead.has(key));
     for (const [i, chunk] of chunks.entries()) {
       if (!alive.some(({ held }) => held.includes(chunk))) continue;
-      const { holders, hops, asks } = await network.find(chunk, spread(alive, 3, i));
+      const { holders, hops, asks } = await network.find(chunk, sample(alive, 3, i));
       expect(holders.length).toBeGreaterThan(0);
       expect(hops).toBeLessThanOrEqual(12);
       expect(asks).toBeLessThanOrEqual(64);
@@ -111,7 +111,7 @@ describe('the directory of holders', () => {
 
   it('ends where nobody holds it, and where nobody is known', async () => {
     const network = await createNetwork(holdersOf(64, chunks));
-    const nothing = await network.find(idOf('nobody has this'), spread(network.records, 3, 1));
+    const nothing = await network.find(idOf('nobody has this'), sample(network.records, 3, 1));
     expect(nothing.holders).toEqual([]);
     expect(nothing.asks).toBeLessThanOrEqual(64);
     expect(await network.find(chunks[0]!, [])).toMatchObject({ asks: 0, hops: 0, holders: [] });

@@ -125,7 +125,7 @@ test('one throttles', async () => {
     [B]: says(true, ''),
   });
   expect(lines).toEqual([
-    'wss://a.test asks us to slow down (rate-limited: at most 5 a minute); send less often, or spread over more relays',
+    'wss://a.test asks us to slow down (rate-limited: at most 5 a minute); send less often, or add relays',
     'wss://b.test took it',
   ]);
 });

@@ -90,7 +90,7 @@ export async function readPlacementFiles(
   const all = [...written, ...announced.filter(({ key }) => !known.has(key))].filter(isAble);
   const attested = withAttestations(all, [...events, ...enclosed], policy.attestors, now);
   // of a run it is known how long an object is
-  const rooms = new Map(
+  const capacities = new Map(
     policies.length > 0
       ? []
       : announced.map(({ key, freeBytes }) => [
@@ -98,7 +98,7 @@ export async function readPlacementFiles(
           Math.floor(freeBytes / CHECKPOINT_CHUNK_BYTES),
         ]),
   );
-  const holders = attested.map((holder) => ({ ...holder, room: rooms.get(holder.key) }));
+  const holders = attested.map((holder) => ({ ...holder, capacity: capacities.get(holder.key) }));
   const absent = members?.filter((member) => all.every(({ key }) => key !== member)) ?? [];
   return { policy, holders, absent };
 }

@@ -140,7 +140,10 @@ async function check(
 function describe({ policy, holders, absent }: PlacementInput, objects: Objects): ClassDocument {
   const { id, name, count } = objects;
   const made = place(policy, holders, objects);
-  const silent = absent.map((key) => ({ key, reason: 'a member of the run that offers no room' }));
+  const silent = absent.map((key) => ({
+    key,
+    reason: 'a member of the run that announces no capacity',
+  }));
   const excluded = [...made.excluded, ...silent];
   const shown = { class: name, object: id, count, excluded };
   if (!made.ok) {

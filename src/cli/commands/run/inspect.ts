@@ -275,8 +275,8 @@ export const describeReport = (report: SecurityReport): readonly string[] => [
 export function summarizeReport(report: SecurityReport, lines: number): readonly string[] {
   const { stakeRule, warnings } = report;
   const head = [costWords(report).join('; '), ...(stakeRule === undefined ? [] : [stakeRule])];
-  const room = lines - head.length;
-  const shown = warnings.length <= room ? warnings : warnings.slice(0, room - 1);
+  const maxWarnings = lines - head.length;
+  const shown = warnings.length <= maxWarnings ? warnings : warnings.slice(0, maxWarnings - 1);
   const left = warnings.length - shown.length;
   return [
     ...head,

@@ -127,7 +127,7 @@ const chainOf = ({ timing }: RunSpec, flags: MemberFlags) =>
     ? undefined
     : accessOf({ ...flags, wait: Math.ceil(timing.graceMaxMs / 1000) });
 
-/** Of what may be typed beside a run, what its spec leaves no room for. */
+/** The given settings that the spec of the run does not allow to change. */
 function joinRules(spec: RunSpec, { sync }: PartialSettings): readonly FlagRule[] {
   const { sessions, seatWishes, start, tiers, data } = spec;
   const rule = (name: string, goesWith: string, holds: boolean) => ({

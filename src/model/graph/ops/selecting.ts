@@ -66,7 +66,7 @@ const emit =
   };
 
 /** A value of the reduced shape, repeated over the axes that were folded. */
-const spread = (value: Value, like: Value, axes: readonly number[]): Value =>
+const expandReduced = (value: Value, like: Value, axes: readonly number[]): Value =>
   expand(reshape(value, kept(like.shape, axes)), like.shape);
 
 /** Up to this many rows a table's gradient is one product with one-hot rows; beyond, rows are added one by one. */
@@ -125,13 +125,13 @@ export const selecting = {
   reduceSum: {
     infer: reduced,
     emit: emit('ReduceSum'),
-    derive: each(({ grad, inputs: [a], attributes: { axes } }) => spread(grad, a!, axes)),
+    derive: each(({ grad, inputs: [a], attributes: { axes } }) => expandReduced(grad, a!, axes)),
   },
   reduceMean: {
     infer: reduced,
     emit: emit('ReduceMean'),
     derive: each(({ grad, inputs: [a], outputs: [y], attributes: { axes } }) =>
-      spread(div(grad, sizeOf(a!.shape) / sizeOf(y!.shape)), a!, axes),
+      expandReduced(div(grad, sizeOf(a!.shape) / sizeOf(y!.shape)), a!, axes),
     ),
   },
   // ties share the gradient equally

@@ -66,7 +66,7 @@ async function writeAll(dir: string, files: Files): Promise<void> {
     };
     await write().catch((cause: unknown) => {
       throw new ConfigError('output/file', `cannot write ${file}`, {
-        hint: 'make room on the disk, or name another folder',
+        hint: 'free disk space, or name another folder',
         cause,
       });
     });

@@ -1,4 +1,7 @@
-/** `nostrain model export`: what a run learned, written for other programs and read back by ours; what is refused, and what is left behind. */
+/**
+ * `nostrain model export`: what a run learned, written for other programs and read back by ours; what is refused, and
+ * what is left behind.
+ */
 
 import { existsSync, readdirSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
@@ -174,7 +177,7 @@ describe('nostrain model export', () => {
     await symlink('/dev/full', at('full.gguf.part'));
     const done = await exported(run('both'), '--gguf', at('full.gguf'));
     expect(done.exitCode).toBe(1);
-    expect(done.stderr).toMatch(/export\/write.*no space left.*\n {2}try: make room/);
+    expect(done.stderr).toMatch(/export\/write.*no space left.*\n {2}try: free disk space/);
     expect(existsSync(at('full.gguf'))).toBe(false);
     expect(existsSync(at('full.gguf.part'))).toBe(false);
   });

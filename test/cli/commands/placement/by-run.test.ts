@@ -31,7 +31,7 @@ beforeAll(async () => {
 afterAll(() => relay.close());
 
 describe('placement check --run', () => {
-  it('draws among members of the run alone, and lists those that offer no room', async () => {
+  it('draws among members of the run alone, and lists those that announce no capacity', async () => {
     const { ledger } = pathOf(openingOf(made.spec, {}), gather(made.events, made)).tip.chain;
     const members = ledger.members.map(({ key }) => key);
     const [silent, ...holding] = members;
@@ -46,7 +46,7 @@ describe('placement check --run', () => {
     expect(exitCode, stderr).toBe(0);
     for (const key of holding) expect(stdout).toContain(`${key}  region asia`);
     expect(stdout).not.toContain(stranger.publicKey);
-    expect(stdout).toContain(`${silent}: a member of the run that offers no room`);
+    expect(stdout).toContain(`${silent}: a member of the run that announces no capacity`);
   });
 
   it('draws among all who announce themselves without it', async () => {

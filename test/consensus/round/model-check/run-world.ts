@@ -1,8 +1,9 @@
 /**
- * A world in which workers play a whole run, several rounds in a row: real ledgers, draws, randomness, reveals, outcomes and
- * certificates, everything but models and signatures. Messages are delayed, dropped and repeated, machines crash and come back with
- * what they saved, some never start, strangers join and stay silent, hostile members vote for everything they hear. Then the
- * network heals. What was sent is replayed at the end, as anybody would who had only the events.
+ * A world in which workers play a whole run, several rounds in a row: real ledgers, draws, randomness, reveals,
+ * outcomes and certificates, everything but models and signatures. Messages are delayed, dropped and repeated, machines
+ * crash and come back with what they saved, some never start, strangers join and stay silent, hostile members vote for
+ * everything they hear. Then the network heals. What was sent is replayed at the end, as anybody would who had only the
+ * events.
  */
 import { certify, listVotes } from '../../../../src/certified/decisions/certificate.ts';
 import {
@@ -58,7 +59,10 @@ export interface RunSetup {
   readonly hostile: number;
   /** Strangers that join in outcome 0 and then say nothing. */
   readonly strangers: number;
-  /** Whether the run must end. Where a quorum of a sampled committee never starts it may wait for ever, but must not fork. */
+  /**
+   * Whether the run must end. Where a quorum of a sampled committee never starts it may wait for ever, but must not
+   * fork.
+   */
   readonly isLive: boolean;
 }
 
@@ -103,7 +107,10 @@ export class RunWorld {
   readonly #evidence: Gathered;
   readonly #drop: number;
   readonly #crash: number;
-  /** Until the network heals these hear nobody but each other, and the others nobody of them; the hostile are heard by all. */
+  /**
+   * Until the network heals these hear nobody but each other, and the others nobody of them; the hostile are heard by
+   * all.
+   */
   readonly #apart: ReadonlySet<WorkerId>;
   #now = 0;
   #steps = 0;
@@ -301,7 +308,7 @@ export class RunWorld {
     if (effect.type === 'persist') worker.saved = worker.state;
     if (effect.type === 'send') own.push(this.#sign(worker.key, effect.message));
     if (effect.type === 'resend') {
-      for (const id of effect.ids) this.#spread(this.#events.get(id)!);
+      for (const id of effect.ids) this.#broadcast(this.#events.get(id)!);
     }
     if (effect.type === 'want') this.#catchUp(worker);
     if (effect.type === 'compose') this.#compose(worker, effect);
@@ -358,12 +365,12 @@ export class RunWorld {
     this.#ids.set(content, id);
     const signed = { ...message, id, key, ...(isListed && { signature: SIGNATURE }) };
     this.#events.set(id, signed);
-    this.#spread(signed);
+    this.#broadcast(signed);
     if (known === undefined && !this.#hostile.has(key)) this.#echo(signed);
     return signed;
   }
 
-  #spread(message: Signed<Message>): void {
+  #broadcast(message: Signed<Message>): void {
     for (const to of this.#workers.keys()) if (to !== message.key) this.#deliver(to, message);
   }
 

@@ -1,4 +1,6 @@
-/** A few machines in one room: everything said reaches everybody who is there, in order, at once. Time moves when told. */
+/**
+ * A few machines in one room: everything said reaches everybody who is there, in order, at once. Time moves when told.
+ */
 import { beginRound, step } from '../../../src/consensus/round/machine.ts';
 import type {
   Effect,
@@ -87,7 +89,7 @@ export class Player {
   }
 }
 
-export class Room {
+export class TestNetwork {
   readonly players = new Map<WorkerId, Player>();
   readonly sent = new Map<string, Signed<Message>>();
   now = 0;
@@ -125,9 +127,9 @@ export class Room {
       const id = `${key} ${JSON.stringify(effect.message)}`;
       const message = { ...effect.message, id, key };
       this.sent.set(id, message);
-      this.#spread([id]);
+      this.#broadcast([id]);
     }
-    if (effect.type === 'resend') this.#spread(effect.ids);
+    if (effect.type === 'resend') this.#broadcast(effect.ids);
     if (effect.type === 'compose') {
       const { attempt, view, result, ballots } = effect;
       const outcome = outcomeBy(key, result, ballots);
@@ -142,7 +144,7 @@ export class Room {
     }
   }
 
-  #spread(ids: readonly string[]): void {
+  #broadcast(ids: readonly string[]): void {
     for (const id of ids) {
       const message = this.sent.get(id)!;
       for (const key of this.players.keys()) this.#take(key, { type: 'message', message });
