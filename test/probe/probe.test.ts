@@ -1,14 +1,18 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createRelay, type RelayOptions } from '../../relay/server.ts';
-import { systemClock } from '../../src/base/async.ts';
 import { createSigner } from '../../src/network/event.ts';
 import { createSecretKey } from '../../src/node/files/keys.ts';
 import { nativeCrypto } from '../../src/node/native/event-crypto.ts';
 import { describeRelay, openSocket } from '../../src/node/net/relays.ts';
 import { probeRelay } from '../../src/probe/probe.ts';
 import { judgeRelay, type RelayReport } from '../../src/probe/report.ts';
+import { createIdleClock } from '../support/idle-clock.ts';
 import { type Habits, startPlainRelay } from '../support/plain-relay.ts';
 
+let clock = createIdleClock();
+beforeEach(() => {
+  clock = createIdleClock();
+});
 const stops: (() => unknown)[] = [];
 afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
@@ -16,7 +20,7 @@ afterEach(async () => {
 
 const probe = (url: string, limits = {}): Promise<RelayReport> =>
   probeRelay(url, {
-    ...{ openSocket, clock: systemClock, signal: new AbortController().signal },
+    ...{ openSocket, clock, signal: new AbortController().signal },
     signer: createSigner(createSecretKey(), nativeCrypto),
     ...{ timeLimitMs: 20_000, openTimeoutMs: 2000, answerTimeoutMs: 2000, pauseMs: 400 },
     onStep: () => {},
@@ -25,7 +29,7 @@ const probe = (url: string, limits = {}): Promise<RelayReport> =>
   });
 
 async function relay(options: RelayOptions) {
-  const started = await createRelay(options);
+  const started = await createRelay({ nowMs: clock.now, ...options });
   stops.push(started.close);
   return started;
 }
@@ -80,8 +84,8 @@ describe('a relay that restricts nothing', () => {
     for (const { kind, tags } of events) {
       expect(tags).toContainEqual(['t', 'nostrain']);
       const expiration = Number(tags.find(([name]) => name === 'expiration')?.[1]);
-      expect(expiration - Date.now() / 1000, `kind ${kind}`).toBeLessThanOrEqual(300);
-      expect(expiration - Date.now() / 1000, `kind ${kind}`).toBeGreaterThan(240);
+      expect(expiration - clock.now() / 1000, `kind ${kind}`).toBeLessThanOrEqual(300);
+      expect(expiration - clock.now() / 1000, `kind ${kind}`).toBeGreaterThan(240);
     }
     const deletion = events.filter(({ kind }) => kind === 5);
     expect(deletion).toHaveLength(1);
@@ -177,8 +181,8 @@ describe('what a relay asks for', () => {
 
   it('a pause: the events before it are counted, and the wait', async () => {
     // a minute of this relay is a second and a half
-    const startMs = Date.now();
-    const nowMs = () => startMs + 40 * (Date.now() - startMs);
+    const startMs = clock.now();
+    const nowMs = () => startMs + 40 * (clock.now() - startMs);
     const report = await probeOurs({ faults: { throttle: 5 }, nowMs }, { timeLimitMs: 9000 });
     expect(report.rate).toMatchObject({ accepted: 5, throttled: 'rate-limited: slow down' });
     expect(report.rate.againAfterSeconds).toBeGreaterThan(0.3);

@@ -67,6 +67,8 @@ export function gapsOf(model: Uint8Array, gpu: Gpu): readonly string[] {
   return [...gaps].sort();
 }
 
+const decoder = new TextDecoder();
+
 /** What a message of the format has in its length-delimited fields, and in those that are whole numbers. */
 function fieldsOf(bytes: Uint8Array) {
   const reader = new BinaryReader(bytes);
@@ -75,13 +77,15 @@ function fieldsOf(bytes: Uint8Array) {
   while (reader.pos < reader.len) {
     const [field, type] = reader.tag();
     if (type === WireType.LengthDelimited) {
-      parts.set(field, [...(parts.get(field) ?? []), reader.bytes()]);
+      const list = parts.get(field);
+      if (list) list.push(reader.bytes());
+      else parts.set(field, [reader.bytes()]);
     } else if (type === WireType.Varint) numbers.set(field, Number(reader.int64()));
     else reader.skip(type, field);
   }
-  const of = (field: number) => parts.get(field) ?? [];
+  const of = (field: number): readonly Uint8Array[] => parts.get(field) ?? [];
   return Object.assign(of, {
-    texts: (field: number) => of(field).map((each) => new TextDecoder().decode(each)),
+    texts: (field: number) => of(field).map((each) => decoder.decode(each)),
     number: (field: number) => numbers.get(field) ?? 0,
   });
 }

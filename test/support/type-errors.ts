@@ -9,6 +9,9 @@ interface Block {
   readonly code: string;
 }
 
+/** Files of the library and of packages, parsed once in a process. */
+const parsed = new Map<string, ts.SourceFile | undefined>();
+
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
@@ -29,7 +32,13 @@ export function typeErrors(
     ]),
   );
   const host = ts.createCompilerHost(asInstalled);
-  const { fileExists, readFile } = host;
+  const { fileExists, readFile, getSourceFile } = host;
+  host.getSourceFile = (path, options) => {
+    if (files.has(path)) return getSourceFile(path, options);
+    const known = parsed.get(path) ?? getSourceFile(path, options);
+    parsed.set(path, known);
+    return known;
+  };
   host.fileExists = (path) => files.has(path) || fileExists(path);
   host.readFile = (path) => files.get(path)?.text ?? readFile(path);
   const program = ts.createProgram([...files.keys()], asInstalled, host);

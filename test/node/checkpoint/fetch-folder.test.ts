@@ -1,4 +1,5 @@
 /** Fetching into a folder over loopback: from two kinds of sources at once, going on where it was killed, parity for what is nowhere, and liars. */
+import { once } from 'node:events';
 import { renameSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -17,6 +18,7 @@ import { packFile } from '../../../src/node/checkpoint/pack.ts';
 import { createAskHttp, findManifest } from '../../../src/node/checkpoint/sources.ts';
 import { verifyFolder } from '../../../src/node/checkpoint/unpack.ts';
 import { drawnBytes } from '../../support/drawn-bytes.ts';
+import { createManualClock } from '../../support/manual-clock.ts';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 
 const at = temporaryFolder();
@@ -222,20 +224,29 @@ describe('a holder server', () => {
   it('keeps to its rate, to its number of answers at once, and to its copies of a chunk', async () => {
     const manifest = await pack();
     const pieces = dataOf(manifest);
-    const slow = await holder(manifest, at('packed'), { rate: 400_000, most: 2 });
-    const startedMs = Date.now();
-    const all = await Promise.all(pieces.slice(0, 3).map(({ sha256 }) => get(`${slow.server.url}/${sha256}`))); // biome-ignore format: one line
-    expect(all.map(({ status }) => status).sort()).toEqual([200, 200, 503]);
-    await Promise.all(all.map((each) => each.arrayBuffer()));
-    expect(Date.now() - startedMs).toBeGreaterThan(100);
-    const { server } = await holder(manifest, at('packed'), { servesPerWindow: 2 });
+    const slow = createManualClock();
+    const { server: paced } = await holder(manifest, at('packed'), { rate: 400_000, most: 2, clock: slow }); // biome-ignore format: one line
+    const all = pieces.slice(0, 3).map(({ sha256 }) => get(`${paced.url}/${sha256}`));
+    // two wait for their turn until the clock moves; the third is sent away meanwhile
+    expect((await Promise.race(all)).status).toBe(503);
+    await expect.poll(() => slow.pending).toBe(2);
+    expect(slow.sleeps.map(Math.round)).toEqual([82, 164]); // of 32 KiB each at 400 kB a second
+    await slow.advance(1000);
+    expect((await Promise.all(all)).map(({ status }) => status).sort()).toEqual([200, 200, 503]);
+    const ended: Promise<unknown>[] = [];
+    const { server } = await holder(manifest, at('packed'), {
+      servesPerWindow: 2,
+      beside: (_, response) => {
+        ended.push(once(response, 'close'));
+        return false;
+      },
+    });
     const statuses: number[] = [];
     for (let i = 0; i < 3; i++) {
       const answer = await get(`${server.url}/${pieces[0]!.sha256}`);
       statuses.push(answer.status);
       await answer.arrayBuffer();
-      // what goes out is over a moment after its last byte was read
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await Promise.all(ended);
     }
     expect(statuses).toEqual([200, 200, 429]);
     expect(server.sentBytes).toBe(2 * pieces[0]!.bytes);

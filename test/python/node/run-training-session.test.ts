@@ -27,6 +27,9 @@ const configOf = (index: number, relay: string, rounds: number): TrainingWorkerC
   innerSteps: 3,
   sync: { strategy: 'strict', workers: 2 },
   roundTimeoutMs: 30_000,
+  // a session that starts again hears of its peer with the next heartbeat
+  heartbeatSeconds: 1,
+  maxMissedHeartbeats: 60,
 });
 
 const both = (

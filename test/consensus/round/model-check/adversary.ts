@@ -8,7 +8,7 @@ import type { CastVote } from '../../../../src/consensus/round/round-state.ts';
 import { proposerOf } from '../../../../src/consensus/round/views.ts';
 import type { WorkerId } from '../../../../src/run/ids.ts';
 import type { Message, Proposal, Signed, ViewChangeVote } from '../../../../src/run/vote.ts';
-import { contextFor, outcomeBy, PARENT, RUN, VIEW_MS } from './setup.ts';
+import { outcomeBy, PARENT, RUN, VIEW_MS } from './setup.ts';
 import type { World } from './world.ts';
 
 const ABOUT = { run: RUN, round: 0, parent: PARENT };
@@ -107,7 +107,7 @@ export class Adversary {
   #propose(key: WorkerId, attempt: number, view: number): void {
     const world = this.#world;
     const slot = `${key} ${attempt} ${view}`;
-    const context = contextFor(world.setup, key, world.election);
+    const context = world.contextOf(key);
     if (proposerOf(context, { attempt, view }) !== key || this.#proposed.has(slot)) return;
     this.#proposed.add(slot);
     for (const side of world.dice.shuffled([0, 1])) {

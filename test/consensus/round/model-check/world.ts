@@ -83,6 +83,7 @@ export class World {
   readonly #problems: string[] = [];
   readonly #faults = new Set<WorkerId>();
   readonly #agenda = new Agenda();
+  readonly #contexts = new Map<WorkerId, RoundContext>();
   #steps = 0;
 
   constructor(setup: Setup, seed: number, script: Partial<Weather> = {}) {
@@ -114,6 +115,13 @@ export class World {
       sides: new Map(keys.map((key) => [key, dice.below(2)])),
       isSplit: false,
     };
+  }
+
+  /** The context of one key; the same object each time, as thousands of steps ask for it. */
+  contextOf(key: WorkerId): RoundContext {
+    const known = this.#contexts.get(key) ?? contextFor(this.setup, key, this.election);
+    this.#contexts.set(key, known);
+    return known;
   }
 
   get isHealed(): boolean {
@@ -198,7 +206,7 @@ export class World {
 
   #add(key: WorkerId): void {
     const skew = this.dice.between(-15, 15);
-    const context = contextFor(this.setup, key, this.election);
+    const context = this.contextOf(key);
     const begins = this.dice.between(20, this.dice.chance(this.weather.late) ? 3000 : 60);
     const state = beginRound(context, { begun: begins + skew, back: null });
     this.machines.set(key, { key, context, skew, state, saved: undefined, isUp: false, life: 0 });
