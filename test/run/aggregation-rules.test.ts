@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { makeSpec } from '../../src/certified/make-spec.ts';
 import { ruleForms, ruleNames } from '../../src/run/aggregation.ts';
-import { ruleTiers } from '../../src/run/spec/aggregation-rules.ts';
+import { ruleTrustTiers } from '../../src/run/spec/aggregation-rules.ts';
 import { sampleSpec } from '../support/run-spec.ts';
 import { signerOf } from '../support/signers.ts';
 
@@ -11,7 +11,7 @@ const made = (typed: Record<string, unknown>) =>
   makeSpec({ me, typed, training: { model: 'linear', rounds: 1 } });
 
 describe('tiers', () => {
-  it.each(ruleNames.filter((rule) => ruleTiers[rule] === 'verified'))(
+  it.each(ruleNames.filter((rule) => ruleTrustTiers[rule] === 'verified'))(
     'T-01: an open run with %s is refused before there is anything to publish',
     async (rule) => {
       await expect(made({ aggregation: { rule } })).rejects.toMatchObject({

@@ -88,7 +88,7 @@ export const either = (a: Condition<object>, b: Condition<object>): Condition<ob
 });
 
 /** The least trust tier that admits each rule. In an open run keys are free, so any number of rows may be hostile. */
-export const ruleTiers: Readonly<Record<RuleName, RunSpec['tier']>> = {
+export const ruleTrustTiers: Readonly<Record<RuleName, RunSpec['tier']>> = {
   'clipped-mean': 'open',
   mean: 'open',
   'trimmed-mean': 'verified',
@@ -105,8 +105,8 @@ const ADMISSION =
   '--set admission.bits=BITS or --set admission.least=N';
 
 /** Throws where the tier does not admit the rule, admits nobody, or is only claimed. */
-export function assertTier({ tier, aggregation: { rule }, admission }: RunSpec): void {
-  const required = ruleTiers[rule];
+export function assertTrustTier({ tier, aggregation: { rule }, admission }: RunSpec): void {
+  const required = ruleTrustTiers[rule];
   if (tier === 'open' && required !== 'open') {
     throw new ConfigError(
       'spec/AggregationRuleTierMismatch',

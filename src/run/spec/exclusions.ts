@@ -5,7 +5,7 @@ import { areNeeded } from '../chunked-files.ts';
 import { formOf, runDataOf } from '../data-forms.ts';
 import {
   aggregationRules,
-  assertTier,
+  assertTrustTier,
   either,
   field,
   rule,
@@ -255,7 +255,7 @@ export const specRules: readonly SpecRule[] = [
 
 /** Throws a `ConfigError` that names the first rule broken. */
 export function assertConsistent(spec: RunSpec): void {
-  assertTier(spec);
+  assertTrustTier(spec);
   const broken = specRules.find(({ holds }) => !holds(spec));
   if (broken === undefined) return;
   const { at, says, nearest } = broken;
