@@ -1,10 +1,10 @@
 /** Waiting and stopping: clocks, abort signals, deferred promises, races, notifications, scopes, retry delays. */
 
-/** Everything that waits takes a clock, so that tests control time. */
+/** A source of time. Code that waits takes a clock as an argument, so that tests control time. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Resolves after `ms`; rejects with `signal.reason` when aborted first. */
+  /** Resolves after `ms` milliseconds. Rejects with `signal.reason` if aborted first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
@@ -18,7 +18,7 @@ export const systemClock: Clock = {
     }),
 };
 
-/** Resolves when `start` calls back. If aborted first, calls what `start` returned and rejects with the reason. */
+/** Resolves when `start` calls back. If aborted first, calls the function that `start` returned and rejects. */
 const abortable = (
   signal: AbortSignal | undefined,
   start: (resolve: () => void) => () => void,
@@ -39,10 +39,10 @@ const abortable = (
     signal?.addEventListener('abort', stop, { once: true });
   });
 
-/** What each signal's abort sets off; platforms complain about many listeners on one signal, so each gets one. */
+/** Callbacks of each signal. One listener per signal runs them all: platforms warn about many listeners. */
 const callbacksOf = new WeakMap<AbortSignal, Set<() => void>>();
 
-/** Calls back when the signal aborts, not when it did before; the function returned takes that back. */
+/** Calls back when the signal aborts, unless it has aborted already. Returns a function that cancels the callback. */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   const callbacks = callbacksOf.get(signal) ?? new Set();
   if (!callbacksOf.has(signal)) {
@@ -75,10 +75,10 @@ export function anySignal(...sources: readonly (AbortSignal | undefined)[]): {
   };
 }
 
-/** A promise with its `resolve` function outside. */
+/** A promise with its `resolve` function exposed. */
 export interface Deferred<T> {
   readonly promise: Promise<T>;
-  /** Only the first call counts. */
+  /** Resolves the promise; calls after the first have no effect. */
   settle(value: T): void;
 }
 
@@ -90,16 +90,16 @@ export function deferred<T>(): Deferred<T> {
   return { promise, settle: (value) => settle(value) };
 }
 
-/** One race that waits for a promise. */
+/** One race that is waiting for a promise. */
 interface Waiter {
   resolve(value: unknown): void;
   reject(reason: unknown): void;
 }
 
-/** Races by the promises they wait for; undefined in place of the set once that has settled. */
+/** Races waiting for each promise; `races` is undefined once the promise has settled. */
 const waiting = new WeakMap<Promise<unknown>, { races: Set<Waiter> | undefined }>();
 
-/** `Promise.race` for promises that outlive many races: a race that is over leaves nothing behind at the losers. */
+/** Like `Promise.race`, for promises that outlive many races: a finished race leaves no handlers on the losers. */
 export function firstOf<T>(contenders: readonly Promise<T>[]): Promise<T> {
   let race: Waiter | undefined;
   const first = new Promise<T>((resolve, reject) => {
@@ -134,11 +134,11 @@ function racesAt(promise: Promise<unknown>): Set<Waiter> | undefined {
   return kept.races;
 }
 
-/** Wakes everybody who waits for something to change; it carries no state, so each looks again. */
+/** Tells waiters that something changed. It carries no state: each waiter checks again for itself. */
 export interface Notifier {
-  /** Wakes everyone who waits now. */
+  /** Wakes all current waiters. */
   notify(): void;
-  /** Resolves at the next `notify`; rejects with `signal.reason` when aborted first. */
+  /** Resolves at the next `notify`. Rejects with `signal.reason` if aborted first. */
   next(signal: AbortSignal): Promise<void>;
 }
 
@@ -158,12 +158,12 @@ export function createNotifier(): Notifier {
   };
 }
 
-/** Something that goes on until it is stopped. */
+/** A background activity that runs until `stop` is called. */
 export interface Watch {
   stop(): Promise<void>;
 }
 
-/** Looks now and after every `notify`, until stopped; what comes while it rests after a look is looked at together. */
+/** Calls `check` now and after every `notify` until stopped. Notifications during `rest` lead to one `check`. */
 export function watchChanges(
   changed: Pick<Notifier, 'next'>,
   check: () => void,
@@ -188,10 +188,10 @@ export function watchChanges(
   };
 }
 
-/** Reason of waits that nobody waits for any more. */
+/** Abort reason for the waits that lost: nothing waits for them any longer. */
 const OVER = new Error('over');
 
-/** Waits for the next `notify`, at most until `untilMs` of the clock; rejects with `signal.reason` when aborted. */
+/** Waits for the next `notify` or until the clock reads `untilMs`. Rejects with `signal.reason` if aborted. */
 export async function notifiedOrDeadline(
   notifier: Notifier,
   clock: Clock,
@@ -214,13 +214,13 @@ export async function notifiedOrDeadline(
   }
 }
 
-/** Closes resources in reverse order of opening, also when opening a later one fails. */
+/** Closes resources in reverse order of opening, even if opening a later one fails. */
 export interface Scope {
-  /** Calls `close` when the scope ends. */
+  /** Registers `close` to run when the scope ends. */
   defer(close: () => Promise<unknown> | unknown): void;
 }
 
-/** Runs `work`, then closes everything it deferred, also after an error. */
+/** Runs `work`, then closes everything that it deferred, even if it throws. */
 export async function withScope<T>(work: (scope: Scope) => Promise<T>): Promise<T> {
   const closers: (() => Promise<unknown> | unknown)[] = [];
   try {
@@ -230,21 +230,21 @@ export async function withScope<T>(work: (scope: Scope) => Promise<T>): Promise<
   }
 }
 
-/** When to try again, with exponential backoff; the caller waits on its `Clock`. */
+/** When to retry, with exponential backoff; the caller waits on its `Clock`. */
 export interface RetryPolicy {
-  /** Tries in all, the first included: 1 never tries again. */
+  /** Attempts in all, including the first: 1 means no retry. */
   readonly maxAttempts: number;
-  /** Wait after the first failure. */
+  /** Delay after the first failure, in milliseconds. */
   readonly initialMs: number;
-  /** Longest wait; `Infinity` for no cap. */
+  /** Longest delay, in milliseconds; `Infinity` for no limit. */
   readonly maxMs: number;
-  /** Growth of the wait from one failure to the next, at least 1. */
+  /** Factor by which the delay grows after each failure, at least 1. */
   readonly multiplier: number;
-  /** `full` draws the wait uniformly from 0 to the computed delay, so that many workers do not retry at once. */
+  /** `full` draws each delay uniformly from 0 to the computed one, so that many workers do not retry at once. */
   readonly jitter: 'full' | 'none';
 }
 
-/** Four tries, with random waits from a quarter of a second up to two. */
+/** Four attempts; random delays of up to 0.25 s at first, up to 2 s later. */
 export const defaultRetry: RetryPolicy = {
   maxAttempts: 4,
   initialMs: 250,
@@ -253,7 +253,7 @@ export const defaultRetry: RetryPolicy = {
   jitter: 'full',
 };
 
-/** The wait after the `failures`-th failure in a row, counted from 1; `random` draws from [0, 1). */
+/** Returns the delay in milliseconds after `failures` failures in a row (from 1); `random` draws from [0, 1). */
 export function backoffMs(policy: RetryPolicy, failures: number, random: () => number): number {
   if (policy.initialMs === 0) return 0;
   const grown = policy.initialMs * policy.multiplier ** (failures - 1);
@@ -261,7 +261,7 @@ export function backoffMs(policy: RetryPolicy, failures: number, random: () => n
   return policy.jitter === 'full' ? ms * random() : ms;
 }
 
-/** The promise's value, or undefined when `ms` pass first; rejects with `signal.reason` when aborted. */
+/** Returns the promise's value, or undefined after `ms` milliseconds. Rejects with `signal.reason` if aborted. */
 export async function within<T>(
   promise: Promise<T>,
   ms: number,
@@ -279,7 +279,7 @@ export async function within<T>(
   }
 }
 
-/** The promise's value; rejects with `signal.reason` when aborted first. */
+/** Returns the promise's value. Rejects with `signal.reason` if aborted first. */
 export async function unlessAborted<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
   if (!signal) return promise;
   signal.throwIfAborted();

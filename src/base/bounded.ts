@@ -1,15 +1,15 @@
-/** Maps in bounded memory: the most recent entries, and entries of many owners with a limit for each. */
+/** Maps in bounded memory: one keeps the most recent entries, one limits the bytes of each owner. */
 import type { Clock } from './async.ts';
 
-/** Maximum age of a generation: each entry is kept at least this long, as far as the number of entries allows. */
+/** Minimum age of a kept entry, unless the entry limit drops it earlier. */
 export interface Ages {
   readonly clock: Pick<Clock, 'now'>;
   readonly ms: number;
 }
 
 /**
- * The last things seen, up to a number. When the younger of two generations is full or old enough, the older is
- * dropped: at least half of the number is remembered, and forgetting costs nothing.
+ * A map of the most recent entries, at most `max`. It keeps two generations: when the younger is full or old enough,
+ * the older is dropped. So at least half of `max` entries are kept, and dropping takes constant time.
  */
 export class Recent<V> {
   readonly #perGeneration: number;
@@ -33,7 +33,7 @@ export class Recent<V> {
     yield* this.#young;
   }
 
-  /** The value kept under this key, which becomes one of the most recent. */
+  /** Returns the value under a key and makes it one of the most recent. */
   get(key: string): V | undefined {
     const young = this.#young.get(key);
     if (young !== undefined) return young;
@@ -54,7 +54,7 @@ export class Recent<V> {
     this.#old.delete(key);
   }
 
-  /** What was neither set nor asked for since the last time is forgotten. */
+  /** Drops entries that were neither set nor read since the last call. */
   age(): void {
     this.#old = this.#young;
     this.#young = new Map();
@@ -75,8 +75,8 @@ export interface Stored<V> {
 }
 
 /**
- * Entries of many owners in bounded memory. An owner over its limit loses its own oldest entries; when all together are
- * over theirs, the owner that holds most does. So a flood pushes out nobody else's.
+ * Entries of many owners in bounded memory. An owner over its limit loses its own oldest entries; if the total is over
+ * its limit, the owner with the most bytes loses its oldest. So a flood by one owner never evicts entries of others.
  */
 export class FairStore<V> {
   readonly #perOwner: number;
@@ -94,7 +94,7 @@ export class FairStore<V> {
     return this.#stored.size;
   }
 
-  /** What all of it costs, as it was declared. */
+  /** Bytes of all entries, as declared by `set`. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -116,12 +116,12 @@ export class FairStore<V> {
     const { owner, bytes } = stored;
     if (bytes > Math.min(this.#perOwner, this.#inAll)) return false;
     this.delete(name);
-    const own = this.#owners.get(owner) ?? { names: new Set<string>(), bytes: 0 };
-    while (own.bytes + bytes > this.#perOwner) this.#dropOldest(owner);
+    const entry = this.#owners.get(owner) ?? { names: new Set<string>(), bytes: 0 };
+    while (entry.bytes + bytes > this.#perOwner) this.#dropOldest(owner);
     this.#stored.set(name, stored);
-    own.names.add(name);
-    own.bytes += bytes;
-    this.#owners.set(owner, own);
+    entry.names.add(name);
+    entry.bytes += bytes;
+    this.#owners.set(owner, entry);
     this.#bytes += bytes;
     while (this.#bytes > this.#inAll) this.#dropOldest(this.#largest());
     return this.#stored.has(name);
@@ -130,12 +130,12 @@ export class FairStore<V> {
   delete(name: string): void {
     const stored = this.#stored.get(name);
     if (!stored) return;
-    const own = this.#owners.get(stored.owner)!;
+    const entry = this.#owners.get(stored.owner)!;
     this.#stored.delete(name);
-    own.names.delete(name);
-    own.bytes -= stored.bytes;
+    entry.names.delete(name);
+    entry.bytes -= stored.bytes;
     this.#bytes -= stored.bytes;
-    if (own.names.size === 0) this.#owners.delete(stored.owner);
+    if (entry.names.size === 0) this.#owners.delete(stored.owner);
   }
 
   #dropOldest(owner: string): void {
@@ -147,10 +147,10 @@ export class FairStore<V> {
 
   #largest(): string {
     let largest = '';
-    let most = -1;
+    let mostBytes = -1;
     for (const [owner, { bytes }] of this.#owners) {
-      if (bytes <= most) continue;
-      most = bytes;
+      if (bytes <= mostBytes) continue;
+      mostBytes = bytes;
       largest = owner;
     }
     return largest;

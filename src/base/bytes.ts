@@ -1,4 +1,4 @@
-/** Bytes, hex, base64 and CRC-32: strict decoders that refuse what is not canonical. */
+/** Bytes, hex, base64 and CRC-32, with strict decoders: non-canonical input is rejected. */
 
 const HEX = /^(?:[0-9a-f]{2})*$/;
 const encoder = new TextEncoder();
@@ -7,17 +7,17 @@ export const utf8 = (text: string): Uint8Array => encoder.encode(text);
 
 const HEX_OF = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
 
-/** Lowercase hex of the bytes. */
+/** Returns the bytes as lowercase hex. */
 export function toHex(bytes: Uint8Array): string {
   let out = '';
   for (const byte of bytes) out += HEX_OF[byte]!;
   return out;
 }
 
-/** The value of a character that is known to be a digit of lowercase hex. */
+/** Returns the value of a character code that is known to be a lowercase hex digit. */
 const digit = (code: number): number => (code < 58 ? code - 48 : code - 87);
 
-/** Bytes of lowercase hex, or undefined when the text is anything else. */
+/** Decodes lowercase hex; undefined for any other text. */
 export function fromHex(text: string): Uint8Array | undefined {
   if (!HEX.test(text)) return undefined;
   const out = new Uint8Array(text.length / 2);
@@ -29,7 +29,7 @@ export function fromHex(text: string): Uint8Array | undefined {
 
 export const isHex32 = (text: string): boolean => text.length === 64 && HEX.test(text);
 
-/** One buffer holding all parts in order. */
+/** Returns one buffer with all parts in order. */
 export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
   const out = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
@@ -44,7 +44,7 @@ const ALPHABET = new TextEncoder().encode(
   'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/',
 );
 const PADDING = 61;
-/** What no symbol stands for: its high bits survive any OR. */
+/** Table entry of a character outside the alphabet: its high bits survive any OR. */
 const NO_VALUE = 255;
 const VALUE = new Uint8Array(256).fill(NO_VALUE);
 ALPHABET.forEach((code, value) => {
@@ -52,7 +52,7 @@ ALPHABET.forEach((code, value) => {
 });
 const decoder = new TextDecoder();
 
-/** Standard base64 with padding (RFC 4648 section 4). */
+/** Encodes standard base64 with padding (RFC 4648 section 4). */
 export function toBase64(bytes: Uint8Array): string {
   const out = new Uint8Array(4 * Math.ceil(bytes.length / 3));
   const whole = bytes.length - (bytes.length % 3);
@@ -76,7 +76,7 @@ export function toBase64(bytes: Uint8Array): string {
   return decoder.decode(out);
 }
 
-/** Bytes of canonical padded base64, or undefined: no other alphabet, no line breaks, no stray trailing bits. */
+/** Decodes canonical padded base64. Undefined for other alphabets, line breaks or non-zero trailing bits. */
 export function fromBase64(text: string): Uint8Array | undefined {
   if (text.length % 4 !== 0) return undefined;
   const codes = encoder.encode(text);
@@ -116,7 +116,7 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** From 0 to 2^32 - 1. */
+/** Returns the CRC-32 as an unsigned integer. */
 export function crc32(bytes: Uint8Array): number {
   let crc = 0xffff_ffff;
   for (const byte of bytes) crc = (crc >>> 8) ^ TABLE[(crc ^ byte) & 255]!;

@@ -13,10 +13,10 @@ export interface JsonObject {
 export const isJsonObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Deeper values are refused when read, so that nobody's text can exhaust the stack. */
+/** Maximum nesting depth when parsing; keeps a hostile text from overflowing the stack. */
 const MAX_DEPTH = 100;
 
-/** Returns the canonical text: members by the UTF-16 code units of their names, no spaces. Throws a RangeError. */
+/** Returns canonical text: members sorted by UTF-16 code units, no spaces. Throws a RangeError if there is none. */
 export function canonicalJson(value: Json): string {
   if (typeof value === 'string') return canonicalText(value);
   if (typeof value === 'number') {
@@ -38,13 +38,13 @@ function canonicalText(text: string): string {
   return JSON.stringify(text);
 }
 
-/** Text spelled again canonically; of repeated names the last one stays. */
+/** Parses a JSON text and formats it canonically; of repeated names the last one counts. */
 export function canonicalize(text: string): Result<string> {
   const parsed = parseJson(text);
   return parsed.ok ? ok(canonicalJson(parsed.value)) : parsed;
 }
 
-/** The value of any JSON text; undefined, which no JSON says, for anything else. */
+/** Parses any JSON text; undefined if it is not JSON. */
 export function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -53,7 +53,7 @@ export function jsonIn(text: string): unknown {
   }
 }
 
-/** The value of a text from anyone that has a canonical form and is nested no deeper than 100. */
+/** Parses an untrusted JSON text. Fails unless it has a canonical form and at most 100 levels of nesting. */
 export function parseJson(text: string): Result<Json> {
   let value: Json;
   try {
@@ -74,8 +74,8 @@ function problemOf(value: Json, depth: number): string | undefined {
   }
   if (typeof value !== 'object' || value === null) return undefined;
   if (depth === MAX_DEPTH) return `nested deeper than ${MAX_DEPTH}`;
-  for (const [key, held] of Object.entries<Json>(value as JsonObject)) {
-    const problem = problemOf(key, depth) ?? problemOf(held, depth + 1);
+  for (const [key, member] of Object.entries<Json>(value as JsonObject)) {
+    const problem = problemOf(key, depth) ?? problemOf(member, depth + 1);
     if (problem !== undefined) return problem;
   }
   return undefined;

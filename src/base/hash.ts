@@ -1,4 +1,4 @@
-/** SHA-256: plain, over labelled or tagged fields, and of many messages with a common prefix. */
+/** SHA-256: of bytes, of labelled fields, and of many messages with a common prefix. */
 import { sha256 as nobleSha256 } from '@noble/hashes/sha2.js';
 import { concatBytes, fromHex, toHex, utf8 } from './bytes.ts';
 
@@ -6,13 +6,13 @@ export const sha256 = (bytes: Uint8Array): Uint8Array => nobleSha256(bytes);
 
 export const sha256Hex = (bytes: Uint8Array): string => toHex(nobleSha256(bytes));
 
-/** An incremental SHA-256 for data that never sits in one buffer. */
+/** An incremental SHA-256, for data that is never in one buffer. */
 export type CreateSha256 = () => { update(bytes: Uint8Array): unknown; digest(): Uint8Array };
 
-/** The implementation of @noble/hashes, which runs everywhere. */
+/** The implementation of @noble/hashes, which runs in every environment. */
 export const createSha256: CreateSha256 = () => nobleSha256.create();
 
-/** SHA-256 over length-prefixed UTF-8 fields after a label, so that no two field lists collide. */
+/** Returns SHA-256 over a label and length-prefixed UTF-8 fields, so that no two lists of fields collide. */
 export function hashFields(label: string, ...fields: readonly (string | number)[]): Uint8Array {
   const parts: Uint8Array[] = [];
   for (const field of [label, ...fields]) {
@@ -27,7 +27,7 @@ export function hashFields(label: string, ...fields: readonly (string | number)[
 export const taggedHash = (tag: string, ...fields: readonly Uint8Array[]): Uint8Array =>
   sha256(concatBytes(utf8(tag), ...fields));
 
-/** Four bytes, big-endian. */
+/** Encodes a u32 as four bytes, big-endian. */
 export function u32(value: number): Uint8Array {
   if (value !== value >>> 0) throw new RangeError(`${value} is not a u32`);
   const out = new Uint8Array(4);
@@ -35,17 +35,17 @@ export function u32(value: number): Uint8Array {
   return out;
 }
 
-/** The 32 bytes of a digest or key in hex. */
+/** Decodes a digest or key of 32 bytes from hex. Throws a RangeError for anything else. */
 export function bytes32(hex: string): Uint8Array {
   const bytes = fromHex(hex);
   if (bytes?.length !== 32) throw new RangeError(`${hex} is not 32 bytes in hex`);
   return bytes;
 }
 
-/** Words of a digest, and of an ending. */
+/** 32-bit words of a digest, and of a tail. */
 export const WORDS = 8;
 const PREFIX_BYTES = 64;
-/** Bits of a whole message, which its padding names. */
+/** Length of a whole message in bits, which SHA-256 padding encodes. */
 const MESSAGE_BITS = 8 * (PREFIX_BYTES + 4 * WORDS);
 const ROUNDS = 64;
 
@@ -66,8 +66,9 @@ const INITIAL = Int32Array.of(
 );
 
 /**
- * SHA-256 (FIPS 180-4) of messages with a common 64-byte prefix and 32-byte endings in `tails`, as big-endian words.
- * The prefix is hashed once, each ending is one block without allocation: four times as fast as hashing one by one.
+ * Returns the SHA-256 (FIPS 180-4) of many messages that share a 64-byte prefix. `tails` holds the 32-byte endings as
+ * big-endian words. The prefix is hashed once and each tail takes one block without allocation: four times as fast as
+ * hashing each message.
  */
 export function hashTails(prefix: Uint8Array, tails: Uint32Array): Uint32Array {
   if (prefix.length !== PREFIX_BYTES || tails.length % WORDS !== 0) {
@@ -91,7 +92,7 @@ export function hashTails(prefix: Uint8Array, tails: Uint32Array): Uint32Array {
   return out;
 }
 
-/** One block: its first 16 words are given, the others are written here; `to` is the state after `from`. */
+/** Compresses one block, given its first 16 words. Expands the block in place and writes the state after it to `to`. */
 function compress(from: Int32Array, block: Int32Array, to: Int32Array): void {
   for (let t = 16; t < ROUNDS; t++) {
     const x = block[t - 15]!;

@@ -1,6 +1,6 @@
 /**
- * The Merkle tree of chunked data (shape of RFC 6962 section 2.1): a chunk can be verified alone. Leaves, inner nodes
- * and the root have different hash prefixes; the root also commits to the number of chunks and bytes.
+ * Merkle trees over the chunks of a payload (shape of RFC 6962 section 2.1): each chunk can be verified alone. Leaves,
+ * inner nodes and the root have different hash prefixes. The root also commits to the number of chunks and bytes.
  */
 import { concatBytes, toHex, utf8 } from './bytes.ts';
 import { sha256 } from './hash.ts';
@@ -10,23 +10,23 @@ export interface MerkleTree {
   /** Lowercase hex. */
   readonly root: string;
   readonly count: number;
-  /** From the leaves to the top. */
+  /** Hashes of each level, from the leaves up. */
   readonly levels: readonly (readonly Uint8Array[])[];
 }
 
-/** Sizes that the root commits to: number of leaves and bytes in all. */
+/** Sizes that the root commits to: the number of leaves and the total bytes. */
 export interface TreeSize {
   readonly count: number;
   readonly bytes: number;
 }
 
-/** What is hashed before every part. */
+/** Prefix hashed before each part. */
 export const LEAF = utf8('nostrain:leaf:');
 export const NODE = utf8('nostrain:node:');
 const ROOT = utf8('nostrain:root:');
 export const HASH_BYTES = 32;
 
-/** Builds the tree over at least one part. The iterator may reuse a part's buffer for the next one. */
+/** Builds the tree over one or more parts. The iterator may reuse a part's buffer for the next one. */
 export function merkleTree(parts: Iterable<Uint8Array>, hash = sha256): MerkleTree {
   const leaves: Uint8Array[] = [];
   let bytes = 0;
@@ -37,7 +37,7 @@ export function merkleTree(parts: Iterable<Uint8Array>, hash = sha256): MerkleTr
   return treeOver(leaves, bytes, hash);
 }
 
-/** Builds the tree over at least one leaf hash: each is the SHA-256 of `LEAF` and a part. */
+/** Builds the tree over one or more leaf hashes, each the SHA-256 of `LEAF` and a part. */
 export function treeOver(leaves: readonly Uint8Array[], bytes: number, hash = sha256): MerkleTree {
   let level = leaves;
   const count = level.length;
@@ -56,7 +56,7 @@ export function treeOver(leaves: readonly Uint8Array[], bytes: number, hash = sh
   return { root: rootOf(level[0]!, { count, bytes }, hash), count, levels };
 }
 
-/** Hashes the number of parts (u32) and bytes (u64, both little-endian) into the root. */
+/** Returns the root: a hash of the top node, the number of parts (u32) and bytes (u64, both little-endian). */
 function rootOf(top: Uint8Array, { count, bytes }: TreeSize, hash: typeof sha256): string {
   const sizes = new DataView(new ArrayBuffer(12));
   sizes.setUint32(0, count, true);
@@ -64,7 +64,7 @@ function rootOf(top: Uint8Array, { count, bytes }: TreeSize, hash: typeof sha256
   return toHex(hash(concatBytes(ROOT, new Uint8Array(sizes.buffer), top)));
 }
 
-/** The Merkle path of a part: its sibling hashes from the leaf up. */
+/** Returns the Merkle path of a part: the sibling hashes from the leaf up. */
 export function merklePath({ levels, count }: MerkleTree, index: number): readonly Uint8Array[] {
   if (!Number.isSafeInteger(index) || index < 0 || index >= count) {
     throw new RangeError(`part ${index} of ${count}`);
@@ -76,7 +76,7 @@ export function merklePath({ levels, count }: MerkleTree, index: number): readon
 
 const neighbour = (position: number): number => position + (position % 2 === 0 ? 1 : -1);
 
-/** For each height below the top: on which side the path's sibling is, or `alone` without one. */
+/** For each level below the top: the side of the path's sibling, or `alone` if it has none. */
 function joins(index: number, count: number): readonly ('left' | 'right' | 'alone')[] {
   const sides: ('left' | 'right' | 'alone')[] = [];
   for (let at = index, width = count; width > 1; at >>>= 1, width = (width + 1) >>> 1) {
@@ -86,7 +86,7 @@ function joins(index: number, count: number): readonly ('left' | 'right' | 'alon
   return sides;
 }
 
-/** Length of a part's Merkle path. */
+/** Returns the number of hashes in a part's Merkle path. */
 export const pathLength = (index: number, count: number): number =>
   joins(index, count).filter((side) => side !== 'alone').length;
 

@@ -24,7 +24,7 @@ function mulHigh(a: number, b: number): number {
   return aHigh * bHigh + Math.floor(mid1 / 0x10000) + Math.floor(mid2 / 0x10000);
 }
 
-/** The four 32-bit words of one Philox4x32-10 block. */
+/** Returns the four 32-bit words of one Philox4x32-10 block. */
 export function philox(
   key: Key,
   c0: number,
@@ -46,15 +46,15 @@ export function philox(
   return [x0, x1, x2, x3];
 }
 
-/** The key of a named stream: 64 bits of a hash over the label and its fields. */
+/** Derives the key of a named stream: 64 bits of a hash over the label and its fields. */
 export function deriveKey(label: string, ...fields: readonly (string | number)[]): Key {
   const view = new DataView(hashFields(label, ...fields).buffer);
   return [view.getUint32(0, true), view.getUint32(4, true)];
 }
 
-/** A uniform double in (0, 1) from one 32-bit word: never 0, never 1. */
+/** Maps a 32-bit word to a uniform double in (0, 1); never 0 and never 1. */
 export const unit = (word: number): number => (word + 0.5) / 0x1_0000_0000;
 
-/** An integer in [0, bound) from one 32-bit word; bias is at most bound / 2^32. */
+/** Maps a 32-bit word to an integer in [0, bound); the bias is at most bound / 2^32. */
 export const below = (word: number, bound: number): number =>
   Math.floor((word / 0x1_0000_0000) * bound);

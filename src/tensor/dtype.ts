@@ -1,4 +1,4 @@
-/** Element types of tensor files (NumPy, PyTorch, safetensors) and how to read them as f32 or f64. */
+/** Element types of tensor files (NumPy, PyTorch, safetensors), and conversions to and from f32 and f64. */
 import type { Vector } from './params.ts';
 
 export type StoredType =
@@ -18,7 +18,7 @@ export type StoredType =
 
 interface Reader {
   readonly bytes: number;
-  /** Fits an f32 without loss. */
+  /** Whether every value of the type fits an f32 without loss. */
   readonly isSingle?: boolean;
   read(view: DataView, at: number, isLittle: boolean): number;
 }
@@ -39,10 +39,10 @@ const readers: { readonly [T in StoredType]: Reader } = {
   bool: { bytes: 1, read: (v, at) => (v.getUint8(at) === 0 ? 0 : 1) },
 };
 
-/** Bytes of one number. */
+/** Bytes of one element. */
 export const bytesOf = (type: StoredType): number => readers[type].bytes;
 
-/** The numbers that fill `bytes`, copied: f32 where that loses nothing, else f64 (integers beyond 2^53 are rounded). */
+/** Decodes all elements of `bytes` into a new array: f32 if lossless, else f64, which rounds integers above 2^53. */
 export function readNumbers(type: StoredType, bytes: Uint8Array, isLittle = true): Vector {
   const { bytes: width, isSingle, read } = readers[type];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -52,7 +52,7 @@ export function readNumbers(type: StoredType, bytes: Uint8Array, isLittle = true
   return out;
 }
 
-/** IEEE 754 binary16. */
+/** Decodes IEEE 754 binary16 bits. */
 export function halfToNumber(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
@@ -62,7 +62,7 @@ export function halfToNumber(bits: number): number {
   return sign * (1024 + fraction) * 2 ** (exponent - 25);
 }
 
-/** The nearest binary16 of each number, ties to even; what is too large becomes infinite. */
+/** Rounds each value to the nearest binary16, ties to even; larger values become infinite. */
 export function toHalves(values: Float32Array): Uint16Array {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   const halves = new Uint16Array(values.length);
@@ -77,7 +77,7 @@ export function numberToHalf(value: number): number {
   return toHalves(one)[0]!;
 }
 
-/** Of a binary32. */
+/** Rounds the bits of a binary32 to binary16. */
 function halfOf(bits: number): number {
   const sign = (bits >>> 16) & 0x8000;
   const exponent = ((bits >>> 23) & 255) - 112;
@@ -85,7 +85,7 @@ function halfOf(bits: number): number {
   if (exponent === 143) return sign | (fraction === 0 ? 0x7c00 : 0x7e00);
   if (exponent > 30) return sign | 0x7c00;
   if (exponent < -10) return sign;
-  // below 2^-14 numbers have no leading 1 of their own, and fewer digits
+  // below 2^-14 numbers are subnormal: no leading 1 and fewer digits
   const digits = exponent > 0 ? fraction : fraction | 0x800000;
   const shift = exponent > 0 ? 13 : 14 - exponent;
   const kept = sign | (exponent > 0 ? exponent << 10 : 0) | (digits >>> shift);
@@ -96,13 +96,13 @@ function halfOf(bits: number): number {
 
 const half = new DataView(new ArrayBuffer(4));
 
-/** The upper half of a binary32. */
+/** Decodes bfloat16 bits: the upper half of a binary32. */
 export function brainToNumber(bits: number): number {
   half.setUint32(0, bits << 16);
   return half.getFloat32(0);
 }
 
-/** The nearest upper half of each binary32, ties to even. */
+/** Rounds each binary32 to the nearest bfloat16, ties to even. */
 export function toBrains(values: Float32Array): Uint16Array {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return Uint16Array.from(bits, (all) => (all + 0x7fff + ((all >>> 16) & 1)) >>> 16);

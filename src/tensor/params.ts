@@ -1,29 +1,29 @@
-/** Flat parameter vectors with their layout, and the digest of a state ("model hash" of the Python reference). */
+/** Flat parameter vectors with their layout, and the digest of a state (`model hash` of the Python reference). */
 
 import { toHex, utf8 } from '../base/bytes.ts';
 import { ConfigError } from '../base/errors.ts';
 import { type CreateSha256, createSha256 } from '../base/hash.ts';
 
-/** f32 for everything we train; f64 for states of the Python reference. */
+/** f32 for all models trained here; f64 for states of the Python reference. */
 export type Vector = Float32Array | Float64Array;
 
-/** Where one tensor of a layout is in the flat vector. */
+/** Position of one tensor in the flat vector. */
 export interface TensorSlot {
   readonly name: string;
   /** Row-major dimensions; `[]` is a scalar. */
   readonly shape: readonly number[];
-  /** Where the tensor starts in the flat vector. */
+  /** Index of the tensor's first value in the flat vector. */
   readonly offset: number;
   readonly size: number;
 }
 
-/** Tensors in state order. */
+/** The tensors of a state, in order. */
 export interface Layout {
   readonly slots: readonly TensorSlot[];
   readonly size: number;
 }
 
-/** Parameters: one flat vector, and the layout that says which tensor is where. */
+/** Parameters: one flat vector with the layout of its tensors. */
 export interface Params {
   readonly layout: Layout;
   readonly values: Vector;
@@ -67,7 +67,7 @@ export function createLayout(
   return { slots, size: offset };
 }
 
-/** Strings by Unicode code point (Python's order), not by UTF-16 code unit. */
+/** Compares strings by Unicode code point (the order of Python), not by UTF-16 code unit. */
 export function compareCodePoints(a: string, b: string): number {
   const left = [...a];
   const right = [...b];
@@ -78,7 +78,7 @@ export function compareCodePoints(a: string, b: string): number {
   return left.length - right.length;
 }
 
-/** Same names and shapes in the same order. */
+/** Reports whether two layouts have the same names and shapes in the same order. */
 export function sameLayout(a: Layout, b: Layout): boolean {
   return (
     a.size === b.size &&
@@ -129,7 +129,7 @@ export function stateDigest(
   return toHex(hash.digest());
 }
 
-/** The bytes of values as f64, in the block where they are not that already. */
+/** Returns values as little-endian f64 bytes; writes them into `block` unless they are in that form already. */
 function littleEndian(values: Vector, block: Float64Array): Uint8Array {
   if (IS_LITTLE_ENDIAN && values instanceof Float64Array) {
     return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
@@ -144,7 +144,7 @@ function littleEndian(values: Vector, block: Float64Array): Uint8Array {
   return new Uint8Array(block.buffer, 0, 8 * values.length);
 }
 
-/** Little-endian integers of 2 or 4 bytes each. */
+/** Encodes integers of 2 or 4 bytes each, little-endian. */
 function words(width: 2 | 4, ...numbers: readonly number[]): Uint8Array {
   const out = new Uint8Array(width * numbers.length);
   const view = new DataView(out.buffer);

@@ -1,19 +1,19 @@
 /**
- * Deltas that cover some chunks of the parameter vector, as decoded from payloads, and sparse vectors. A chunk that is
- * not listed is absent, which differs from zero.
+ * Deltas that cover only some chunks of the parameter vector, as decoded from payloads, and sparse vectors. An absent
+ * chunk differs from a chunk of zeros: it was not sent.
  */
 
-/** The vector is cut into chunks of this many values; the last one may be shorter. */
+/** Values in a chunk of the parameter vector; the last chunk may be shorter. */
 export const CHUNK_LENGTH = 4096;
 
 export interface PartialVector {
   /** Length of the whole vector. */
   readonly size: number;
-  /** Chunks it covers, strictly ascending. */
+  /** Indices of the chunks it covers, strictly ascending. */
   readonly chunks: Uint32Array;
   /** Adds weight × value to `target` from `at` on, for every value of a chunk. Each term is rounded once. */
   addChunk(position: number, weight: number, target: Float64Array, at: number): void;
-  /** Adds the weight alone, for every value of the chunk that was sent; others of a listed chunk are zero. */
+  /** Adds the weight from `at` on, for every value of the chunk that was sent. Values that were not sent are zero. */
   weighChunk(position: number, weight: number, target: Float64Array, at: number): void;
 }
 
@@ -23,7 +23,7 @@ export interface Range {
   readonly to: number;
 }
 
-/** The part of a delta in the first `until` values, which end where a chunk does, as a delta of `size` values. */
+/** Returns the part of a delta in the first `until` values (whole chunks), as a delta of `size` values. */
 export function prefixOfPartial(partial: PartialVector, size: number, until = size): PartialVector {
   const most = chunkCount(Math.min(until, size));
   const kept = partial.chunks.findIndex((chunk) => chunk >= most);
@@ -47,14 +47,14 @@ export function rangeOfPartial(partial: PartialVector, { from, to }: Range): Par
   };
 }
 
-/** How many chunks a vector of this size has. */
+/** Returns the number of chunks in a vector of this size. */
 export const chunkCount = (size: number): number => Math.ceil(size / CHUNK_LENGTH);
 
-/** How many values a chunk has of a vector of this size. */
+/** Returns the number of values in one chunk of a vector of this size. */
 export const chunkLength = (size: number, chunk: number): number =>
   Math.min(CHUNK_LENGTH, size - chunk * CHUNK_LENGTH);
 
-/** Of chunks all of whose values were sent. */
+/** Returns a `weighChunk` for chunks of which every value was sent. */
 export const weighAll =
   (chunks: Uint32Array, size: number): PartialVector['weighChunk'] =>
   (position, weight, target, at) => {
@@ -62,7 +62,7 @@ export const weighAll =
     for (let i = at; i < end; i++) target[i] = target[i]! + weight;
   };
 
-/** target += weight × partial, in f64, by ascending index; -1 takes a sent delta out of a residual, 1 puts it back. */
+/** Adds weight × partial to `target`, in f64 and by ascending index. Throws a RangeError if the sizes differ. */
 export function addPartial(target: Float64Array, partial: PartialVector, weight: number): void {
   if (target.length !== partial.size) {
     throw new RangeError(`${partial.size} values do not fit a vector of ${target.length}`);
@@ -73,7 +73,7 @@ export function addPartial(target: Float64Array, partial: PartialVector, weight:
   }
 }
 
-/** target += weight for every value that was sent. */
+/** Adds the weight to `target` for every value that was sent. */
 export function weighPartial(target: Float64Array, partial: PartialVector, weight: number): void {
   const { chunks } = partial;
   for (let i = 0; i < chunks.length; i++) {
@@ -90,7 +90,7 @@ export interface SparseVector {
   readonly values: Float64Array;
 }
 
-/** The same values as a partial vector that covers every chunk. */
+/** Returns a sparse vector as a partial vector that covers every chunk. */
 export function partialOf({ size, indices, values }: SparseVector): PartialVector {
   const chunks = Uint32Array.from({ length: chunkCount(size) }, (_, chunk) => chunk);
   const firsts = new Uint32Array(chunks.length + 1);

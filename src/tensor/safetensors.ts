@@ -1,6 +1,6 @@
 /**
- * The safetensors file format: 8-byte header length, JSON header, raw little-endian tensors that fill the rest.
- * Writes F32 and F64; reads all number types except 8-bit floats; checks every offset before use.
+ * Reads and writes the safetensors file format: 8-byte header length, JSON header, raw little-endian tensors. Writes
+ * F32 and F64. Reads all number types except 8-bit floats, and checks every offset before use.
  */
 import { concatBytes, utf8 } from '../base/bytes.ts';
 import { ok, type Result, refuse } from '../base/errors.ts';
@@ -19,14 +19,14 @@ export interface SafetensorsFile {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** Longer headers are refused. */
+/** Maximum bytes of a header, which is parsed in memory. */
 export const MAX_HEADER_BYTES = 64 * 1024 * 1024;
 
 const METADATA = '__metadata__';
 
 const dtypeOf = (values: Vector): 'F32' | 'F64' => (values instanceof Float32Array ? 'F32' : 'F64');
 
-/** File bytes; tensors keep their order. */
+/** Encodes a file; tensors keep their order. */
 export function encodeSafetensors({ tensors, metadata }: SafetensorsFile): Uint8Array {
   const described = tensors.map(({ name, shape, values }): DescribedTensor => {
     return { name, shape, dtype: dtypeOf(values), bytes: values.byteLength };
@@ -37,7 +37,7 @@ export function encodeSafetensors({ tensors, metadata }: SafetensorsFile): Uint8
   return concatBytes(encodeSafetensorsHeader(described, metadata), ...raw);
 }
 
-/** A tensor that is to be written. */
+/** A tensor to be written, without its data. */
 export interface DescribedTensor {
   readonly name: string;
   readonly shape: readonly number[];
@@ -45,7 +45,7 @@ export interface DescribedTensor {
   readonly bytes: number;
 }
 
-/** All of a file before the tensors' bytes, which follow in this order. */
+/** Encodes the file up to the tensor data, which must follow in this order. */
 export function encodeSafetensorsHeader(
   tensors: readonly DescribedTensor[],
   metadata: Metadata,
@@ -65,7 +65,7 @@ export function encodeSafetensorsHeader(
   return concatBytes(length, padded);
 }
 
-/** Tensors in file order and metadata, or why the file is refused. Values are copies. */
+/** Decodes the tensors, in file order, and the metadata. Values are copies. */
 export function decodeSafetensors(file: Uint8Array): Result<SafetensorsFile> {
   // a Node Buffer is a Uint8Array whose `slice` does not copy
   const bytes = new Uint8Array(file.buffer, file.byteOffset, file.byteLength);
@@ -85,7 +85,7 @@ export function decodeSafetensors(file: Uint8Array): Result<SafetensorsFile> {
   return ok({ tensors: entries.map((entry) => readTensor(entry, data)), metadata });
 }
 
-/** Entries of a JSON header in file order; `dataBytes` is the length of what follows the header. */
+/** Parses the entries of a JSON header, in file order; `dataBytes` is the length of the data after the header. */
 export function readSafetensorsEntries(
   json: Uint8Array,
   dataBytes: number,
@@ -107,7 +107,7 @@ export function readSafetensorsEntries(
   return ok({ entries, metadata: readMetadata(metadata) });
 }
 
-/** Shapes by name and metadata of a JSON header alone; undefined if it is no header. */
+/** Parses shapes by name and the metadata from a JSON header alone; undefined if it is not a header. */
 export function readSafetensorsHeader(
   json: Uint8Array,
 ):
@@ -125,7 +125,7 @@ export function readSafetensorsHeader(
 
 type Metadata = Readonly<Record<string, string>>;
 
-/** One tensor as the header describes it; `from` and `to` count from the end of the header. */
+/** One tensor as the header describes it; `from` and `to` are byte offsets after the header. */
 export interface SafetensorsEntry {
   readonly name: string;
   readonly dtype: StoredType;
@@ -134,7 +134,7 @@ export interface SafetensorsEntry {
   readonly to: number;
 }
 
-/** Where tensors in file order leave a hole, overlap, or end before or after the data does. */
+/** Returns the first byte that is in no tensor or in two, or at which data and tensors end apart. */
 function findGap(entries: readonly SafetensorsEntry[], length: number): number | undefined {
   let end = 0;
   for (const { from, to } of entries) {
@@ -166,8 +166,8 @@ function readEntry(name: string, description: unknown): Result<SafetensorsEntry>
   const { dtype, shape, data_offsets: offsets } = (description ?? {}) as Record<string, unknown>;
   const stored = typeof dtype === 'string' ? storedTypes.get(dtype) : undefined;
   if (stored === undefined) {
-    const found = typeof dtype === 'string' ? dtype.slice(0, 20) : `a ${typeof dtype}`;
-    return refuse('safetensors/dtype', name, `dtype ${found} is not read`);
+    const typeName = typeof dtype === 'string' ? dtype.slice(0, 20) : `a ${typeof dtype}`;
+    return refuse('safetensors/dtype', name, `dtype ${typeName} is not read`);
   }
   if (!isSizes(shape) || !isSizes(offsets) || offsets.length !== 2) {
     return refuse('safetensors/header', name, 'shape or data_offsets are not lists of sizes');
