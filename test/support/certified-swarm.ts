@@ -247,7 +247,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     },
     beacon: options.beacon ?? (() => Promise.reject(new Error('no beacon here'))),
     history: createHistory(spec, {
-      ...{ relays, signal, clock },
+      ...{ relays, signal, clock, crypto, sha256: nativeSha256 },
       genesis: () => genesisIn(spec, layout, options.first),
     }),
     through: options.through,
@@ -257,7 +257,7 @@ export function startCertified(options: CertifiedOptions): CertifiedMember {
     if (!options.fetchesCheckpoint) return state;
     const start = genesisIn(spec, layout, options.first);
     const onNotice = (message: string) => void events.push({ type: 'notice', message });
-    const asked = { relays, signal, clock, chunks: options.chunks };
+    const asked = { relays, signal, clock, crypto, sha256: nativeSha256, chunks: options.chunks };
     const later = await fromCheckpoint(spec, { ...asked, genesis: start, onNotice });
     if (!later) return state;
     const { round, params, momentum } = later.state;

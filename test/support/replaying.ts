@@ -45,7 +45,7 @@ export async function historyOf(
     await relays.ready();
     const { signal } = new AbortController();
     const start = () => zeroStart(spec, layout, first);
-    return await fetchHistory(runIdOf(spec), { relays, signal, spec, start });
+    return await fetchHistory(runIdOf(spec), { relays, signal, spec, start, crypto: nativeCrypto });
   } finally {
     await relays.close();
   }

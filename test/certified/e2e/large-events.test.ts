@@ -191,7 +191,7 @@ describe('a round whose outcome is larger than an event', () => {
 
     const relays = createRelaySet([url], { openSocket, clock: systemClock, crypto: nativeCrypto });
     await relays.ready();
-    const asking = { relays, signal: new AbortController().signal };
+    const asking = { relays, signal: new AbortController().signal, crypto: nativeCrypto };
     const start0 = genesis(spec, smallLayout);
     const { gathered } = await decisionsOf(spec, start0, asking);
     const playing = replay(start0, gathered);
