@@ -27,7 +27,10 @@ export interface SubscribeOptions {
   readonly only?: readonly string[] | undefined;
   /** After a reconnect, ask only for events dated after the loss; for events that are sent as soon as they are made. */
   readonly longLived?: boolean;
-  /** Ask once more for the last minute when a relay has caught up, for relays that lose what arrives; default true. */
+  /**
+   * Ask again for the last minute when a relay has caught up, and 3 s later, for relays that lose what arrives between
+   * the stored query and the live subscription; default true.
+   */
   readonly recheck?: boolean;
   /** Most events of one author in ten minutes; default 4096. */
   readonly maxPerAuthor?: number;
@@ -90,6 +93,8 @@ type Hear = (frame: RelayFrame | undefined) => void;
 
 const THROTTLE_MS = 60_000;
 const RECHECK_MS = 60_000;
+/** Wait before the second recheck: a relay may answer the first one before it has stored what it accepted. */
+const SECOND_RECHECK_MS = 3000;
 const QUERY_MS = 60_000;
 const RECONCILE_MS = 20_000;
 /** Values in one list of a filter that every relay takes. */
@@ -254,8 +259,20 @@ export class RelayReader {
     standing.closings = 0;
     feed.handlers.onCaughtUp?.(this.#connection.url);
     if (!feed.recheck || !this.#isCurrent(standing, asking)) return;
-    const recentMs = this.#options.clock.now() - RECHECK_MS;
-    void this.#query(standing, since(recentMs, feed.filters));
+    void this.#recheck(standing, asking);
+  }
+
+  /** Asks for the last minute again, at once and after SECOND_RECHECK_MS. */
+  async #recheck(standing: Standing, asking: Asking): Promise<void> {
+    const { clock } = this.#options;
+    const recent = since(clock.now() - RECHECK_MS, standing.feed.filters);
+    await this.#query(standing, recent);
+    try {
+      await clock.sleep(SECOND_RECHECK_MS, this.#signal);
+    } catch {
+      return; // closed while waiting
+    }
+    if (this.#isCurrent(standing, asking)) await this.#query(standing, recent);
   }
 
   /** Asks for new events only, and finds out by NIP-77 which stored ones are missing. */

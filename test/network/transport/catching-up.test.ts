@@ -163,6 +163,41 @@ test('an event for a subscription that this relay was not asked on is not heard'
   await set.close();
 });
 
+describe('what arrives between the stored query and the live subscription', () => {
+  const queriesOf = (socket: { readonly sent: readonly (readonly unknown[])[] }) =>
+    socket.sent.flatMap(([verb, name]) => (verb === 'REQ' && name !== 'n1' ? [String(name)] : []));
+
+  test('is found by the second query even if the first comes too early', async () => {
+    const { clock, socket, heard, set } = await listen();
+    socket.hear('EOSE', 'n1');
+    const [first] = queriesOf(socket);
+    socket.hear('EOSE', first);
+    const [lost] = datedAt(START) as [SignedEvent];
+    await clock.advance(2999);
+    expect(queriesOf(socket)).toEqual([first]);
+    await clock.advance(1);
+    const [, second] = queriesOf(socket);
+    expect(socket.sent).toContainEqual(['REQ', second, { ...filter, since: START - 60 }]);
+    socket.hear('EVENT', second, lost);
+    socket.hear('EOSE', second);
+    expect(heard).toEqual([lost]);
+    await clock.advance(60_000);
+    expect(queriesOf(socket)).toEqual([first, second]);
+    await set.close();
+  });
+
+  test('is not asked for once the subscription is closed', async () => {
+    const { clock, socket, subscription, set } = await listen();
+    socket.hear('EOSE', 'n1');
+    const [first] = queriesOf(socket);
+    socket.hear('EOSE', first);
+    subscription.close();
+    await clock.advance(60_000);
+    expect(queriesOf(socket)).toEqual([first]);
+    await set.close();
+  });
+});
+
 describe('a relay that stops early', () => {
   const page = (until: number) => ['REQ', `x1`, { ...filter, until }];
 
