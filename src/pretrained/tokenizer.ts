@@ -76,12 +76,31 @@ function beginOf(published: Published): readonly number[] {
 }
 
 function open(tokenizer: object, config: object, name: string): Published {
+  const unknown = patternsIn(tokenizer).find((pattern) => !knownPatterns.has(pattern));
+  if (unknown !== undefined) {
+    throw new ConfigError(
+      'model/tokenizer',
+      `the tokenizer of ${name} splits text by a pattern that is not known here: ${safeLine(unknown)}`,
+      { hint: 'use a model whose tokenizer splits like gpt-2, smollm, llama-bpe, qwen2 or tekken' },
+    );
+  }
   try {
     return new Published(withUnicodeDigits(tokenizer), config);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw wrong(name, safeLine(reason), cause);
   }
+}
+
+/** Every regular expression of a tokenizer.json, outside its vocabulary. */
+function patternsIn(tokenizer: object): readonly string[] {
+  const { normalizer, pre_tokenizer, post_processor, decoder } = tokenizer as Untyped;
+  const patterns: string[] = [];
+  JSON.stringify([normalizer, pre_tokenizer, post_processor, decoder], (key, value: unknown) => {
+    if (key === 'Regex') patterns.push(String(value));
+    return value;
+  });
+  return patterns;
 }
 
 /**
@@ -142,17 +161,39 @@ const byteLevel = (useRegex: boolean) => ({
   use_regex: useRegex,
 });
 
+/** The pattern of Llama 3 and Qwen; `digits` says how many digits stay together. */
+const words = (digits: string): string =>
+  `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}` +
+  '| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
+
+/** The pattern of Tekken (Mistral NeMo), which separates lower case from upper case. */
+const tekken =
+  '[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|' +
+  '[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+' +
+  '[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
+
+/**
+ * The patterns that a tokenizer.json may hold. A model comes from strangers, and a hostile pattern runs for minutes on
+ * a few letters, so a tokenizer with any other pattern is refused before the pattern is compiled.
+ */
+const knownPatterns: ReadonlySet<string> = new Set([
+  words('\\p{N}{1,3}'),
+  words('\\p{N}'),
+  tekken,
+  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+  '\\p{N}',
+  '\\p{N}+',
+  '\\p{N}{1,3}',
+  ' {2,}',
+]);
+
 /** Splits by a regular expression; `digits` says how many digits stay together. */
 const split = (digits: string) => ({
   type: 'Sequence',
   pretokenizers: [
     {
       type: 'Split',
-      pattern: {
-        Regex:
-          `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}` +
-          '| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+',
-      },
+      pattern: { Regex: words(digits) },
       behavior: 'Isolated',
       invert: false,
     },

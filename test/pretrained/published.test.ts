@@ -211,6 +211,23 @@ describe('tokenizers of published models', () => {
     expect(tokenizer.ids(digits.text)).toEqual(made.ids);
   });
 
+  it.each(['normalizer', 'pre_tokenizer', 'decoder'])(
+    'with an unknown pattern in the %s are refused before it runs',
+    (part) => {
+      const pattern = { Regex: '(\\p{L}+)+!' };
+      const replace = { type: 'Replace', pattern, content: '' };
+      const split = { type: 'Split', pattern, behavior: 'Isolated', invert: false };
+      const rule =
+        part === 'pre_tokenizer' ? { type: 'Sequence', pretokenizers: [split] } : replace;
+      const tokenizer = { ...digits.cases[0]!.tokenizer, [part]: rule };
+      const open = () =>
+        createTokenizer({ tokenizer, config: {} }, { name: 'x', vocabulary: 400 }).ids(
+          'a'.repeat(40),
+        );
+      expect(open).toThrow(/a pattern that is not known here: \(\\p\{L\}\+\)\+!/);
+    },
+  );
+
   it('of a kind that is not built here are refused by name', () => {
     const metadata = new Map([['tokenizer.ggml.model', 'llama']]);
     expect(() => readGgufTokenizer(metadata, 'a file')).toThrow(/the tokenizer llama/);
